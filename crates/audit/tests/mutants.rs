@@ -55,7 +55,7 @@ const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for 
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
 const COST: &str = "weir-core, tests/cost/rules.rs: each bug breaks its own rule";
 const LOW: &str = "weir-core, control/low/tests.rs: every bug breaks its rule";
-const SERVE: &str = "weir-serve: the power-cut backend loses what was acknowledged";
+const SERVE: &str = "weir-serve, tests/durability: a cut of the power loses what was acknowledged";
 
 /// The scenes in which an auditor of a steady state may find a violation; none for an auditor of random operations.
 fn kinds(auditor: &str) -> &'static [Kind] {

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
 /// Reads a configuration, or says everything that is wrong with it.
 pub(crate) fn load(path: &Path) -> Result<Server, Failure> {
-    weir_config::load(path, &weir_config::Options::default()).map_err(|problems| refuse(&problems))
+    weir_config::load(path).map_err(|problems| refuse(&problems))
 }
 
 /// Says everything that is wrong.
@@ -234,7 +234,7 @@ mod tests {
                  file = \"{}/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n",
                 folder.display()
             );
-            let config = weir_config::parse("", &text, &weir_config::Options::default()).unwrap();
+            let config = weir_config::parse("", &text).unwrap();
             let mut storages = preflight(&config).storages;
             let says = |storages: &BTreeMap<String, Found>| rotation(&config, storages);
             let own = says(&storages);

@@ -72,7 +72,7 @@ mod tests {
         let text = format!(
             "drive.d.model = \"{model}\"\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = {{ drive = \"d\", size = \"1GiB\", min = \"{min}\" }}"
         );
-        let server = parse("", &text, &weir_config::Options::default()).unwrap();
+        let server = parse("", &text).unwrap();
         let note = notes(&server)[0].to_string();
         let line = note.lines().find_map(|l| {
             let length = l.trim_start().strip_prefix(kind)?;

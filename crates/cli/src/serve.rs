@@ -114,14 +114,13 @@ fn end_at_once_when_told_again(mut signals: Signals) -> Result<(), Failure> {
 
 /// Reads the file again and puts it in force, or says why not and leaves everything as it is.
 fn reload(server: &mut Server, path: &Path) {
-    let options = weir_config::Options::default();
     let refused = |problems: Vec<Problem>| {
         for problem in &problems {
             tracing::error!("{}", line(problem));
         }
         tracing::error!("not reloaded: nothing has changed");
     };
-    let config = match weir_config::load_again(path, &options, server.config()) {
+    let config = match weir_config::load_again(path, server.config()) {
         Ok(config) => config,
         Err(problems) => return refused(problems),
     };

@@ -80,32 +80,6 @@ const NAMED: &[(&str, &[&str], &str)] = &[
         ],
         "a key's words are those of the type that it becomes, and reading a table asks for its keys; the words are to stand below both",
     ),
-    (
-        "serve",
-        &[
-            "backend",
-            "backend/device",
-            "backend/device/sysfs",
-            "backend/device/usage",
-            "backend/file",
-            "backend/file/disk",
-            "backend/file/error",
-            "backend/file/medium",
-            "backend/file/work",
-            "backend/found",
-        ],
-        "what is found asks each kind of storage, which answers in its words; files and devices are one kind, opened in two ways",
-    ),
-    (
-        "serve",
-        &["shard/client", "shard/front"],
-        "a client holds its front end, and what that is given in a call is the client's",
-    ),
-    (
-        "serve",
-        &["shard/count", "shard/drive"],
-        "a drive holds its counts, and a file says when all that happens to it is counted",
-    ),
 ];
 
 /// The name of a module: where it is below the crate's root.

@@ -111,11 +111,6 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
         "[volume.gamma]",
         "[volume.\"gam\\nma\"]",
     ),
-    (
-        "the table of tests",
-        "[drive.plain]",
-        "[test]\npower_cut = true\n[drive.plain]",
-    ),
     // Of this machine.
     (
         "a socket without its directory",
@@ -276,8 +271,8 @@ impl Machine {
         fs::write(scratch.path("held.img"), [0; 4096]).unwrap();
         let held = "drive.d = {}\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = { drive = \"d\", file = \"DIR/held.img\", cache = \"host\" }\n";
         let held = held.replace("DIR", &scratch.path("").display().to_string());
-        let held = weir_config::parse("", &held, &weir_config::Options::default()).unwrap();
-        let image = weir_serve::backend::open(&held.volumes[0], &held.test).unwrap();
+        let held = weir_config::parse("", &held).unwrap();
+        let image = weir_serve::backend::open(&held.volumes[0]).unwrap();
         Self {
             port: TcpListener::bind("127.0.0.1:0").unwrap(),
             _socket: UnixListener::bind(scratch.path("taken.sock")).unwrap(),

@@ -645,7 +645,6 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
         volumes: volumes.cloned().collect(),
         priority: server.priority,
         remove_in_use: server.remove_in_use,
-        test: server.test,
         places: Places::default(),
         tenants,
     }

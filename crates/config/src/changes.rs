@@ -84,7 +84,7 @@ mod tests {
         let text = format!(
             "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"{write}\" }}\n{rest}"
         );
-        crate::parse("", &text, &crate::Options::default()).unwrap()
+        crate::parse("", &text).unwrap()
     }
 
     #[test]

@@ -14,9 +14,7 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
     if keys.contains(&linux) {
         return format!("did you mean \"{linux}\"?");
     }
-    // Nobody is sent to the table of tests, which a server refuses.
-    let others = family.iter().filter(|s| s.name != key::TEST.name);
-    let others = others.map(|s| (s.name, s.names()));
+    let others = family.iter().map(|s| (s.name, s.names()));
     let models = parameter::KINDS.iter().map(|k| (k.called, k.keys()));
     let tunables =
         tunable::tables().map(|(kind, all)| (tunable::called(kind), tunable::names(all)));

@@ -73,13 +73,6 @@ pub use policy::Policy;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use server::{
-    Cache, CallRule, Drive, DriveLimits, Notify, Server, Storage, Tenant, Test, ThreadPriority,
-    Volume, Wakes,
+    Cache, CallRule, Drive, DriveLimits, Notify, Server, Storage, Tenant, ThreadPriority, Volume,
+    Wakes,
 };
-
-/// What a process permits a file to say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Options {
-    /// The `[test]` table is permitted. For tests of the server, never for data that matters.
-    pub allow_test: bool,
-}

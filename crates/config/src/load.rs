@@ -1,6 +1,5 @@
 //! The whole way from a file's text to a checked server.
 
-use crate::Options;
 use crate::check;
 use crate::document::Document;
 use crate::file::{tables, text};
@@ -14,9 +13,9 @@ use std::path::Path;
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of the file; at most a hundred problems and a count of the others.
-pub fn load(path: &Path, options: &Options) -> Result<Server, Vec<Problem>> {
+pub fn load(path: &Path) -> Result<Server, Vec<Problem>> {
     let (file, text) = text(path)?;
-    parse(&file, &text, options)
+    parse(&file, &text)
 }
 
 /// Reads and checks what the server's file has become. As [`load`], but where too much is promised the problem is at a promise that
@@ -24,30 +23,25 @@ pub fn load(path: &Path, options: &Options) -> Result<Server, Vec<Problem>> {
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_again(path: &Path, options: &Options, before: &Server) -> Result<Server, Vec<Problem>> {
+pub fn load_again(path: &Path, before: &Server) -> Result<Server, Vec<Problem>> {
     let (file, text) = text(path)?;
-    parse_again(&file, &text, options, Some(before))
+    parse_again(&file, &text, Some(before))
 }
 
 /// Reads and checks the text of a server's file. `file` is its name in problems and may be empty.
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse(file: &str, text: &str, options: &Options) -> Result<Server, Vec<Problem>> {
-    parse_again(file, text, options, None)
+pub fn parse(file: &str, text: &str) -> Result<Server, Vec<Problem>> {
+    parse_again(file, text, None)
 }
 
-fn parse_again(
-    file: &str,
-    text: &str,
-    options: &Options,
-    before: Option<&Server>,
-) -> Result<Server, Vec<Problem>> {
+fn parse_again(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     let Some(table) = tables(&mut doc, text) else {
         return Err(doc.into_problems());
     };
-    let mut draft = read::server(&mut doc, table.get_ref(), options);
+    let mut draft = read::server(&mut doc, table.get_ref());
     check::check(&mut doc, &mut draft, before);
     if doc.found() > 0 {
         return Err(doc.into_problems());

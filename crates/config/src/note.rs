@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn nothing_is_said_of_requests_where_none_are_promised() {
         let text = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
-        let server = crate::parse("", text, &crate::Options::default()).unwrap();
+        let server = crate::parse("", text).unwrap();
         let of = |bytes, iops| {
             let promised = Promised {
                 bytes,

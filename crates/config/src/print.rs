@@ -30,11 +30,6 @@ impl Display for Server {
         for volume in &self.volumes {
             print_volume(f, volume)?;
         }
-        if self.test != crate::Test::default() {
-            writeln!(f, "\n[test]")?;
-            writeln!(f, "power_cut = {}", self.test.power_cut)?;
-            writeln!(f, "seed = {}", self.test.seed)?;
-        }
         Ok(())
     }
 }

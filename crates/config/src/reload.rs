@@ -144,13 +144,6 @@ impl Fixed<'_> {
         );
         let threads = |server: &Server| [("priority", quoted(server.priority.name()))];
         self.values("server", &threads(old), &threads(new));
-        let test = |server: &Server| {
-            [
-                ("power_cut", server.test.power_cut.to_string()),
-                ("seed", server.test.seed.to_string()),
-            ]
-        };
-        self.values("test", &test(old), &test(new));
     }
 
     /// A volume may grow: clients know of no less than what they were told.

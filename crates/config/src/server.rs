@@ -29,8 +29,6 @@ pub struct Server {
     pub priority: ThreadPriority,
     /// Whether a reload may remove volumes that have clients (`[server]`), which it disconnects then.
     pub remove_in_use: bool,
-    /// What only tests switch on.
-    pub test: Test,
     /// Where in the file each key stands.
     pub(crate) places: Places,
 }
@@ -311,13 +309,4 @@ impl ThreadPriority {
             Self::High => "high",
         }
     }
-}
-
-/// What only tests switch on (`[test]`); refused unless [`Options::allow_test`](crate::Options::allow_test) says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Test {
-    /// Writes that were not flushed stay in the process, and a cut loses any subset of them in any order.
-    pub power_cut: bool,
-    /// Seed of what a cut loses.
-    pub seed: u64,
 }

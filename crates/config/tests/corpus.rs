@@ -6,7 +6,7 @@ use common::Random;
 use common::fuzz::server_file;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::{Options, parse};
+use weir_config::parse;
 
 fn files(folder: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -91,7 +91,7 @@ fn drawn_files() {
     for _ in 0..steps {
         let text = common::draw(&mut random);
         server_file(text.as_bytes());
-        accepted += u64::from(parse("", &text, &Options::default()).is_ok());
+        accepted += u64::from(parse("", &text).is_ok());
     }
     assert!(accepted * 2 > steps, "{accepted} of {steps}");
 }

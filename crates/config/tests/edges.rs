@@ -1,12 +1,12 @@
 //! Bounds to the number, and what servers, policies and profiles say of themselves.
 
 use std::fmt::Write as _;
-use weir_config::{Options, Server, Storage, parse, policy};
+use weir_config::{Server, Storage, parse, policy};
 
 /// What is said first of a file with this text, without its place.
 fn said(text: &str) -> Result<Server, String> {
     let drive = "\n[drive.one]\n";
-    parse("", &(text.to_owned() + drive), &Options::default()).map_err(|problems| {
+    parse("", &(text.to_owned() + drive)).map_err(|problems| {
         let first = &problems[0];
         first.to_string().lines().next().unwrap().to_owned()
     })
@@ -117,7 +117,7 @@ fn a_volume_with_a_problem_of_its_own_is_not_added_up() {
              [volume.a]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nmin = \"80MB/s\"\nmax = {{ bandwidth = \"{max}\" }}\n\
              [volume.b]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nmin = \"60MB/s\"\n"
         );
-        let problems = parse("", &text, &Options::default()).expect_err("that is too much");
+        let problems = parse("", &text).expect_err("that is too much");
         assert_eq!(problems.len(), 1, "{problems:?}");
         problems[0].to_string()
     };
@@ -133,7 +133,7 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
             "[drive.one]\n[drive.two]\n[listen]\nnbd = [\"unix:/run/weir.sock\"]\n[tenant.t]\n{tenant}\n\
              [volume.v]\n{volume}\ntenant = \"t\"\nmemory = true\nsize = \"1GiB\"\n"
         );
-        let problems = parse("", &text, &Options::default()).expect_err("a drive is missing");
+        let problems = parse("", &text).expect_err("a drive is missing");
         assert_eq!(problems.len(), 1, "{problems:?}");
         problems[0].to_string()
     };
@@ -148,7 +148,7 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
 
 #[test]
 fn a_server_says_what_stands_in_its_file() {
-    let server = parse("here.toml", SERVER, &Options::default()).unwrap();
+    let server = parse("here.toml", SERVER).unwrap();
     assert_eq!(server.file(), "here.toml");
     assert!(server.is_written("drive.d.capacity"));
     assert!(!server.is_written("drive.m.capacity"));
@@ -180,7 +180,7 @@ fn a_policy_says_what_it_uses_and_where_it_is_from() {
 #[test]
 fn a_volume_says_where_its_socket_for_virtual_machines_is_written() {
     let text = "listen.nbd = [\"127.0.0.1:0\"]\ndrive.d = {}\nvolume.\"a.b\" = { drive = \"d\", memory = true, size = \"1MiB\", listen.vhost = \"/run/a\" }\n";
-    let server = parse("weir.toml", text, &Options::default()).expect("it is right");
+    let server = parse("weir.toml", text).expect("it is right");
     let key = server.volumes[0].vhost_key();
     assert_eq!(key, "volume.\"a.b\".listen.vhost");
 }
@@ -206,13 +206,13 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
         (format!("listen = {{}}\n{}", volume("")), "listen.nbd"),
         (volume("listen = {}"), "listen volume.a.listen.vhost"),
     ] {
-        match parse("", &text, &Options::default()) {
+        match parse("", &text) {
             Ok(server) => {
                 assert_eq!(wrong, "", "{text}");
                 assert!(server.listen.nbd.is_empty());
                 // What is printed of it is read again.
                 let printed = server.to_string();
-                let again = parse("", &printed, &Options::default());
+                let again = parse("", &printed);
                 assert_eq!(again.map(|s| s.to_string()), Ok(printed));
             }
             Err(problems) => {
@@ -228,7 +228,7 @@ fn a_server_may_listen_at_sockets_of_volumes_alone() {
 fn files_have_a_most_length() {
     let padded = |text: &str, length: usize| format!("{text}{}", " ".repeat(length - text.len()));
     let server = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n";
-    let read_server = |length| parse("", &padded(server, length), &Options::default()).is_ok();
+    let read_server = |length| parse("", &padded(server, length)).is_ok();
     assert!(read_server(16 << 20) && !read_server((16 << 20) + 1));
     let script = |text: &str, name: &str, length| {
         let read = weir_config::scenario::parse(&padded(text, length), name);

@@ -9,14 +9,10 @@ mod held;
 
 use files::{files, told};
 use held::check;
-use weir_config::{Options, Problem, parse};
+use weir_config::{Problem, parse};
 
 fn answer(text: &str) -> String {
-    // Tests of the test table say so in their first line.
-    let options = Options {
-        allow_test: text.starts_with("# allow_test"),
-    };
-    match parse("weir.toml", text, &options) {
+    match parse("weir.toml", text) {
         Ok(_) => "accepted\n".to_owned(),
         Err(problems) => told(&problems),
     }
@@ -34,11 +30,7 @@ fn every_problem_is_told_as_written_down() {
 fn problems_have_places() {
     for (_, text) in files("tests/golden", "toml") {
         let lines = text.lines().count();
-        for problem in parse("", &text, &Options::default())
-            .err()
-            .into_iter()
-            .flatten()
-        {
+        for problem in parse("", &text).err().into_iter().flatten() {
             let Problem { line, column, .. } = problem;
             assert!((1..=lines + 1).contains(&(line as usize)), "{problem}");
             assert!(column >= 1, "{problem}");

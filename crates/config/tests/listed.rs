@@ -5,7 +5,7 @@ mod held;
 
 use held::check;
 use std::fmt::Write as _;
-use weir_config::{Options, parse, policy, profile, warnings};
+use weir_config::{parse, policy, profile, warnings};
 
 #[test]
 fn policies_are_printed_as_files() {
@@ -49,7 +49,7 @@ fn what_a_policy_does_not_keep_is_said_of_each_part_of_a_contract() {
                  [volume.v]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n{part}\n",
                 policy.word()
             );
-            let said = match parse("a.toml", &text, &Options::default()) {
+            let said = match parse("a.toml", &text) {
                 Ok(server) => warnings(&server),
                 Err(problems) => problems,
             };

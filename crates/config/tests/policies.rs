@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_config::policy::{self, Policy};
-use weir_config::{Options, parse, plan, reload};
+use weir_config::{parse, plan, reload};
 use weir_core::{Edit, elevator};
 
 fn folder(name: &str) -> PathBuf {
@@ -235,7 +235,7 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
     let config = scratch.join("weir.toml");
     for word in ["my.toml", "missing.toml", "bqf"] {
         let text = format!("drive.d.policy = \"{word}\"\nlisten.nbd = [\"127.0.0.1:0\"]\n");
-        let said = parse(&config.display().to_string(), &text, &Options::default());
+        let said = parse(&config.display().to_string(), &text);
         for problem in said.expect_err(word) {
             writeln!(
                 all,
@@ -264,7 +264,7 @@ fn a_server_takes_a_policy_from_a_file() {
     .expect("writable");
     let config = scratch.join("weir.toml").display().to_string();
     let text = "drive.d = { policy = \"mine.toml\", bfq.slice_idle = \"4ms\" }\nlisten.nbd = [\"127.0.0.1:0\"]\n";
-    let server = parse(&config, text, &Options::default()).unwrap_or_else(|p| panic!("{p:#?}"));
+    let server = parse(&config, text).unwrap_or_else(|p| panic!("{p:#?}"));
     let drive = &server.drives[0];
     assert_eq!(
         (drive.policy.name.as_str(), drive.policy.is_from_file()),
@@ -279,10 +279,7 @@ fn a_server_takes_a_policy_from_a_file() {
     );
     // Printed, it reads back as an equal one wherever the printed file is.
     let printed = server.to_string();
-    assert_eq!(
-        parse("", &printed, &Options::default()).as_ref(),
-        Ok(&server)
-    );
+    assert_eq!(parse("", &printed).as_ref(), Ok(&server));
     fs::remove_dir_all(&scratch).expect("it was made here");
 }
 
@@ -334,7 +331,7 @@ fn a_volume_that_comes_changes_the_weights_of_the_others() {
              volume.a = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"10MB/s\" }}\n\
              volume.b = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"5MB/s\" }}\n{more}"
         );
-        parse("", &text, &Options::default()).unwrap_or_else(|p| panic!("{p:#?}"))
+        parse("", &text).unwrap_or_else(|p| panic!("{p:#?}"))
     };
     let (old, new) = (
         server(""),

@@ -6,11 +6,11 @@ mod held;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use weir_config::{DriveReload, Options, Plan, Problem, Server, parse, plan, reload};
+use weir_config::{DriveReload, Plan, Problem, Server, parse, plan, reload};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, SpaceId, Span};
 
 fn read(text: &str) -> Server {
-    match parse("weir.toml", text, &Options { allow_test: true }) {
+    match parse("weir.toml", text) {
         Ok(server) => server,
         Err(problems) => panic!("{problems:?} in\n{text}"),
     }
@@ -202,7 +202,6 @@ const RESTARTS: &[&[(&str, &str)]] = &[
         ("drive = \"x\"\nfile", "drive = \"y\"\nfile"),
         ("min = \"30MB/s\"", ""),
     ],
-    &[("[limits]", "[test]\npower_cut = true\n[limits]")],
     &[("[limits]", "[server]\npriority = \"high\"\n[limits]")],
     // There is room for all once b is gone, and not before.
     &[("[volume.b]", "[volume.c]"), ("[volume.d]", CROWD)],

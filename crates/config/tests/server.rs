@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use weir_config::policy;
 use weir_config::{
-    Address, Cache, Id, Limits, Member, Options, Owner, Policy, Server, Storage, ThreadPriority,
-    explain, load, load_again, parse, plan, warnings,
+    Address, Cache, Id, Limits, Member, Owner, Policy, Server, Storage, ThreadPriority, explain,
+    load, load_again, parse, plan, warnings,
 };
 use weir_core::elevator::{Config as Elevator, bfq, contract};
 use weir_core::{
@@ -14,12 +14,12 @@ use weir_core::{
 
 fn corpus(name: &str) -> Server {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    load(&folder.join(name), &Options::default()).expect("accepted")
+    load(&folder.join(name)).expect("accepted")
 }
 
 fn read(text: &str) -> Server {
     let listen = "[listen]\nnbd = [\"127.0.0.1:0\"]\n";
-    parse("", &format!("{listen}{text}"), &Options::default()).expect("accepted")
+    parse("", &format!("{listen}{text}")).expect("accepted")
 }
 
 fn policy(name: &str) -> Policy {
@@ -217,15 +217,6 @@ fn a_volume_brings_its_drives_model_with_it() {
     assert_eq!(server.drive("d").unwrap().tags, 8);
 }
 
-#[test]
-fn the_test_table_needs_permission() {
-    let text = "[listen]\nnbd = [\"127.0.0.1:0\"]\n[drive.d]\n[test]\npower_cut = true\nseed = 7\n";
-    assert!(parse("", text, &Options::default()).is_err());
-    let server = parse("", text, &Options { allow_test: true }).expect("permitted");
-    assert!(server.test.power_cut);
-    assert_eq!(server.test.seed, 7);
-}
-
 const TWO_DRIVES: &str = r#"
 [drive.x]
 capacity = { read = "100MB/s", write = "200MB/s" }
@@ -396,10 +387,9 @@ fn an_overcommitted_min_is_the_one_that_was_added() {
     let over = |text: &str, before: Option<&str>| {
         let path = std::env::temp_dir().join(format!("weir-config-{}.toml", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let options = Options::default();
         let problems = match before {
-            Some(before) => load_again(&path, &options, &parse("", before, &options).unwrap()),
-            None => load(&path, &options),
+            Some(before) => load_again(&path, &parse("", before).unwrap()),
+            None => load(&path),
         }
         .unwrap_err();
         std::fs::remove_file(path).unwrap();
@@ -431,7 +421,7 @@ fn only_regular_files_are_read() {
         (Path::new("/"), "a directory"),
         (&pipe, "a pipe"),
     ] {
-        let problems = load(path, &Options::default()).unwrap_err();
+        let problems = load(path).unwrap_err();
         let wanted = format!(
             "{}: is {what}, not a regular file\n  help: name a regular file",
             path.display()
@@ -442,7 +432,7 @@ fn only_regular_files_are_read() {
     let long = std::env::temp_dir().join(format!("weir-config-{}.long", std::process::id()));
     let sparse = std::fs::File::create(&long).unwrap();
     sparse.set_len(1 << 40).unwrap();
-    let problems = load(&long, &Options::default()).unwrap_err();
+    let problems = load(&long).unwrap_err();
     assert!(problems[0].message.starts_with("is longer than 16MiB"));
     std::fs::remove_file(long).unwrap();
 }
@@ -451,21 +441,21 @@ fn only_regular_files_are_read() {
 fn what_is_printed_reads_back() {
     for name in ["design.toml", "everything.toml"] {
         let server = corpus(name);
-        let again = parse("", &server.to_string(), &Options::default());
+        let again = parse("", &server.to_string());
         assert_eq!(again, Ok(server));
     }
 }
 
 #[test]
 fn a_file_that_cannot_be_read() {
-    let problems = load(Path::new("/does/not/exist.toml"), &Options::default()).unwrap_err();
+    let problems = load(Path::new("/does/not/exist.toml")).unwrap_err();
     assert!(
         problems[0]
             .to_string()
             .starts_with("/does/not/exist.toml: cannot be read: ")
     );
     let long = format!("#{}", " ".repeat(16 << 20));
-    let problems = parse("weir.toml", &long, &Options::default()).unwrap_err();
+    let problems = parse("weir.toml", &long).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
         "weir.toml:1:1: is longer than 16MiB, the most that is read"
@@ -498,7 +488,7 @@ fn very_many_problems() {
             "[volume.v{n}]\ndrive = \"e{n}\"\ntenant = \"t{n}\"\nfiel = \"/x\"\n"
         );
     }
-    let problems = parse("weir.toml", &text, &Options::default()).unwrap_err();
+    let problems = parse("weir.toml", &text).unwrap_err();
     assert_eq!(problems.len(), 101);
     assert!(
         problems[100]
@@ -513,7 +503,7 @@ fn a_model_says_what_it_can_do_unless_that_is_stated() {
         let text = format!(
             "[drive.d]\nmodel = \"{model}\"\n{stated}\n[listen]\nnbd = [\"127.0.0.1:0\"]\n"
         );
-        parse("", &text, &Options::default()).unwrap()
+        parse("", &text).unwrap()
     };
     let stated = "capacity = { read = \"1MB/s\", write = \"1MB/s\", read_iops = 5 }";
     for name in weir_config::profile::names() {
@@ -521,11 +511,7 @@ fn a_model_says_what_it_can_do_unless_that_is_stated() {
         let capacity = given.drives[0].capacity.expect(name);
         assert!(capacity.bytes() > 1_000_000, "{name}: {capacity:?}");
         // What it came to is written down as if it had been stated, and that is possible.
-        assert_eq!(
-            parse("", &given.to_string(), &Options::default()),
-            Ok(given),
-            "{name}"
-        );
+        assert_eq!(parse("", &given.to_string()), Ok(given), "{name}");
         let capacity = server(name, stated).drives[0].capacity.unwrap();
         let parts = [
             capacity.read,
@@ -553,7 +539,7 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
             "drive.d = {{ rotational = {rotational}, policy = \"{policy}\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\"{capacity} }} }}\n\
              listen.nbd = [\"127.0.0.1:0\"]\nvolume.v = {{ drive = \"d\", memory = true, size = \"1GiB\", {min} }}"
         );
-        let server = parse("", &text, &Options::default()).unwrap();
+        let server = parse("", &text).unwrap();
         let notes = weir_config::notes(&server).into_iter();
         notes.map(|n| n.message).collect::<Vec<_>>()
     };

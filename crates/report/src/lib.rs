@@ -1,7 +1,7 @@
 //! Renderers: terminal tables, SVG plots, one self-contained HTML file. From values to strings, nothing else.
 //!
 //! - [`Table`]: columns and rows, as text that fits a terminal or as HTML;
-//! - [`svg`]: lines over time, bars with error bars, stacked bars;
+//! - [`svg`]: plots, each of a frame with axes and marks: lines, areas, bars, stacked parts;
 //! - [`html`]: a page of text, cards, plots and tables that needs no other file;
 //! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page; [`plan`]: how many drives clients need;
 //! - [`policy`]: the colour of a policy;
@@ -16,15 +16,15 @@ pub mod html;
 pub mod number;
 pub mod plan;
 pub mod policy;
+mod split;
 pub mod svg;
 mod table;
 
 pub use alike::alike;
 pub use compare::{
     CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
-    ComparedRings, ComparedRow, ComparedState, SuiteReport, compare_page, compare_table,
-    suite_page,
+    ComparedRow, SuiteReport, compare_page, compare_table, suite_page,
 };
-pub use demo::{BestFigure, DemoReport, PolicyResult, demo_page, demo_table, demo_table_all};
-pub use plan::{Drives, PlanReport, PlanRow, plan_page, plan_table};
+pub use demo::{DemoReport, PolicyResult, demo_page, demo_table};
+pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
 pub use table::{Column, NO_TERMINAL, Table, terminal_width, wrap};

@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn no_two_policies_look_alike_nor_like_anything_else() {
-        let mut inks: Vec<String> = NAMES.iter().map(|name| ink(name).class()).collect();
+        let mut inks: Vec<&str> = NAMES.iter().map(|name| ink(name).class()).collect();
         inks.push(ink("another").class());
         inks.extend(Ink::PARTS.map(Ink::class));
         inks.push(Ink::STRONG.class());
         let all = inks.len();
-        inks.sort();
+        inks.sort_unstable();
         inks.dedup();
         assert_eq!(inks.len(), all);
         assert!((1..NAMES.len()).all(|i| dash(NAMES[i]) != dash(NAMES[i - 1])));

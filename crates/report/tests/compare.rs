@@ -3,11 +3,11 @@
 mod common;
 
 use common::{golden, well_formed};
-use weir_measure::Latency;
 use weir_measure::promise::Fate;
+use weir_measure::{Latency, State};
 use weir_report::{
     CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
-    ComparedRow, ComparedState, SuiteReport, compare_page, compare_table, suite_page,
+    ComparedRow, SuiteReport, compare_page, compare_table, suite_page,
 };
 
 /// A cell with invented figures.
@@ -38,6 +38,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         clients: clients(policy == "bfq"),
         trouble: vec![format!("log got 2.10 of 4 MB/s promised under {policy}")],
         rings: None,
+        backend_us: None,
         over_time: Some(ComparedOverTime {
             latency_us: points(mean),
             depth: points(31.0),
@@ -97,12 +98,11 @@ fn clients(kept: bool) -> Vec<ComparedClient> {
 }
 
 /// What `bfq` was doing: a number that changes, with a gap where there was nothing to say, and one that does not. `none` has nothing to say.
-fn states(policy: &str) -> Vec<ComparedState> {
-    let state = |name: &str, of: &str, points: Vec<(f64, f64)>| ComparedState {
-        name: name.into(),
+fn states(policy: &str) -> Vec<State> {
+    let state = |name: &str, of: &str, points: Vec<(f64, f64)>| State {
+        state: name.into(),
         of: of.into(),
         unit: "kB".into(),
-        quiet: of != "target",
         points,
     };
     if policy == "none" {

@@ -4,6 +4,7 @@ mod common;
 
 use common::{golden, sample, well_formed};
 use weir_report::html::{Block, Card, Gauge, Page, Section, Tone};
+use weir_report::svg::Chart;
 use weir_report::{Column, DemoReport, Table, demo_page};
 
 /// The page without what is the same in every page.
@@ -98,11 +99,17 @@ fn text_is_never_markup() {
         text: evil.into(),
         ..Card::default()
     };
+    let plot = Chart {
+        title: evil.into(),
+        description: evil.into(),
+        unit: evil.into(),
+        ..Chart::default()
+    };
     let blocks = vec![
         Block::Text(evil.into()),
         Block::Heading(evil.into(), None),
         Block::Cards(vec![card]),
-        Block::Plots(Vec::new(), evil.into()),
+        Block::Plots(vec![plot], evil.into()),
         Block::Terms(vec![(evil.into(), evil.into())]),
         Block::Details(evil.into(), vec![Block::Table(table)]),
     ];
@@ -110,11 +117,8 @@ fn text_is_never_markup() {
         title: evil.into(),
         lead: evil.into(),
         intro: vec![evil.into()],
-        sections: vec![Section {
-            heading: evil.into(),
-            blocks,
-        }],
-        footer: evil.into(),
+        sections: vec![Section::new(evil, blocks)],
+        command: evil.into(),
     };
     let html = page.html();
     assert_eq!(well_formed(&html), Ok(()));

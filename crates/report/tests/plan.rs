@@ -3,38 +3,40 @@
 mod common;
 
 use common::{golden, well_formed};
-use weir_measure::Interval;
-use weir_report::{Drives, PlanReport, PlanRow, plan_page, plan_table};
+use weir_measure::{Interval, Need};
+use weir_report::{PlanReport, PlanRow, plan_page, plan_table};
 
 fn report() -> PlanReport {
-    let interval = |mean: f64| {
-        Some(Interval {
-            mean,
-            half: mean / 8.0,
-        })
-    };
-    let row = |policy: &str, searches: &[Option<u64>]| {
-        let drives = Drives::of(searches);
-        let enough = drives.map(|d| d.enough as f64);
-        PlanRow {
+    let row = |policy: &str, searches: &[Option<u64>], enough: Option<u64>, needed_in| {
+        let used = enough.map(|drives| Interval {
+            mean: 1.6 / drives as f64,
+            half: 0.2 / drives as f64,
+        });
+        let need = Need {
+            scenario: "invented".into(),
+            drive: "disk".into(),
+            case: "invented".into(),
             policy: policy.into(),
-            drives,
-            utilization: enough.and_then(|d| interval(1.6 / d)),
-            average_mbps: enough.and_then(|d| interval(d * 20.0)),
-        }
+            clients: 16,
+            promised_mbps: 160.0,
+            promised_iops: 500,
+            keep: 99,
+            searches: searches.to_vec(),
+            drives: enough,
+            needed_in,
+            used: used.map(|used| used.mean),
+            average_mbps: enough.map(|drives| drives as f64 * 20.0),
+        };
+        PlanRow { need, used }
     };
+    let contract = [Some(2), Some(1), Some(2), Some(2)];
     PlanReport {
-        scenario: "invented".into(),
         load: "Some <read>.".into(),
         drive: "disk: a disk that nobody has".into(),
-        peak_mbps: 100.0,
-        clients: 16,
-        promised_mbps: 160.0,
-        promised_iops: 500,
         rows: vec![
-            row("a drive each", &[Some(16); 4]),
-            row("none", &[Some(16), None, Some(15), Some(9)]),
-            row("contract", &[Some(2), Some(1), Some(2), Some(2)]),
+            row("a drive each", &[Some(16); 4], Some(16), Some(4)),
+            row("none", &[Some(16), None, Some(15), Some(9)], None, None),
+            row("contract", &contract, Some(2), Some(3)),
         ],
         notes: vec!["It was invented.".into()],
     }

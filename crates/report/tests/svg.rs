@@ -5,155 +5,131 @@ mod common;
 use common::{golden, well_formed};
 use proptest::prelude::*;
 use weir_report::policy;
-use weir_report::svg::{
-    Band, Bar, BarChart, BarGroup, ColumnChart, Ink, Line, LineChart, Mark, Scale, StackChart,
-    StackRow, standalone,
-};
+use weir_report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
 
-fn lines(scale: Scale) -> LineChart {
-    let line = |name: &str, ink, quiet, values: [f64; 5]| Line {
-        name: name.into(),
-        ink,
-        quiet,
-        dash: usize::from(quiet),
-        points: values
-            .into_iter()
-            .enumerate()
-            .map(|(i, v)| (i as f64, v))
-            .collect(),
+fn mark(name: &str, ink: Ink, shape: Shape) -> Mark {
+    let name = name.into();
+    Mark { name, ink, shape }
+}
+
+fn lines(scale: Scale) -> Chart {
+    let line = |quiet, values: [f64; 5]| {
+        let values = values.into_iter().enumerate();
+        Shape::Line {
+            points: values.map(|(i, v)| (i as f64, v)).collect(),
+            quiet,
+            dash: usize::from(quiet),
+        }
     };
-    LineChart {
+    let others = vec![(0.0, 11.0, 13.0), (2.0, 10.0, 14.0), (4.0, 11.5, 12.0)];
+    let target = line(false, [0.9, 1.1, 0.0, 10.5, 10.4]);
+    let total = line(true, [240.0, 250.0, f64::NAN, 239.0, 241.0]);
+    let promise = Shape::Rule {
+        value: 10.0,
+        dashed: true,
+    };
+    Chart {
         title: "Bandwidth".into(),
         description: "Two clients over time.".into(),
-        x_name: "seconds".into(),
-        y_unit: "MB/s".into(),
+        unit: "MB/s".into(),
         scale,
-        size: (520.0, 300.0),
-        bands: vec![Band {
-            name: "others".into(),
-            ink: Ink::QUIET,
-            points: vec![(0.0, 11.0, 13.0), (2.0, 10.0, 14.0), (4.0, 11.5, 12.0)],
-        }],
-        lines: vec![
-            line(
-                "target",
-                policy::ink("contract"),
-                false,
-                [0.9, 1.1, 0.0, 10.5, 10.4],
-            ),
-            line(
-                "total",
-                Ink::STRONG,
-                true,
-                [240.0, 250.0, f64::NAN, 239.0, 241.0],
-            ),
+        along: Along::Quantity("seconds".into(), None),
+        marks: vec![
+            mark("target", policy::ink("contract"), target),
+            mark("total", Ink::STRONG, total),
+            mark("others", Ink::QUIET, Shape::Band(others)),
+            mark("promised 10 MB/s", Ink::STRONG, promise),
         ],
-        marks: vec![Mark {
-            name: "promised 10 MB/s".into(),
-            value: 10.0,
-        }],
-        ..LineChart::default()
+        ..Chart::default()
     }
 }
 
-fn bars(scale: Scale) -> BarChart {
+fn bars(scale: Scale) -> Chart {
     let bar = |value, low, high| {
         Some(Bar {
             value,
             range: Some((low, high)),
         })
     };
-    BarChart {
+    let mean = vec![bar(4400.0, 4300.0, 4500.0), bar(360.0, 300.0, 420.0)];
+    let p99 = vec![Some(Bar::new(9000.0)), None];
+    Chart {
         title: "Latency".into(),
         description: "Two policies.".into(),
         unit: "us".into(),
         scale,
-        size: (520.0, 280.0),
-        series: vec![("mean".into(), Ink::STRONG), ("p99".into(), Ink::QUIET)],
-        groups: vec![
-            BarGroup {
-                name: "none".into(),
-                bars: vec![bar(4400.0, 4300.0, 4500.0), Some(Bar::new(9000.0))],
-            },
-            BarGroup {
-                name: "bfq".into(),
-                bars: vec![bar(360.0, 300.0, 420.0), None],
-            },
+        along: Along::Groups(vec!["none".into(), "bfq".into()]),
+        marks: vec![
+            mark("mean", Ink::STRONG, Shape::Bars(mean)),
+            mark("p99", Ink::QUIET, Shape::Bars(p99)),
         ],
+        ..Chart::default()
     }
 }
 
-fn stack() -> StackChart {
-    let row = |name: &str, sum: &str, values: [f64; 3]| StackRow {
-        name: name.into(),
-        sum: sum.into(),
-        values: values.to_vec(),
-    };
-    StackChart {
+fn stack() -> Chart {
+    let row = |name: &str, sum: &str| (name.into(), sum.into());
+    let part = |name: &str, ink, values: [f64; 2]| mark(name, ink, Shape::Parts(values.to_vec()));
+    Chart {
         title: "A request".into(),
         description: "Where its time went.".into(),
         unit: "us".into(),
-        size: (520.0, 200.0),
-        parts: vec![
-            ("elevator".into(), Ink::PARTS[1]),
-            ("drive".into(), Ink::PARTS[4]),
-            ("link".into(), Ink::QUIET),
+        along: Along::Rows(vec![row("none", "4.37 ms"), row("bfq", "363 us")]),
+        marks: vec![
+            part("elevator", Ink::PARTS[1], [0.0, 241.0]),
+            part("drive", Ink::PARTS[4], [4310.0, 58.0]),
+            part("link", Ink::QUIET, [64.0, -1.0]),
         ],
-        rows: vec![
-            row("none", "4.37 ms", [0.0, 4310.0, 64.0]),
-            row("bfq", "363 us", [241.0, 58.0, -1.0]),
-        ],
+        ..Chart::default()
     }
 }
 
-fn columns() -> ColumnChart {
-    let column = |name: &str, values: [f64; 2]| (name.to_owned(), values.to_vec());
-    ColumnChart {
+fn columns() -> Chart {
+    let part = |name: &str, ink, values: [f64; 3]| mark(name, ink, Shape::Parts(values.to_vec()));
+    let rule = |value, dashed| Shape::Rule { value, dashed };
+    let names = ["none", "a policy with a long name", "contract"];
+    Chart {
         title: "Beside readers".into(),
         description: "Bandwidth of the target and of all.".into(),
         unit: "MB/s".into(),
-        size: (330.0, 270.0),
-        parts: vec![
-            ("target".into(), Ink::PARTS[4]),
-            ("others".into(), Ink::QUIET),
+        along: Along::Groups(names.map(str::to_owned).to_vec()),
+        marks: vec![
+            part("target", Ink::PARTS[4], [0.4, 12.0, 22.0]),
+            part("others", Ink::QUIET, [514.6, f64::NAN, 480.0]),
+            mark("total under none", policy::ink("none"), rule(515.0, false)),
+            mark("minimum", Ink::STRONG, rule(10.0, true)),
         ],
-        columns: vec![
-            column("none", [0.4, 514.6]),
-            column("a policy with a long name", [12.0, f64::NAN]),
-            column("contract", [22.0, 480.0]),
-        ],
-        lines: vec![
-            ("total under none".into(), Some(policy::ink("none")), 515.0),
-            ("minimum".into(), None, 10.0),
-        ],
+        ..Chart::default()
     }
 }
 
+const SIZE: (f64, f64) = (520.0, 280.0);
+
 #[test]
 fn columns_of_parts() {
-    golden("columns.svg", &columns().svg());
+    golden("columns.svg", &columns().svg((330.0, 270.0)));
 }
 
 #[test]
 fn line_charts() {
-    golden("lines.svg", &standalone(&lines(Scale::Linear).svg()));
-    golden("lines-log.svg", &lines(Scale::Log).svg());
+    golden("lines.svg", &lines(Scale::Linear).svg((520.0, 300.0)));
+    golden("lines-log.svg", &lines(Scale::Log).svg((520.0, 300.0)));
 }
 
 #[test]
 fn bar_charts() {
-    golden("bars.svg", &bars(Scale::Linear).svg());
-    golden("bars-log.svg", &bars(Scale::Log).svg());
+    golden("bars.svg", &bars(Scale::Linear).svg(SIZE));
+    golden("bars-log.svg", &bars(Scale::Log).svg(SIZE));
 }
 
 #[test]
 fn stacked_bars() {
-    golden("stack.svg", &stack().svg());
+    golden("stack.svg", &stack().svg((520.0, 200.0)));
 }
 
 #[test]
 fn an_infinite_value_breaks_a_line_and_is_never_written() {
-    let svg = lines(Scale::Linear).svg();
+    let svg = lines(Scale::Linear).svg(SIZE);
     let total = svg
         .lines()
         .find(|l| l.contains("data-name=\"total\""))
@@ -169,10 +145,10 @@ fn an_infinite_value_breaks_a_line_and_is_never_written() {
 #[test]
 fn a_plot_says_what_it_is_to_those_who_cannot_see_it() {
     for svg in [
-        lines(Scale::Log).svg(),
-        bars(Scale::Log).svg(),
-        stack().svg(),
-        columns().svg(),
+        lines(Scale::Log).svg(SIZE),
+        bars(Scale::Log).svg(SIZE),
+        stack().svg(SIZE),
+        columns().svg(SIZE),
     ] {
         assert!(svg.contains("role=\"img\" aria-label=\""));
         assert!(svg.contains("<title>") && svg.contains("<desc>"));
@@ -195,19 +171,19 @@ fn value() -> impl Strategy<Value = f64> {
 /// Whatever the order in which they are given, what is solid lies below what has gaps, so that both are seen.
 #[test]
 fn lines_on_each_other_are_told_apart() {
-    let line = |policy: &str, dash| Line {
-        name: policy.into(),
-        ink: policy::ink(policy),
-        quiet: false,
-        dash,
-        points: vec![(0.0, 5.0), (1.0, 5.0)],
+    let line = |policy: &str, dash| {
+        let shape = Shape::Line {
+            points: vec![(0.0, 5.0), (1.0, 5.0)],
+            quiet: false,
+            dash,
+        };
+        mark(policy, policy::ink(policy), shape)
     };
-    let chart = LineChart {
-        lines: vec![line("io.latency", 1), line("none", 0)],
-        size: (520.0, 300.0),
-        ..LineChart::default()
+    let chart = Chart {
+        marks: vec![line("io.latency", 1), line("none", 0)],
+        ..Chart::default()
     };
-    let svg = chart.svg();
+    let svg = chart.svg(SIZE);
     let at = |name: &str| {
         svg.find(&format!("data-name=\"{name}\""))
             .expect("it is drawn")
@@ -224,22 +200,27 @@ proptest! {
         points in prop::collection::vec((value(), value(), value()), 0..8),
     ) {
         let scale = if log { Scale::Log } else { Scale::Linear };
-        let mut chart = lines(scale);
-        chart.title.clone_from(&name);
-        chart.lines[0].name.clone_from(&name);
-        chart.lines[0].points = points.iter().map(|p| (p.0, p.1)).collect();
-        chart.bands[0].points.clone_from(&points);
-        let mut groups = bars(scale);
-        groups.groups[0].name.clone_from(&name);
-        groups.groups[0].bars = points.iter().map(|p| Some(Bar { value: p.0, range: Some((p.1, p.2)) })).collect();
-        let mut rows = stack();
-        rows.rows[0].name.clone_from(&name);
-        rows.rows[0].values = points.iter().map(|p| p.0).collect();
-        for (svg, height) in [(chart.svg(), 300.0), (groups.svg(), 280.0), (rows.svg(), 200.0)] {
+        let (firsts, rest): (Vec<f64>, Vec<(f64, f64)>) = points.iter().map(|p| (p.0, (p.1, p.2))).unzip();
+        let line = Shape::Line { points: points.iter().map(|p| (p.0, p.1)).collect(), quiet: false, dash: 0 };
+        let bar = |(value, range): (&f64, &(f64, f64))| Some(Bar { value: *value, range: Some(*range) });
+        let bars = Shape::Bars(firsts.iter().zip(&rest).map(bar).collect());
+        let rule = Shape::Rule { value: firsts.first().copied().unwrap_or(1.0), dashed: log };
+        let parts = Shape::Parts(firsts.clone());
+        let names = vec![name.clone(); 3];
+        let rows = names.iter().map(|name| (name.clone(), name.clone()));
+        let over = Along::Quantity(name.clone(), None);
+        for (along, shapes) in [
+            (over, vec![line, Shape::Band(points.clone()), rule.clone()]),
+            (Along::Groups(names.clone()), vec![bars.clone(), parts.clone(), bars, rule]),
+            (Along::Rows(rows.collect()), vec![parts.clone(), parts]),
+        ] {
+            let marks = shapes.into_iter().map(|shape| mark(&name, Ink::QUIET, shape));
+            let chart = Chart { title: name.clone(), scale, along, marks: marks.collect(), ..Chart::default() };
+            let svg = chart.svg(SIZE);
             prop_assert_eq!(well_formed(&svg), Ok(()), "{}", svg);
             for (_, rest) in svg.match_indices(" y=\"").map(|(i, m)| svg.split_at(i + m.len())) {
                 let y: f64 = rest.split('"').next().and_then(|y| y.parse().ok()).unwrap_or(f64::NAN);
-                prop_assert!((-8.0..=height).contains(&y), "y {} in {}", y, svg);
+                prop_assert!((-8.0..=SIZE.1).contains(&y), "y {} in {}", y, svg);
             }
         }
     }

@@ -4,11 +4,11 @@ mod common;
 
 use common::{golden, sample};
 use proptest::prelude::*;
-use weir_report::{Column, Table, demo_table, demo_table_all};
+use weir_report::{Column, Table, demo_table};
 
 #[test]
 fn the_demo_table_fits_eighty_columns() {
-    let text = demo_table(&sample::report(15, 4), 80);
+    let text = demo_table(&sample::report(15, 4), 80, false);
     assert!(text.lines().all(|l| l.len() <= 80));
     assert!(
         text.is_ascii() && !text.contains('\x1b'),
@@ -19,14 +19,14 @@ fn the_demo_table_fits_eighty_columns() {
 
 #[test]
 fn narrower_it_leaves_out_what_matters_least() {
-    let text = demo_table(&sample::report(15, 4), 50);
+    let text = demo_table(&sample::report(15, 4), 50, false);
     assert!(text.lines().all(|l| l.len() <= 50));
     golden("demo-50.txt", &text);
 }
 
 #[test]
 fn all_clients_are_shown_on_demand() {
-    let text = demo_table_all(&sample::report(3, 4), 120);
+    let text = demo_table(&sample::report(3, 4), 120, true);
     for client in ["target ", "reader-1 ", "reader-2 ", "reader-3 ", "total "] {
         let rows = text.lines().filter(|l| l.starts_with(client)).count();
         assert_eq!(rows, 3, "{client}: once under each policy");
@@ -36,7 +36,7 @@ fn all_clients_are_shown_on_demand() {
 
 #[test]
 fn a_report_without_results_is_a_table_without_rows() {
-    let text = demo_table(&weir_report::DemoReport::default(), 80);
+    let text = demo_table(&weir_report::DemoReport::default(), 80, false);
     assert!(text.starts_with("policy "), "{text}");
 }
 

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "[drive.memory]\npolicy = \"{policy}\"\n{model}[listen]\nnbd = [\"unix:{socket}\"]\n{}",
         volumes.concat()
     );
-    let config = weir_config::parse("", &text, &weir_config::Options::default());
+    let config = weir_config::parse("", &text);
     let config = config.map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         lines.join("\n")

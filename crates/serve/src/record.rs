@@ -215,7 +215,7 @@ mod tests {
 
     fn recorder() -> Recorder {
         let text = "listen.nbd = [\"unix:/run/weir.sock\"]\n[drive.d]\n";
-        let server = weir_config::parse("", text, &weir_config::Options::default()).unwrap();
+        let server = weir_config::parse("", text).unwrap();
         Recorder::new(&weir_config::plan(&server, "d").unwrap().config)
     }
 

@@ -15,6 +15,7 @@ use weir_config::{Address, Plan, Problem};
 use weir_uring::Backend as RingKind;
 
 use crate::acceptor::{self, Door, Listener, Refusal, Table};
+use crate::backend::{self, Open};
 use crate::clock::Clock;
 use crate::front;
 use crate::record::Record;
@@ -39,6 +40,8 @@ pub struct Options {
     /// has the next free number appended (`FILE.1`). The record is cut, with a line
     /// in the log, if the file is slower than the clients for more than 64 MiB; a replay says so.
     pub record: Option<PathBuf>,
+    /// Opens what a volume of the configuration says: [`backend::open`], or a test's own storage.
+    pub storage: Open,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             shards: None,
             drain: Duration::from_secs(5),
             record: None,
+            storage: backend::open,
         }
     }
 }
@@ -67,6 +71,7 @@ pub struct Server {
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
     drain: Duration,
+    storage: Open,
 }
 
 impl Server {
@@ -80,7 +85,7 @@ impl Server {
         let written = config;
         let config = &fitted(config, shards)?;
         // What these make goes with them if anything below is refused.
-        let mut opened = setup::open(config, shards)?;
+        let mut opened = setup::open(config, options.storage, shards)?;
         let (doors, metrics) = listen(config)?;
         let mut records = start_records(config, options, &mut opened.shards)?;
         let addresses = doors.iter().map(|door| door.listener.address()).collect();
@@ -108,6 +113,7 @@ impl Server {
             addresses,
             records: records.into_iter().map(Record::thread).collect(),
             drain: options.drain,
+            storage: options.storage,
         })
     }
 

@@ -7,7 +7,7 @@ use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
 use weir_core::{Instant, Layer};
 
 use crate::acceptor::{Export, Place};
-use crate::backend::{self, Prepare};
+use crate::backend::{Open, Prepare};
 use crate::created::Created;
 use crate::error::{ReloadError, StartError};
 use crate::shard::{
@@ -30,7 +30,11 @@ pub(crate) struct Opened {
 }
 
 /// Opens every volume, and deals the drives out to `shards` shards.
-pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened, StartError> {
+pub(crate) fn open(
+    config: &weir_config::Server,
+    storage: Open,
+    shards: usize,
+) -> Result<Opened, StartError> {
     let mut opened = Opened {
         shards: std::iter::repeat_with(Vec::new).take(shards).collect(),
         plans: Vec::new(),
@@ -53,7 +57,7 @@ pub(crate) fn open(config: &weir_config::Server, shards: usize) -> Result<Opened
         }
         let mut volumes = Vec::new();
         for volume in config.volumes_of(&drive.name) {
-            let mut setup = open_volume(config, volume)
+            let mut setup = open_volume(config, volume, storage)
                 .map_err(|error| StartError::Config(storage_problem(config, volume, &error)))?;
             opened.created.extend(setup.storage.created());
             let storage = setup.storage.as_ref();
@@ -92,6 +96,7 @@ pub(crate) fn changes(
     config: &weir_config::Server,
     old: &weir_config::Server,
     reload: Reload,
+    storage: Open,
     places: &[Place],
 ) -> Result<Changes, ReloadError> {
     let mut all = Changes {
@@ -121,7 +126,7 @@ pub(crate) fn changes(
                 .terms
                 .insert(volume.name.clone(), terms(config, volume));
             if change.reload.added.contains(&volume.name) {
-                let mut setup = open_volume(config, volume).map_err(|error| {
+                let mut setup = open_volume(config, volume, storage).map_err(|error| {
                     ReloadError::Volume(storage_problem(config, volume, &error))
                 })?;
                 all.created.extend(setup.storage.created());
@@ -174,11 +179,15 @@ fn check(reload: &DriveReload) -> Result<(), ReloadError> {
     }
 }
 
-fn open_volume(config: &weir_config::Server, volume: &Volume) -> std::io::Result<VolumeSetup> {
+fn open_volume(
+    config: &weir_config::Server,
+    volume: &Volume,
+    storage: Open,
+) -> std::io::Result<VolumeSetup> {
     Ok(VolumeSetup {
         name: volume.name.clone(),
         terms: terms(config, volume),
-        storage: backend::open(volume, &config.test)?,
+        storage: storage(volume)?,
     })
 }
 

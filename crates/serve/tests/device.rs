@@ -83,7 +83,7 @@ impl Loop {
             self.directory.display(),
             self.device.display()
         );
-        let config = weir_config::parse("", &text, &weir_config::Options::default());
+        let config = weir_config::parse("", &text);
         let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
         Server::start(&config, &Options::default())
     }

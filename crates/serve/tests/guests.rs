@@ -123,7 +123,7 @@ fn a_server_without_nbd_serves_its_guests() {
         "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ vhost = \"{}/alpha\" }}\n",
         files.path().display()
     );
-    let config = weir_config::parse("", &text, &weir_config::Options::default()).unwrap();
+    let config = weir_config::parse("", &text).unwrap();
     let server = weir_serve::Server::start(&config, &weir_serve::Options::default()).unwrap();
     let mut guest = Guest::start(&files.path().join("alpha"), 1);
     guest.write(0, &[7; 512]);

@@ -54,7 +54,7 @@ impl Scratch {
              [volume.b-old]\ndrive = \"a\"\nfile = \"DIR/old.img\"\nsize = \"1MiB\"\ncache = \"host\"\n{more}"
         );
         let text = text.replace("DIR", &self.0.display().to_string());
-        weir_config::parse("weir.toml", &text, &weir_config::Options::default()).unwrap()
+        weir_config::parse("weir.toml", &text).unwrap()
     }
 
     /// What there is before.

@@ -30,7 +30,7 @@ impl Directory {
              [volume.v]\ndrive = \"d\"\nfile = \"{0}/image\"\n{volume}",
             self.0.display()
         );
-        let config = weir_config::parse("", &text, &weir_config::Options::default());
+        let config = weir_config::parse("", &text);
         let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
         Server::start(&config, &Options::default())
     }

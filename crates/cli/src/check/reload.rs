@@ -23,13 +23,11 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
             path.display()
         ))
     })?;
-    let options = weir_config::Options { allow_test: true };
     let text = get(address, "/config")?;
-    let running = weir_config::parse("the running server", &text, &options);
+    let running = weir_config::parse("the running server", &text);
     let running = running.map_err(|_| not_weir(address, "what it runs with cannot be read"))?;
     // What is promised too much is said at the promise that is new.
-    let usual = weir_config::Options::default();
-    let config = weir_config::load_again(path, &usual, &running).map_err(|p| refuse(&p))?;
+    let config = weir_config::load_again(path, &running).map_err(|p| refuse(&p))?;
     let plans = running.drives.iter();
     let plans: Vec<Plan> = plans
         .filter_map(|drive| weir_config::plan(&running, &drive.name))

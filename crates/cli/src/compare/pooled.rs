@@ -5,7 +5,6 @@ use super::work::Outcome;
 use crate::judge;
 use weir_measure::promise::Fate;
 use weir_measure::{Histogram, Record, RingsPerSecond, SplitUs, TOTAL};
-use weir_report::ComparedRings;
 
 /// The repetitions of a cell taken together.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ pub(super) struct Pooled {
     /// Mean number of commands in the drive; of the first repetition.
     pub(super) depth: Option<f64>,
     /// Notifications between virtual machines and their back end, if there are any: means of the runs.
-    pub(super) rings: Option<ComparedRings>,
+    pub(super) rings: Option<RingsPerSecond>,
     /// What the target was promised, in MB/s, and how that fared.
     pub(super) promise: Option<Promise>,
 }
@@ -154,9 +153,15 @@ impl Pooled {
             target_mbps: mean(&mut of_target()),
             busy: busy(outcomes),
             depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
-            rings: rings(outcomes, Split::of(of_target())),
+            rings: rings(outcomes),
             promise: Promise::of(&of_target().collect::<Vec<_>>()),
         }
+    }
+
+    /// Mean latency as the back end of virtual machines sees it, in microseconds, if there were any.
+    pub(super) fn backend_us(&self) -> Option<f64> {
+        let backend = self.split.total() - self.split.host;
+        (self.rings.is_some() && backend > 0.0).then_some(backend)
     }
 
     /// Mean latency in microseconds; `None` without any.
@@ -165,19 +170,18 @@ impl Pooled {
     }
 }
 
-/// Means over all repetitions; `target`: where the time of its mean request went.
-fn rings(outcomes: &[Outcome], target: Split) -> Option<ComparedRings> {
+/// Means over all repetitions.
+fn rings(outcomes: &[Outcome]) -> Option<RingsPerSecond> {
     let totals = outcomes.iter().flat_map(|o| &o.records);
     let all: Vec<_> = totals.filter_map(|r| r.rings).collect();
     let mean = |of: fn(&RingsPerSecond) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-    let backend = target.total() - target.host;
-    (!all.is_empty()).then(|| ComparedRings {
-        backend_us: (backend > 0.0).then_some(backend),
+    (!all.is_empty()).then(|| RingsPerSecond {
         kicks: mean(|r| r.kicks),
         calls: mean(|r| r.calls),
+        calls_per_request: mean(|r| r.calls_per_request),
         wakeups: mean(|r| r.wakeups),
-        guest: mean(|r| r.guest_percent) / 100.0,
-        backend: mean(|r| r.backend_percent) / 100.0,
+        guest_percent: mean(|r| r.guest_percent),
+        backend_percent: mean(|r| r.backend_percent),
     })
 }
 

@@ -9,9 +9,9 @@ use super::work::{Cell, Outcome, OverTime, Plan, Played};
 use crate::failure::Failure;
 use crate::modelled::Drive;
 use crate::policies::is_none;
-use weir_measure::{Latency, Record, State, TOTAL};
+use weir_measure::{Latency, Record, TOTAL};
 use weir_report::number::{deviation, figure};
-use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime, ComparedState};
+use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
 
 /// A cell, pooled.
 type Pool = (Cell, Pooled);
@@ -84,6 +84,7 @@ fn one(
                 asked: Vec::new(),
                 figures: Vec::new(),
                 rings: pooled.rings,
+                backend_us: pooled.backend_us(),
                 over_time,
             }
         });
@@ -185,18 +186,8 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
             .collect(),
         others_mbps: others.collect(),
         target_mbps: mine,
-        states: states.iter().map(|state| shown(state, target)).collect(),
+        states: states.clone(),
     })
-}
-
-fn shown(state: &State, target: &str) -> ComparedState {
-    ComparedState {
-        name: state.state.clone(),
-        of: state.of.clone(),
-        unit: state.unit.clone(),
-        quiet: state.of != target && state.of != "drive",
-        points: state.points.clone(),
-    }
 }
 
 /// A record's bandwidth over time.

@@ -4,16 +4,14 @@ use weir_config::scenario::{Asked, Script};
 use weir_core::Span;
 use weir_drive::null;
 use weir_load::{Arrival, Program};
-use weir_report::BestFigure;
 use weir_report::number::{figure, percent};
 use weir_sim::Scenario;
 
+/// What a figure is, and the figure with its unit.
+type Best = (String, String);
+
 /// The best figures of a null drive with a link, for what is asked for first.
-pub(crate) fn figures(
-    script: &Script,
-    scenario: &Scenario,
-    drive: &null::Config,
-) -> Vec<BestFigure> {
+pub(crate) fn figures(script: &Script, scenario: &Scenario, drive: &null::Config) -> Vec<Best> {
     let link = drive.link as f64;
     let asked = script.expects().first().map(|e| &e.asked);
     match asked {
@@ -25,15 +23,12 @@ pub(crate) fn figures(
     }
 }
 
-fn all(what: &str, rate: f64) -> BestFigure {
-    BestFigure {
-        what: what.to_owned(),
-        value: format!("{} MB/s", figure(rate / 1e6)),
-    }
+fn all(what: &str, rate: f64) -> Best {
+    (what.to_owned(), format!("{} MB/s", figure(rate / 1e6)))
 }
 
 /// What each client's share of the link is.
-fn shares(scenario: &Scenario, link: f64) -> Vec<BestFigure> {
+fn shares(scenario: &Scenario, link: f64) -> Vec<Best> {
     let share = |at| f64::from(scenario.contract(at).share);
     let clients = 0..scenario.clients.len();
     let sum: f64 = clients.clone().map(share).sum();
@@ -43,7 +38,7 @@ fn shares(scenario: &Scenario, link: f64) -> Vec<BestFigure> {
 }
 
 /// What is possible while a client that has one small request at a time is given what it was promised.
-fn promised(scenario: &Scenario, drive: &null::Config, client: &str) -> Vec<BestFigure> {
+fn promised(scenario: &Scenario, drive: &null::Config, client: &str) -> Vec<Best> {
     let link = drive.link as f64;
     let Some(at) = scenario.clients.iter().position(|c| c.name == client) else {
         return vec![all("total", link)];
@@ -64,18 +59,18 @@ fn promised(scenario: &Scenario, drive: &null::Config, client: &str) -> Vec<Best
         alone(drive, small),
     )];
     best.push(match beside_whole(drive, min, small, large) {
-        Some(part) => BestFigure {
-            what: format!("total, {promise}, every request served in one piece"),
-            value: format!(
+        Some(part) => (
+            format!("total, {promise}, every request served in one piece"),
+            format!(
                 "{} MB/s, {} of the drive",
                 figure(part * link / 1e6),
                 percent(part)
             ),
-        },
-        None => BestFigure {
-            what: format!("{promise}, every request served in one piece"),
-            value: "no schedule can".into(),
-        },
+        ),
+        None => (
+            format!("{promise}, every request served in one piece"),
+            "no schedule can".into(),
+        ),
     });
     best.push(all(
         &format!("total, {promise}, requests cut into small pieces"),

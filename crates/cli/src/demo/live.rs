@@ -203,8 +203,7 @@ fn config(stage: Stage<'_>, policy: &Policy, socket: &Path) -> Result<Config, Fa
         );
         written.expect("memory takes every byte");
     }
-    let options = weir_config::Options::default();
-    let parsed = weir_config::parse("", &text, &options);
+    let parsed = weir_config::parse("", &text);
     let mut config = parsed.map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         Failure::Run(lines.join("\n"))

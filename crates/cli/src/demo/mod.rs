@@ -32,7 +32,7 @@ use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Capacity;
 use weir_measure::to_line;
-use weir_report::{DemoReport, demo_page, demo_table, demo_table_all};
+use weir_report::{DemoReport, demo_page, demo_table};
 
 /// What to play, where, and what to write.
 #[derive(Debug, Args)]
@@ -298,12 +298,7 @@ fn show(
         json.write(&lines)?;
     }
     if !only_records {
-        let table = if options.all {
-            demo_table_all
-        } else {
-            demo_table
-        };
-        output::print(&table(report, output::width()))?;
+        output::print(&demo_table(report, output::width(), options.all))?;
     }
     output::tell(&format!("wrote {}", path.display()));
     Ok(())

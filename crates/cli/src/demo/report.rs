@@ -11,7 +11,7 @@ use weir_drive::{Config, null};
 use weir_measure::promise::{Excuse, Fate};
 use weir_measure::{PromiseSeconds, Record, TOTAL};
 use weir_report::number::{percent, plain};
-use weir_report::{BestFigure, DemoReport, PolicyResult};
+use weir_report::{DemoReport, PolicyResult};
 
 /// What was played, for the report.
 #[derive(Debug, Clone, Copy)]
@@ -182,7 +182,7 @@ fn load(played: Played<'_>) -> String {
     }
 }
 
-fn best(played: Played<'_>) -> Vec<BestFigure> {
+fn best(played: Played<'_>) -> Vec<(String, String)> {
     // Of other drives nothing is known but what they gave, which others can exceed.
     let drive = linked(played);
     drive.map_or_else(Vec::new, |drive| {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::Policy;
 use weir_measure::{Interval, Need};
-use weir_report::{Drives, PlanReport, PlanRow, plan_page, plan_table};
+use weir_report::{PlanReport, PlanRow, plan_page, plan_table};
 
 /// Which clients are to be served, on what, and how it is found out.
 #[derive(Debug, Args)]
@@ -114,10 +114,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let written = page.map(|page| page.write(&plan_page(&reports)));
     let quiet = json.as_ref().is_some_and(Output::is_standard);
     if let Some(json) = json {
-        let lines = found().zip(&reports);
-        let lines = lines
-            .flat_map(|(((asked, drive), found), report)| needs(asked, &drive.name, found, report));
-        json.write(&lines.map(|need| need.to_line() + "\n").collect::<String>())?;
+        let rows = reports.iter().flat_map(|report| &report.rows);
+        let lines = rows.map(|row| row.need.to_line() + "\n");
+        json.write(&lines.collect::<String>())?;
     }
     if !quiet {
         let tables = reports.iter().map(|r| plan_table(r, output::width()));
@@ -167,38 +166,6 @@ fn rows<'a>(
     names.zip(found.chunks(asked.repetitions as usize))
 }
 
-/// The least number of drives that each search found.
-fn searches(found: &[Found]) -> Vec<Option<u64>> {
-    let drives = |found: &Found| found.as_ref().map(|packed| packed.drives as u64);
-    found.iter().map(drives).collect()
-}
-
-/// The rows of a report as lines of JSON have them.
-fn needs(
-    asked: &search::Asked<'_>,
-    drive: &str,
-    found: &[Found],
-    report: &PlanReport,
-) -> Vec<Need> {
-    let rows = rows(asked, found).zip(&report.rows);
-    let needs = rows.map(|((policy, found), row)| Need {
-        scenario: report.scenario.clone(),
-        drive: drive.to_owned(),
-        case: asked.fleet.case().to_owned(),
-        policy,
-        clients: report.clients,
-        promised_mbps: report.promised_mbps,
-        promised_iops: report.promised_iops,
-        keep: asked.keep,
-        searches: searches(found),
-        drives: row.drives.map(|d| d.enough),
-        needed_in: row.drives.map(|d| d.needed_in),
-        used: row.utilization.map(|used| used.mean),
-        average_mbps: row.average_mbps.map(|average| average.mean),
-    });
-    needs.collect()
-}
-
 /// What the table and the page show. The first of what was found is a drive for each client.
 fn report(
     asked: &search::Asked<'_>,
@@ -207,29 +174,40 @@ fn report(
     found: &[Found],
 ) -> Result<PlanReport, Failure> {
     let peak = drive.peak()? as f64 / 1e6;
-    let rows = rows(asked, found).map(|(policy, found)| {
-        let packed: Vec<&Packed> = found.iter().filter_map(Option::as_ref).collect();
-        let over = |of: &dyn Fn(&Packed) -> f64| {
-            let all = packed.len() == found.len();
-            let values: Vec<f64> = packed.iter().map(|p| of(p)).collect();
-            all.then(|| Interval::of(&values)).flatten()
-        };
-        PlanRow {
-            policy,
-            drives: Drives::of(&searches(found)),
-            utilization: over(&|p| p.total_mbps / (peak * p.drives as f64)),
-            average_mbps: over(&|p| p.average_mbps),
-        }
-    });
     let promised = asked.fleet.promised();
+    let rows = rows(asked, found).map(|(policy, found)| {
+        let searches: Vec<Option<u64>> = (found.iter())
+            .map(|found| found.as_ref().map(|packed| packed.drives as u64))
+            .collect();
+        // Where one of the searches found no number to be enough, none is.
+        let packed: Option<Vec<&Packed>> = found.iter().map(Option::as_ref).collect();
+        let over = |of: &dyn Fn(&Packed) -> f64| {
+            let values = packed.iter().flatten().map(|p| of(p));
+            Interval::of(&values.collect::<Vec<f64>>())
+        };
+        let used = over(&|p| p.total_mbps / (peak * p.drives as f64));
+        let enough = packed.as_ref().and_then(|_| *searches.iter().max()?);
+        let needed_in = searches.iter().filter(|drives| **drives == enough).count();
+        let need = Need {
+            scenario: asked.fleet.name().to_owned(),
+            drive: drive.name.clone(),
+            case: asked.fleet.case().to_owned(),
+            policy,
+            clients: asked.fleet.clients(),
+            promised_mbps: promised.bytes as f64 / 1e6,
+            promised_iops: promised.iops,
+            keep: asked.keep,
+            searches,
+            drives: enough,
+            needed_in: enough.map(|_| needed_in),
+            used: used.map(|used| used.mean),
+            average_mbps: over(&|p| p.average_mbps).map(|average| average.mean),
+        };
+        PlanRow { need, used }
+    });
     Ok(PlanReport {
-        scenario: asked.fleet.name().to_owned(),
         load: load.to_owned(),
         drive: format!("{}: {}", drive.name, drive.about),
-        peak_mbps: peak,
-        clients: asked.fleet.clients(),
-        promised_mbps: promised.bytes as f64 / 1e6,
-        promised_iops: promised.iops,
         rows: rows.collect(),
         notes: vec![
             format!(

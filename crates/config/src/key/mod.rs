@@ -19,7 +19,7 @@ pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
-pub(crate) use root::{ROOT, SERVER, TEST};
+pub(crate) use root::{ROOT, SERVER};
 pub(crate) use scenario::{
     CLIENT, EXPECT, GROUP, HOST, HOUR, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS, VARIED,
 };
@@ -175,7 +175,6 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &ATTACH,
     &TENANT,
     &MAX,
-    &TEST,
 ];
 
 /// How the table at a path of a file of this `family` of shapes, of which the first is the outermost, is written inline, if it is a key

@@ -1,4 +1,4 @@
-//! The outermost table, `[server]` and `[test]`.
+//! The outermost table, `[server]`.
 
 use super::{Absent, Key, Kind, Shape};
 
@@ -48,13 +48,6 @@ pub(crate) const ROOT: Shape = Shape {
             about: "Groups over several volumes of one drive.",
             example: "{ acme = { drive = \"fast\" } }",
         },
-        Key {
-            name: "test",
-            kind: Kind::Table("`[test]`"),
-            default: Absent::Value("{}"),
-            about: "What only tests of the server itself switch on; `weir serve` and `weir check` refuse it.",
-            example: "{ seed = 1 }",
-        },
     ]],
 };
 
@@ -79,27 +72,6 @@ pub(crate) const SERVER: Shape = Shape {
             about: "Whether a reload of this file may remove volumes that have clients. Their requests in flight are answered, and then they \
                 are disconnected. Otherwise such a reload is refused, and nothing changes.",
             example: "true",
-        },
-    ]],
-};
-
-pub(crate) const TEST: Shape = Shape {
-    name: "[test]",
-    about: "For tests of the server itself, which lose data on purpose. `weir serve` and `weir check` refuse this table.",
-    keys: &[&[
-        Key {
-            name: "power_cut",
-            kind: Kind::Flag,
-            default: Absent::Value("false"),
-            about: "Writes that were not flushed stay in the process, and a cut loses any subset of them in any order.",
-            example: "true",
-        },
-        Key {
-            name: "seed",
-            kind: Kind::Count(0, i64::MAX as u64),
-            default: Absent::Value("0"),
-            about: "Seed of what a cut loses.",
-            example: "7",
         },
     ]],
 };

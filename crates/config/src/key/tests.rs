@@ -1,7 +1,7 @@
 //! The tables against the parser: that each key is read, what holds where it is left out, and that its example is accepted.
 
 use super::*;
-use crate::{Options, Problem, parse, policy, profile, sheet};
+use crate::{Problem, parse, policy, profile, sheet};
 
 /// What reads a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,6 @@ const PLACES: &[Place] = &[
     server(&ATTACH, "volume.alpha.listen", ATTACH_LINES),
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
-    server(&TEST, "test", &[SOCKET, DISK]),
     policy_file(&POLICY, "", BFQ_WITH_ALL),
     policy_file(&KNOBS, "knobs", EVERYTHING),
     policy_file(&IO_MAX, "max", BFQ_WITH_ALL),
@@ -224,9 +223,8 @@ impl Place {
     }
 
     fn read(&self, text: &str) -> Result<String, Vec<Problem>> {
-        let allow_test = Options { allow_test: true };
         match self.file {
-            File::Server => parse("", text, &allow_test).map(|s| s.to_string()),
+            File::Server => parse("", text).map(|s| s.to_string()),
             File::Policy => policy::read(text, "").map(|p| policy::print(&p)),
             File::Profile => profile::read(&without_sheet(text), "").map(|p| format!("{p:?}")),
             File::Sheet => sheet::read(text, "").map(|s| format!("{s:?}")),
@@ -356,15 +354,15 @@ fn what_is_left_out_is_as_the_table_says() {
 #[test]
 fn the_file_with_every_key_has_every_key() {
     let text = include_str!("../../corpus/everything.toml");
-    let server = parse("", text, &Options::default()).expect("accepted");
+    let server = parse("", text).expect("accepted");
     let written: Vec<&str> = server
         .places
         .keys
         .keys()
         .map(|path| path.rsplit('.').next().unwrap_or(path))
         .collect();
-    for shape in SERVERS.iter().filter(|s| s.name != TEST.name) {
-        for key in shape.keys().filter(|k| k.name != "test") {
+    for shape in SERVERS {
+        for key in shape.keys() {
             assert!(
                 written.contains(&key.name),
                 "{} of {} is not in corpus/everything.toml",

@@ -6,10 +6,9 @@ mod listen;
 mod policy;
 mod volume;
 
-use crate::Options;
 use crate::document::{Document, Entry, Table};
-use crate::key::{ROOT, SERVER, TEST};
-use crate::server::{Server, Test, ThreadPriority};
+use crate::key::{ROOT, SERVER};
+use crate::server::{Server, ThreadPriority};
 use crate::text::quoted;
 use std::collections::BTreeSet;
 use toml::de::DeTable;
@@ -32,7 +31,7 @@ impl Draft {
 }
 
 /// Reads everything; problems stay with the document.
-pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: &Options) -> Draft {
+pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> Draft {
     let root = Table::root(map, &ROOT);
     doc.check_keys(&root, ROOT.name, &ROOT.names());
     let mut broken = BTreeSet::new();
@@ -56,7 +55,6 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>, options: 
             tenants,
             priority,
             remove_in_use,
-            test: test(doc, &root, options),
             places: crate::places::Places::default(),
         },
         broken,
@@ -115,23 +113,4 @@ fn process<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> (ThreadPriority, boo
         table.word(doc, "priority", priorities),
         table.flag(doc, "remove_in_use"),
     )
-}
-
-fn test<'a>(doc: &mut Document<'a>, root: &Table<'a>, options: &Options) -> Test {
-    let none = Test::default();
-    let Some(entry) = root.entry("test") else {
-        return none;
-    };
-    if !options.allow_test {
-        let what = "is for tests of the server itself, which lose data on purpose";
-        doc.report(&entry, what, "remove the table");
-        return none;
-    }
-    let Some(table) = entry.table(doc, &TEST) else {
-        return none;
-    };
-    Test {
-        power_cut: table.flag(doc, "power_cut"),
-        seed: table.count(doc, "seed"),
-    }
 }

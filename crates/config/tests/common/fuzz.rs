@@ -3,23 +3,19 @@
 
 use weir_config::policy::{self, Node};
 use weir_config::scenario::{self, Choice};
-use weir_config::{Options, Problem, Server, parse, plan, reload};
+use weir_config::{Problem, Server, parse, plan, reload};
 use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
 use weir_drive::{Config, null};
 
-/// Reads the bytes as a server's file. The first byte, if it is 1, permits the `[test]` table and is left out.
+/// Reads the bytes as a server's file.
 ///
 /// # Panics
 /// If a file is refused without a problem or a problem has no text; if a file is accepted and the core refuses what it comes to,
 /// or if it reads differently once printed, or if reloading it into itself changes anything.
 pub(crate) fn server_file(data: &[u8]) {
-    let (options, data) = match data {
-        [1, rest @ ..] => (Options { allow_test: true }, rest),
-        _ => (Options::default(), data),
-    };
     let text = String::from_utf8_lossy(data);
-    match parse("fuzz.toml", &text, &options) {
-        Ok(server) => accepted(&server, &options),
+    match parse("fuzz.toml", &text) {
+        Ok(server) => accepted(&server),
         Err(problems) => {
             assert!(!problems.is_empty(), "refused without a reason");
             for problem in problems {
@@ -132,9 +128,9 @@ pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>
     Ok(())
 }
 
-fn accepted(server: &Server, options: &Options) {
+fn accepted(server: &Server) {
     let printed = server.to_string();
-    let again = parse("printed.toml", &printed, options);
+    let again = parse("printed.toml", &printed);
     assert_eq!(again.as_ref(), Ok(server), "printed as\n{printed}");
     let plans: Vec<_> = server
         .drives

@@ -1,6 +1,6 @@
 //! The report of a comparison: policies side by side, by drive and by case.
 
-use weir_measure::Latency;
+use weir_measure::{Latency, RingsPerSecond, State};
 
 mod clients;
 mod page;
@@ -16,7 +16,7 @@ pub use suite::{SuiteReport, suite_page};
 pub use table::compare_table;
 
 /// All results of a comparison: the contents of its tables and its page.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CompareReport {
     /// The scenario's name.
     pub scenario: String,
@@ -36,22 +36,6 @@ pub struct CompareReport {
     pub minimum_mbps: Option<f64>,
     /// How to read the figures.
     pub notes: Vec<String>,
-}
-
-impl Default for CompareReport {
-    fn default() -> Self {
-        Self {
-            scenario: String::new(),
-            load: String::new(),
-            target: String::new(),
-            parts: Vec::new(),
-            drives: Vec::new(),
-            clients: false,
-            latency: true,
-            minimum_mbps: None,
-            notes: Vec::new(),
-        }
-    }
 }
 
 /// The results on one drive.
@@ -98,8 +82,10 @@ pub struct ComparedCell {
     pub asked: Vec<(String, String)>,
     /// Figures that have a plot of their own.
     pub figures: Vec<ComparedFigure>,
-    /// Notifications between virtual machines and their back end, if there are any.
-    pub rings: Option<ComparedRings>,
+    /// Notifications between virtual machines and their back end, if there are any: means of the repetitions.
+    pub rings: Option<RingsPerSecond>,
+    /// Mean latency of the target's requests as the back end of virtual machines sees it, in microseconds, if there were any.
+    pub backend_us: Option<f64>,
     /// How one of the repetitions went over time.
     pub over_time: Option<ComparedOverTime>,
 }
@@ -115,23 +101,6 @@ pub struct ComparedFigure {
     pub value: Option<f64>,
 }
 
-/// What passed between virtual machines and their back end: means of the repetitions, of all virtual machines together.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ComparedRings {
-    /// Mean latency of the target's requests as the back end sees it, in microseconds, if there were any.
-    pub backend_us: Option<f64>,
-    /// Notifications a second from virtual machines.
-    pub kicks: f64,
-    /// Notifications a second to virtual machines.
-    pub calls: f64,
-    /// How often a second a thread of the back end was woken.
-    pub wakeups: f64,
-    /// Processor time of the virtual machines for their I/O, a fraction of one processor.
-    pub guest: f64,
-    /// Processor time of the back end, a fraction of one processor.
-    pub backend: f64,
-}
-
 /// A run over time: points (seconds, value).
 #[derive(Debug, Clone, Default)]
 pub struct ComparedOverTime {
@@ -144,22 +113,7 @@ pub struct ComparedOverTime {
     /// Total bandwidth of all others, in MB/s.
     pub others_mbps: Vec<(f64, f64)>,
     /// What controllers and the elevator were doing.
-    pub states: Vec<ComparedState>,
-}
-
-/// A number of a controller or elevator over time.
-#[derive(Debug, Clone, Default)]
-pub struct ComparedState {
-    /// What it is.
-    pub name: String,
-    /// Whose.
-    pub of: String,
-    /// Its unit; empty for numbers of things.
-    pub unit: String,
-    /// Drawn in the background: it is neither the target's nor the drive's.
-    pub quiet: bool,
-    /// Points (seconds, value).
-    pub points: Vec<(f64, f64)>,
+    pub states: Vec<State>,
 }
 
 impl ComparedDrive {

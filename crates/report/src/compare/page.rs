@@ -4,6 +4,7 @@ use super::{CompareReport, ComparedCell, ComparedDrive, clients, plots, rows, st
 use crate::html::{Block, Page, Section};
 use crate::number::duration;
 use crate::policy;
+use crate::svg::Chart;
 use crate::table::named;
 
 /// A comparison as one self-contained HTML page: the target's latency under each policy, and the reasons.
@@ -14,25 +15,22 @@ pub fn compare_page(report: &CompareReport) -> String {
         // What became of all comes before the target's latency.
         sections.rotate_left(1);
     }
-    sections.push(reading(report));
+    sections.push(Section::reading(&report.notes));
     let drives = match &report.drives[..] {
         [one] => one.name.clone(),
         all => format!("{} drives", all.len()),
     };
+    let shows = if report.clients {
+        "what each client gets".to_owned()
+    } else {
+        format!("how long {} waits", named(&report.target))
+    };
     let page = Page {
-        title: if report.clients {
-            format!("{}: what each client gets, on {drives}", report.scenario)
-        } else {
-            let target = named(&report.target);
-            format!("{}: how long {target} waits, on {drives}", report.scenario)
-        },
+        title: format!("{}: {shows}, on {drives}", report.scenario),
         lead: lead(report).filter(|_| !report.clients).unwrap_or_default(),
         intro: vec![report.load.clone()],
-        sections: sections
-            .into_iter()
-            .filter(|s| !s.blocks.is_empty())
-            .collect(),
-        footer: "Written by `weir compare`. This page needs no network and no other file.".into(),
+        sections,
+        command: "weir compare".into(),
     };
     page.html()
 }
@@ -80,21 +78,13 @@ fn is_sweep(report: &CompareReport) -> bool {
 }
 
 fn figures(report: &CompareReport) -> Section {
-    let bars: Vec<String> = report
-        .drives
-        .iter()
-        .map(|d| plots::bars(report, d))
-        .collect();
+    let bars = report.drives.iter().filter(|_| !is_sweep(report));
+    let bars: Vec<Chart> = bars.map(|d| plots::latency(report, d)).collect();
     let caption = "Mean latency; the error bars are one standard deviation to both sides. The scale is logarithmic: each gridline is \
                    ten times the one below.";
-    Section {
-        heading: format!("Latency of {}", named(&report.target)),
-        blocks: if bars.is_empty() || is_sweep(report) {
-            Vec::new()
-        } else {
-            vec![Block::Plots(bars, caption.into())]
-        },
-    }
+    let heading = format!("Latency of {}", named(&report.target));
+    let blocks = vec![Block::Plots(bars, caption.into())];
+    Section::new(heading, blocks)
 }
 
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
@@ -105,18 +95,12 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
         blocks.push(Block::Heading(target, None));
     }
     blocks.push(Block::Table(rows::drive(drive, report.latency)));
-    let figures = plots::figures(report, drive);
-    if !figures.is_empty() {
-        blocks.push(Block::Plots(figures, FIGURES.into()));
-    }
+    blocks.push(Block::Plots(plots::figures(report, drive), FIGURES.into()));
     if is_sweep(report) {
-        let plot = plots::cases(report, drive);
+        let plot = plots::cases(report, drive).into_iter().collect();
         let caption = "Where a mean request of each case spent its time.";
-        blocks.extend(plot.map(|plot| Block::Plots(vec![plot], caption.into())));
-        return Section {
-            heading: drive.name.clone(),
-            blocks,
-        };
+        blocks.push(Block::Plots(plot, caption.into()));
+        return Section::new(&drive.name, blocks);
     }
     for case in drive.cases() {
         if !case.is_empty() {
@@ -125,16 +109,11 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
         let why = drive.of(case).map(|c| (c.policy.clone(), c.why.clone()));
         blocks.push(Block::Terms(why.collect()));
         let plots = plots::case(report, drive, case);
-        if !plots.is_empty() {
-            blocks.push(Block::Plots(plots, CAPTION.into()));
-        }
+        blocks.push(Block::Plots(plots, CAPTION.into()));
         let cells = drive.of(case);
         blocks.extend(cells.filter_map(|cell| states::block(report, cell)));
     }
-    Section {
-        heading: drive.name.clone(),
-        blocks,
-    }
+    Section::new(&drive.name, blocks)
 }
 
 /// What became of every client: at a glance, and then in figures.
@@ -158,13 +137,6 @@ fn every_client(drive: &ComparedDrive) -> Vec<Block> {
         ));
     }
     blocks
-}
-
-fn reading(report: &CompareReport) -> Section {
-    Section {
-        heading: "How to read this".into(),
-        blocks: report.notes.iter().cloned().map(Block::Text).collect(),
-    }
 }
 
 const FIGURES: &str =

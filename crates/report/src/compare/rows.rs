@@ -83,12 +83,12 @@ fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec
     if has_rings {
         let rings = cell.rings.unwrap_or_default();
         row.extend([
-            time(rings.backend_us),
+            time(cell.backend_us),
             short(rings.kicks),
             short(rings.calls),
             short(rings.wakeups),
-            percent(rings.guest),
-            percent(rings.backend),
+            percent(rings.guest_percent / 100.0),
+            percent(rings.backend_percent / 100.0),
         ]);
     }
     row.extend([

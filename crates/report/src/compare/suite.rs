@@ -3,7 +3,7 @@
 use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
 use crate::html::{Block, Page, Section};
 use crate::policy;
-use crate::svg::{ColumnChart, Ink};
+use crate::svg::{Along, Chart, Ink, Mark, Shape};
 use crate::table::named;
 
 /// Comparisons that belong together.
@@ -21,29 +21,24 @@ pub struct SuiteReport {
 pub fn suite_page(report: &SuiteReport) -> String {
     let loads = report.parts.iter();
     let loads = loads.map(|part| (part.scenario.clone(), part.load.clone()));
-    let mut sections = vec![Section {
-        heading: "What is played".into(),
-        blocks: vec![Block::Terms(loads.collect())],
-    }];
+    let played = vec![Block::Terms(loads.collect())];
+    let mut sections = vec![Section::new("What is played", played)];
+    let mut notes: Vec<String> = Vec::new();
     for part in &report.parts {
         sections.extend(part.drives.iter().map(|on| drive(part, on)));
-    }
-    let mut notes: Vec<String> = Vec::new();
-    for note in report.parts.iter().flat_map(|part| &part.notes) {
-        if !notes.contains(note) {
-            notes.push(note.clone());
+        for note in &part.notes {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
         }
     }
-    sections.push(Section {
-        heading: "How to read this".into(),
-        blocks: notes.into_iter().map(Block::Text).collect(),
-    });
+    sections.push(Section::reading(&notes));
     let page = Page {
         title: format!("{}: {}", report.name, report.about),
         lead: String::new(),
         intro: vec![READING.into()],
         sections,
-        footer: "Written by `weir compare`. This page needs no network and no other file.".into(),
+        command: "weir compare".into(),
     };
     page.html()
 }
@@ -52,19 +47,16 @@ const READING: &str = "Stacked bars: the target's bandwidth, and above it that o
 
 /// One comparison on one drive.
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
-    let mut blocks = Vec::new();
     let figures = plots::figures(report, drive);
     let latency = report.latency && figures.is_empty();
-    if !figures.is_empty() {
-        blocks.push(Block::Plots(figures, String::new()));
-    }
     let cases = drive.cases();
     let pictures = cases.iter().map(|case| columns(report, drive, case));
-    let pictures: Vec<String> = pictures.collect();
-    let rows = pictures.chunks(2);
-    blocks.extend(rows.map(|row| Block::Plots(row.to_vec(), String::new())));
+    let pictures: Vec<Chart> = pictures.collect();
+    let rows = [figures].into_iter();
+    let rows = rows.chain(pictures.chunks(2).map(<[Chart]>::to_vec));
+    let mut blocks: Vec<Block> = rows.map(|row| Block::Plots(row, String::new())).collect();
     if latency {
-        let bars = vec![plots::latencies(report, drive)];
+        let bars = vec![plots::wide_latency(report, drive)];
         let caption =
             "Mean latency of the target; the error bars are one standard deviation to both sides.";
         blocks.push(Block::Plots(bars, caption.into()));
@@ -76,53 +68,50 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
             Block::Table(rows::drive(drive, report.latency)),
         ],
     ));
-    Section {
-        heading: format!("{} on {}", report.scenario, drive.name),
-        blocks,
-    }
+    Section::new(format!("{} on {}", report.scenario, drive.name), blocks)
 }
 
 /// Bandwidth of the target and of the others under each policy.
-fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> String {
+fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
     let cells: Vec<&ComparedCell> = drive.of(case).collect();
-    let column = |cell: &&ComparedCell| {
-        let others = cell.total_mbps - cell.target_mbps;
-        (cell.policy.clone(), vec![cell.target_mbps, others])
+    let part = |name: &str, ink: Ink, of: fn(&ComparedCell) -> f64| Mark {
+        name: name.to_owned(),
+        ink,
+        shape: Shape::Parts(cells.iter().map(|cell| of(cell)).collect()),
     };
+    let rule = |name: &str, ink: Ink, value: f64, dashed: bool| Mark {
+        name: name.to_owned(),
+        ink,
+        shape: Shape::Rule { value, dashed },
+    };
+    let mut marks = vec![
+        part(&report.target, Ink::PARTS[4], |cell| cell.target_mbps),
+        part("others", Ink::QUIET, |cell| {
+            cell.total_mbps - cell.target_mbps
+        }),
+    ];
     let none = cells.iter().find(|c| c.policy == "none");
-    let total = none.map(|c| {
-        (
-            "total under none".to_owned(),
-            Some(policy::ink("none")),
-            c.total_mbps,
-        )
-    });
-    let least = report.minimum_mbps.map(|m| ("minimum".to_owned(), None, m));
-    let title = if case.is_empty() {
-        &report.scenario
-    } else {
-        case
-    };
+    marks.extend(none.map(|c| rule("total under none", policy::ink("none"), c.total_mbps, false)));
+    let least = report.minimum_mbps;
+    marks.extend(least.map(|least| rule("minimum", Ink::STRONG, least, true)));
     let said = cells.iter().map(|c| {
         let (mine, all) = (c.target_mbps, c.total_mbps);
         format!("{}: {mine:.1} of {all:.1}", c.policy)
     });
     let said: Vec<String> = said.collect();
-    let chart = ColumnChart {
-        title: title.to_owned(),
+    Chart {
+        title: match case {
+            "" => report.scenario.clone(),
+            case => case.to_owned(),
+        },
         description: format!(
             "MB/s of {} and of all: {}.",
             named(&report.target),
             said.join(", ")
         ),
         unit: "MB/s".into(),
-        size: plots::HALF,
-        parts: vec![
-            (report.target.clone(), Ink::PARTS[4]),
-            ("others".into(), Ink::QUIET),
-        ],
-        columns: cells.iter().map(column).collect(),
-        lines: total.into_iter().chain(least).collect(),
-    };
-    chart.html()
+        along: Along::Groups(cells.iter().map(|c| c.policy.clone()).collect()),
+        marks,
+        ..Chart::default()
+    }
 }

@@ -9,7 +9,7 @@ mod rows;
 mod table;
 
 pub use page::demo_page;
-pub use table::{demo_table, demo_table_all};
+pub use table::demo_table;
 
 /// All results of the demo: the contents of its table and its page.
 ///
@@ -23,8 +23,9 @@ pub struct DemoReport {
     pub load: String,
     /// Name of the target client.
     pub target: String,
-    /// The figures of the best possible schedule on this drive.
-    pub best: Vec<BestFigure>,
+    /// The figures of the best possible schedule on this drive: what it is, such as `total, everyone at least 10 MB/s`, and the figure
+    /// with its unit.
+    pub best: Vec<(String, String)>,
     /// Each client's contract (name, contract), in any notation: clients with different contracts never share a row. Clients that
     /// are missing here have none.
     pub contracts: Vec<(String, String)>,
@@ -32,15 +33,6 @@ pub struct DemoReport {
     pub policies: Vec<PolicyResult>,
     /// Further remarks: machine, version, what was not measured.
     pub notes: Vec<String>,
-}
-
-/// A figure of the best possible schedule.
-#[derive(Debug, Clone, Default)]
-pub struct BestFigure {
-    /// Its name, such as `total, everyone at least 10 MB/s`.
-    pub what: String,
-    /// The figure with its unit.
-    pub value: String,
 }
 
 /// The results under one policy.

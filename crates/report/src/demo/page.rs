@@ -12,27 +12,19 @@ use crate::table::{capital, named};
 /// The demo as one self-contained HTML page: the effect of each policy on the target and on everyone else.
 pub fn demo_page(report: &DemoReport) -> String {
     let clients = report.policies.first().map_or(0, |p| p.clients().count());
-    let sections = [
-        at_a_glance(report),
-        target(report),
-        everyone(report),
-        figures(report),
-        best(report),
-        reading(report),
-    ];
     let page = Page {
         title: format!("One drive, {clients} clients: before and after"),
         lead: lead(report).unwrap_or_default(),
-        intro: [&report.load, &report.drive]
-            .into_iter()
-            .filter(|text| !text.is_empty())
-            .cloned()
-            .collect(),
-        sections: sections
-            .into_iter()
-            .filter(|s| !s.blocks.is_empty())
-            .collect(),
-        footer: "Written by `weir demo`. This page needs no network and no other file.".into(),
+        intro: vec![report.load.clone(), report.drive.clone()],
+        sections: vec![
+            at_a_glance(report),
+            target(report),
+            everyone(report),
+            figures(report),
+            best(report),
+            Section::reading(&report.notes),
+        ],
+        command: "weir demo".into(),
     };
     page.html()
 }
@@ -64,10 +56,7 @@ fn lead(report: &DemoReport) -> Option<String> {
 
 fn at_a_glance(report: &DemoReport) -> Section {
     let cards = report.policies.iter().map(|result| card(report, result));
-    Section {
-        heading: String::new(),
-        blocks: vec![Block::Cards(cards.collect())],
-    }
+    Section::new("", vec![Block::Cards(cards.collect())])
 }
 
 fn card(report: &DemoReport, result: &PolicyResult) -> Card {
@@ -135,36 +124,26 @@ fn promise_gauge(record: &Record) -> Option<Gauge> {
 }
 
 fn target(report: &DemoReport) -> Section {
-    let mut blocks = Vec::new();
-    let plots: Vec<String> = [plots::target_over_time(report), plots::time_split(report)]
-        .into_iter()
-        .flatten()
-        .collect();
-    if !plots.is_empty() {
-        blocks.push(Block::Plots(plots, SPLIT.into()));
-    }
+    let over_time = [plots::target_over_time(report), plots::time_split(report)];
+    let over_time = over_time.into_iter().flatten().collect();
     let bars = vec![plots::latency(report), plots::bandwidth(report)];
     let caption =
         "The bar of the others is their median; its ends are the slowest and the fastest of them.";
-    blocks.push(Block::Plots(bars, caption.into()));
-    Section {
-        heading: capital(&format!("{}, before and after", named(&report.target))),
-        blocks,
-    }
+    Section::new(
+        capital(&format!("{}, before and after", named(&report.target))),
+        vec![
+            Block::Plots(over_time, SPLIT.into()),
+            Block::Plots(bars, caption.into()),
+        ],
+    )
 }
 
 fn everyone(report: &DemoReport) -> Section {
     let plots = plots::everyone_over_time(report);
     let caption = "The same run, with everyone in it. The grey area reaches from the slowest to the fastest of the others. \
                    The scale is logarithmic: each gridline is ten times the one below.";
-    Section {
-        heading: "What everyone got".into(),
-        blocks: if plots.is_empty() {
-            Vec::new()
-        } else {
-            vec![Block::Plots(plots, caption.into())]
-        },
-    }
+    let blocks = vec![Block::Plots(plots, caption.into())];
+    Section::new("What everyone got", blocks)
 }
 
 fn figures(report: &DemoReport) -> Section {
@@ -185,34 +164,16 @@ fn figures(report: &DemoReport) -> Section {
             blocks.push(Block::Details("every client".into(), vec![all]));
         }
     }
-    Section {
-        heading: "Every figure".into(),
-        blocks,
-    }
+    Section::new("Every figure", blocks)
 }
 
 fn best(report: &DemoReport) -> Section {
-    let terms = report
-        .best
-        .iter()
-        .map(|b| (b.what.clone(), b.value.clone()));
-    let terms: Vec<(String, String)> = terms.collect();
-    Section {
-        heading: "What the best possible schedule would give".into(),
-        blocks: if terms.is_empty() {
-            Vec::new()
-        } else {
-            vec![Block::Terms(terms), Block::Table(rows::policies(report))]
-        },
+    let mut blocks = Vec::new();
+    if !report.best.is_empty() {
+        blocks.push(Block::Terms(report.best.clone()));
+        blocks.push(Block::Table(rows::policies(report)));
     }
-}
-
-fn reading(report: &DemoReport) -> Section {
-    let notes = report.notes.iter().cloned().map(Block::Text);
-    Section {
-        heading: "How to read this".into(),
-        blocks: notes.collect(),
-    }
+    Section::new("What the best possible schedule would give", blocks)
 }
 
 const SPLIT: &str = "Time of a request: where it went in the mean, from sending to answer, and how long that was: limit, \

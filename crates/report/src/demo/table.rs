@@ -3,18 +3,9 @@
 use super::{DemoReport, rows};
 use crate::table::wrap;
 
-/// The demo as tables at most `width` columns wide; clients that differ only in their number share two rows, the minimum
-/// and the maximum of each figure.
-pub fn demo_table(report: &DemoReport, width: usize) -> String {
-    render(report, width, false)
-}
-
-/// As [`demo_table`], with a row for every client.
-pub fn demo_table_all(report: &DemoReport, width: usize) -> String {
-    render(report, width, true)
-}
-
-fn render(report: &DemoReport, width: usize, all: bool) -> String {
+/// The demo as tables at most `width` columns wide. Unless `all` is set, clients that differ only in their number share two rows, the
+/// minimum and the maximum of each figure.
+pub fn demo_table(report: &DemoReport, width: usize, all: bool) -> String {
     let mut out = String::new();
     for result in &report.policies {
         let heading = format!("{}: {}", result.policy, result.verdict);
@@ -25,11 +16,8 @@ fn render(report: &DemoReport, width: usize, all: bool) -> String {
     }
     out.push_str(&rows::policies(report).text(width));
     out.push('\n');
-    for best in &report.best {
-        out += &wrap(
-            &format!("best possible: {}: {}", best.what, best.value),
-            width,
-        );
+    for (what, value) in &report.best {
+        out += &wrap(&format!("best possible: {what}: {value}"), width);
     }
     out + &wrap(UNITS, width)
 }

@@ -1,8 +1,6 @@
 //! Cards: one result at a glance.
 
-use std::fmt::Write;
-
-use super::escape;
+use super::{escape, write_terms};
 use crate::svg::Ink;
 
 /// One result at a glance: a name, a figure, a verdict.
@@ -63,7 +61,7 @@ impl Card {
             Tone::Bad => ("bad", "\u{2717} "),
             Tone::Plain => ("plain", ""),
         };
-        let ink = self.ink.map_or_else(String::new, Ink::class);
+        let ink = self.ink.map_or("", Ink::class);
         let mut out = format!(
             "<article class=\"card plot {tone} {ink}\">\n<h3>{}</h3>\n<p class=\"note\">{}</p>\n\
              <p class=\"figure\">{} <span>{}</span></p>\n<p class=\"badge\">{sign}{}</p>\n",
@@ -73,28 +71,19 @@ impl Card {
             escape(&self.unit),
             escape(&self.badge),
         );
-        for gauge in &self.gauges {
-            gauge.write(&mut out);
-        }
+        out.extend(self.gauges.iter().map(Gauge::html));
         if !self.rows.is_empty() {
-            out.push_str("<dl>\n");
-            for (name, value) in &self.rows {
-                let (name, value) = (escape(name), escape(value));
-                writeln!(out, "<dt>{name}</dt><dd>{value}</dd>").expect("memory takes every byte");
-            }
-            out.push_str("</dl>\n");
+            write_terms(&mut out, &self.rows);
         }
         if !self.text.is_empty() {
-            let text = escape(&self.text);
-            writeln!(out, "<p class=\"text\">{text}</p>").expect("memory takes every byte");
+            out.extend(["<p class=\"text\">", &escape(&self.text), "</p>\n"]);
         }
-        out.push_str("</article>\n");
-        out
+        out + "</article>\n"
     }
 }
 
 impl Gauge {
-    fn write(&self, out: &mut String) {
+    fn html(&self) -> String {
         let percent = |part: f64| {
             let part = if part.is_finite() { part } else { 0.0 };
             part.clamp(0.0, 1.0) * 100.0
@@ -102,13 +91,11 @@ impl Gauge {
         let mark = self.mark.map_or_else(String::new, |m| {
             format!("<b style=\"left:{:.1}%\"></b>", percent(m))
         });
-        writeln!(
-            out,
-            "<div class=\"gauge\"><span>{}</span><span>{}</span><div><i style=\"width:{:.1}%\"></i>{mark}</div></div>",
+        format!(
+            "<div class=\"gauge\"><span>{}</span><span>{}</span><div><i style=\"width:{:.1}%\"></i>{mark}</div></div>\n",
             escape(&self.name),
             escape(&self.value),
             percent(self.part),
         )
-        .expect("memory takes every byte");
     }
 }

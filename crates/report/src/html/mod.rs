@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::Table;
-use crate::svg::{self, Ink};
+use crate::svg::{self, Chart, Ink};
 
 mod card;
 
@@ -16,12 +16,12 @@ pub struct Page {
     pub title: String,
     /// The main message, in a sentence.
     pub lead: String,
-    /// The introduction, by paragraph.
+    /// The introduction, by paragraph; those that are empty are left out.
     pub intro: Vec<String>,
-    /// Its sections.
+    /// Its sections; those without contents are left out.
     pub sections: Vec<Section>,
-    /// The last line, such as how to reproduce the page.
-    pub footer: String,
+    /// The command that wrote it, for the last line.
+    pub command: String,
 }
 
 /// A section of a page.
@@ -42,14 +42,20 @@ pub enum Block {
     Heading(String, Option<Ink>),
     /// Cards side by side.
     Cards(Vec<Card>),
-    /// Plots side by side, as the `html` of each kind in [`crate::svg`] makes them, with a caption below them.
-    Plots(Vec<String>, String),
+    /// Plots side by side, with a caption below them; nothing without plots.
+    Plots(Vec<Chart>, String),
     /// A table.
     Table(Table),
     /// A list of terms with explanations.
     Terms(Vec<(String, String)>),
     /// Details shown on demand: a line, and what it reveals.
     Details(String, Vec<Self>),
+}
+
+macro_rules! put {
+    ($out:expr, $($text:tt)*) => {
+        write!($out, $($text)*).expect("memory takes every byte")
+    };
 }
 
 impl Page {
@@ -64,40 +70,43 @@ impl Page {
             svg::STYLE
         );
         if !self.lead.is_empty() {
-            put(
-                &mut out,
-                format_args!("<p class=\"lead\">{}</p>\n", escape(&self.lead)),
-            );
+            put!(out, "<p class=\"lead\">{}</p>\n", escape(&self.lead));
         }
-        for paragraph in &self.intro {
-            put(&mut out, format_args!("<p>{}</p>\n", escape(paragraph)));
+        for paragraph in self.intro.iter().filter(|text| !text.is_empty()) {
+            put!(out, "<p>{}</p>\n", escape(paragraph));
         }
         out.push_str("</header>\n<main>\n");
-        for section in &self.sections {
+        let is_empty = |b: &Block| matches!(b, Block::Plots(plots, _) if plots.is_empty());
+        let is_shown = |s: &&Section| !s.blocks.iter().all(is_empty);
+        for section in self.sections.iter().filter(is_shown) {
             out.push_str("<section>\n");
             if !section.heading.is_empty() {
-                put(
-                    &mut out,
-                    format_args!("<h2>{}</h2>\n", escape(&section.heading)),
-                );
+                put!(out, "<h2>{}</h2>\n", escape(&section.heading));
             }
-            for block in &section.blocks {
-                write_block(&mut out, block);
-            }
+            write_blocks(&mut out, &section.blocks);
             out.push_str("</section>\n");
         }
-        out.push_str("</main>\n");
-        if !self.footer.is_empty() {
-            put(
-                &mut out,
-                format_args!("<footer><p>{}</p></footer>\n", escape(&self.footer)),
-            );
-        }
-        put(
-            &mut out,
-            format_args!("<script>\n{PAGE_SCRIPT}</script>\n</body>\n</html>\n"),
+        let command = escape(&self.command);
+        put!(
+            out,
+            "</main>\n<footer><p>Written by `{command}`. This page needs no network and no other file.</p></footer>\n\
+             <script>\n{PAGE_SCRIPT}</script>\n</body>\n</html>\n"
         );
         out
+    }
+}
+
+impl Section {
+    /// A section under a heading.
+    pub fn new(heading: impl Into<String>, blocks: Vec<Block>) -> Self {
+        let heading = heading.into();
+        Self { heading, blocks }
+    }
+
+    /// How to read a page, by paragraph.
+    pub(crate) fn reading(notes: &[String]) -> Self {
+        let notes = notes.iter().cloned().map(Block::Text);
+        Self::new("How to read this", notes.collect())
     }
 }
 
@@ -119,106 +128,88 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-fn write_block(out: &mut String, block: &Block) {
-    match block {
-        Block::Text(text) => put(out, format_args!("<p>{}</p>\n", escape(text))),
-        Block::Heading(text, ink) => {
-            let swatch = ink.map_or_else(String::new, |i| {
-                format!("<i class=\"plot swatch {}\"></i>", i.class())
-            });
-            put(out, format_args!("<h3>{swatch}{}</h3>\n", escape(text)));
-        }
-        Block::Cards(cards) => {
-            out.push_str("<div class=\"cards\">\n");
-            for card in cards {
-                out.push_str(&card.html());
+fn write_blocks(out: &mut String, blocks: &[Block]) {
+    for block in blocks {
+        match block {
+            Block::Text(text) => put!(out, "<p>{}</p>\n", escape(text)),
+            Block::Heading(text, ink) => {
+                let swatch = ink.map_or_else(String::new, |i| {
+                    format!("<i class=\"plot swatch {}\"></i>", i.class())
+                });
+                put!(out, "<h3>{swatch}{}</h3>\n", escape(text));
             }
-            out.push_str("</div>\n");
-        }
-        Block::Plots(plots, caption) => {
-            // Four in a row would be too small, and a single one below three looks incomplete.
-            let class = match plots.len() {
-                1 | 2 | 4 => "plots wide",
-                _ => "plots",
-            };
-            put(
-                out,
-                format_args!(
-                    "<figure>\n<div class=\"{class}\">\n{}</div>\n",
-                    plots.concat()
-                ),
-            );
-            if !caption.is_empty() {
-                put(
-                    out,
-                    format_args!("<figcaption>{}</figcaption>\n", escape(caption)),
-                );
+            Block::Cards(cards) => {
+                let cards: String = cards.iter().map(Card::html).collect();
+                put!(out, "<div class=\"cards\">\n{cards}</div>\n");
             }
-            out.push_str("</figure>\n");
-        }
-        Block::Table(table) => write_table(out, table),
-        Block::Terms(terms) => {
-            out.push_str("<dl>\n");
-            for (term, text) in terms {
-                put(
-                    out,
-                    format_args!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(text)),
-                );
+            Block::Plots(plots, caption) => write_plots(out, plots, caption),
+            Block::Table(table) => write_table(out, table),
+            Block::Terms(terms) => write_terms(out, terms),
+            Block::Details(summary, blocks) => {
+                put!(out, "<details>\n<summary>{}</summary>\n", escape(summary));
+                write_blocks(out, blocks);
+                out.push_str("</details>\n");
             }
-            out.push_str("</dl>\n");
-        }
-        Block::Details(summary, blocks) => {
-            put(
-                out,
-                format_args!("<details>\n<summary>{}</summary>\n", escape(summary)),
-            );
-            for block in blocks {
-                write_block(out, block);
-            }
-            out.push_str("</details>\n");
         }
     }
 }
 
+fn write_plots(out: &mut String, plots: &[Chart], caption: &str) {
+    // Four in a row would be too small, and a single one below three looks incomplete.
+    let (class, size) = match plots.len() {
+        0 => return,
+        1 | 2 | 4 => ("plots wide", (520.0, 280.0)),
+        _ => ("plots", (340.0, 280.0)),
+    };
+    let plots: String = plots.iter().map(|plot| plot.html(size)).collect();
+    put!(out, "<figure>\n<div class=\"{class}\">\n{plots}</div>\n");
+    if !caption.is_empty() {
+        put!(out, "<figcaption>{}</figcaption>\n", escape(caption));
+    }
+    out.push_str("</figure>\n");
+}
+
+fn write_terms(out: &mut String, terms: &[(String, String)]) {
+    out.push_str("<dl>\n");
+    for (term, text) in terms {
+        put!(out, "<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(text));
+    }
+    out.push_str("</dl>\n");
+}
+
 fn write_table(out: &mut String, table: &Table) {
-    let class = |i: usize| {
-        if table.columns[i].right {
+    let shown = table.filled();
+    let class = |i: &usize| {
+        if table.columns[*i].right {
             " class=\"n\""
         } else {
             ""
         }
     };
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
-    let shown = table.filled();
-    for &i in &shown {
-        let column = &table.columns[i];
-        put(
+    for i in &shown {
+        put!(
             out,
-            format_args!("<th{}>{}</th>", class(i), escape(&column.title)),
+            "<th{}>{}</th>",
+            class(i),
+            escape(&table.columns[*i].title)
         );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
-        out.push_str(if row.strong {
-            "<tr class=\"strong\">"
-        } else {
-            "<tr>"
-        });
-        for &i in &shown {
-            let cell = escape(&row.cells[i]);
-            match row.tones.get(i).copied().unwrap_or_default() {
-                Tone::Plain => put(out, format_args!("<td{}>{cell}</td>", class(i))),
-                Tone::Good => put(out, format_args!("<td class=\"good\">\u{2713} {cell}</td>")),
-                Tone::Bad => put(out, format_args!("<td class=\"bad\">\u{2717} {cell}</td>")),
+        let strong = if row.strong { " class=\"strong\"" } else { "" };
+        put!(out, "<tr{strong}>");
+        for i in &shown {
+            let cell = escape(&row.cells[*i]);
+            match row.tones.get(*i).copied().unwrap_or_default() {
+                Tone::Plain => put!(out, "<td{}>{cell}</td>", class(i)),
+                Tone::Good => put!(out, "<td class=\"good\">\u{2713} {cell}</td>"),
+                Tone::Bad => put!(out, "<td class=\"bad\">\u{2717} {cell}</td>"),
             }
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody>\n</table></div>\n");
-}
-
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("memory takes every byte");
 }
 
 const PAGE_STYLE: &str = include_str!("page.css");

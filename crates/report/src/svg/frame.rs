@@ -1,8 +1,8 @@
 //! The frame of plots: heading, legend, axes.
 
-use super::Ink;
 use super::axis::Axis;
 use super::canvas::{Anchor, Canvas};
+use super::{Mark, Shape};
 use crate::html::escape;
 
 /// The area for the data.
@@ -14,43 +14,32 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
-/// One entry of a legend.
-pub(super) struct Entry<'a> {
-    pub(super) name: &'a str,
-    pub(super) ink: Ink,
-    pub(super) shape: Shape,
-}
-
-/// How an entry of a legend is drawn.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
-    /// A line with further classes.
-    Line(&'static str),
-    /// A reference line.
-    Mark,
-    /// The area between two lines.
-    Band,
-    /// A filled area.
-    Fill,
-}
-
 impl Frame {
-    /// Writes heading and legend; the data get the rest of `width` by `height`.
+    /// Writes heading and legend; the data get the rest of `size`.
     pub(super) fn new(
         canvas: &mut Canvas,
         size: (f64, f64),
         heading: (&str, &str),
-        legend: &[Entry<'_>],
+        legend: &[Mark],
     ) -> Self {
         let (title, unit) = (escape(heading.0), escape(heading.1));
         canvas.put(format_args!(
             "<text x=\"{MARGIN:.1}\" y=\"{HEADING:.1}\"><tspan class=\"head\">{title}</tspan> <tspan class=\"soft\" dx=\"6\">{unit}</tspan></text>\n"
         ));
-        write_legend(canvas, legend, size.0);
+        let (mut x, mut y) = (MARGIN, HEADING + 22.0);
+        for mark in legend {
+            let length = SWATCH + 6.0 + text_width(&mark.name);
+            if x > MARGIN && x + length > size.0 - MARGIN {
+                (x, y) = (MARGIN, y + LINE);
+            }
+            write_sample(canvas, mark, (x, y - 4.0));
+            canvas.text("", (x + SWATCH + 6.0, y), Anchor::Start, &mark.name);
+            x += length + 14.0;
+        }
         Self {
             left: 44.0,
             right: size.0 - 14.0,
-            top: places(size.0, legend).last().map_or(HEADING, |p| p.1) + 16.0,
+            top: if legend.is_empty() { HEADING } else { y } + 16.0,
             bottom: size.1 - 38.0,
         }
     }
@@ -75,41 +64,20 @@ impl Frame {
     }
 }
 
-/// The positions of a legend's entries: side by side, in as many lines as needed.
-fn places(width: f64, legend: &[Entry<'_>]) -> Vec<(f64, f64)> {
-    let (mut x, mut y) = (MARGIN, HEADING + 22.0);
-    let place = |entry: &Entry<'_>| {
-        let length = SWATCH + 6.0 + text_width(entry.name);
-        if x > MARGIN && x + length > width - MARGIN {
-            (x, y) = (MARGIN, y + LINE);
-        }
-        let at = (x, y);
-        x += length + 14.0;
-        at
-    };
-    legend.iter().map(place).collect()
-}
-
-fn write_legend(canvas: &mut Canvas, legend: &[Entry<'_>], width: f64) {
-    for (entry, (x, y)) in legend.iter().zip(places(width, legend)) {
-        let (middle, ink) = (y - 4.0, entry.ink.class());
-        let area = |class: &str, height: f64| {
-            format!(
-                "<rect class=\"{class} {ink}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{SWATCH:.1}\" height=\"{height:.1}\"/>\n",
-                middle - height / 2.0
-            )
-        };
-        match entry.shape {
-            Shape::Line(class) => {
-                let class = format!("line {class} {ink}");
-                canvas.line(&class, (x, middle), (x + SWATCH, middle));
-            }
-            Shape::Mark => canvas.line("mark", (x, middle), (x + SWATCH, middle)),
-            Shape::Band => canvas.put(area("band", 10.0)),
-            Shape::Fill => canvas.put(area("fill", 12.0)),
-        }
-        canvas.text("", (x + SWATCH + 6.0, y), Anchor::Start, entry.name);
+/// A mark's sample in the legend.
+fn write_sample(canvas: &mut Canvas, mark: &Mark, (x, middle): (f64, f64)) {
+    if let Some(class) = mark.line_class() {
+        return canvas.line(&class, (x, middle), (x + SWATCH, middle));
     }
+    let (class, height) = match mark.shape {
+        Shape::Band(_) => ("band", 10.0),
+        _ => ("fill", 12.0),
+    };
+    canvas.put(format_args!(
+        "<rect class=\"{class} {}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{SWATCH:.1}\" height=\"{height:.1}\"/>\n",
+        mark.ink.class(),
+        middle - height / 2.0
+    ));
 }
 
 /// The approximate width of a text of 12 pixels, rounded up.

@@ -1,22 +1,14 @@
 //! Plots as SVG text: each is a pure function of its data.
 //!
-//! Colours, fonts and dark mode come from [`STYLE`] through classes. A page contains it once; [`standalone`] adds it to a
-//! plot that becomes a file of its own.
+//! Colours, fonts and dark mode come from [`STYLE`] through classes. A page contains it once.
 
 mod axis;
-mod bars;
 mod canvas;
-mod columns;
+mod chart;
 mod frame;
-mod lines;
-mod stack;
 
 pub use axis::Scale;
-pub use bars::{Bar, BarChart, BarGroup};
-pub use columns::ColumnChart;
-pub(crate) use lines::DASHES;
-pub use lines::{Band, Line, LineChart, Mark};
-pub use stack::{StackChart, StackRow};
+pub use chart::{Along, Bar, Chart, Mark, Shape};
 
 /// A colour: of a policy, of a part of the time, or neutral.
 ///
@@ -56,28 +48,13 @@ impl Ink {
     }
 
     /// The class that carries the colour.
-    pub(crate) fn class(self) -> String {
-        self.0.to_owned()
+    pub(crate) fn class(self) -> &'static str {
+        self.0
     }
 }
 
-/// Width and minimum height of a plot on a phone.
-const NARROW: (f64, f64) = (330.0, 300.0);
-
-/// A plot in two sizes: its own and, drawn by `narrow`, that of a phone, on which the text of the other would be too small. The
-/// page shows the one that fits.
-fn either(wide: &str, size: (f64, f64), narrow: impl FnOnce((f64, f64)) -> String) -> String {
-    let narrow = narrow((NARROW.0.min(size.0), NARROW.1.max(size.1)));
-    format!("<div>\n{wide}{narrow}</div>\n")
-}
+/// How many line patterns there are.
+pub(crate) const DASHES: usize = 7;
 
 /// The style sheet of every plot, in light and dark.
 pub const STYLE: &str = include_str!("plot.css");
-
-/// A plot as a document of its own, with its style.
-pub fn standalone(plot: &str) -> String {
-    match plot.split_once('>') {
-        Some((head, body)) => format!("{head}><style>{STYLE}</style>{body}"),
-        None => plot.to_owned(),
-    }
-}

@@ -2,7 +2,7 @@
 
 use weir_measure::promise::Fate;
 use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, TOTAL};
-use weir_report::{BestFigure, DemoReport, PolicyResult};
+use weir_report::{DemoReport, PolicyResult};
 
 /// A report of `readers` readers beside the target over `seconds`.
 pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
@@ -26,8 +26,8 @@ pub(crate) fn report(readers: usize, seconds: usize) -> DemoReport {
         ),
         target: "target".into(),
         best: vec![
-            BestFigure { what: "target at once, others in what is left".into(), value: "41.2 MB/s for the target, 208 MB/s for the others".into() },
-            BestFigure { what: "total, everyone at least 10 MB/s".into(), value: "247 MB/s".into() },
+            ("target at once, others in what is left".into(), "41.2 MB/s for the target, 208 MB/s for the others".into()),
+            ("total, everyone at least 10 MB/s".into(), "247 MB/s".into()),
         ],
         contracts: Vec::new(),
         policies: vec![

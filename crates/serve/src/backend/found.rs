@@ -1,15 +1,11 @@
 //! What a volume's storage is, found out without changing anything.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
 
 use rustix::fs::{Dev, StatVfs};
-use weir_config::{Cache, Storage, Volume};
 
-use super::device::{look as look_at_device, sysfs, usage};
-use super::file::look as look_at_image;
-use super::{device_options, image_options, memory};
+use super::{sysfs, usage};
 
 /// What a volume's storage is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,28 +49,6 @@ impl Place {
     }
 }
 
-/// Looks at what [`open`](super::open) would open, with the same questions in the same order. Nothing is changed and nothing is made, but
-/// for a file without a name that is gone again, where the kernel is to say what a file system can do.
-///
-/// # Errors
-/// As [`open`](super::open).
-pub fn look(volume: &Volume) -> io::Result<Found> {
-    Ok(match &volume.storage {
-        Storage::Memory | Storage::Model => {
-            let size = volume.size.unwrap_or(0);
-            memory::look(size)?;
-            Found {
-                size,
-                now: None,
-                place: None,
-                block: 1,
-            }
-        }
-        Storage::File(path) => look_at_image(&image_options(volume, path))?,
-        Storage::Device(path) => look_at_device(&device_options(volume, path))?,
-    })
-}
-
 /// Bytes that are free for this process.
 pub(super) fn free(of: &StatVfs) -> u64 {
     let blocks = if rustix::process::geteuid().is_root() {
@@ -91,9 +65,4 @@ pub(super) fn directory(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-/// Whether a volume goes past the page cache.
-pub(super) fn direct(volume: &Volume) -> bool {
-    volume.cache == Cache::Direct
 }

@@ -12,34 +12,35 @@ mod device;
 mod extents;
 mod file;
 mod found;
+mod interface;
 mod locks;
 mod memory;
-mod powercut;
 mod rmw;
+mod sysfs;
+mod usage;
 mod workers;
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 
-use weir_config::{Storage, Test, Volume};
-use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
-use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Segment, SharedBuf};
-
-use crate::created::Created;
+use weir_config::{Cache, Storage, Volume};
 
 pub use device::{Device, DeviceOptions};
 pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
 pub use file::{Image, ImageOptions, OpenError};
-pub use found::{Found, Place, look};
+pub use found::{Found, Place};
+pub(crate) use interface::Finished;
+pub use interface::{Backend, Context, Data, Job, Prepare, Traits};
 pub use memory::Memory;
-pub use powercut::{Power, PowerCut};
+
+/// What opens a volume's storage.
+pub type Open = fn(&Volume) -> io::Result<Box<dyn Prepare>>;
 
 /// Opens what a volume of the configuration says, on a thread that may block.
 ///
 /// # Errors
 /// What the system answers, or why the storage must not be used: an [`OpenError`] where it is a file or a device.
-pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
+pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
     let (size, read_only) = (volume.size, volume.read_only);
     Ok(match &volume.storage {
         Storage::Memory | Storage::Model => {
@@ -49,15 +50,33 @@ pub fn open(volume: &Volume, test: &Test) -> io::Result<Box<dyn Prepare>> {
                     "a volume in memory needs a size",
                 )
             })?;
-            if test.power_cut {
-                Box::new(PowerCut::open(&volume.name, size, read_only, test.seed)?)
-            } else {
-                memory::look(size)?;
-                Box::new(Memory::new(size, read_only))
-            }
+            memory::look(size)?;
+            Box::new(Memory::new(size, read_only))
         }
         Storage::File(path) => Box::new(Image::open(&image_options(volume, path))?),
         Storage::Device(path) => Box::new(Device::open(&device_options(volume, path))?),
+    })
+}
+
+/// Looks at what [`open`] would open, with the same questions in the same order. Nothing is changed and nothing is made, but
+/// for a file without a name that is gone again, where the kernel is to say what a file system can do.
+///
+/// # Errors
+/// As [`open`].
+pub fn look(volume: &Volume) -> io::Result<Found> {
+    Ok(match &volume.storage {
+        Storage::Memory | Storage::Model => {
+            let size = volume.size.unwrap_or(0);
+            memory::look(size)?;
+            Found {
+                size,
+                now: None,
+                place: None,
+                block: 1,
+            }
+        }
+        Storage::File(path) => file::look(&image_options(volume, path))?,
+        Storage::Device(path) => device::look(&device_options(volume, path))?,
     })
 }
 
@@ -66,7 +85,7 @@ fn image_options(volume: &Volume, path: &Path) -> ImageOptions {
         path: path.to_owned(),
         size: volume.size,
         read_only: volume.read_only,
-        direct: found::direct(volume),
+        direct: volume.cache == Cache::Direct,
         preallocate: volume.is_promised(),
         patience: locks::PATIENCE,
     }
@@ -78,242 +97,5 @@ fn device_options(volume: &Volume, path: &Path) -> DeviceOptions {
         size: volume.size,
         read_only: volume.read_only,
         patience: locks::PATIENCE,
-    }
-}
-
-/// A storage that is open, before it belongs to a shard.
-pub trait Prepare: Send + fmt::Debug {
-    /// Size of the volume in bytes, until [`Backend::resize`].
-    fn size(&self) -> u64;
-
-    /// What clients are told of it.
-    fn traits(&self) -> Traits;
-
-    /// The file that was made for it, if one was: it goes when what is returned is dropped and not kept.
-    fn created(&mut self) -> Option<Created> {
-        None
-    }
-
-    /// Makes the backend, on the thread of the shard. `token` is added to what [`Context::token`] gives.
-    ///
-    /// # Errors
-    /// What the system answers; the server does not start then, or the reload is refused.
-    fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>>;
-}
-
-/// Properties of a storage that the protocol or the shard depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Traits {
-    /// Buffers of reads are wide enough for the range rounded out to multiples of this, and begin at the same remainder. A
-    /// power of two, 1 to 4096.
-    pub align: u32,
-    /// Bytes of the preferred block size that clients are told: a power of two, 512 to 2^20.
-    pub preferred: u32,
-    /// Nothing can be written.
-    pub read_only: bool,
-    /// A range can be given back (NBD's TRIM).
-    pub trim: bool,
-    /// A range can be zeroed in less time than writing it takes.
-    pub fast_zero: bool,
-    /// A look-up of extents finds more than that everything is data.
-    pub allocation: bool,
-    /// The storage takes [`Data::Guest`].
-    pub guest: bool,
-    /// A flush on one connection covers what was answered on every other. False forbids clients to use several connections.
-    pub multi_connection: bool,
-}
-
-/// The storage of one volume.
-pub trait Backend: fmt::Debug {
-    /// Carries a piece out, now or later; see the module's documentation.
-    fn submit(&mut self, job: Job, cx: &mut Context<'_>);
-
-    /// An operation that the backend queued on the ring with the user value [`Context::token`]`(op)` has ended.
-    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>);
-
-    /// The size that the volume could have now, bytes: `wanted`, if the configuration says one. Asked when a configuration is loaded
-    /// again; changes nothing.
-    ///
-    /// # Errors
-    /// The storage has not that size, or the system does not say which it has.
-    fn size(&self, wanted: Option<u64>) -> io::Result<u64>;
-
-    /// From now on jobs come for a volume of `size` bytes: what [`Backend::size`] has answered, and no less than before.
-    fn resize(&mut self, _size: u64) {}
-
-    /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
-    fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}
-
-    /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
-    fn woken(&mut self, _cx: &mut Context<'_>) {}
-}
-
-/// A piece of a request for a backend to carry out.
-#[derive(Debug)]
-pub struct Job {
-    /// Names it until it is finished: unique among the jobs of the volume's drive.
-    pub tag: Tag,
-    /// The connection it comes from.
-    pub stream: StreamId,
-    /// What to do. What does not change the volume is asked of one that is read-only, too.
-    pub op: Op,
-    /// How. With [`Flags::FUA`] it is finished only when what it did is on stable storage.
-    pub flags: Flags,
-    /// First byte in the volume. The range lies within the volume.
-    pub offset: u64,
-    /// Bytes; zero only for a flush. Of a look-up of extents the whole range, up to 4 GiB.
-    pub length: u32,
-    /// Where to, or where from.
-    pub data: Data,
-}
-
-/// The memory of a job. The windows are exactly `length` bytes, in order.
-#[derive(Debug, Default)]
-pub enum Data {
-    /// Flush, discard, write-zeroes, a look-up of extents.
-    #[default]
-    None,
-    /// A read into one buffer; the usual case. The window begins at `offset % align` and the capacity reaches to the end of the
-    /// range rounded up.
-    Read(Buf),
-    /// A read into several, when no free piece of memory was large enough. All but the last end at a multiple of `align`.
-    ReadMany(Vec<Buf>),
-    /// A write from one buffer.
-    Write(SharedBuf),
-    /// A write from several (all of them [`Segment::Buf`]).
-    WriteMany(Vec<Segment>),
-    /// A read into a guest's memory, or a write from it: parts that begin and end at multiples of [`Traits::align`], as the range of
-    /// the job does, at most [`weir_uring::MAX_PIECES`]. Only where [`Traits::guest`] says so.
-    Guest(Vec<GuestSlice>),
-    /// What a look-up of extents found; it comes with [`Data::None`]. They cover the job's range, unless [`Extents::push`] wanted no
-    /// more.
-    Extents(Extents),
-}
-
-/// A job that is over.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) tag: Tag,
-    /// `None`: nothing was done for want of room in the ring or in memory; it is submitted again.
-    pub(crate) outcome: Option<Outcome>,
-    pub(crate) data: Data,
-}
-
-/// What a backend works with during a call.
-#[derive(Debug)]
-pub struct Context<'a> {
-    /// The time of this turn.
-    pub now: Instant,
-    /// The shard's ring, with its arena and its waker.
-    pub ring: &'a mut AnyRing,
-    pub(crate) token: u64,
-    pub(crate) finished: &'a mut Vec<Finished>,
-    /// Bytes of memory that may be touched now by what is carried out at once.
-    pub(crate) budget: u64,
-    /// There is more to do.
-    pub(crate) deferred: bool,
-}
-
-impl Context<'_> {
-    /// The user value for an operation of this backend on the ring; `op` comes back in [`Backend::completed`].
-    pub fn token(&self, op: u32) -> u64 {
-        self.token | u64::from(op)
-    }
-
-    /// Ends a job: as asked, or with an error number of Linux. `data` is what came with it, windows as they were.
-    pub fn finish(&mut self, tag: Tag, result: Result<(), u16>, data: Data) {
-        let outcome = Some(match result {
-            Ok(()) => Outcome::Ok,
-            Err(errno) => Outcome::Error(errno),
-        });
-        self.finished.push(Finished { tag, outcome, data });
-    }
-
-    /// Gives a job back of which nothing was done, for want of a place in the ring or of memory: the core submits it again when
-    /// something else has ended, or after 3 ms.
-    pub fn busy(&mut self, tag: Tag, data: Data) {
-        self.finished.push(Finished {
-            tag,
-            outcome: None,
-            data,
-        });
-    }
-
-    /// How many bytes of memory a backend that carries jobs out at once may still touch in this call. At 0 it keeps the rest and
-    /// calls [`Context::defer`]: other volumes are served between.
-    pub fn budget(&self) -> u64 {
-        self.budget
-    }
-
-    /// `bytes` bytes were touched.
-    pub fn touched(&mut self, bytes: u64) {
-        self.budget = self.budget.saturating_sub(bytes);
-    }
-
-    /// There is more to do: [`Backend::resume_deferred`] is to be called in a later turn.
-    pub fn defer(&mut self) {
-        self.deferred = true;
-    }
-}
-
-impl Job {
-    /// The extents of a look-up, none of them found yet.
-    pub fn extents(&self) -> Extents {
-        Extents::new(self.length, self.flags.has(Flags::FIRST_ONLY))
-    }
-}
-
-impl Data {
-    /// Copies from `source` into the buffers of a read, in order; `source` must have as many bytes as their windows.
-    pub fn fill(&mut self, mut source: &[u8]) {
-        match self {
-            Self::Read(buf) => buf.copy_from_slice(source),
-            Self::ReadMany(bufs) => {
-                for buf in bufs {
-                    let (here, rest) = source.split_at(buf.len());
-                    buf.copy_from_slice(here);
-                    source = rest;
-                }
-            }
-            Self::None
-            | Self::Write(_)
-            | Self::WriteMany(_)
-            | Self::Guest(_)
-            | Self::Extents(_) => {}
-        }
-    }
-
-    /// Calls `each` for the windows to read into, in order, with the place of each in the piece.
-    pub fn each_target(&mut self, mut each: impl FnMut(usize, &mut [u8])) {
-        match self {
-            Self::Read(buf) => each(0, buf),
-            Self::ReadMany(bufs) => {
-                let mut at = 0;
-                for buf in bufs {
-                    each(at, buf);
-                    at += buf.len();
-                }
-            }
-            Self::None
-            | Self::Write(_)
-            | Self::WriteMany(_)
-            | Self::Guest(_)
-            | Self::Extents(_) => {}
-        }
-    }
-
-    /// Calls `each` for the windows to write from, in order, with the place of each in the piece.
-    pub fn each_source(&self, mut each: impl FnMut(usize, &[u8])) {
-        match self {
-            Self::Write(buf) => each(0, buf),
-            Self::WriteMany(segments) => {
-                let mut at = 0;
-                for segment in segments {
-                    each(at, segment);
-                    at += segment.len();
-                }
-            }
-            Self::None | Self::Read(_) | Self::ReadMany(_) | Self::Guest(_) | Self::Extents(_) => {}
-        }
     }
 }

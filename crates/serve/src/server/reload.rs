@@ -26,7 +26,7 @@ impl Server {
             mut changes,
             exports: added,
             created,
-        } = setup::changes(config, &self.config, reload, &self.places)?;
+        } = setup::changes(config, &self.config, reload, self.storage, &self.places)?;
         let plans: Vec<Plan> = changes
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
@@ -144,7 +144,7 @@ mod tests {
             "listen.nbd = [\"unix:{}/nbd.sock\"]\ndrive.a = {{}}\ndrive.b = {{}}\n{volumes}",
             directory.display()
         );
-        weir_config::parse("", &text, &weir_config::Options::default()).unwrap()
+        weir_config::parse("", &text).unwrap()
     }
 
     fn volume(name: &str, drive: &str, rest: &str) -> String {

@@ -21,9 +21,9 @@ impl Bench {
     /// Serves `config`, with a client of each of its volumes twice over.
     fn new(config: &str) -> Self {
         let text = format!("listen.nbd = [\"unix:/run/weir.sock\"]\n{config}");
-        let config = weir_config::parse("test.toml", &text, &weir_config::Options::default());
+        let config = weir_config::parse("test.toml", &text);
         let config = config.unwrap();
-        let mut opened = crate::setup::open(&config, 1).unwrap();
+        let mut opened = crate::setup::open(&config, crate::backend::open, 1).unwrap();
         let (mailbox, mail) = channel();
         let setup = Setup {
             number: 0,

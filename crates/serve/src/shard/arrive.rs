@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use weir_core::StreamSpec;
 use weir_uring::Ring;
 
-use super::client::{Attached, Client, State};
+use super::client::{Client, State};
 use super::drive::Open;
+use super::front::Attached;
 use super::front::Unattached;
 use super::{Arrival, Shard};
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 use weir_config::DriveReload;
 use weir_core::{Edit, Instant, Span};
 
-use super::client::{Attached, State};
+use super::client::State;
 use super::drive::Drive;
+use super::front::Attached;
 use super::volume::Started;
 use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
 

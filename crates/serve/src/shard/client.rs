@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use weir_core::{Instant, StreamId};
 
-use super::front::FrontEnd;
 use crate::places::Ticket;
 
 /// Where a client stands.
@@ -16,13 +15,6 @@ pub(crate) enum State {
     Leaving,
     /// The client is not there any more, or broke the protocol: nothing is sent, what has not reached the drive is given up.
     Gone,
-}
-
-/// A client and its front end.
-#[derive(Debug)]
-pub(crate) struct Attached {
-    pub(crate) client: Client,
-    pub(crate) front: Box<dyn FrontEnd>,
 }
 
 /// A client and what it has under way.
@@ -81,12 +73,5 @@ impl Client {
     pub(crate) fn note_activity(&mut self, now: Instant) {
         self.last_activity = now;
         self.ticket.note_activity(now);
-    }
-}
-
-impl Attached {
-    /// Nothing of it is left anywhere.
-    pub(crate) fn is_over(&self) -> bool {
-        self.client.live == 0 && self.front.is_over()
     }
 }

@@ -7,86 +7,7 @@ use weir_measure::promise::{Promise, Rate};
 use weir_measure::{SECOND_NS, Waits, Window};
 
 use super::drive::Drive;
-use super::volume::Volume;
-
-/// What all clients of a drive get in the second under way, and how long it has been busy.
-#[derive(Debug)]
-pub(super) struct Counted {
-    /// When the second under way ends, nanoseconds.
-    ends: u64,
-    second: Window,
-    /// Pieces in the drive, and how many there ever were.
-    flying: u32,
-    dispatched: u64,
-    /// Since when it has been busy, if it is, and for how long it was before.
-    busy_since: Instant,
-    busy_ns: u64,
-}
-
-/// A tenant with volumes on a drive.
-#[derive(Debug)]
-pub(crate) struct Tenant {
-    pub(crate) name: String,
-    pub(crate) promise: Promise,
-}
-
-/// A piece that has gone to the drive.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    /// Nothing else was in the drive.
-    alone: bool,
-    /// How many were sent before it, itself included.
-    number: u64,
-}
-
-impl Sent {
-    /// Before there is any.
-    pub(super) const NONE: Self = Self {
-        alone: false,
-        number: 0,
-    };
-}
-
-impl Counted {
-    pub(super) fn new() -> Self {
-        Self {
-            ends: SECOND_NS,
-            second: Window::default(),
-            flying: 0,
-            dispatched: 0,
-            busy_since: Instant::ZERO,
-            busy_ns: 0,
-        }
-    }
-
-    /// A piece goes to the drive.
-    pub(super) fn dispatched_at(&mut self, now: Instant) -> Sent {
-        self.dispatched += 1;
-        self.flying += 1;
-        if self.flying == 1 {
-            self.busy_since = now;
-        }
-        Sent {
-            alone: self.flying == 1,
-            number: self.dispatched,
-        }
-    }
-
-    /// A piece is back. True if it had the drive to itself.
-    pub(super) fn returned_at(&mut self, now: Instant, sent: Sent) -> bool {
-        self.flying = self.flying.saturating_sub(1);
-        if self.flying == 0 {
-            self.busy_ns += now.since(self.busy_since).as_nanos();
-        }
-        sent.alone && sent.number == self.dispatched
-    }
-
-    /// How long something has been in the drive, nanoseconds.
-    fn busy_ns(&self, now: Instant) -> u64 {
-        let since = now.since(self.busy_since).as_nanos();
-        self.busy_ns + if self.flying > 0 { since } else { 0 }
-    }
-}
+use super::volume::{Tenant, Volume};
 
 /// What a contract promises.
 pub(super) fn rate(contract: &Contract) -> Option<Rate> {
@@ -273,10 +194,5 @@ impl Drive {
             promise.pass(now.as_nanos(), Window::default(), 0);
             promise.change(rate(&volume.terms.contract));
         }
-    }
-
-    /// How long something has been in the drive, nanoseconds.
-    pub(super) fn busy_ns(&self, now: Instant) -> u64 {
-        self.counted.busy_ns(now)
     }
 }

@@ -10,11 +10,11 @@ use weir_core::{
 };
 use weir_uring::{AnyRing, Ring};
 
-use super::count::{Counted, Sent, Tenant};
+use super::busy::{Counted, Sent};
 use super::front::Ask;
 use super::model::Model;
 use super::payload::Payload;
-use super::volume::{Piece, Started, Volume};
+use super::volume::{Piece, Started, Tenant, Volume};
 use crate::backend::{Backend, Context, Data, Finished, Job};
 use crate::errno::EIO;
 use crate::metrics::{DriveSnapshot, TenantSnapshot};
@@ -494,7 +494,7 @@ impl Drive {
             in_flight: self.layer.layer().in_flight(),
             counters: self.layer.layer().counters(),
             served_ns: now.as_nanos(),
-            busy_ns: self.busy_ns(now),
+            busy_ns: self.counted.busy_ns(now),
             volumes,
             tenants: tenants.collect(),
         }

@@ -180,6 +180,20 @@ pub(crate) trait FrontEnd: fmt::Debug {
     }
 }
 
+/// A client and its front end.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) client: Client,
+    pub(crate) front: Box<dyn FrontEnd>,
+}
+
+impl Attached {
+    /// Nothing of it is left anywhere.
+    pub(crate) fn is_over(&self) -> bool {
+        self.client.live == 0 && self.front.is_over()
+    }
+}
+
 /// A front end on its way to the shard's thread, where its client's volume is.
 pub(crate) trait Attach: Send + fmt::Debug {
     /// Makes the front end, on the thread of the shard.

@@ -6,7 +6,8 @@ use weir_core::{Instant, Op, Span};
 use weir_uring::Ring;
 
 use super::Shard;
-use super::client::{Attached, Client, State};
+use super::client::{Client, State};
+use super::front::Attached;
 
 /// How long a client that holds memory others wait for may do nothing.
 const PATIENCE: Span = Span::from_secs(5);

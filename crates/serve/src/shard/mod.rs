@@ -8,6 +8,7 @@
 mod allocations;
 mod answer;
 mod arrive;
+mod busy;
 mod change;
 mod client;
 mod count;
@@ -38,8 +39,8 @@ use crate::metrics::DriveSnapshot;
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
-use client::Attached;
 use drive::{Drive, Notice};
+use front::Attached;
 use front::{Spare, Taken};
 use memory::Pool;
 

@@ -3,8 +3,9 @@
 use weir_core::{Op, Reject, Request, SpaceId, StreamId};
 
 use super::Shard;
-use super::client::{Attached, State};
+use super::client::State;
 use super::drive::Pending;
+use super::front::Attached;
 use super::front::{Answer, Ask, Context, FrontEnd, Stop, Taken};
 use crate::errno::EINVAL;
 

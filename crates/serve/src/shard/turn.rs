@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use weir_uring::{Completion, Ring};
 
-use super::client::{Attached, State};
+use super::client::State;
 use super::drive::Notice;
+use super::front::Attached;
 use super::front::{Look, Stop, Then};
 use super::leave::Drained;
 use super::token::{self, Token};

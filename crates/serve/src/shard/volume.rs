@@ -4,6 +4,7 @@ use std::io;
 
 use weir_config::Plan;
 use weir_core::{Contract, Flags, GroupId, Op};
+use weir_measure::promise::Promise;
 
 use super::ShardError;
 use crate::backend::{Backend, Prepare, Traits};
@@ -72,6 +73,13 @@ pub(crate) struct Volume {
 pub(crate) struct VolumeTerms {
     pub(crate) contract: Contract,
     pub(crate) tenant: Option<TenantTerms>,
+}
+
+/// A tenant with volumes on a drive.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: String,
+    pub(crate) promise: Promise,
 }
 
 /// What a volume's tenant was promised and permitted.

@@ -1,7 +1,7 @@
 //! A server whose drive loses its power while several clients write: whatever a FLUSH or FUA had acknowledged is there.
 
 mod client;
-#[path = "../../src/backend/powercut/ledger.rs"]
+mod disk;
 mod ledger;
 
 use std::path::PathBuf;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_random::Rng;
-use weir_serve::backend::Power;
 use weir_serve::{Options, Server};
 use weir_wire::nbd::{Command, CommandFlags};
 
 use client::Client;
+use disk::Power;
 use ledger::{Ledger, SECTOR};
 
 const SECTORS: u64 = 128;
@@ -28,6 +28,8 @@ struct Run {
     over: AtomicBool,
     /// Promises until the power goes.
     left: Mutex<u64>,
+    /// The cut lost something.
+    lost: AtomicBool,
 }
 
 impl Run {
@@ -40,7 +42,7 @@ impl Run {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         *left = left.saturating_sub(1);
         if *left == 0 && !self.over.swap(true, Ordering::SeqCst) {
-            self.power.cut();
+            self.lost.store(self.power.cut(), Ordering::SeqCst);
         }
     }
 }
@@ -134,19 +136,21 @@ impl Directory {
         self.0.join("nbd.sock")
     }
 
-    fn serve(&self, volume: &str, seed: u64) -> Server {
+    fn serve(&self, volume: &str) -> Server {
         let text = format!(
             "listen.nbd = [\"unix:{}\"]\n\
              [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\
-             [volume.{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{}KiB\"\n\
-             [test]\npower_cut = true\nseed = {seed}\n",
+             [volume.{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{}KiB\"\n",
             self.socket().display(),
             SECTORS * SECTOR as u64 / 1024
         );
-        let allowed = weir_config::Options { allow_test: true };
-        let config = weir_config::parse("durability.toml", &text, &allowed);
+        let config = weir_config::parse("durability.toml", &text);
         let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
-        Server::start(&config, &Options::default()).unwrap_or_else(|e| panic!("{e}"))
+        let options = Options {
+            storage: disk::open,
+            ..Options::default()
+        };
+        Server::start(&config, &options).unwrap_or_else(|e| panic!("{e}"))
     }
 }
 
@@ -168,16 +172,18 @@ fn select() {
 fn a_hundred_cuts_lose_nothing_that_was_promised() {
     select();
     let directory = Directory::new();
-    let mut at_stake = 0;
+    let (mut at_stake, mut lossy) = (0, 0);
     for seed in 0..CUTS {
         let volume = format!("cut-{seed}");
-        let server = directory.serve(&volume, seed);
+        let power = Power::new(&volume, SECTORS as usize * SECTOR, seed);
+        let server = directory.serve(&volume);
         let mut rng = Rng::new(seed);
         let run = Run {
             ledger: Mutex::default(),
-            power: Power::of(&volume).unwrap(),
+            power,
             over: AtomicBool::new(false),
             left: Mutex::new(rng.range(1, 60)),
+            lost: AtomicBool::new(false),
         };
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
@@ -188,15 +194,15 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
             }
         });
         drop(server);
-        let mut left = vec![0; SECTORS as usize * SECTOR];
-        run.power.read(0, &mut left);
+        let left = run.power.contents();
         let ledger = run.ledger();
         let lost = ledger.check_all(&left);
         assert!(lost.is_empty(), "cut {seed}: lost {lost:?}");
         at_stake += ledger.promised();
+        lossy += u32::from(run.lost.load(Ordering::SeqCst));
         if seed % 10 == 0 {
             // The same by a client of the next server on that drive.
-            let _server = directory.serve(&volume, seed);
+            let _server = directory.serve(&volume);
             let mut client = Client::connect(&directory.socket(), &volume);
             client.queue(
                 Command::Read,
@@ -211,6 +217,8 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
         }
     }
     assert!(at_stake > 1000, "{at_stake} writes were promised");
+    // Without a promise everything can be lost, else this disk would show no bug.
+    assert!(lossy > 50, "{lossy} of {CUTS} cuts lost something");
 }
 
 /// Each bug in a process of its own, as a bug is switched on for all of a process.

@@ -41,7 +41,7 @@ pub(crate) fn directory() -> PathBuf {
 pub(crate) fn config(directory: &Path, text: &str) -> weir_config::Server {
     let socket = directory.join("nbd.sock");
     let text = format!("listen.nbd = [\"unix:{}\"]\n{text}", socket.display());
-    let parsed = weir_config::parse("test.toml", &text, &weir_config::Options::default());
+    let parsed = weir_config::parse("test.toml", &text);
     parsed.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
 }
 

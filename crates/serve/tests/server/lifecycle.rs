@@ -369,7 +369,7 @@ fn tcp_and_sockets_with_a_mode() {
         "listen.nbd = [\"unix:{}\", \"127.0.0.1:0\"]\nlisten.socket_mode = \"0640\"\n{ONE}",
         socket.display()
     );
-    let parsed = weir_config::parse("", &text, &weir_config::Options::default()).unwrap();
+    let parsed = weir_config::parse("", &text).unwrap();
     let server = Server::start(&parsed, &Options::default()).unwrap();
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);

@@ -94,7 +94,7 @@ impl Site {
     /// Puts another configuration in force; false if it is refused.
     pub(crate) fn reload(&mut self, config: &str) -> bool {
         let text = Self::text(config, &self.socket, &self.files);
-        let parsed = weir_config::parse("", &text, &weir_config::Options::default());
+        let parsed = weir_config::parse("", &text);
         parsed.is_ok_and(|config| self.server.reload(&config).is_ok())
     }
 
@@ -108,7 +108,7 @@ impl Site {
 }
 
 fn parse(text: &str) -> weir_config::Server {
-    weir_config::parse("", text, &weir_config::Options::default()).unwrap_or_else(|problems| {
+    weir_config::parse("", text).unwrap_or_else(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         panic!("{}\n{text}", lines.join("\n"))
     })

@@ -1,8 +1,5 @@
 //! A volume on a block device of its own.
 
-pub(super) mod sysfs;
-pub(super) mod usage;
-
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +14,7 @@ use weir_uring::{Errno, device};
 
 use super::file::{Disk, Geometry, Kind, Medium, OpenError, alignment, error};
 use super::found::{Found, Place};
-use super::{Backend, Prepare, Traits, locks};
+use super::{Backend, Prepare, Traits, locks, sysfs, usage};
 
 /// Which device to open as a volume, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -23,9 +23,8 @@ use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, S
 use rustix::process::{Resource, getrlimit};
 use weir_uring::Errno;
 
-use super::device::usage;
 use super::found::{self, Found, Place};
-use super::{Backend, Prepare, Traits, locks};
+use super::{Backend, Prepare, Traits, locks, usage};
 use crate::created::{Created, Kept};
 
 pub(super) use disk::{Disk, Geometry};

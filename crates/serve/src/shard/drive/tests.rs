@@ -20,8 +20,8 @@ impl Bench {
              volume.a = {{ drive = \"d\", memory = true, size = \"{size}B\" }}\n\
              volume.b = {{ drive = \"d\", memory = true, size = \"{size}B\" }}\n"
         );
-        let config = weir_config::parse("test.toml", &text, &weir_config::Options::default());
-        let mut opened = crate::setup::open(&config.unwrap(), 1).unwrap();
+        let config = weir_config::parse("test.toml", &text);
+        let mut opened = crate::setup::open(&config.unwrap(), crate::backend::open, 1).unwrap();
         let setup = opened.shards.remove(0).remove(0);
         let mut drive = super::super::open_drive(setup, 0, Instant::ZERO).unwrap();
         let streams = [0, 1].map(|space| {

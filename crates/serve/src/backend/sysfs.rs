@@ -31,7 +31,7 @@ pub(super) fn queue(sys: &Path, dev: Dev, name: &str) -> Option<u64> {
 }
 
 /// Whether what is behind a device number rotates, as the kernel has it; `None` for what is no block device of its own.
-pub(in crate::backend) fn rotational(dev: Dev) -> Option<bool> {
+pub(super) fn rotational(dev: Dev) -> Option<bool> {
     queue(Path::new(SYS), dev, "rotational").map(|flag| flag == 1)
 }
 

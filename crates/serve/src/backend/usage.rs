@@ -38,7 +38,7 @@ pub(super) fn of_device(dev: Dev) -> Vec<String> {
 }
 
 /// What a device number stands for: a block device's path, or the kind of a file system that has a number of its own.
-pub(in crate::backend) fn name(dev: Dev) -> String {
+pub(super) fn name(dev: Dev) -> String {
     let sources = Sources::of_system();
     if let Some(directory) = sysfs::directory(&sources.sys, dev)
         && let Some(name) = directory.file_name()
@@ -52,7 +52,7 @@ pub(in crate::backend) fn name(dev: Dev) -> String {
 }
 
 /// The uses of a regular file by the system: as swap, or as a loop device.
-pub(in crate::backend) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
+pub(super) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     let sources = Sources::of_system();
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (dev, inode));
     let mut uses = Vec::new();
@@ -181,7 +181,7 @@ fn unescape(text: &str) -> String {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::super::file::tests::Directory;
+    use super::super::file::tests::Directory;
     use super::*;
 
     /// A machine: a disk sda with two partitions, of which the second is half of a mirror; a disk sdb that is mounted whole; a
