@@ -1,8 +1,7 @@
 //! A volume on a block device behind a running server, on a loop device of the test's own. Where none can be made (it takes root)
 //! the test is skipped with a line; `WEIR_NO_SKIP=1` makes that a failure.
 
-#[path = "durability/client.rs"]
-mod client;
+mod tools;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +11,16 @@ use std::time::{Duration, Instant};
 use weir_serve::{Options, Server, StartError};
 use weir_wire::nbd::{Command, CommandFlags};
 
-use client::{Client, Ended};
+use tools::Temp;
+use tools::program::skip;
+use tools::raw::{Ended, Raw};
+use weir_config::Address;
 
 const SIZE: usize = 8 << 20;
 
 /// A loop device over a file in a directory, perhaps mounted there; all of it goes with its owner.
 struct Loop {
-    directory: PathBuf,
+    directory: Temp,
     device: PathBuf,
     mounted: bool,
 }
@@ -30,23 +32,12 @@ fn run(program: &str, arguments: &[&Path]) -> Option<String> {
     output.status.success().then_some(text)
 }
 
-fn skip(why: &str) {
-    println!("skipped: {why}");
-    assert!(
-        std::env::var_os("WEIR_NO_SKIP").is_none_or(|v| v != "1"),
-        "{why}, and WEIR_NO_SKIP forbids skipping"
-    );
-}
-
 impl Loop {
-    fn new(name: &str) -> Option<Self> {
-        let name = format!("weir-device-{name}-{}", std::process::id());
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&directory).unwrap();
+    fn new() -> Option<Self> {
         let mut new = Self {
             device: PathBuf::new(),
             mounted: false,
-            directory,
+            directory: Temp::on_disk(),
         };
         let image = new.image();
         fs::write(&image, vec![5; SIZE]).unwrap();
@@ -60,11 +51,11 @@ impl Loop {
     }
 
     fn image(&self) -> PathBuf {
-        self.directory.join("image")
+        self.directory.path().join("image")
     }
 
     fn mount(&mut self) -> bool {
-        let place = self.directory.join("mounted");
+        let place = self.directory.path().join("mounted");
         fs::create_dir_all(&place).unwrap();
         self.mounted = run("mkfs.ext4", &[Path::new("-q"), &self.device]).is_some()
             && run("mount", &[&self.device, &place]).is_some();
@@ -73,14 +64,14 @@ impl Loop {
 
     fn unmount(&mut self) {
         if std::mem::take(&mut self.mounted) {
-            run("umount", &[&self.directory.join("mounted")]).expect("nothing uses it");
+            run("umount", &[&self.directory.path().join("mounted")]).expect("nothing uses it");
         }
     }
 
     fn start(&self, more: &str) -> Result<Server, StartError> {
         let text = format!(
             "listen.nbd = [\"unix:{}/s\"]\n[drive.d]\n[volume.v]\ndrive = \"d\"\ndevice = \"{}\"\n{more}",
-            self.directory.display(),
+            self.directory.path().display(),
             self.device.display()
         );
         let config = weir_config::parse("", &text);
@@ -100,8 +91,9 @@ impl Loop {
         }
     }
 
-    fn connect(&self) -> Client {
-        Client::connect(&self.directory.join("s"), "v")
+    fn connect(&self) -> Raw {
+        let address = Address::Unix(self.directory.path().join("s"));
+        Raw::open(&address, "v").unwrap()
     }
 }
 
@@ -111,20 +103,19 @@ impl Drop for Loop {
         if !self.device.as_os_str().is_empty() {
             run("losetup", &[Path::new("--detach"), &self.device]);
         }
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// Sends a request and waits for how it ends.
-fn call(client: &mut Client, command: Command, offset: u64, length: u32, payload: &[u8]) -> Ended {
-    client.queue(command, CommandFlags::EMPTY, offset, length, payload);
-    client.send();
-    client.answer().1
+fn call(client: &mut Raw, command: Command, offset: u64, length: u32, payload: &[u8]) -> Ended {
+    let sent = client.request(command, CommandFlags::EMPTY, offset, length, payload);
+    sent.unwrap();
+    client.answer().unwrap().1
 }
 
 #[test]
 fn a_device_that_grows_is_a_larger_volume() {
-    let Some(disk) = Loop::new("grows") else {
+    let Some(disk) = Loop::new() else {
         return;
     };
     let mut server = disk.start_soon("");
@@ -154,7 +145,7 @@ fn a_device_that_grows_is_a_larger_volume() {
 
 #[test]
 fn what_clients_write_is_on_the_device() {
-    let Some(disk) = Loop::new("write") else {
+    let Some(disk) = Loop::new() else {
         return;
     };
     let server = disk.start_soon("");
@@ -182,7 +173,7 @@ fn what_clients_write_is_on_the_device() {
 
 #[test]
 fn a_device_to_be_read_is_not_written_to() {
-    let Some(disk) = Loop::new("read") else {
+    let Some(disk) = Loop::new() else {
         return;
     };
     let server = disk.start_soon("read_only = true\n");
@@ -204,16 +195,16 @@ fn a_device_to_be_read_is_not_written_to() {
 
 #[test]
 fn a_mounted_device_is_refused_and_stays_as_it_is() {
-    let Some(mut disk) = Loop::new("mounted") else {
+    let Some(mut disk) = Loop::new() else {
         return;
     };
     if !disk.mount() {
         return skip("no file system can be made and mounted here");
     }
-    let file = disk.directory.join("mounted/file");
+    let file = disk.directory.path().join("mounted/file");
     fs::write(&file, b"precious").unwrap();
     let refused = disk.start("").map(drop).unwrap_err().to_string();
-    let place = disk.directory.join("mounted");
+    let place = disk.directory.path().join("mounted");
     let why = format!("is mounted on {} (ext4)", place.display());
     assert!(
         refused.contains(": volume.v.device: ") && refused.contains(&why),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tools::attack::{Attack, go, option};
 use tools::metrics::Metrics;
-use tools::raw::{PATIENCE, Raw, Stream, header};
+use tools::raw::{PATIENCE, Raw, Stream, closes, deaf, header};
 use tools::{Site, load, log, pattern, process};
 use weir_load::Program;
 use weir_wire::nbd::{Command, CommandFlags};
@@ -26,20 +26,6 @@ fn volume(name: &str, min: &str) -> String {
     format!(
         "[volume.{name}]\ndrive = \"demo\"\nmodel = \"demo\"\nsize = \"16MiB\"\nmin = \"{min}\"\n"
     )
-}
-
-/// Waits for the server to close the connection, whatever it sends before.
-fn closed(stream: &mut Stream) -> bool {
-    let mut bytes = [0; 4096];
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        match stream.read(&mut bytes) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
-        }
-    }
-    false
 }
 
 /// In the handshake: bytes behind the client's flags, and what the log says then.
@@ -102,7 +88,7 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
             };
             // The server may close before it has taken everything.
             let _ = stream.write_all(&bytes);
-            assert!(closed(&mut stream), "{line}: {:02x?}", &bytes[..4]);
+            assert!(closes(&mut stream), "{line}: {:02x?}", &bytes[..4]);
             if log::take()
                 .lines()
                 .any(|l| l.contains("WARN") && l.contains(line))
@@ -135,19 +121,6 @@ fn others_get_what_they_were_promised_while_many_attack() {
     assert!(rate >= 0.95 * 40.0, "{rate} MB/s of 40 promised");
 }
 
-/// Asks for as much as the server takes requests for, and reads nothing.
-fn deaf(site: &Site, export: &str, length: u32) -> Raw {
-    let mut raw = Raw::open(&site.unix, export).unwrap();
-    raw.stream.never_wait();
-    for cookie in 0..2_000 {
-        let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
-        if !matches!(raw.stream.write(&request), Ok(n) if n == request.len()) {
-            break;
-        }
-    }
-    raw
-}
-
 #[test]
 fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
     const ARENA: u64 = 128 << 20;
@@ -158,8 +131,8 @@ fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
         config += &volume(name, "10MB/s");
     }
     let site = Site::start(&config);
-    let deaf: Vec<Raw> = (0..200)
-        .map(|n| deaf(&site, ["s0", "s1", "s2", "s3"][n % 4], 128 << 10))
+    let mut deaf: Vec<Raw> = (0..200)
+        .map(|n| deaf(&site.unix, ["s0", "s1", "s2", "s3"][n % 4], 128 << 10))
         .collect();
     let mut members = vec![load::member("target", Program::random_reads(4096, 4))];
     for name in ["s0", "s1", "s2", "s3"] {
@@ -180,6 +153,13 @@ fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
     assert!(grown <= ARENA + (48 << 20), "{grown} bytes");
     for rate in rates {
         assert!(rate >= 0.95 * 10.0, "{rate} MB/s of 10 promised");
+    }
+    // And they are served as soon as they read.
+    for raw in deaf.iter_mut().step_by(50) {
+        raw.stream.wait();
+        for _ in 0..100 {
+            assert_eq!(raw.receive().unwrap().1.data.len(), 128 << 10);
+        }
     }
 }
 
@@ -245,7 +225,7 @@ fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
         "[limits]\nunsent_per_connection = \"{UNSENT}B\"\n\
          [drive.d]\n{drive}\n[volume.v]\ndrive = \"d\"\nsize = \"16MiB\"\n{volume}\n"
     ));
-    let raw = deaf(&site, "v", PIECE);
+    let raw = deaf(&site.unix, "v", PIECE);
     let served = || Metrics::of(&site.server).sum("weir_bytes_total", &[("op", "read")]);
     // What one request through another connection takes is enough for the server to have done what it will do.
     let mut other = Raw::open(&site.unix, "v").unwrap();
@@ -347,7 +327,7 @@ fn whoever_stalls_costs_no_processor_time() {
             .unwrap();
         kept.push(stream);
         kept.push(Raw::open(&site.unix, "v").unwrap().stream);
-        kept.push(deaf(&site, "v", 256 << 10).stream);
+        kept.push(deaf(&site.unix, "v", 256 << 10).stream);
         let mut half = Raw::open(&site.unix, "v").unwrap();
         half.send(Command::Write, 1, 0, 1 << 20).unwrap();
         half.stream
@@ -386,7 +366,7 @@ fn the_server_ends_while_it_is_attacked() {
             .unwrap();
     }
     assert!(honest.answer().unwrap().1.is_ok());
-    let stalled: Vec<Raw> = (0..20).map(|_| deaf(&site, "v", 64 << 10)).collect();
+    let stalled: Vec<Raw> = (0..20).map(|_| deaf(&site.unix, "v", 64 << 10)).collect();
     let begun = Instant::now();
     assert!(site.server.shutdown());
     println!("ended after {:.1?}", begun.elapsed());

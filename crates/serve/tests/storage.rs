@@ -1,49 +1,32 @@
 //! Volumes of files behind a running server: what clients write is in the file, and the file is the server's alone.
 
-#[path = "durability/client.rs"]
-mod client;
+mod tools;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use weir_random::Rng;
 use weir_serve::{Options, Server, StartError};
 use weir_wire::nbd::{Command, CommandFlags};
 
-use client::Client;
+use tools::Temp;
+use tools::raw::Raw;
+use weir_config::Address;
 
-/// A directory on the file system of the build, which goes with its owner.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let name = format!("weir-storage-{name}-{}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn start(&self, socket: &str, volume: &str) -> Result<Server, StartError> {
-        let text = format!(
-            "listen.nbd = [\"unix:{0}/{socket}\"]\n\
-             [drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n\
-             [volume.v]\ndrive = \"d\"\nfile = \"{0}/image\"\n{volume}",
-            self.0.display()
-        );
-        let config = weir_config::parse("", &text);
-        let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
-        Server::start(&config, &Options::default())
-    }
-
-    fn connect(&self, socket: &str) -> Client {
-        Client::connect(&self.0.join(socket), "v")
-    }
+fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartError> {
+    let text = format!(
+        "listen.nbd = [\"unix:{0}/{socket}\"]\n\
+         [drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n\
+         [volume.v]\ndrive = \"d\"\nfile = \"{0}/image\"\n{volume}",
+        directory.path().display()
+    );
+    let config = weir_config::parse("", &text);
+    let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    Server::start(&config, &Options::default())
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn connect(directory: &Temp) -> Raw {
+    let address = Address::Unix(directory.path().join("s"));
+    Raw::open(&address, "v").unwrap()
 }
 
 const SIZE: u64 = 4 << 20;
@@ -55,8 +38,8 @@ fn what_clients_write_is_in_the_file() {
         "size = \"4MiB\"\nmin = \"10MB/s\"",
         "size = \"4MiB\"\ncache = \"host\"",
     ] {
-        let directory = Directory::new("write");
-        let server = directory.start("s", volume).unwrap();
+        let directory = Temp::on_disk();
+        let server = start(&directory, "s", volume).unwrap();
         let mut model = vec![0u8; SIZE as usize];
         let (grain, quarter) = (97, SIZE as usize / 4);
         std::thread::scope(|scope| {
@@ -65,30 +48,25 @@ fn what_clients_write_is_in_the_file() {
                 .take(4)
                 .enumerate()
             {
-                let mut client = directory.connect("s");
+                let mut client = connect(&directory);
                 let start = (number * model.len()) as u64;
                 scope.spawn(move || write(&mut client, start, model, number as u64));
             }
         });
-        let mut client = directory.connect("s");
-        client.queue(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
-        client.queue(Command::Read, CommandFlags::EMPTY, 0, SIZE as u32, &[]);
-        client.send();
-        for _ in 0..2 {
-            let (_, ended) = client.answer();
-            let bytes = ended.unwrap();
-            assert!(bytes.is_empty() || bytes == model, "{volume}");
-        }
+        let mut client = connect(&directory);
+        let flushed = client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
+        assert_eq!(flushed.unwrap().error, None);
+        assert!(client.read(0, SIZE as u32).unwrap() == model, "{volume}");
         drop(client);
         assert!(server.shutdown());
         assert!(
-            fs::read(directory.0.join("image")).unwrap() == model,
+            fs::read(directory.path().join("image")).unwrap() == model,
             "{volume}"
         );
     }
 }
 
-fn write(client: &mut Client, start: u64, model: &mut [u8], seed: u64) {
+fn write(client: &mut Raw, start: u64, model: &mut [u8], seed: u64) {
     let mut rng = Rng::new(seed);
     for _ in 0..60 {
         let from = rng.range(0, model.len() as u64) as usize;
@@ -101,25 +79,22 @@ fn write(client: &mut Client, start: u64, model: &mut [u8], seed: u64) {
             CommandFlags::EMPTY
         };
         let part = &mut model[from..to];
-        if rng.range(0, 4) == 0 {
+        let answer = if rng.range(0, 4) == 0 {
             part.fill(0);
-            client.queue(Command::WriteZeroes, flags, offset, length, &[]);
+            client.call(Command::WriteZeroes, flags, offset, length, &[])
         } else {
             part.fill(rng.range(1, 256) as u8);
-            client.queue(Command::Write, flags, offset, length, part);
-        }
-        client.send();
-        let (_, ended) = client.answer();
-        ended.unwrap();
+            client.call(Command::Write, flags, offset, length, part)
+        };
+        assert_eq!(answer.unwrap().error, None);
     }
 }
 
 #[test]
 fn an_image_belongs_to_one_server() {
-    let directory = Directory::new("lock");
-    let first = directory.start("one", "size = \"1MiB\"").unwrap();
-    let second = directory
-        .start("two", "size = \"1MiB\"")
+    let directory = Temp::on_disk();
+    let first = start(&directory, "one", "size = \"1MiB\"").unwrap();
+    let second = start(&directory, "two", "size = \"1MiB\"")
         .unwrap_err()
         .to_string();
     assert!(
@@ -127,15 +102,17 @@ fn an_image_belongs_to_one_server() {
             && second.contains("image is in use by another program"),
         "{second}"
     );
-    assert!(!directory.0.join("two").exists(), "nothing is listening");
+    assert!(
+        !directory.path().join("two").exists(),
+        "nothing is listening"
+    );
     assert!(first.shutdown());
-    let larger = directory
-        .start("two", "size = \"2MiB\"")
+    let larger = start(&directory, "two", "size = \"2MiB\"")
         .unwrap_err()
         .to_string();
     assert!(
         larger.contains("has 1MiB, and the volume's `size` is 2MiB"),
         "{larger}"
     );
-    directory.start("two", "").unwrap();
+    start(&directory, "two", "").unwrap();
 }

@@ -7,7 +7,6 @@ use weir_uring::{AnyRing, Errno, Fallocate, Header, Reason, Ring, Segment, Sync}
 
 on_both_rings!(
     what_is_written_is_read,
-    several_buffers_are_one_request,
     parts_of_one_buffer_are_written_at_the_same_time,
     a_read_ends_where_the_file_ends,
     ranges_are_zeroed_and_kept,
@@ -52,31 +51,6 @@ fn what_is_written_is_read(mut ring: AnyRing) {
                 .all(|byte| *byte == 0xee)
         );
     }
-}
-
-fn several_buffers_are_one_request(mut ring: AnyRing) {
-    let temp = TempFile::new(0);
-    let file = temp.direct();
-    let segments = (1..=3).map(|n| filled(&ring, n * 4096, n as u8).into());
-    let segments: Vec<Segment> = segments.collect();
-    ring.writev(1, &file, 4096, segments, Sync::Data).unwrap();
-    let written = next(&mut ring);
-    assert_eq!(written.result, Ok(6 * 4096));
-    assert_eq!(written.payload.into_segments().unwrap().len(), 3);
-
-    let bufs = vec![filled(&ring, 8192, 9), filled(&ring, 16384, 9)];
-    ring.readv(2, &file, 4096, bufs).unwrap();
-    let read = next(&mut ring);
-    assert_eq!(read.result, Ok(6 * 4096));
-    let read = read
-        .payload
-        .into_bufs()
-        .unwrap()
-        .iter()
-        .flat_map(|buf| buf.to_vec())
-        .collect::<Vec<_>>();
-    assert_eq!(read, temp.bytes()[4096..]);
-    assert_eq!((read[0], read[4096], read[3 * 4096]), (1, 2, 3));
 }
 
 fn parts_of_one_buffer_are_written_at_the_same_time(mut ring: AnyRing) {

@@ -13,7 +13,6 @@ on_both_rings!(
     a_full_window_is_waited_for,
     the_end_of_the_stream_is_zero_bytes,
     a_reply_is_a_header_and_data,
-    short_sends_are_continued,
     tcp_works_as_well,
     a_peer_that_went_is_an_error,
     one_operation_a_direction,
@@ -138,39 +137,6 @@ fn segments(ring: &AnyRing, bytes: usize) -> Vec<Segment> {
         }
     }
     unreachable!("the sizes repeat for ever")
-}
-
-fn short_sends_are_continued(mut ring: AnyRing) {
-    let (socket, mut peer) = pair();
-    rustix::net::sockopt::set_socket_send_buffer_size(&socket, 4096).unwrap();
-    for bytes in [1_000_000, 500_001] {
-        let mut reader = peer.try_clone().unwrap();
-        let reader = std::thread::spawn(move || {
-            let mut got = vec![0; bytes];
-            let mut at = 0;
-            while at < bytes {
-                let end = bytes.min(at + 4999);
-                at += reader.read(&mut got[at..end]).unwrap();
-            }
-            got
-        });
-        ring.send(9, &socket, segments(&ring, bytes)).unwrap();
-        let sent = next(&mut ring);
-        assert_eq!((sent.user, sent.result), (9, Ok(bytes)));
-        assert!(ring.pop().is_none());
-        assert!(reader.join().unwrap() == pattern(bytes));
-    }
-    // One buffer alone is sent by another call.
-    let mut buf = ring.arena().alloc(700_000).unwrap();
-    buf.copy_from_slice(&pattern(700_000));
-    ring.send(9, &socket, vec![buf.into()]).unwrap();
-    let reader = std::thread::spawn(move || {
-        let mut got = vec![0; 700_000];
-        peer.read_exact(&mut got).unwrap();
-        got
-    });
-    assert_eq!(next(&mut ring).result, Ok(700_000));
-    assert!(reader.join().unwrap() == pattern(700_000));
 }
 
 fn tcp_works_as_well(mut ring: AnyRing) {

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use weir_core::{Instant, Span};
-use weir_random::Rng;
 use weir_wire::notify::{
     CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
 };
@@ -181,51 +180,6 @@ proptest! {
                 let most = (to - from).checked_div(interval).map_or(u64::MAX, |paid| paid + burst + 2);
                 prop_assert!(wakes <= most, "{} wake-ups in {} ns", wakes, to - from);
             }
-        }
-    }
-}
-
-#[test]
-fn sleep_200us_wakes_at_most_5000_times_a_second() {
-    let policy = KickPolicy::Sleep { span: span(200) };
-    let mut random = Rng::new(11);
-    // A request each 2 us to 150 us, and loads that come just when we have armed.
-    for least in [2_000, 50_000, 150_000, 200_100, 399_000] {
-        let mut at = 0;
-        let requests: Vec<u64> = (0..10 * SECOND / least)
-            .map(|_| {
-                at += random.range(least, least + 200);
-                at
-            })
-            .collect();
-        for storms in [vec![], requests.clone()] {
-            let requests = if storms.is_empty() {
-                requests.clone()
-            } else {
-                vec![]
-            };
-            let end = at / SECOND;
-            let seen = run(policy, &Guest { requests, storms }, 0);
-            for second in 0..=end {
-                let range = second * SECOND..(second + 1) * SECOND;
-                let wakes = seen.wakes.iter().filter(|at| range.contains(at)).count();
-                assert!(
-                    wakes <= 5001,
-                    "{wakes} wake-ups in second {second}, one in {least} ns"
-                );
-            }
-            let whole = seen.wakes.len() as u64;
-            assert!(whole <= 5000 * (end + 1) + 1, "{whole} in {end} s");
-            let kind = if seen.taken.is_empty() {
-                "empty kick"
-            } else {
-                "request"
-            };
-            let rate = whole * SECOND / at;
-            println!(
-                "sleep 200us, {kind} each {} us: {rate} wake-ups a second",
-                least / 1000
-            );
         }
     }
 }

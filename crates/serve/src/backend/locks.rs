@@ -113,7 +113,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::super::file::tests::{Directory, open_soon, soon};
-    use super::super::{Image, ImageOptions, OpenError};
+    use super::super::{ImageOptions, OpenError, Opened};
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -121,7 +121,7 @@ mod tests {
     /// An image with its options for writing and for reading.
     fn image(directory: &Directory) -> (ImageOptions, ImageOptions) {
         let write = directory.options(MIB);
-        drop(Image::open(&write).unwrap());
+        drop(Opened::image(&write).unwrap());
         let read = ImageOptions {
             read_only: true,
             ..write.clone()
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn is_locked(options: &ImageOptions) -> bool {
-        match Image::open(options) {
+        match Opened::image(options) {
             Ok(_) => false,
             Err(OpenError::Locked { path, .. }) => {
                 assert_eq!(path, options.path);
@@ -167,7 +167,7 @@ mod tests {
             preallocate: false,
             patience: Duration::ZERO,
         };
-        let image = Image::open(&options);
+        let image = Opened::image(&options);
         println!("\n{}", if image.is_ok() { "held" } else { "refused" });
         let _ = std::io::stdin().read(&mut [0]);
     }
@@ -221,7 +221,7 @@ mod tests {
             ..write.clone()
         };
         let opened = std::thread::scope(|scope| {
-            let opened = scope.spawn(|| Image::open(&patient));
+            let opened = scope.spawn(|| Opened::image(&patient));
             // Its first try finds the lock; if it should come later, it has nothing to wait for.
             std::thread::sleep(5 * PAUSE);
             assert!(!opened.is_finished());

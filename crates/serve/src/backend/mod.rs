@@ -25,9 +25,9 @@ use std::path::Path;
 
 use weir_config::{Cache, Storage, Volume};
 
-pub use device::{Device, DeviceOptions};
+pub use device::DeviceOptions;
 pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
-pub use file::{Image, ImageOptions, OpenError};
+pub use file::{ImageOptions, OpenError, Opened};
 pub use found::{Found, Place};
 pub(crate) use interface::Finished;
 pub use interface::{Backend, Context, Data, Job, Prepare, Traits};
@@ -53,8 +53,8 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
             memory::look(size)?;
             Box::new(Memory::new(size, read_only))
         }
-        Storage::File(path) => Box::new(Image::open(&image_options(volume, path))?),
-        Storage::Device(path) => Box::new(Device::open(&device_options(volume, path))?),
+        Storage::File(path) => Box::new(Opened::image(&image_options(volume, path))?),
+        Storage::Device(path) => Box::new(Opened::device(&device_options(volume, path))?),
     })
 }
 

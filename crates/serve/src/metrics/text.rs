@@ -38,7 +38,22 @@ pub(crate) fn render(drives: &[DriveSnapshot]) -> String {
 struct Page(String);
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// A family, and a sample for each of these labels and values.
+    fn family<'a, const N: usize>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels<'a, N>, impl std::fmt::Display)>,
+    ) {
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        self.head(name, kind, help);
+        for (labels, value) in samples {
+            self.sample(&format!("{name}{suffix}"), &labels, value);
+        }
+    }
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string cannot fail, here and below.
         let _ = write!(self.0, "# TYPE {name} {kind}\n# HELP {name} {help}\n");
     }
@@ -65,63 +80,50 @@ impl Page {
     }
 }
 
-fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
-    page.family(
-        "weir_drive_live",
-        "gauge",
-        "Requests accepted and not done.",
-    );
-    for drive in drives {
-        page.sample("weir_drive_live", &[("drive", &drive.name)], drive.live);
-    }
-    page.family("weir_drive_in_flight", "gauge", "Pieces in the drive.");
-    for drive in drives {
-        page.sample(
-            "weir_drive_in_flight",
-            &[("drive", &drive.name)],
-            drive.in_flight,
-        );
-    }
-    page.family(
-        "weir_drive_dispatched",
-        "counter",
-        "Pieces sent to the drive.",
-    );
-    for drive in drives {
-        let labels = [("drive", drive.name.as_str())];
-        page.sample(
-            "weir_drive_dispatched_total",
-            &labels,
-            drive.counters.dispatched,
-        );
-    }
-    drive_times(page, drives);
-}
-
-fn drive_times(page: &mut Page, drives: &[DriveSnapshot]) {
-    type Pick = fn(&DriveSnapshot) -> u64;
-    let families: [(&str, &str, Pick); 2] = [
-        (
-            "weir_drive_seconds",
-            "How long the drive has been served.",
-            |d| d.served_ns,
-        ),
-        (
-            "weir_drive_busy_seconds",
-            "Of that time, how long at least one piece was in the drive.",
-            |d| d.busy_ns,
-        ),
-    ];
-    for (name, help, pick) in families {
-        page.family(name, "counter", help);
-        for drive in drives {
-            let labels = [("drive", drive.name.as_str())];
-            page.sample(&format!("{name}_total"), &labels, pick(drive) as f64 / 1e9);
-        }
-    }
-}
+/// Names and values that tell the samples of a family apart.
+type Labels<'a, const N: usize> = [(&'a str, &'a str); N];
 
 type Volumes<'a> = [(&'a DriveSnapshot, &'a VolumeSnapshot)];
+
+fn of_volume<'a>(drive: &'a DriveSnapshot, volume: &'a VolumeSnapshot) -> Labels<'a, 2> {
+    [("drive", &drive.name), ("volume", &volume.name)]
+}
+
+/// The labels, and one more.
+fn with<'a>([first, second]: Labels<'a, 2>, label: &'a str, value: &'a str) -> Labels<'a, 3> {
+    [first, second, (label, value)]
+}
+
+fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
+    type Pick = fn(&DriveSnapshot) -> f64;
+    let families: [(&str, &str, &str, Pick); 5] = [
+        ("live", "gauge", "Requests accepted and not done.", |d| {
+            f64::from(d.live)
+        }),
+        ("in_flight", "gauge", "Pieces in the drive.", |d| {
+            f64::from(d.in_flight)
+        }),
+        ("dispatched", "counter", "Pieces sent to the drive.", |d| {
+            d.counters.dispatched as f64
+        }),
+        (
+            "seconds",
+            "counter",
+            "How long the drive has been served.",
+            |d| d.served_ns as f64 / 1e9,
+        ),
+        (
+            "busy_seconds",
+            "counter",
+            "Of that time, how long at least one piece was in the drive.",
+            |d| d.busy_ns as f64 / 1e9,
+        ),
+    ];
+    for (name, kind, help, pick) in families {
+        let samples = drives.iter().map(|d| ([("drive", &d.name[..])], pick(d)));
+        page.family(&format!("weir_drive_{name}"), kind, help, samples);
+    }
+}
 
 fn counters(page: &mut Page, volumes: &Volumes<'_>) {
     type Pick = fn(&VolumeSnapshot) -> &[u64; OPS];
@@ -139,45 +141,33 @@ fn counters(page: &mut Page, volumes: &Volumes<'_>) {
         }),
     ];
     for (name, help, pick) in families {
-        page.family(name, "counter", help);
-        for (drive, volume) in volumes {
-            for (op, value) in OP_NAMES.iter().zip(pick(volume)) {
-                let labels = [
-                    ("drive", drive.name.as_str()),
-                    ("volume", &volume.name),
-                    ("op", op),
-                ];
-                page.sample(&format!("{name}_total"), &labels, value);
-            }
-        }
+        let samples = volumes.iter().flat_map(|(drive, volume)| {
+            let ops = OP_NAMES.iter().zip(pick(volume));
+            ops.map(|(op, value)| (with(of_volume(drive, volume), "op", op), *value))
+        });
+        page.family(name, "counter", help, samples);
     }
 }
 
 /// A promise, whose it is, and how it fares.
 struct Promised<'a> {
-    labels: [(&'a str, &'a str); 2],
+    labels: Labels<'a, 2>,
     rate: Option<Rate>,
     seconds: &'a Seconds,
 }
 
 /// Those of volumes, then those of tenants.
 fn promised(drive: &DriveSnapshot) -> impl Iterator<Item = Promised<'_>> {
-    let of = |kind, name, rate, seconds| Promised {
-        labels: [("drive", drive.name.as_str()), (kind, name)],
-        rate,
-        seconds,
-    };
-    let volumes = drive.volumes.iter().map(move |volume| {
-        let promise = &volume.tally.promise;
-        of(
-            "volume",
-            volume.name.as_str(),
-            promise.rate(),
-            promise.seconds(),
-        )
+    let volumes = drive.volumes.iter().map(|volume| Promised {
+        labels: of_volume(drive, volume),
+        rate: volume.tally.promise.rate(),
+        seconds: volume.tally.promise.seconds(),
     });
-    let tenants = drive.tenants.iter();
-    let tenants = tenants.map(move |t| of("tenant", t.name.as_str(), t.rate, &t.seconds));
+    let tenants = drive.tenants.iter().map(|tenant| Promised {
+        labels: [("drive", &drive.name), ("tenant", &tenant.name)],
+        rate: tenant.rate,
+        seconds: &tenant.seconds,
+    });
     volumes.chain(tenants)
 }
 
@@ -207,10 +197,8 @@ fn promises(page: &mut Page, drives: &[DriveSnapshot]) {
         ),
     ];
     for (name, help, pick) in families {
-        page.family(name, "counter", help);
-        for of in &all {
-            page.sample(&format!("{name}_total"), &of.labels, pick(of.seconds));
-        }
+        let samples = all.iter().map(|of| (of.labels, pick(of.seconds)));
+        page.family(name, "counter", help, samples);
     }
     let short = Short::ALL.map(Short::name);
     let help =
@@ -221,7 +209,20 @@ fn promises(page: &mut Page, drives: &[DriveSnapshot]) {
     by_reason(page, "weir_excused_seconds", help, excused, &all, |s| {
         &s.excused
     });
-    mins(page, &all);
+    for (units, name, help) in [
+        (Units::Bytes, "weir_min_bytes_per_second", "Bytes promised."),
+        (
+            Units::Requests,
+            "weir_min_requests_per_second",
+            "Requests promised.",
+        ),
+    ] {
+        let samples = all.iter().map(|of| {
+            let rate = of.rate.filter(|rate| rate.units == units);
+            (of.labels, rate.map_or(0, |rate| rate.a_second))
+        });
+        page.family(name, "gauge", help, samples);
+    }
 }
 
 fn by_reason(
@@ -232,40 +233,16 @@ fn by_reason(
     all: &[Promised<'_>],
     pick: fn(&Seconds) -> &[u64],
 ) {
-    page.family(name, "counter", help);
-    for of in all {
-        for (reason, count) in reasons.iter().zip(pick(of.seconds)) {
-            let [drive, whose] = of.labels;
-            let labels = [drive, whose, ("reason", *reason)];
-            page.sample(&format!("{name}_total"), &labels, count);
-        }
-    }
-}
-
-fn mins(page: &mut Page, all: &[Promised<'_>]) {
-    for (units, name, help) in [
-        (Units::Bytes, "weir_min_bytes_per_second", "Bytes promised."),
-        (
-            Units::Requests,
-            "weir_min_requests_per_second",
-            "Requests promised.",
-        ),
-    ] {
-        page.family(name, "gauge", help);
-        for of in all {
-            let rate = of.rate.filter(|rate| rate.units == units);
-            page.sample(name, &of.labels, rate.map_or(0, |rate| rate.a_second));
-        }
-    }
+    let samples = all.iter().flat_map(|of| {
+        let counts = reasons.iter().zip(pick(of.seconds));
+        counts.map(|(reason, count)| (with(of.labels, "reason", reason), *count))
+    });
+    page.family(name, "counter", help, samples);
 }
 
 fn histograms(page: &mut Page, volumes: &Volumes<'_>) {
-    let name = "weir_wait_seconds";
-    page.family(
-        name,
-        "histogram",
-        "Time of requests: held by a limit, in the elevator, in the drive.",
-    );
+    let help = "Time of requests: held by a limit, in the elevator, in the drive.";
+    page.head("weir_wait_seconds", "histogram", help);
     for (drive, volume) in volumes {
         let split = &volume.tally.split;
         for (stage, histogram) in [
@@ -273,23 +250,14 @@ fn histograms(page: &mut Page, volumes: &Volumes<'_>) {
             ("elevator", &split.elevator),
             ("drive", &split.drive),
         ] {
-            let labels = [
-                ("drive", drive.name.as_str()),
-                ("volume", &volume.name),
-                ("stage", stage),
-            ];
-            histogram_samples(page, name, &labels, histogram);
+            let labels = with(of_volume(drive, volume), "stage", stage);
+            histogram_samples(page, "weir_wait_seconds", labels, histogram);
         }
     }
 }
 
-fn histogram_samples(
-    page: &mut Page,
-    name: &str,
-    labels: &[(&str, &str); 3],
-    histogram: &Histogram,
-) {
-    let [drive, volume, stage] = *labels;
+fn histogram_samples(page: &mut Page, name: &str, labels: Labels<'_, 3>, histogram: &Histogram) {
+    let [drive, volume, stage] = labels;
     let bucket = format!("{name}_bucket");
     for power in BUCKETS {
         let bound = format!("{:e}", (1u64 << power) as f64 / 1e9);
@@ -298,9 +266,9 @@ fn histogram_samples(
     }
     let count = histogram.count();
     page.sample(&bucket, &[drive, volume, stage, ("le", "+Inf")], count);
-    page.sample(&format!("{name}_count"), labels, count);
+    page.sample(&format!("{name}_count"), &labels, count);
     let sum = histogram.sum() as f64 / 1e9;
-    page.sample(&format!("{name}_sum"), labels, sum);
+    page.sample(&format!("{name}_sum"), &labels, sum);
 }
 
 fn gauges(page: &mut Page, volumes: &Volumes<'_>) {
@@ -329,30 +297,21 @@ fn gauges(page: &mut Page, volumes: &Volumes<'_>) {
         ),
     ];
     for (name, help, pick) in families {
-        page.family(name, "gauge", help);
-        for (drive, volume) in volumes {
-            let labels = [("drive", drive.name.as_str()), ("volume", &volume.name)];
-            page.sample(name, &labels, pick(volume));
-        }
+        let samples = volumes.iter();
+        let samples = samples.map(|(drive, volume)| (of_volume(drive, volume), pick(volume)));
+        page.family(name, "gauge", help, samples);
     }
 }
 
 fn share_family(page: &mut Page, drives: &[DriveSnapshot]) {
-    page.family(
-        "weir_share",
-        "gauge",
-        "Part of the drive: promised among all volumes, effective among those with requests now, used in the last full second.",
-    );
-    for drive in drives {
-        for (volume, parts) in drive.volumes.iter().zip(shares(&drive.volumes)) {
-            for (kind, part) in ["promised", "effective", "used"].iter().zip(parts) {
-                let labels = [
-                    ("drive", drive.name.as_str()),
-                    ("volume", &volume.name),
-                    ("kind", kind),
-                ];
-                page.sample("weir_share", &labels, part);
-            }
-        }
-    }
+    let volumes = drives.iter().flat_map(|drive| {
+        let volumes = drive.volumes.iter().zip(shares(&drive.volumes));
+        volumes.map(move |(volume, parts)| (of_volume(drive, volume), parts))
+    });
+    let samples = volumes.flat_map(|(labels, parts)| {
+        let kinds = ["promised", "effective", "used"].into_iter().zip(parts);
+        kinds.map(move |(kind, part)| (with(labels, "kind", kind), part))
+    });
+    let help = "Part of the drive: promised among all volumes, effective among those with requests now, used in the last full second.";
+    page.family("weir_share", "gauge", help, samples);
 }

@@ -1,20 +1,22 @@
 //! A server whose drive loses its power while several clients write: whatever a FLUSH or FUA had acknowledged is there.
 
-mod client;
 mod disk;
 mod ledger;
+#[path = "../tools/mod.rs"]
+mod tools;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weir_config::Address;
 use weir_random::Rng;
 use weir_serve::{Options, Server};
 use weir_wire::nbd::{Command, CommandFlags};
 
-use client::Client;
 use disk::Power;
 use ledger::{Ledger, SECTOR};
+use tools::Temp;
+use tools::raw::Raw;
 
 const SECTORS: u64 = 128;
 const CLIENTS: u64 = 4;
@@ -55,7 +57,7 @@ enum Sent {
 }
 
 /// A client's life: batches of one to four, until the power is gone.
-fn life(run: &Run, mut client: Client, mut rng: Rng) {
+fn life(run: &Run, mut client: Raw, mut rng: Rng) {
     while !run.over.load(Ordering::SeqCst) {
         let batch = rng.range(1, 5);
         let mut sent: Vec<(u64, Sent)> = Vec::new();
@@ -93,12 +95,11 @@ fn life(run: &Run, mut client: Client, mut rng: Rng) {
                 Command::Flush => (0, 0),
                 _ => (offset, length),
             };
-            let cookie = client.queue(command, flags, offset, length, &payload);
-            sent.push((cookie, what));
+            let cookie = client.request(command, flags, offset, length, &payload);
+            sent.push((cookie.unwrap(), what));
         }
-        client.send();
         for _ in 0..sent.len() {
-            let (cookie, ended) = client.answer();
+            let (cookie, ended) = client.answer().unwrap();
             let place = sent.iter().position(|(c, _)| *c == cookie);
             let (_, what) = sent.swap_remove(place.expect("an answer to each request, once"));
             if ended.is_err() {
@@ -122,42 +123,24 @@ fn life(run: &Run, mut client: Client, mut rng: Rng) {
     }
 }
 
-/// A directory for the socket, which goes with its owner.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("weir-durability-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.join("nbd.sock")
-    }
-
-    fn serve(&self, volume: &str) -> Server {
-        let text = format!(
-            "listen.nbd = [\"unix:{}\"]\n\
-             [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\
-             [volume.{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{}KiB\"\n",
-            self.socket().display(),
-            SECTORS * SECTOR as u64 / 1024
-        );
-        let config = weir_config::parse("durability.toml", &text);
-        let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
-        let options = Options {
-            storage: disk::open,
-            ..Options::default()
-        };
-        Server::start(&config, &options).unwrap_or_else(|e| panic!("{e}"))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A server on the disk of a volume, and how it is reached.
+fn serve(directory: &Temp, volume: &str) -> (Server, Address) {
+    let text = format!(
+        "listen.nbd = [\"unix:{}/nbd.sock\"]\n\
+         [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\
+         [volume.{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{}KiB\"\n",
+        directory.path().display(),
+        SECTORS * SECTOR as u64 / 1024
+    );
+    let config = weir_config::parse("durability.toml", &text);
+    let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    let options = Options {
+        storage: disk::open,
+        ..Options::default()
+    };
+    let server = Server::start(&config, &options).unwrap_or_else(|e| panic!("{e}"));
+    let address = server.addresses()[0].clone();
+    (server, address)
 }
 
 /// A bug that the process was started to show.
@@ -171,12 +154,12 @@ fn select() {
 #[test]
 fn a_hundred_cuts_lose_nothing_that_was_promised() {
     select();
-    let directory = Directory::new();
+    let directory = Temp::new();
     let (mut at_stake, mut lossy) = (0, 0);
     for seed in 0..CUTS {
         let volume = format!("cut-{seed}");
         let power = Power::new(&volume, SECTORS as usize * SECTOR, seed);
-        let server = directory.serve(&volume);
+        let (server, address) = serve(&directory, &volume);
         let mut rng = Rng::new(seed);
         let run = Run {
             ledger: Mutex::default(),
@@ -187,7 +170,7 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
         };
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
-                let connection = Client::connect(&directory.socket(), &volume);
+                let connection = Raw::open(&address, &volume).unwrap();
                 let rng = Rng::new(seed * CLIENTS + client);
                 let run = &run;
                 scope.spawn(move || life(run, connection, rng));
@@ -202,17 +185,9 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
         lossy += u32::from(run.lost.load(Ordering::SeqCst));
         if seed % 10 == 0 {
             // The same by a client of the next server on that drive.
-            let _server = directory.serve(&volume);
-            let mut client = Client::connect(&directory.socket(), &volume);
-            client.queue(
-                Command::Read,
-                CommandFlags::EMPTY,
-                0,
-                left.len() as u32,
-                &[],
-            );
-            client.send();
-            let (_, read) = client.answer();
+            let (_server, address) = serve(&directory, &volume);
+            let mut client = Raw::open(&address, &volume).unwrap();
+            let read = client.read(0, left.len() as u32);
             assert!(read.unwrap() == left, "cut {seed}");
         }
     }

@@ -6,7 +6,9 @@ use weir_serve::{Options, ReloadError, Server};
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::client::{ONE, config, directory, pattern, serve, serve_with};
+use crate::client::{Client, ONE, config, serve, serve_with};
+use crate::tools::raw::{Raw, Stream};
+use crate::tools::{Temp, pattern, process};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
@@ -129,16 +131,15 @@ fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
 
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
-    let directory = directory();
-    let first = config(&directory, ONE);
+    let directory = Temp::new();
+    let first = config(directory.path(), ONE);
     let server = Server::start(&first, &Options::default()).unwrap();
     // The address is taken.
     assert!(Server::start(&first, &Options::default()).is_err());
     drop(server);
-    assert!(!directory.join("nbd.sock").exists());
+    assert!(!directory.path().join("nbd.sock").exists());
     let server = Server::start(&first, &Options::default()).unwrap();
     assert!(server.is_running() && server.shutdown());
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 /// Volumes may go under their clients.
@@ -153,7 +154,7 @@ fn volumes_come_and_go_without_others_noticing() {
     let next = drive(&(volume("a", ", share = 500") + &volume("c", "")));
     // Not under its client, unless the file says so.
     let before = bench.server.config().clone();
-    let refused = bench.server.reload(&config(&bench.directory, &next));
+    let refused = bench.server.reload(&config(bench.directory.path(), &next));
     let said = refused.unwrap_err().to_string();
     assert!(
         said.contains("volume.b: cannot go while it has a client"),
@@ -165,7 +166,7 @@ fn volumes_come_and_go_without_others_noticing() {
     let insisted = next.clone() + IN_USE;
     let changed = bench
         .server
-        .reload(&config(&bench.directory, &insisted))
+        .reload(&config(bench.directory.path(), &insisted))
         .unwrap();
     assert_eq!(
         changed,
@@ -185,7 +186,7 @@ fn volumes_come_and_go_without_others_noticing() {
     let next = drive(&(volume("a", "") + &volume("b", "") + &volume("c", "")));
     bench
         .server
-        .reload(&config(&bench.directory, &next))
+        .reload(&config(bench.directory.path(), &next))
         .unwrap();
     assert_eq!(bench.connect("b").read(0, 4), [0; 4]);
     assert_eq!(c.read(0, 4), b"of c");
@@ -211,7 +212,7 @@ fn a_volume_that_goes_answers_what_is_under_way() {
     bench
         .server
         .reload(&config(
-            &bench.directory,
+            bench.directory.path(),
             &(drive(&volume("a", "")) + IN_USE),
         ))
         .unwrap();
@@ -229,7 +230,7 @@ fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
     // A volume cannot shrink, and so the new one is not there either.
     let sizes =
         drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"2MiB\" }\n";
-    let refused = bench.server.reload(&config(&bench.directory, &sizes));
+    let refused = bench.server.reload(&config(bench.directory.path(), &sizes));
     assert!(
         matches!(refused, Err(ReloadError::Refused(_))),
         "{refused:?}"
@@ -248,7 +249,7 @@ fn a_changed_max_holds_at_once() {
     }
     bench
         .server
-        .reload(&config(&bench.directory, &drive(&volume("a", ""))))
+        .reload(&config(bench.directory.path(), &drive(&volume("a", ""))))
         .unwrap();
     // At two a second this would take twenty.
     let started = std::time::Instant::now();
@@ -260,8 +261,8 @@ fn a_changed_max_holds_at_once() {
 
 #[test]
 fn a_record_replays_to_the_same_decisions() {
-    let directory = directory();
-    let file = directory.join("record");
+    let directory = Temp::new();
+    let file = directory.path().join("record");
     let options = Options {
         record: Some(file.clone()),
         ..Options::default()
@@ -280,7 +281,7 @@ fn a_record_replays_to_the_same_decisions() {
     let next = drive(&(volume("a", "") + &volume("b", "")));
     bench
         .server
-        .reload(&config(&bench.directory, &next))
+        .reload(&config(bench.directory.path(), &next))
         .unwrap();
     for _ in 0..100 {
         a.receive().unwrap();
@@ -289,22 +290,6 @@ fn a_record_replays_to_the_same_decisions() {
     let bytes = std::fs::read(&file).unwrap();
     let replayed = weir_core::record::replay(&bytes).unwrap();
     assert!(replayed.calls > 10, "{replayed:?}");
-    std::fs::remove_dir_all(directory).unwrap();
-}
-
-/// Clock ticks of the server's threads.
-fn ticks() -> u64 {
-    let mut ticks = 0;
-    for task in std::fs::read_dir("/proc/self/task").unwrap() {
-        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
-        if let Some((name, rest)) = stat.rsplit_once(')')
-            && name.contains("(weir-")
-        {
-            let fields: Vec<&str> = rest.split(' ').collect();
-            ticks += fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap();
-        }
-    }
-    ticks
 }
 
 #[test]
@@ -331,40 +316,22 @@ fn an_idle_server_takes_no_processor_time() {
         b.read(0, 4096);
     }
     std::thread::sleep(Duration::from_millis(100));
-    let (ticks, switches) = (ticks(), switches());
+    let before = process::server_threads();
     std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(self::ticks() - ticks, 0);
-    assert!(self::switches() - switches <= 2, "woken while idle");
-}
-
-/// Context switches of the server's threads: how often they ran.
-fn switches() -> u64 {
-    let mut count = 0;
-    for task in std::fs::read_dir("/proc/self/task").unwrap() {
-        let status =
-            std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default();
-        let field = |name: &str| {
-            let mut lines = status.lines();
-            lines
-                .find_map(|line| line.strip_prefix(name))
-                .unwrap_or("")
-                .trim()
-                .to_owned()
-        };
-        if field("Name:").starts_with("weir-") {
-            count += field("voluntary_ctxt_switches:")
-                .parse::<u64>()
-                .unwrap_or(0);
-        }
+    let mut woken = 0;
+    for (thread, after) in process::server_threads() {
+        let before = before[&thread];
+        assert_eq!(after.ticks, before.ticks, "{thread}");
+        woken += after.switches - before.switches;
     }
-    count
+    assert!(woken <= 2, "woken {woken} times while idle");
 }
 
 #[test]
 fn tcp_and_sockets_with_a_mode() {
     use std::os::unix::fs::PermissionsExt;
-    let directory = directory();
-    let socket = directory.join("nbd.sock");
+    let directory = Temp::new();
+    let socket = directory.path().join("nbd.sock");
     let text = format!(
         "listen.nbd = [\"unix:{}\", \"127.0.0.1:0\"]\nlisten.socket_mode = \"0640\"\n{ONE}",
         socket.display()
@@ -377,21 +344,18 @@ fn tcp_and_sockets_with_a_mode() {
         panic!("{:?}", server.addresses());
     };
     let stream = std::net::TcpStream::connect(address).unwrap();
-    // The same client: a socket is a socket.
-    let socket = std::os::unix::net::UnixStream::from(std::os::fd::OwnedFd::from(stream));
-    let mut client = crate::client::Client::new(socket, HandshakeConfig::new("v")).unwrap();
+    let raw = Raw::over(Stream::Tcp(stream), HandshakeConfig::new("v"));
+    let mut client = Client(raw.unwrap());
     client.write(5, b"over tcp");
     assert_eq!(client.read(5, 8), b"over tcp");
     assert!(client.leave() && server.shutdown());
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
 fn too_little_memory_for_its_connections_is_said_at_the_start() {
-    let directory = directory();
-    let mut config = config(&directory, ONE);
+    let directory = Temp::new();
+    let mut config = config(directory.path(), ONE);
     (config.limits.arena, config.limits.connections) = (64 << 20, 3000);
     let refused = Server::start(&config, &Options::default());
     assert!(refused.unwrap_err().to_string().contains("limits.arena"));
-    std::fs::remove_dir_all(directory).unwrap();
 }

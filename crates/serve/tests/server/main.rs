@@ -5,3 +5,5 @@ mod hostile;
 mod lifecycle;
 mod metrics;
 mod protocol;
+#[path = "../tools/mod.rs"]
+mod tools;

@@ -7,6 +7,7 @@ use weir_measure::promise::{Excuse, Short};
 use weir_wire::nbd::{Command, CommandFlags};
 
 use crate::client::{Bench, ONE, serve};
+use crate::tools::metrics::Metrics;
 
 pub(crate) fn get(bench: &Bench, request: &str) -> String {
     let address = bench.server.metrics_address().unwrap();
@@ -15,17 +16,6 @@ pub(crate) fn get(bench: &Bench, request: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
-}
-
-fn value(text: &str, sample: &str) -> f64 {
-    let line = text.lines().find(|line| line.starts_with(sample));
-    let line = line.unwrap_or_else(|| panic!("no {sample} in\n{text}"));
-    line[sample.len()..].trim().parse().unwrap()
-}
-
-/// Counts come as exact numbers.
-fn is(got: f64, expected: f64) {
-    assert!((got - expected).abs() < 1e-9, "{got} instead of {expected}");
 }
 
 #[test]
@@ -43,43 +33,27 @@ fn counts_what_was_served() {
     client.write(0, &[1; 1000]);
     client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
     client.call(Command::BlockStatus, CommandFlags::EMPTY, 0, 1 << 20, &[]);
-    let text = get(&bench, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"));
-    assert!(text.ends_with("# EOF\n"));
-    let of = |op| format!("{{drive=\"d\",volume=\"v\",op=\"{op}\"}}");
-    is(
-        value(&text, &format!("weir_requests_total{}", of("read"))),
-        10.0,
-    );
-    is(
-        value(&text, &format!("weir_bytes_total{}", of("read"))),
-        40_960.0,
-    );
-    is(
-        value(&text, &format!("weir_bytes_total{}", of("write"))),
-        1_000.0,
-    );
-    is(
-        value(&text, &format!("weir_requests_total{}", of("flush"))),
-        1.0,
-    );
+    let metrics = Metrics::of(&bench.server);
     // Listing extents is a request like any other, and moves nothing.
-    is(
-        value(&text, &format!("weir_requests_total{}", of("extents"))),
-        1.0,
-    );
-    is(
-        value(&text, &format!("weir_bytes_total{}", of("extents"))),
-        0.0,
-    );
-    let promised = "weir_share{drive=\"d\",volume=\"v\",kind=\"promised\"}";
-    is(value(&text, promised), 0.75);
-    let count = "weir_wait_seconds_count{drive=\"d\",volume=\"v\",stage=\"elevator\"}";
-    is(value(&text, count), 13.0);
-    is(
-        value(&text, "weir_connections{drive=\"d\",volume=\"v\"}"),
-        1.0,
-    );
+    let samples = [
+        ("weir_requests_total", &[("op", "read")][..], 10.0),
+        ("weir_bytes_total", &[("op", "read")], 40_960.0),
+        ("weir_bytes_total", &[("op", "write")], 1_000.0),
+        ("weir_requests_total", &[("op", "flush")], 1.0),
+        ("weir_requests_total", &[("op", "extents")], 1.0),
+        ("weir_bytes_total", &[("op", "extents")], 0.0),
+        ("weir_share", &[("kind", "promised")], 0.75),
+        ("weir_wait_seconds_count", &[("stage", "elevator")], 13.0),
+        ("weir_connections", &[], 1.0),
+    ];
+    for (name, labels, expected) in samples {
+        let of_volume = [("drive", "d"), ("volume", "v")];
+        let got = metrics.sum(name, &[&of_volume, labels].concat());
+        assert!(
+            (got - expected).abs() < 1e-9,
+            "{name} {labels:?}: {got} instead of {expected}"
+        );
+    }
 }
 
 #[test]

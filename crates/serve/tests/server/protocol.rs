@@ -4,7 +4,8 @@ use weir_serve::{Options, RingKind};
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags, Errno, TransmissionFlags};
 
-use crate::client::{Bench, ONE, pattern, serve, serve_with};
+use crate::client::{Bench, ONE, serve, serve_with};
+use crate::tools::pattern;
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 

@@ -18,12 +18,17 @@ pub(crate) fn have(programs: &[&str]) -> bool {
     let Some(program) = programs.iter().find(missing) else {
         return true;
     };
-    println!("skipped: {program} is not installed");
+    skip(&format!("{program} is not installed"));
+    false
+}
+
+/// Says why a test is skipped, and fails if nothing may be (`WEIR_NO_SKIP=1`).
+pub(crate) fn skip(why: &str) {
+    println!("skipped: {why}");
     assert!(
         std::env::var_os("WEIR_NO_SKIP").is_none_or(|v| v != "1"),
-        "{program} is not installed and WEIR_NO_SKIP forbids skipping"
+        "{why}, and WEIR_NO_SKIP forbids skipping"
     );
-    false
 }
 
 /// A command of that name. The system's directories come first: nbdsh runs the first python3, which must be the one with libnbd.

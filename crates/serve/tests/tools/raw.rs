@@ -1,13 +1,14 @@
 //! A client that sends exactly the bytes it is told to.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_config::Address;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser, Session};
-use weir_wire::nbd::{Command, CommandFlags, Errno, REQUEST_LEN, Request};
+use weir_wire::nbd::{Command, CommandFlags, Errno, Extent, REQUEST_LEN, Request};
 
 /// A server that does not answer for this long has hung.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,9 +46,18 @@ impl Stream {
 
     /// Reads and writes fail instead of waiting.
     pub(crate) fn never_wait(&self) {
+        self.set_nonblocking(true);
+    }
+
+    /// Reads and writes wait again.
+    pub(crate) fn wait(&self) {
+        self.set_nonblocking(false);
+    }
+
+    fn set_nonblocking(&self, nonblocking: bool) {
         match self {
-            Self::Unix(s) => s.set_nonblocking(true),
-            Self::Tcp(s) => s.set_nonblocking(true),
+            Self::Unix(s) => s.set_nonblocking(nonblocking),
+            Self::Tcp(s) => s.set_nonblocking(nonblocking),
         }
         .unwrap();
     }
@@ -102,10 +112,24 @@ pub(crate) struct Raw {
     pub(crate) session: Session,
     parser: ReplyParser,
     received: Vec<u8>,
+    /// The last cookie that [`Raw::request`] gave.
+    cookie: u64,
+    /// Lengths of reads under way, for simple replies.
+    reads: BTreeMap<u64, u32>,
+    /// Answers of which only a part has come.
+    parts: BTreeMap<u64, Answer>,
 }
 
-/// An answer: whose, and its data or error.
-pub(crate) type Answer = (u64, Result<Vec<u8>, Errno>);
+/// What came back for a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) data: Vec<u8>,
+    pub(crate) extents: Vec<(u32, u32)>,
+    pub(crate) error: Option<Errno>,
+}
+
+/// How a request ended: its data, or its error.
+pub(crate) type Ended = Result<Vec<u8>, Errno>;
 
 impl Raw {
     /// Connects and shakes hands.
@@ -130,6 +154,9 @@ impl Raw {
                         session,
                         parser: ReplyParser::new(),
                         received,
+                        cookie: 0,
+                        reads: BTreeMap::new(),
+                        parts: BTreeMap::new(),
                     });
                 }
                 Some(Outcome::Refused { message, .. }) => return Err(io::Error::other(message)),
@@ -147,6 +174,9 @@ impl Raw {
         offset: u64,
         length: u32,
     ) -> io::Result<()> {
+        if command == Command::Read {
+            self.reads.insert(cookie, length);
+        }
         let header = header(command, CommandFlags::EMPTY, cookie, offset, length);
         self.stream.write_all(&header)
     }
@@ -157,39 +187,139 @@ impl Raw {
         self.stream.write_all(bytes)
     }
 
-    /// Waits for an answer that comes in one chunk, as all but those to `BLOCK_STATUS` do. `length` is that of the data that a
-    /// read asked for.
-    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+    /// Sends a request without waiting; gives its cookie.
+    pub(crate) fn request(
+        &mut self,
+        command: Command,
+        flags: CommandFlags,
+        offset: u64,
+        length: u32,
+        payload: &[u8],
+    ) -> io::Result<u64> {
+        self.cookie += 1;
+        if command == Command::Read {
+            self.reads.insert(self.cookie, length);
+        }
+        let header = header(command, flags, self.cookie, offset, length);
+        self.stream.write_all(&header)?;
+        self.stream.write_all(payload)?;
+        Ok(self.cookie)
+    }
+
+    /// Sends a request and waits for its answer, which must be the next.
+    pub(crate) fn call(
+        &mut self,
+        command: Command,
+        flags: CommandFlags,
+        offset: u64,
+        length: u32,
+        payload: &[u8],
+    ) -> io::Result<Answer> {
+        let cookie = self.request(command, flags, offset, length, payload)?;
+        let (got, answer) = self.receive()?;
+        assert_eq!(got, cookie);
+        Ok(answer)
+    }
+
+    /// The next whole answer, and whose it is.
+    pub(crate) fn receive(&mut self) -> io::Result<(u64, Answer)> {
         loop {
             let parsed = self.parser.feed(&self.received);
             let (used, reply) = parsed.map_err(|e| io::Error::other(e.to_string()))?;
             self.received.drain(..used);
-            match reply {
-                None => take_more(&mut self.stream, &mut self.received)?,
-                Some(Reply::Data { cookie, length, .. }) => {
-                    while self.received.len() < length as usize {
-                        take_more(&mut self.stream, &mut self.received)?;
-                    }
-                    let rest = self.received.split_off(length as usize);
-                    let data = std::mem::replace(&mut self.received, rest);
-                    return Ok((cookie, Ok(data)));
-                }
-                Some(Reply::Simple { cookie, error }) => {
-                    return Ok((cookie, error.map_or(Ok(Vec::new()), Err)));
-                }
-                Some(Reply::Error { cookie, error, .. }) => return Ok((cookie, Err(error))),
-                Some(Reply::None { cookie }) => return Ok((cookie, Ok(Vec::new()))),
-                Some(other) => return Err(io::Error::other(format!("{other:?}"))),
+            let Some(reply) = reply else {
+                take_more(&mut self.stream, &mut self.received)?;
+                continue;
+            };
+            let (cookie, done) = self.part(&reply)?;
+            if done {
+                self.reads.remove(&cookie);
+                return Ok((cookie, self.parts.remove(&cookie).unwrap_or_default()));
             }
         }
     }
 
+    /// The next whole answer that is not one to `BLOCK_STATUS`.
+    pub(crate) fn answer(&mut self) -> io::Result<(u64, Ended)> {
+        let (cookie, answer) = self.receive()?;
+        Ok((cookie, answer.error.map_or(Ok(answer.data), Err)))
+    }
+
     /// A read from start to end.
     pub(crate) fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
-        self.send(Command::Read, 1, offset, length)?;
-        let (_, data) = self.answer()?;
-        data.map_err(|errno| io::Error::other(format!("{errno:?}")))
+        let answer = self.call(Command::Read, CommandFlags::EMPTY, offset, length, &[])?;
+        match answer.error {
+            Some(errno) => Err(io::Error::other(format!("{errno:?}"))),
+            None => Ok(answer.data),
+        }
     }
+
+    /// Adds a part of an answer; whose it is, and whether that is all.
+    fn part(&mut self, reply: &Reply) -> io::Result<(u64, bool)> {
+        let (cookie, done) = match *reply {
+            Reply::Simple { cookie, .. } | Reply::None { cookie } => (cookie, true),
+            Reply::Data { cookie, done, .. }
+            | Reply::Hole { cookie, done, .. }
+            | Reply::BlockStatus { cookie, done, .. }
+            | Reply::Error { cookie, done, .. } => (cookie, done),
+        };
+        let mut part = self.parts.remove(&cookie).unwrap_or_default();
+        match *reply {
+            Reply::Simple { error, .. } => {
+                let length = self.reads.get(&cookie).filter(|_| error.is_none());
+                part.data = self.take(length.copied().unwrap_or(0))?;
+                part.error = error;
+            }
+            Reply::Data { length, .. } => part.data.extend(self.take(length)?),
+            Reply::Hole { length, .. } => part.data.resize(part.data.len() + length as usize, 0),
+            Reply::BlockStatus { extents, .. } => {
+                for _ in 0..extents {
+                    let bytes = self.take(Extent::LEN as u32)?;
+                    let extent = Extent::decode(bytes.try_into().unwrap());
+                    part.extents.push((extent.length, extent.flags.bits()));
+                }
+            }
+            Reply::Error { error, .. } => part.error = Some(error),
+            Reply::None { .. } => {}
+        }
+        self.parts.insert(cookie, part);
+        Ok((cookie, done))
+    }
+
+    fn take(&mut self, count: u32) -> io::Result<Vec<u8>> {
+        while self.received.len() < count as usize {
+            take_more(&mut self.stream, &mut self.received)?;
+        }
+        let rest = self.received.split_off(count as usize);
+        Ok(std::mem::replace(&mut self.received, rest))
+    }
+}
+
+/// A client that asks for as much as the server takes requests for, and reads nothing.
+pub(crate) fn deaf(address: &Address, export: &str, length: u32) -> Raw {
+    let mut raw = Raw::open(address, export).unwrap();
+    raw.stream.never_wait();
+    for cookie in 0..2_000 {
+        let request = header(Command::Read, CommandFlags::EMPTY, cookie, 0, length);
+        if !matches!(raw.stream.write(&request), Ok(n) if n == request.len()) {
+            break;
+        }
+    }
+    raw
+}
+
+/// Waits for the server to close the connection, whatever it sends before.
+pub(crate) fn closes(stream: &mut Stream) -> bool {
+    let mut bytes = [0; 4096];
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        match stream.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+    false
 }
 
 fn take_more(stream: &mut Stream, into: &mut Vec<u8>) -> io::Result<()> {

@@ -1,26 +1,32 @@
 //! The error values a reply can carry.
 
-use std::fmt;
-
 /// An error value of the protocol; the discriminant is the value on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u32)]
 pub enum Errno {
     /// EPERM: not permitted, such as a write on a read-only export.
+    #[error("operation not permitted")]
     Perm = 1,
     /// EIO: the storage failed.
+    #[error("input/output error")]
     Io = 5,
     /// ENOMEM: no memory; a server should avoid it.
+    #[error("cannot allocate memory")]
     NoMem = 12,
     /// EINVAL: the request is invalid.
+    #[error("invalid argument")]
     Inval = 22,
     /// ENOSPC: no space, or a write beyond the end.
+    #[error("no space left on device")]
     NoSpc = 28,
     /// EOVERFLOW: too long to answer in one piece; only for READ with the flag DF.
+    #[error("value too large")]
     Overflow = 75,
     /// ENOTSUP: not faster than writing; only for `WRITE_ZEROES` with the flag `FAST_ZERO`.
+    #[error("operation not supported")]
     NotSup = 95,
     /// ESHUTDOWN: the server is shutting down.
+    #[error("server is shutting down")]
     Shutdown = 108,
 }
 
@@ -61,23 +67,6 @@ impl Errno {
         }
     }
 }
-
-impl fmt::Display for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Perm => "operation not permitted",
-            Self::Io => "input/output error",
-            Self::NoMem => "cannot allocate memory",
-            Self::Inval => "invalid argument",
-            Self::NoSpc => "no space left on device",
-            Self::Overflow => "value too large",
-            Self::NotSup => "operation not supported",
-            Self::Shutdown => "server is shutting down",
-        })
-    }
-}
-
-impl std::error::Error for Errno {}
 
 #[cfg(test)]
 mod tests {

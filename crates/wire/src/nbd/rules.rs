@@ -1,7 +1,5 @@
 //! Which requests are refused before they reach the storage.
 
-use std::fmt;
-
 use super::errno::Errno;
 use super::flags::{CommandFlags, TransmissionFlags};
 use super::request::{Command, Request};
@@ -185,30 +183,41 @@ impl RuleSettings {
 }
 
 /// Why a request is refused; the connection continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The command is not known.
+    #[error("unknown command")]
     UnknownCommand,
     /// A flag is not known, does not belong to the command, or was not offered.
+    #[error("flag unknown, not of this command, or not offered")]
     Flags,
     /// The export is read-only.
+    #[error("write to a read-only export")]
     ReadOnly,
     /// The command was not offered, or its preconditions were not negotiated.
+    #[error("command not offered or not negotiated")]
     NotOffered,
     /// FLUSH or DISC with an offset or a length.
+    #[error("offset or length where there must be none")]
     Range,
     /// No bytes.
+    #[error("length is zero")]
     Empty,
     /// Offset plus length is more than 64 bits hold.
+    #[error("offset plus length overflows")]
     Overflow,
     /// A write beyond the end of the export.
+    #[error("write beyond the end of the export")]
     WriteBeyondEnd,
     /// Another range beyond the end of the export.
+    #[error("range beyond the end of the export")]
     BeyondEnd,
     /// Offset or length is no multiple of the minimum block size.
+    #[error("not a multiple of the minimum block size")]
     Unaligned,
     /// Longer than allowed.
+    #[error("longer than the maximum block size")]
     TooLong,
 }
 
@@ -222,26 +231,6 @@ impl RequestError {
         }
     }
 }
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownCommand => "unknown command",
-            Self::Flags => "flag unknown, not of this command, or not offered",
-            Self::ReadOnly => "write to a read-only export",
-            Self::NotOffered => "command not offered or not negotiated",
-            Self::Range => "offset or length where there must be none",
-            Self::Empty => "length is zero",
-            Self::Overflow => "offset plus length overflows",
-            Self::WriteBeyondEnd => "write beyond the end of the export",
-            Self::BeyondEnd => "range beyond the end of the export",
-            Self::Unaligned => "not a multiple of the minimum block size",
-            Self::TooLong => "longer than the maximum block size",
-        })
-    }
-}
-
-impl std::error::Error for RequestError {}
 
 impl Request {
     /// Checks the request against what was negotiated.

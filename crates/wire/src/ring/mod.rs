@@ -117,19 +117,11 @@ pub trait Guest {
 }
 
 /// A range that is not, or not wholly, the guest's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{length} bytes at {address:#x} are not all the guest's")]
 pub struct Outside {
     /// Where it starts.
     pub address: u64,
     /// How long it is in bytes.
     pub length: u64,
 }
-
-impl std::fmt::Display for Outside {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { address, length } = self;
-        write!(f, "{length} bytes at {address:#x} are not all the guest's")
-    }
-}
-
-impl std::error::Error for Outside {}

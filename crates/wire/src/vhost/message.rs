@@ -7,16 +7,19 @@ use super::constants::{
 use super::region::Region;
 
 /// Why the rest of a stream cannot be understood.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
     /// Another version of the protocol, or bits that mean nothing.
+    #[error("a message with flags {flags:#x} is not of version 1")]
     Version {
         /// The flags of the message.
         flags: u32,
     },
     /// An answer came that nobody asked for.
+    #[error("an answer to {0}, which nobody has asked")]
     Reply(Code),
     /// The message is longer than any that there is.
+    #[error("{code} of {length} bytes, more than the {PAYLOAD_MAX} that any message has")]
     TooLong {
         /// What it would be.
         code: Code,
@@ -24,46 +27,35 @@ pub enum FrameError {
         length: u32,
     },
     /// More descriptors came than any message has.
+    #[error("more than {DESCRIPTORS_MAX} descriptors came with a message")]
     Descriptors,
 }
 
-impl std::fmt::Display for FrameError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Version { flags } => {
-                write!(f, "a message with flags {flags:#x} is not of version 1")
-            }
-            Self::Reply(code) => write!(f, "an answer to {code}, which nobody has asked"),
-            Self::TooLong { code, length } => write!(
-                f,
-                "{code} of {length} bytes, more than the {PAYLOAD_MAX} that any message has"
-            ),
-            Self::Descriptors => write!(
-                f,
-                "more than {DESCRIPTORS_MAX} descriptors came with a message"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for FrameError {}
-
 /// Why a message cannot be carried out, whatever the state of the device; the next one can be understood.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MessageError {
     /// What is asked for is not offered.
+    #[error("is not offered")]
     Unknown,
     /// It has another length than it must have, bytes behind the header.
+    #[error("has {0} bytes, which is not its length")]
     Length(u32),
     /// It came with this number of descriptors, and must have another.
+    #[error("came with {0} descriptors")]
     Descriptors(usize),
     /// The number of regions of a table; there may be 1 to 8.
+    #[error("has {0} regions, not 1 to {TABLE_REGIONS_MAX}")]
     Regions(u32),
     /// A queue's size that is zero, no power of two or more than 32,768.
+    #[error("has a queue of {0} entries, not a power of two up to {QUEUE_SIZE_MAX}")]
     QueueSize(u32),
     /// A queue's index that its ring cannot have.
+    #[error("has an index of {0}, more than 16 bits")]
     QueueBase(u32),
     /// Bytes of a configuration space beyond its end: it has at most 256.
+    #[error(
+        "is about {size} bytes from {offset} on of a configuration space, which has at most {CONFIG_MAX}"
+    )]
     Config {
         /// First byte.
         offset: u32,
@@ -71,31 +63,9 @@ pub enum MessageError {
         size: u32,
     },
     /// A number that is neither 0 nor 1 says whether a queue is enabled.
+    #[error("has {0} where 0 or 1 must be")]
     Enable(u32),
 }
-
-impl std::fmt::Display for MessageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unknown => write!(f, "is not offered"),
-            Self::Length(length) => write!(f, "has {length} bytes, which is not its length"),
-            Self::Descriptors(count) => write!(f, "came with {count} descriptors"),
-            Self::Regions(count) => write!(f, "has {count} regions, not 1 to {TABLE_REGIONS_MAX}"),
-            Self::QueueSize(size) => write!(
-                f,
-                "has a queue of {size} entries, not a power of two up to {QUEUE_SIZE_MAX}"
-            ),
-            Self::QueueBase(base) => write!(f, "has an index of {base}, more than 16 bits"),
-            Self::Config { offset, size } => write!(
-                f,
-                "is about {size} bytes from {offset} on of a configuration space, which has at most {CONFIG_MAX}"
-            ),
-            Self::Enable(value) => write!(f, "has {value} where 0 or 1 must be"),
-        }
-    }
-}
-
-impl std::error::Error for MessageError {}
 
 /// A message of the front end. `D` stands for a descriptor.
 #[derive(Clone, PartialEq, Eq, Debug)]

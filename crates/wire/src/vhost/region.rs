@@ -14,37 +14,24 @@ pub struct Region {
 }
 
 /// Why a table of regions is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RegionError {
     /// It has no bytes.
+    #[error("a region of memory has no bytes")]
     Empty,
     /// Its end is beyond what an address or the offset of a file can be.
+    #[error("a region of memory ends beyond the last address")]
     Overflow,
     /// It overlaps another one.
+    #[error("a region of memory overlaps that of {size:#x} bytes at {guest:#x}", size = .0.size, guest = .0.guest)]
     Overlap(Region),
     /// There are as many as there may be.
+    #[error("more than {0} regions of memory")]
     TooMany(usize),
     /// There is no such region.
+    #[error("there is no such region of memory")]
     Unknown,
 }
-
-impl std::fmt::Display for RegionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Empty => write!(f, "a region of memory has no bytes"),
-            Self::Overflow => write!(f, "a region of memory ends beyond the last address"),
-            Self::Overlap(other) => write!(
-                f,
-                "a region of memory overlaps that of {:#x} bytes at {:#x}",
-                other.size, other.guest
-            ),
-            Self::TooMany(most) => write!(f, "more than {most} regions of memory"),
-            Self::Unknown => write!(f, "there is no such region of memory"),
-        }
-    }
-}
-
-impl std::error::Error for RegionError {}
 
 impl Region {
     pub(super) const LEN: usize = 32;

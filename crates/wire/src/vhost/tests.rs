@@ -404,24 +404,6 @@ fn a_stream_that_is_none_of_the_protocol_is_refused_with_its_header() {
 }
 
 #[test]
-fn half_a_message_is_none() {
-    let whole = message(Code::SET_FEATURES, 1, &[0; 8]);
-    for end in 1..whole.len() {
-        let mut assembler = Assembler::<u32>::default();
-        assert!(!assembler.is_partial());
-        let mut at = 0;
-        while at < end {
-            let room = assembler.room();
-            let count = room.len().min(end - at);
-            room[..count].copy_from_slice(&whole[at..at + count]);
-            at += count;
-            assert_eq!(assembler.filled(count, []), Ok(None), "{end} bytes");
-        }
-        assert!(assembler.is_partial());
-    }
-}
-
-#[test]
 fn what_is_wrong_with_memory_has_a_name() {
     let check =
         |region: Region, others: &[Region]| check_joining(&region, others.iter().copied(), 2);

@@ -70,7 +70,8 @@ pub struct Request {
 }
 
 /// A request that is not carried out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{why}")]
 pub struct Refused {
     /// What is wrong with it.
     pub why: RequestError,
@@ -91,35 +92,43 @@ impl Refused {
 }
 
 /// What is wrong with a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
     /// Fewer bytes to be read than a header has: there is none, it is short, or it can only be written.
+    #[error("the device can read {readable} bytes, a header has {HEADER}")]
     Header {
         /// How many there are.
         readable: u64,
     },
     /// No byte that can be written: there is no room for the status, or it can only be read.
+    #[error("there is no byte for the status that the device can write")]
     NoStatus,
     /// A buffer is not in guest memory.
+    #[error("{0}")]
     Outside(Outside),
     /// A command that does not exist: its number.
+    #[error("there is no command {number}")]
     Unknown {
         /// The number.
         number: u32,
     },
     /// A command that was not offered.
+    #[error("{command:?} was not offered")]
     NotOffered {
         /// Which.
         command: Command,
     },
     /// Data to be read by the device that ought to be written, or the other way round.
+    #[error("the data of {command:?} goes the wrong way")]
     Direction {
         /// The command.
         command: Command,
     },
     /// A read or write of nothing, or an empty range.
+    #[error("it asks for nothing")]
     Empty,
     /// More data than the device takes at once.
+    #[error("{length} bytes, more than {limit}")]
     TooLong {
         /// How many bytes.
         length: u64,
@@ -127,6 +136,7 @@ pub enum RequestError {
         limit: u64,
     },
     /// More buffers of data, or more ranges, than the device takes at once.
+    #[error("{count} buffers or ranges, more than {limit}")]
     TooMany {
         /// How many.
         count: u64,
@@ -134,6 +144,7 @@ pub enum RequestError {
         limit: u64,
     },
     /// A range that does not start or end at a block, or a list of ranges that ends within one.
+    #[error("{bytes} bytes are no multiple of {block}")]
     Unaligned {
         /// The number that is no multiple.
         bytes: u64,
@@ -141,6 +152,7 @@ pub enum RequestError {
         block: u32,
     },
     /// A range beyond the end of the disk.
+    #[error("{sectors} sectors from {sector} on, of a disk of {capacity}")]
     BeyondEnd {
         /// Where it starts, in sectors.
         sector: u64,
@@ -150,62 +162,15 @@ pub enum RequestError {
         capacity: u64,
     },
     /// A write to a disk that can only be read.
+    #[error("the disk can only be read")]
     ReadOnly,
     /// Flags of a range that do not exist, or not for this command.
+    #[error("flags {flags:#x} of a range")]
     Flags {
         /// The flags.
         flags: u32,
     },
 }
-
-impl std::fmt::Display for RequestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::Header { readable } => {
-                write!(
-                    f,
-                    "the device can read {readable} bytes, a header has {HEADER}"
-                )
-            }
-            Self::NoStatus => {
-                f.write_str("there is no byte for the status that the device can write")
-            }
-            Self::Outside(outside) => outside.fmt(f),
-            Self::Unknown { number } => write!(f, "there is no command {number}"),
-            Self::NotOffered { command } => write!(f, "{command:?} was not offered"),
-            Self::Direction { command } => write!(f, "the data of {command:?} goes the wrong way"),
-            Self::Empty => f.write_str("it asks for nothing"),
-            Self::TooLong { length, limit } => write!(f, "{length} bytes, more than {limit}"),
-            Self::TooMany { count, limit } => {
-                write!(f, "{count} buffers or ranges, more than {limit}")
-            }
-            Self::Unaligned { bytes, block } => {
-                write!(f, "{bytes} bytes are no multiple of {block}")
-            }
-            Self::BeyondEnd {
-                sector,
-                sectors,
-                capacity,
-            } => {
-                write!(
-                    f,
-                    "{sectors} sectors from {sector} on, of a disk of {capacity}"
-                )
-            }
-            Self::ReadOnly => f.write_str("the disk can only be read"),
-            Self::Flags { flags } => write!(f, "flags {flags:#x} of a range"),
-        }
-    }
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.why.fmt(f)
-    }
-}
-
-impl std::error::Error for Refused {}
-impl std::error::Error for RequestError {}
 
 impl Request {
     /// Makes this the request in `chain`. It reads the header, and the ranges if there are some, once each.

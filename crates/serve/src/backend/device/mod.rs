@@ -4,7 +4,6 @@
 mod tests;
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +11,9 @@ use std::time::Duration;
 use rustix::fs::{Access, AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom};
 use weir_uring::{Errno, device};
 
-use super::file::{Disk, Geometry, Kind, Medium, OpenError, alignment, error};
+use super::file::{Geometry, Kind, Offers, OpenError, Opened, alignment, error};
 use super::found::{Found, Place};
-use super::{Backend, Prepare, Traits, locks, sysfs, usage};
+use super::{locks, sysfs, usage};
 
 /// Which device to open as a volume, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,24 +28,14 @@ pub struct DeviceOptions {
     pub patience: Duration,
 }
 
-/// A device that is open, claimed if it is to be written to, and locked.
-#[derive(Debug)]
-pub struct Device {
-    fd: OwnedFd,
-    medium: Medium,
-    size: u64,
-    geometry: Geometry,
-    traits: Traits,
-}
-
-impl Device {
+impl Opened {
     /// Opens a device past the page cache. One that is to be written to and that the system uses (mounted, swap, a part of another
     /// device; it or a partition of it) is refused before it is opened, and the kernel is asked to refuse it too (`O_EXCL`). One
     /// in use that is only to be read is opened, with a warning in the log. May block.
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(options: &DeviceOptions) -> Result<Self, OpenError> {
+    pub fn device(options: &DeviceOptions) -> Result<Self, OpenError> {
         let path = &options.path;
         let (dev, uses) = unused(options)?;
         if !uses.is_empty() {
@@ -68,52 +57,19 @@ impl Device {
         }
         let locked = locks::lock(&fd, !options.read_only, options.patience);
         locked.map_err(OpenError::lock(path, &opened))?;
-        let (size, geometry) = shape(&fd, options)?;
-        let worker = fd.try_clone().map_err(|source| OpenError::System {
-            path: path.clone(),
-            call: "duplicate the descriptor of",
-            source,
-        })?;
         let queue = |name| sysfs::queue(Path::new(sysfs::SYS), dev, name).unwrap_or(0);
         let zeroes = queue("write_zeroes_max_bytes") > 0;
-        Ok(Self {
-            fd,
-            medium: Medium {
-                path: path.clone(),
-                fd: worker,
-                kind: Kind::Device { zeroes },
-            },
-            size,
-            geometry,
-            traits: Traits {
-                guest: geometry.memory <= geometry.block,
-                align: geometry.block,
-                preferred: geometry.block.max(4096),
-                read_only: options.read_only,
-                trim: !options.read_only && queue("discard_max_bytes") > 0,
-                fast_zero: !options.read_only && zeroes,
-                allocation: false,
-                multi_connection: true,
-            },
+        let kind = Kind::Device { zeroes };
+        let shape = shape(&fd, options)?;
+        Self::new(fd, path, kind, shape, |_| Offers {
+            trim: queue("discard_max_bytes") > 0,
+            fast_zero: zeroes,
+            allocation: false,
         })
     }
 }
 
-impl Prepare for Device {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn traits(&self) -> Traits {
-        self.traits
-    }
-
-    fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
-        Ok(Box::new(Disk::new(self.fd, self.medium, self.geometry)?))
-    }
-}
-
-/// Looks at what [`Device::open`] would open; see [`look`](super::look).
+/// Looks at what [`Opened::device`] would open; see [`look`](super::look).
 pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     let path = &options.path;
     let (dev, _) = unused(options)?;

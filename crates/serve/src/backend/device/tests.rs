@@ -7,9 +7,10 @@ use std::process::Command;
 use weir_core::{Flags, Op};
 use weir_uring::Backend as Ringed;
 
+use super::super::Prepare;
 use super::super::file::bench::Bench;
 use super::super::file::tests::{Directory, ring, soon};
-use super::super::{Image, ImageOptions, OpenError};
+use super::super::{ImageOptions, OpenError, Opened};
 use super::*;
 
 fn options(path: &Path, read_only: bool) -> DeviceOptions {
@@ -38,7 +39,7 @@ fn the_device_of_the_root_file_system_is_refused_before_it_is_opened() {
         println!("skipped: the root file system is on no block device that can be seen here");
         return;
     };
-    let error = Device::open(&options(&device, false)).unwrap_err();
+    let error = Opened::device(&options(&device, false)).unwrap_err();
     let OpenError::InUse { path, uses } = &error else {
         panic!("{error}");
     };
@@ -56,7 +57,11 @@ fn what_is_no_device_is_refused_with_a_hint() {
     let directory = Directory::new();
     let file = directory.0.join("file");
     fs::write(&file, [0; 4096]).unwrap();
-    let refused = |path: &Path| Device::open(&options(path, false)).unwrap_err().to_string();
+    let refused = |path: &Path| {
+        Opened::device(&options(path, false))
+            .unwrap_err()
+            .to_string()
+    };
     assert!(
         refused(&file)
             .ends_with("is a regular file, not a block device: name it with `file = \"...\"`")
@@ -100,7 +105,7 @@ const SIZE: u32 = 4 << 20;
 
 fn image(directory: &Directory) -> ImageOptions {
     let options = directory.options(u64::from(SIZE));
-    drop(Image::open(&options).unwrap());
+    drop(Opened::image(&options).unwrap());
     options
 }
 
@@ -112,11 +117,11 @@ fn a_device_is_a_volume() {
         let Some(device) = Loop::new(&image.path, block) else {
             return;
         };
-        let opened = soon(|| Device::open(&options(&device.0, false)).ok());
+        let opened = soon(|| Opened::device(&options(&device.0, false)).ok());
         assert_eq!(opened.size(), u64::from(SIZE));
         assert!(opened.traits().align >= block && !opened.traits().allocation);
         let mut bench = Bench::new(Box::new(opened), &ring(Ringed::Auto));
-        let again = Device::open(&options(&device.0, false)).unwrap_err();
+        let again = Opened::device(&options(&device.0, false)).unwrap_err();
         assert!(matches!(again, OpenError::InUse { .. }), "{again}");
         bench.write(0, &vec![7; 1 << 20], Flags::NONE).unwrap();
         bench.write(5, &[1, 2, 3], Flags::FUA).unwrap();
@@ -144,7 +149,7 @@ fn a_device_is_a_volume() {
             size: Some(1 << 20),
             ..options(&device.0, true)
         };
-        let wrong = Device::open(&other_size).unwrap_err();
+        let wrong = Opened::device(&other_size).unwrap_err();
         assert!(matches!(wrong, OpenError::Locked { .. }), "{wrong}");
         drop(bench);
         let wrong = DeviceOptions {
@@ -156,7 +161,7 @@ fn a_device_is_a_volume() {
                 .to_string()
         };
         let looked = unlocked(&|| look(&wrong).unwrap_err());
-        let wrong = unlocked(&|| Device::open(&wrong).unwrap_err());
+        let wrong = unlocked(&|| Opened::device(&wrong).unwrap_err());
         assert_eq!(looked, wrong);
         assert!(
             wrong.contains("has 4MiB, and the volume's `size` is 1MiB"),
@@ -181,7 +186,7 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     let Some(device) = Loop::new(&image.path, 512) else {
         return;
     };
-    let behind = Image::open(&image).unwrap_err().to_string();
+    let behind = Opened::image(&image).unwrap_err().to_string();
     assert!(
         behind.contains(&format!("is in use: is behind {}", device.0.display())),
         "{behind}"
@@ -197,8 +202,8 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
         println!("skipped: nothing can be mounted here");
         return;
     }
-    let refused = Device::open(&options(&device.0, false));
-    let read = Device::open(&options(&device.0, true));
+    let refused = Opened::device(&options(&device.0, false));
+    let read = Opened::device(&options(&device.0, true));
     let unmounted = Command::new("umount").arg(&place).status().unwrap();
     assert!(unmounted.success());
     let refused = refused.unwrap_err().to_string();
@@ -210,5 +215,5 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     assert!(refused.contains(&why), "{refused}");
     assert!(read.is_ok(), "only to be read it may be in use");
     drop(read);
-    soon(|| Device::open(&options(&device.0, false)).ok());
+    soon(|| Opened::device(&options(&device.0, false)).ok());
 }

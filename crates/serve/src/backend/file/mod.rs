@@ -49,9 +49,9 @@ pub struct ImageOptions {
     pub patience: Duration,
 }
 
-/// An image that is open and locked.
+/// A file or a device that is open and locked.
 #[derive(Debug)]
-pub struct Image {
+pub struct Opened {
     fd: OwnedFd,
     medium: Medium,
     size: u64,
@@ -61,44 +61,42 @@ pub struct Image {
     made: Option<Kept>,
 }
 
-impl Image {
-    /// Opens an image, creates it first if need be, and locks it against every other process that would change it (or, if it is to be
-    /// changed, use it at all). May block.
-    ///
-    /// # Errors
-    /// See [`OpenError`]. An image that was made and is not served after all is removed; one that was there is not touched.
-    pub fn open(options: &ImageOptions) -> Result<Self, OpenError> {
-        let path = &options.path;
-        // Whatever is found wrong with it below: what was made goes again.
-        let (fd, made) = match existing(options)? {
-            Some(fd) => (fd, None),
-            None => create(options).map(|(fd, made)| (fd, Some(made)))?,
-        };
-        let stat = usable(&fd, options)?;
-        let locked = locks::lock(&fd, !options.read_only, options.patience);
-        locked.map_err(OpenError::lock(path, &stat))?;
-        let (size, geometry) = shape(&fd, options)?;
+/// What a storage offers beside reads and writes.
+pub(super) struct Offers {
+    /// These two if it can be written to.
+    pub(super) trim: bool,
+    pub(super) fast_zero: bool,
+    pub(super) allocation: bool,
+}
+
+impl Opened {
+    /// What is locked, of this size and geometry.
+    pub(super) fn new(
+        fd: OwnedFd,
+        path: &Path,
+        kind: Kind,
+        (size, geometry): (u64, Geometry),
+        offers: impl FnOnce(&Medium) -> Offers,
+    ) -> Result<Self, OpenError> {
         let worker = fd.try_clone().map_err(|source| OpenError::System {
-            path: path.clone(),
+            path: path.to_owned(),
             call: "duplicate the descriptor of",
             source,
         })?;
         let medium = Medium {
-            path: path.clone(),
+            path: path.to_owned(),
             fd: worker,
-            kind: Kind::Image {
-                keep: options.preallocate,
-            },
+            kind,
         };
-        let trim = !options.read_only && medium.punches(size);
+        let offers = offers(&medium);
         let traits = Traits {
             guest: geometry.memory <= geometry.block,
             align: geometry.block,
             preferred: geometry.block.max(4096),
-            read_only: options.read_only,
-            trim,
-            fast_zero: trim,
-            allocation: medium.tells_holes(),
+            read_only: geometry.read_only,
+            trim: !geometry.read_only && offers.trim,
+            fast_zero: !geometry.read_only && offers.fast_zero,
+            allocation: offers.allocation,
             multi_connection: true,
         };
         Ok(Self {
@@ -110,12 +108,43 @@ impl Image {
                 ..geometry
             },
             traits,
-            made: made.map(Created::keep),
+            made: None,
         })
+    }
+
+    /// Opens an image, creates it first if need be, and locks it against every other process that would change it (or, if it is to be
+    /// changed, use it at all). May block.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. An image that was made and is not served after all is removed; one that was there is not touched.
+    pub fn image(options: &ImageOptions) -> Result<Self, OpenError> {
+        let path = &options.path;
+        // Whatever is found wrong with it below: what was made goes again.
+        let (fd, made) = match existing(options)? {
+            Some(fd) => (fd, None),
+            None => create(options).map(|(fd, made)| (fd, Some(made)))?,
+        };
+        let stat = usable(&fd, options)?;
+        let locked = locks::lock(&fd, !options.read_only, options.patience);
+        locked.map_err(OpenError::lock(path, &stat))?;
+        let kind = Kind::Image {
+            keep: options.preallocate,
+        };
+        let shape = shape(&fd, options)?;
+        let opened = Self::new(fd, path, kind, shape, |medium| {
+            let punches = medium.punches(shape.0);
+            Offers {
+                trim: punches,
+                fast_zero: punches,
+                allocation: medium.tells_holes(),
+            }
+        });
+        let made = made.map(Created::keep);
+        Ok(Self { made, ..opened? })
     }
 }
 
-impl Prepare for Image {
+impl Prepare for Opened {
     fn size(&self) -> u64 {
         self.size
     }
@@ -133,7 +162,7 @@ impl Prepare for Image {
     }
 }
 
-/// Looks at what [`Image::open`] would open or make; see [`look`](super::look).
+/// Looks at what [`Opened::image`] would open or make; see [`look`](super::look).
 pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
     let path = &options.path;
     let Some(fd) = existing(options)? else {

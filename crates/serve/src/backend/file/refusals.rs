@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// Why an image that nobody has is not opened.
 fn refused(options: &ImageOptions) -> String {
-    soon(|| match Image::open(options) {
+    soon(|| match Opened::image(options) {
         Err(OpenError::Locked { .. }) => None,
         refused => Some(refused.unwrap_err().to_string()),
     })
@@ -174,7 +174,7 @@ fn a_full_file_system_is_said_to_be_full() {
         "what could not be made whole is not left behind"
     );
     for direct in [true, false] {
-        let image = Image::open(&ImageOptions {
+        let image = Opened::image(&ImageOptions {
             direct,
             ..options.clone()
         });

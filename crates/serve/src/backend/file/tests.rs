@@ -30,7 +30,7 @@ impl Directory {
             path: memory.0.join("probe"),
             ..memory.options(4096)
         };
-        match Image::open(&probe) {
+        match Opened::image(&probe) {
             Ok(_) => memory,
             Err(_) => Self::new(),
         }
@@ -86,8 +86,8 @@ pub(in crate::backend) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Opens an image that nobody has.
-pub(in crate::backend) fn open_soon(options: &ImageOptions) -> Image {
-    soon(|| match Image::open(options) {
+pub(in crate::backend) fn open_soon(options: &ImageOptions) -> Opened {
+    soon(|| match Opened::image(options) {
         Err(OpenError::Locked { .. }) => None,
         opened => Some(opened.unwrap()),
     })
@@ -156,7 +156,7 @@ impl Drawn {
     }
 
     fn bench(self, directory: &Directory, size: u64) -> Bench {
-        let mut image = Image::open(&ImageOptions {
+        let mut image = Opened::image(&ImageOptions {
             direct: self.direct,
             preallocate: self.keep,
             ..directory.options(size)
@@ -523,7 +523,7 @@ fn promised_space_is_allocated_and_stays() {
 #[test]
 fn zeroes_are_written_where_there_is_no_other_way() {
     let directory = Directory::new();
-    let mut image = Image::open(&directory.options(MIB)).unwrap();
+    let mut image = Opened::image(&directory.options(MIB)).unwrap();
     image.medium.kind = Kind::Bare;
     let mut bench = Bench::new(Box::new(image), &ring(Ringed::Auto));
     bench.write(0, &vec![1; 400_000], Flags::NONE).unwrap();

@@ -1,7 +1,6 @@
 //! What the monitor says over the socket, and what comes of it.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,66 +28,37 @@ pub(super) const REGIONS_MAX: usize = 64;
 const MESSAGES: usize = 16;
 
 /// Why a message was not carried out.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
+    #[error("{0}")]
     Message(MessageError),
     /// Features that were not offered.
+    #[error("has features {0:#x} that were not offered")]
     Features(u64),
     /// There is no such queue.
+    #[error("is about queue {0} of {QUEUES}")]
     Queue(u32),
     /// A queue is served, and that cannot be changed meanwhile.
+    #[error("is about queue {0}, which is being served")]
     Running(u32),
-    Region(RegionError),
-    Map(MapError),
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    #[error(transparent)]
+    Map(#[from] MapError),
     /// What a queue writes is to be logged, which was not offered.
+    #[error("wants writes to be logged, which was not offered")]
     Logged,
     /// A queue without kicks would have to be looked at all the time.
+    #[error("has no descriptor, and queues are not looked at without kicks")]
     NoKick,
     /// That part of the configuration space cannot be written.
+    #[error("changes a part of the configuration that cannot be changed")]
     Config,
     /// Too many queues, or not of that size.
+    #[error("has no memory for that number of queues of that size")]
     Inflight,
-    System(Errno),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Message(error) => error.fmt(f),
-            Self::Features(bits) => write!(f, "has features {bits:#x} that were not offered"),
-            Self::Queue(queue) => write!(f, "is about queue {queue} of {QUEUES}"),
-            Self::Running(queue) => write!(f, "is about queue {queue}, which is being served"),
-            Self::Region(error) => error.fmt(f),
-            Self::Map(error) => error.fmt(f),
-            Self::Logged => f.write_str("wants writes to be logged, which was not offered"),
-            Self::NoKick => {
-                f.write_str("has no descriptor, and queues are not looked at without kicks")
-            }
-            Self::Config => {
-                f.write_str("changes a part of the configuration that cannot be changed")
-            }
-            Self::Inflight => f.write_str("has no memory for that number of queues of that size"),
-            Self::System(errno) => errno.fmt(f),
-        }
-    }
-}
-
-impl From<RegionError> for Refused {
-    fn from(error: RegionError) -> Self {
-        Self::Region(error)
-    }
-}
-
-impl From<MapError> for Refused {
-    fn from(error: MapError) -> Self {
-        Self::Map(error)
-    }
-}
-
-impl From<Errno> for Refused {
-    fn from(errno: Errno) -> Self {
-        Self::System(errno)
-    }
+    #[error(transparent)]
+    System(#[from] Errno),
 }
 
 /// What came of a look at the socket.

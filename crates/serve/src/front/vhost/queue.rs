@@ -1,7 +1,6 @@
 //! One queue of a disk: where it lies, by which descriptors both sides wake each other, and how far it was served.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use weir_config::{CallRule, Wakes};
 use weir_core::{Instant, Span};
@@ -111,34 +110,20 @@ impl Notify {
 }
 
 /// Why a queue cannot be served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum StartError {
+    #[error("its size was not told")]
     Size,
+    #[error("its addresses were not told")]
     Addresses,
+    #[error("its {area} at {address:#x} are not in one region of the guest's memory")]
     Outside { area: &'static str, address: u64 },
+    #[error("its {area} at {address:#x} are not aligned")]
     Misaligned { area: &'static str, address: u64 },
+    #[error("{0}")]
     Layout(LayoutError),
+    #[error("the memory of what is in flight is not this queue's")]
     Log,
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Size => f.write_str("its size was not told"),
-            Self::Addresses => f.write_str("its addresses were not told"),
-            Self::Outside { area, address } => {
-                write!(
-                    f,
-                    "its {area} at {address:#x} are not in one region of the guest's memory"
-                )
-            }
-            Self::Misaligned { area, address } => {
-                write!(f, "its {area} at {address:#x} are not aligned")
-            }
-            Self::Layout(error) => error.fmt(f),
-            Self::Log => f.write_str("the memory of what is in flight is not this queue's"),
-        }
-    }
 }
 
 impl Queue {
@@ -304,33 +289,28 @@ impl Queue {
 
     /// Whether there may be something to take; what is wrong with the queue counts, since it is to be said.
     pub(super) fn has_more(&mut self) -> bool {
-        if !self.is_active() {
-            return self.is_due();
-        }
-        if self.is_waiting() {
-            return false;
-        }
-        let Some(device) = &mut self.device else {
-            return false;
-        };
-        let more = !self.left.is_empty() || device.look() != Ok(0);
-        if more {
-            device.disarm();
-        }
-        more
+        let left = !self.left.is_empty();
+        self.ask(|device| {
+            let more = left || device.look() != Ok(0);
+            if more {
+                device.disarm();
+            }
+            more
+        })
     }
 
     /// Asks for a kick; true if there is something to take already.
     pub(super) fn arm(&mut self) -> bool {
+        let left = !self.left.is_empty();
+        self.ask(|device| left || device.arm() != Ok(false))
+    }
+
+    /// Asks the rings of a queue that is served and waits for nothing; of one that is to be begun, whether that is due.
+    fn ask(&mut self, ask: impl FnOnce(&mut Device<Part>) -> bool) -> bool {
         if !self.is_active() {
             return self.is_due();
         }
-        if self.is_waiting() {
-            return false;
-        }
-        let Some(device) = &mut self.device else {
-            return false;
-        };
-        !self.left.is_empty() || device.arm() != Ok(false)
+        let waits = self.is_waiting();
+        self.device.as_mut().filter(|_| !waits).is_some_and(ask)
     }
 }

@@ -4,7 +4,6 @@ mod option;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::mem;
 
 use self::option::{InfoRequest, MetaRequest, append_reply};
@@ -445,16 +444,20 @@ fn refuse(out: &mut Vec<u8>, option: u32, reply: u32, message: &str) {
 }
 
 /// Why a handshake ends with the connection closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The client set a flag it was not offered.
+    #[error("client flags {0:#x} have bits that were not offered")]
     ClientFlags(u32),
     /// The client does not speak the fixed newstyle handshake.
+    #[error("client does not speak the fixed newstyle handshake")]
     NotFixedNewstyle,
     /// An option starts with this instead of the magic number.
+    #[error("option starts with {0:#018x} instead of the magic number")]
     BadMagic(u64),
     /// An option with more data than allowed.
+    #[error("option {option} with {length} bytes of data, more than the limit of {limit}")]
     OptionTooLong {
         /// The option's code.
         option: u32,
@@ -464,57 +467,21 @@ pub enum HandshakeError {
         limit: u32,
     },
     /// More options than allowed.
+    #[error("more than {limit} options in one handshake")]
     TooManyOptions {
         /// How many are allowed.
         limit: u32,
     },
     /// `EXPORT_NAME` with a name that is too long or not UTF-8.
+    #[error("export name is too long or not UTF-8")]
     BadName,
     /// `EXPORT_NAME` of an export that does not exist, with its name.
+    #[error("no export named {0:?}")]
     UnknownExport(String),
     /// `EXPORT_NAME` of an export whose block sizes a client must ask for, with the export's name.
+    #[error("export {0:?} needs a client that asks for its block sizes")]
     BlockSizeRequired(String),
     /// `EXPORT_NAME` when no transmission can begin, with the message from [`Exports::refuses`].
+    #[error("{0}")]
     Refused(&'static str),
 }
-
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ClientFlags(flags) => {
-                write!(f, "client flags {flags:#x} have bits that were not offered")
-            }
-            Self::NotFixedNewstyle => {
-                f.write_str("client does not speak the fixed newstyle handshake")
-            }
-            Self::BadMagic(found) => write!(
-                f,
-                "option starts with {found:#018x} instead of the magic number"
-            ),
-            Self::OptionTooLong {
-                option,
-                length,
-                limit,
-            } => {
-                write!(
-                    f,
-                    "option {option} with {length} bytes of data, more than the limit of {limit}"
-                )
-            }
-            Self::TooManyOptions { limit } => {
-                write!(f, "more than {limit} options in one handshake")
-            }
-            Self::BadName => f.write_str("export name is too long or not UTF-8"),
-            Self::UnknownExport(name) => write!(f, "no export named {name:?}"),
-            Self::BlockSizeRequired(name) => {
-                write!(
-                    f,
-                    "export {name:?} needs a client that asks for its block sizes"
-                )
-            }
-            Self::Refused(reason) => f.write_str(reason),
-        }
-    }
-}
-
-impl std::error::Error for HandshakeError {}

@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::*;
 use crate::nbd::constants::*;
 use crate::nbd::export::BlockSizes;
@@ -92,7 +90,6 @@ fn meta(name: &str, queries: &[&str]) -> Vec<u8> {
 }
 
 struct Run {
-    consumed: usize,
     out: Vec<u8>,
     end: Result<Option<Outcome>, HandshakeError>,
 }
@@ -106,47 +103,33 @@ impl Run {
     }
 }
 
-/// Feeds `input` in pieces that end at `cuts`, without the greeting.
-fn run_cut(config: HandshakeConfig, input: &[u8], cuts: &[usize]) -> Run {
+/// Feeds `input`, without the greeting. That pieces of it change nothing, and that what is held and answered at a time is bounded, the
+/// corpus of the fuzzers and its mutations show (`tests/corpus.rs`).
+fn run_with(config: HandshakeConfig, input: &[u8]) -> Run {
     let mut handshake = Handshake::new(config);
-    let (mut consumed, mut out) = (0, Vec::new());
-    for &cut in cuts.iter().chain([&input.len()]) {
-        while consumed < cut {
-            match handshake.feed(&input[consumed..cut], &Two, &mut out) {
-                Ok((used, None)) => {
-                    assert!(used > 0, "no progress at {consumed}");
-                    consumed += used;
-                }
-                Ok((used, end)) => {
-                    return Run {
-                        consumed: consumed + used,
-                        out,
-                        end: Ok(end),
-                    };
-                }
-                Err(error) => {
-                    return Run {
-                        consumed,
-                        out,
-                        end: Err(error),
-                    };
-                }
+    let (mut rest, mut out) = (input, Vec::new());
+    while !rest.is_empty() {
+        match handshake.feed(rest, &Two, &mut out) {
+            Ok((used, None)) => rest = &rest[used..],
+            Ok((_, outcome)) => {
+                let end = Ok(outcome);
+                return Run { out, end };
+            }
+            Err(error) => {
+                let end = Err(error);
+                return Run { out, end };
             }
         }
     }
-    Run {
-        consumed,
-        out,
-        end: Ok(None),
-    }
+    let end = Ok(None);
+    Run { out, end }
 }
 
 /// Feeds the options of a client that speaks fixed newstyle.
 fn run(options: &[Vec<u8>]) -> Run {
-    run_cut(
+    run_with(
         HandshakeConfig::default(),
         &[&FIXED[..], &options.concat()].concat(),
-        &[],
     )
 }
 
@@ -172,7 +155,7 @@ fn the_greeting_in_bytes() {
 fn go_in_bytes() {
     let input = b"\x00\x00\x00\x01IHAVEOPT\x00\x00\x00\x07\x00\x00\x00\x0d\
         \x00\x00\x00\x05alpha\x00\x01\x00\x03";
-    let run = run_cut(HandshakeConfig::default(), input, &[]);
+    let run = run_with(HandshakeConfig::default(), input);
     let expected =
         b"\x00\x03\xe8\x89\x04\x55\x65\xa9\x00\x00\x00\x07\x00\x00\x00\x03\x00\x00\x00\x0c\
         \x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x05\
@@ -264,13 +247,8 @@ fn what_is_wrong_or_unknown_is_refused_and_the_handshake_goes_on() {
 #[test]
 fn export_name_answers_with_padding_unless_agreed_otherwise() {
     let name = option(OPT_EXPORT_NAME, b"beta");
-    let run_with = |flags: [u8; 4]| {
-        run_cut(
-            HandshakeConfig::default(),
-            &[&flags[..], &name].concat(),
-            &[],
-        )
-    };
+    let run_with =
+        |flags: [u8; 4]| run_with(HandshakeConfig::default(), &[&flags[..], &name].concat());
     let answer = [0, 0, 0, 0, 0, 0, 0x10, 0, 0, 3];
     let padded = run_with(FIXED);
     assert_eq!(padded.out, [&answer[..], &[0; 124]].concat());
@@ -518,7 +496,7 @@ fn block_sizes_can_be_demanded() {
         require_block_size: true,
         ..HandshakeConfig::default()
     };
-    let run = |options: &[Vec<u8>]| run_cut(config, &[&FIXED[..], &options.concat()].concat(), &[]);
+    let run = |options: &[Vec<u8>]| run_with(config, &[&FIXED[..], &options.concat()].concat());
     let refused = run(&[option(OPT_GO, &info("beta", &[])), option(OPT_ABORT, &[])]);
     assert_eq!(refused.end, Ok(Some(Outcome::Aborted)));
     let second = &refused.out[20 + 12..];
@@ -547,7 +525,7 @@ fn block_sizes_can_be_demanded() {
 
 #[test]
 fn client_flags_must_be_those_offered() {
-    let run = |flags: u32| run_cut(HandshakeConfig::default(), &flags.to_be_bytes(), &[]);
+    let run = |flags: u32| run_with(HandshakeConfig::default(), &flags.to_be_bytes());
     assert_eq!(run(0).end, Err(HandshakeError::NotFixedNewstyle));
     assert_eq!(run(2).end, Err(HandshakeError::NotFixedNewstyle));
     assert_eq!(run(5).end, Err(HandshakeError::ClientFlags(5)));
@@ -606,112 +584,4 @@ fn nothing_is_consumed_after_the_end() {
     let mut broken = Handshake::new(HandshakeConfig::default());
     assert!(broken.feed(&[0xff; 64], &Two, &mut Vec::new()).is_err());
     assert_eq!(broken.feed(&input, &Two, &mut Vec::new()), Ok((0, None)));
-}
-
-#[test]
-fn a_client_that_does_not_wait_for_answers_cannot_make_them_pile_up() {
-    let config = HandshakeConfig {
-        output: 100,
-        options: 1000,
-        ..HandshakeConfig::default()
-    };
-    let mut handshake = Handshake::new(config);
-    let input = [&FIXED[..], &option(OPT_LIST, &[]).repeat(1000)].concat();
-    let (mut rest, mut calls) = (&input[..], 0);
-    while !rest.is_empty() {
-        let mut out = Vec::new();
-        let (used, outcome) = handshake
-            .feed(rest, &Two, &mut out)
-            .expect("a patient server");
-        assert_eq!(outcome, None);
-        // At most one reply beyond the limit, here 82 bytes long.
-        assert!(out.len() < 100 + 82, "{} bytes at once", out.len());
-        assert!(used > 0);
-        (rest, calls) = (&rest[used..], calls + 1);
-    }
-    assert_eq!(calls, 500);
-}
-
-/// A client that uses every feature, and the first bytes of its first request.
-fn thorough_client() -> Vec<u8> {
-    [
-        FIXED_NO_ZEROES.to_vec(),
-        option(OPT_STARTTLS, &[]),
-        option(OPT_LIST, &[]),
-        option(1000, b"0123456789"),
-        option(OPT_STRUCTURED_REPLY, &[]),
-        option(OPT_LIST_META_CONTEXT, &meta("alpha", &["base:"])),
-        option(OPT_SET_META_CONTEXT, &meta("alpha", &["base:allocation"])),
-        option(OPT_INFO, &info("beta", &[INFO_BLOCK_SIZE])),
-        option(OPT_GO, &info("gamma", &[])),
-        option(
-            OPT_GO,
-            &info("alpha", &[INFO_NAME, INFO_DESCRIPTION, INFO_BLOCK_SIZE]),
-        ),
-        vec![0x25, 0x60, 0x95, 0x13],
-    ]
-    .concat()
-}
-
-#[test]
-fn pieces_of_any_size_give_the_same_answer() {
-    let config = HandshakeConfig::default();
-    let input = thorough_client();
-    let whole = run_cut(config, &input, &[]);
-    assert_eq!(whole.consumed, input.len() - 4);
-    for cut in 0..input.len() {
-        let split = run_cut(config, &input, &[cut]);
-        assert_eq!(
-            (split.consumed, &split.out),
-            (whole.consumed, &whole.out),
-            "cut at {cut}"
-        );
-        assert_eq!(split.end, whole.end, "cut at {cut}");
-    }
-    let every: Vec<usize> = (0..input.len()).collect();
-    let bytes = run_cut(config, &input, &every);
-    assert_eq!(
-        (bytes.consumed, bytes.out, bytes.end),
-        (whole.consumed, whole.out, whole.end)
-    );
-}
-
-#[test]
-fn a_client_that_stops_anywhere_is_waited_for() {
-    let input = thorough_client();
-    for end in 0..input.len() - 4 {
-        let run = run_cut(HandshakeConfig::default(), &input[..end], &[]);
-        assert_eq!((run.consumed, run.end), (end, Ok(None)), "{end} bytes");
-    }
-}
-
-proptest! {
-    /// Whatever a client sends, however it is split and whatever the limits are: the split does not matter, and replies and memory
-    /// are bounded.
-    #[test]
-    fn damaged_clients_do_no_harm(
-        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
-        option_data in 0..200u32,
-        options in 0..12u32,
-        output in 1..300usize,
-        require_block_size in any::<bool>(),
-    ) {
-        let config = HandshakeConfig { option_data, options, output, require_block_size };
-        let mut input = thorough_client();
-        for (index, byte) in damage {
-            let at = index.index(input.len());
-            input[at] = byte;
-        }
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(input.len())).collect();
-        cuts.sort_unstable();
-        let whole = run_cut(config, &input, &[]);
-        let pieces = run_cut(config, &input, &cuts);
-        prop_assert_eq!(&pieces.out, &whole.out);
-        prop_assert_eq!(&pieces.end, &whole.end);
-        if whole.end.is_ok() {
-            prop_assert_eq!(pieces.consumed, whole.consumed);
-        }
-        prop_assert!(whole.out.len() <= 300 * options as usize);
-    }
 }

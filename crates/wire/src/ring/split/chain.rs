@@ -122,14 +122,16 @@ pub struct Chain {
 }
 
 /// A chain that makes no sense. Its head can be returned all the same, with nothing written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChainError {
     /// More descriptors than there are: it goes round in a circle.
+    #[error("the chain has more than {descriptors} descriptors: it goes round in a circle")]
     Loop {
         /// How many there are.
         descriptors: u16,
     },
     /// A next that is no descriptor.
+    #[error("the next descriptor is {next} of {descriptors}")]
     Next {
         /// The next.
         next: u16,
@@ -137,8 +139,10 @@ pub enum ChainError {
         descriptors: u16,
     },
     /// A buffer of no bytes.
+    #[error("a buffer has no bytes")]
     EmptyBuffer,
     /// A buffer that goes beyond the last address.
+    #[error("a buffer of {length} bytes at {address:#x} goes beyond the last address")]
     Overflow {
         /// Where it starts.
         address: u64,
@@ -146,26 +150,33 @@ pub enum ChainError {
         length: u32,
     },
     /// A buffer to be read after one to be written.
+    #[error("a buffer to be read follows one to be written")]
     Order,
     /// More than 2^32 bytes.
+    #[error("the buffers have {bytes} bytes, more than 2^32")]
     TooLong {
         /// How many there were when it was noticed.
         bytes: u64,
     },
     /// A table that makes no sense.
+    #[error("table of descriptors: {0}")]
     Table(TableError),
 }
 
 /// What is wrong with a table of descriptors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
     /// It was not agreed that there are any.
+    #[error("it was not agreed on")]
     NotAgreed,
     /// A table in a table.
+    #[error("it stands in a table")]
     Nested,
     /// The descriptor of a table has a next.
+    #[error("its descriptor has a next")]
     Next,
     /// Its address is no multiple of 16, or its length none of a descriptor's.
+    #[error("{length} bytes at {address:#x} are not aligned")]
     Misaligned {
         /// Its address.
         address: u64,
@@ -173,58 +184,18 @@ pub enum TableError {
         length: u32,
     },
     /// It has no descriptors.
+    #[error("it is empty")]
     Empty,
     /// It has more descriptors than [`Settings::table`].
+    #[error("it has {descriptors} descriptors, too many")]
     TooLong {
         /// How many.
         descriptors: u32,
     },
     /// It is not in guest memory.
+    #[error("{0}")]
     Outside(Outside),
 }
-
-impl std::fmt::Display for ChainError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::Loop { descriptors } => write!(
-                f,
-                "the chain has more than {descriptors} descriptors: it goes round in a circle"
-            ),
-            Self::Next { next, descriptors } => {
-                write!(f, "the next descriptor is {next} of {descriptors}")
-            }
-            Self::EmptyBuffer => f.write_str("a buffer has no bytes"),
-            Self::Overflow { address, length } => write!(
-                f,
-                "a buffer of {length} bytes at {address:#x} goes beyond the last address"
-            ),
-            Self::Order => f.write_str("a buffer to be read follows one to be written"),
-            Self::TooLong { bytes } => write!(f, "the buffers have {bytes} bytes, more than 2^32"),
-            Self::Table(error) => write!(f, "table of descriptors: {error}"),
-        }
-    }
-}
-
-impl std::fmt::Display for TableError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::NotAgreed => f.write_str("it was not agreed on"),
-            Self::Nested => f.write_str("it stands in a table"),
-            Self::Next => f.write_str("its descriptor has a next"),
-            Self::Misaligned { address, length } => {
-                write!(f, "{length} bytes at {address:#x} are not aligned")
-            }
-            Self::Empty => f.write_str("it is empty"),
-            Self::TooLong { descriptors } => {
-                write!(f, "it has {descriptors} descriptors, too many")
-            }
-            Self::Outside(outside) => outside.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ChainError {}
-impl std::error::Error for TableError {}
 
 impl Chain {
     /// Reads the chain that starts with descriptor `head`, which is one of the queue's. Each descriptor is read once; at most as many

@@ -31,11 +31,13 @@ pub struct Device<M> {
 }
 
 /// Why no chain can be taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TakeError {
     /// The queue cannot go on.
+    #[error("{0}")]
     Broken(Broken),
     /// This one makes no sense: its head was taken, and is to be returned ([`Device::finish`] with 0 bytes). The queue goes on.
+    #[error("head {head}: {why}")]
     Chain {
         /// The head.
         head: u16,
@@ -49,17 +51,6 @@ impl From<Broken> for TakeError {
         Self::Broken(broken)
     }
 }
-
-impl std::fmt::Display for TakeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Broken(broken) => broken.fmt(f),
-            Self::Chain { head, why } => write!(f, "head {head}: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for TakeError {}
 
 impl<M: Shared> Device<M> {
     /// The device's half of a queue whose available index stood at `base` when it was last left; 0 for a new one. The used index is

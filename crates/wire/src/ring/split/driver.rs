@@ -37,13 +37,15 @@ pub struct Used {
 }
 
 /// There are not enough free descriptors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("there are not enough free descriptors")]
 pub struct NoRoom;
 
 /// What the device did that cannot be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DriverError {
     /// The used index is further ahead than there are heads in flight.
+    #[error("the used index is {found} after {taken}: it jumped or went back")]
     Index {
         /// The index as read.
         found: u16,
@@ -51,32 +53,12 @@ pub enum DriverError {
         taken: u16,
     },
     /// A head that is not in flight.
+    #[error("head {head} came back and is not in flight")]
     Head {
         /// The head.
         head: u32,
     },
 }
-
-impl std::fmt::Display for NoRoom {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("there are not enough free descriptors")
-    }
-}
-
-impl std::fmt::Display for DriverError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::Index { found, taken } => write!(
-                f,
-                "the used index is {found} after {taken}: it jumped or went back"
-            ),
-            Self::Head { head } => write!(f, "head {head} came back and is not in flight"),
-        }
-    }
-}
-
-impl std::error::Error for NoRoom {}
-impl std::error::Error for DriverError {}
 
 impl<M: Shared> Driver<M> {
     /// The driver's half of a new queue, whose memory is zero.

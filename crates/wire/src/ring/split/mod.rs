@@ -155,14 +155,16 @@ const fn used_entry(index: u16, size: u16) -> usize {
 }
 
 /// Why there can be no such queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LayoutError {
     /// A size that is 0 or no power of two; the powers end at [`MAX_SIZE`].
+    #[error("a queue of {size} entries: it has to be a power of two, at most {MAX_SIZE}")]
     Size {
         /// The size.
         size: u16,
     },
     /// An area that is too short for the size.
+    #[error("the area of the queue's {area} has {length} bytes, it needs {needed}")]
     TooShort {
         /// Which.
         area: &'static str,
@@ -173,33 +175,13 @@ pub enum LayoutError {
     },
 }
 
-impl std::fmt::Display for LayoutError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::Size { size } => write!(
-                f,
-                "a queue of {size} entries: it has to be a power of two, at most {MAX_SIZE}"
-            ),
-            Self::TooShort {
-                area,
-                length,
-                needed,
-            } => {
-                write!(
-                    f,
-                    "the area of the queue's {area} has {length} bytes, it needs {needed}"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for LayoutError {}
-
 /// Why a queue cannot go on. It says so in every later call, until it is made anew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Broken {
     /// The driver's index is further ahead than the queue has entries: it jumped or went back.
+    #[error(
+        "the available index is {found} after {taken} in a queue of {size}: it jumped or went back"
+    )]
     Index {
         /// The index as read.
         found: u16,
@@ -209,6 +191,7 @@ pub enum Broken {
         size: u16,
     },
     /// A head that is no descriptor.
+    #[error("head {head} of a queue of {size}")]
     Head {
         /// The head.
         head: u16,
@@ -216,25 +199,9 @@ pub enum Broken {
         size: u16,
     },
     /// A head that is in flight already.
+    #[error("head {head} is in flight already")]
     HeadTwice {
         /// The head.
         head: u16,
     },
 }
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::Index { found, taken, size } => {
-                write!(
-                    f,
-                    "the available index is {found} after {taken} in a queue of {size}: it jumped or went back"
-                )
-            }
-            Self::Head { head, size } => write!(f, "head {head} of a queue of {size}"),
-            Self::HeadTwice { head } => write!(f, "head {head} is in flight already"),
-        }
-    }
-}
-
-impl std::error::Error for Broken {}

@@ -25,16 +25,9 @@ pub struct Front<M> {
 }
 
 /// There is no free slot: responses have to be taken first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("every slot of the ring is taken")]
 pub struct Full;
-
-impl std::fmt::Display for Full {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("every slot of the ring is taken")
-    }
-}
-
-impl std::error::Error for Full {}
 
 impl<M: Shared> Front<M> {
     /// The front end of a new ring.

@@ -107,22 +107,16 @@ const fn slot(index: u32, slots: u32) -> usize {
 }
 
 /// Memory that is too short for a ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{length} bytes are too few for a ring")]
 pub struct TooSmall {
     /// How long it is in bytes.
     pub length: usize,
 }
 
-impl std::fmt::Display for TooSmall {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes are too few for a ring", self.length)
-    }
-}
-
-impl std::error::Error for TooSmall {}
-
 /// The other side's index says what cannot be. The ring cannot go on, and says so in every later call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the other side's index is {found}, not within {least} to {most}: it jumped or went back")]
 pub struct Broken {
     /// The other side's index as read.
     pub found: u32,
@@ -131,18 +125,6 @@ pub struct Broken {
     /// The furthest it can be.
     pub most: u32,
 }
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { found, least, most } = self;
-        write!(
-            f,
-            "the other side's index is {found}, not within {least} to {most}: it jumped or went back"
-        )
-    }
-}
-
-impl std::error::Error for Broken {}
 
 /// Checks that an index of the other side's is between `least` and `most`, both of which wrap.
 fn check(found: u32, least: u32, most: u32) -> Result<(), Broken> {

@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::mem;
 
 use crate::nbd::constants::{
@@ -446,14 +445,17 @@ fn counted(string: &str) -> Vec<u8> {
 }
 
 /// How the server violated the protocol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The greeting is not that of an NBD server with the fixed newstyle handshake.
+    #[error("not an NBD server with the fixed newstyle handshake")]
     NotFixedNewstyle,
     /// An option reply starts with this instead of the magic number.
+    #[error("option reply starts with {0:#018x} instead of the magic number")]
     BadMagic(u64),
     /// A reply to an option that was not sent.
+    #[error("reply to option {found}, but option {sent} was sent")]
     WrongOption {
         /// The option that was sent.
         sent: u32,
@@ -461,6 +463,7 @@ pub enum HandshakeError {
         found: u32,
     },
     /// A reply with more data than allowed.
+    #[error("option reply of {length} bytes, more than the limit of {limit}")]
     ReplyTooLong {
         /// Announced length in bytes.
         length: u32,
@@ -468,39 +471,12 @@ pub enum HandshakeError {
         limit: u32,
     },
     /// More replies than allowed.
+    #[error("more than {limit} option replies")]
     TooManyReplies {
         /// How many are allowed.
         limit: u32,
     },
     /// A malformed reply, and what is wrong with it.
+    #[error("malformed option reply: {0}")]
     BadReply(&'static str),
 }
-
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFixedNewstyle => {
-                f.write_str("not an NBD server with the fixed newstyle handshake")
-            }
-            Self::BadMagic(found) => {
-                write!(
-                    f,
-                    "option reply starts with {found:#018x} instead of the magic number"
-                )
-            }
-            Self::WrongOption { sent, found } => {
-                write!(f, "reply to option {found}, but option {sent} was sent")
-            }
-            Self::ReplyTooLong { length, limit } => {
-                write!(
-                    f,
-                    "option reply of {length} bytes, more than the limit of {limit}"
-                )
-            }
-            Self::TooManyReplies { limit } => write!(f, "more than {limit} option replies"),
-            Self::BadReply(why) => write!(f, "malformed option reply: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for HandshakeError {}

@@ -3,8 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use crate::nbd::constants::{
     CHUNK_BLOCK_STATUS, CHUNK_ERROR_BIT, CHUNK_ERROR_OFFSET, CHUNK_FLAG_DONE, CHUNK_HEADER_LEN,
     CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE, MAX_STRING, SIMPLE_REPLY_LEN,
@@ -255,14 +253,17 @@ fn read_error(
 }
 
 /// How the server violated the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
     /// A reply starts with this instead of a magic number.
+    #[error("reply starts with {0:#010x} instead of a magic number")]
     BadMagic(u32),
     /// A chunk that is not an error has an unknown type.
+    #[error("chunk of unknown type {0}")]
     UnknownChunk(u16),
     /// A chunk's length does not fit its type.
+    #[error("chunk of type {kind} with a length of {length} bytes")]
     BadLength {
         /// The chunk's type.
         kind: u16,
@@ -270,23 +271,6 @@ pub enum ReplyError {
         length: u32,
     },
     /// A chunk is inconsistent, and how.
+    #[error("malformed chunk: {0}")]
     BadChunk(&'static str),
 }
-
-impl fmt::Display for ReplyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BadMagic(found) => write!(
-                f,
-                "reply starts with {found:#010x} instead of a magic number"
-            ),
-            Self::UnknownChunk(kind) => write!(f, "chunk of unknown type {kind}"),
-            Self::BadLength { kind, length } => {
-                write!(f, "chunk of type {kind} with a length of {length} bytes")
-            }
-            Self::BadChunk(why) => write!(f, "malformed chunk: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ReplyError {}
