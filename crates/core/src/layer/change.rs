@@ -29,6 +29,8 @@ impl Layer {
         }
         self.elevator.change(&mut self.cx, edits);
         self.reconsider_pauses();
+        #[cfg(debug_assertions)]
+        self.check();
         Ok(promised)
     }
 

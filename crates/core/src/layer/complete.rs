@@ -13,6 +13,8 @@ impl Layer {
             self.complete_one(now, completion);
         }
         self.run_timers(now);
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {

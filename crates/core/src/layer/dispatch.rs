@@ -17,6 +17,14 @@ impl Layer {
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let now = self.advance(now);
         self.run_timers(now);
+        let wake = self.decide(now, out);
+        #[cfg(debug_assertions)]
+        self.check();
+        wake
+    }
+
+    #[inline]
+    fn decide(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let mut answers_first = self.config.merge.ahead && !self.finished.is_empty();
         if mutant::is(mutant::ANSWERS_FOR_NOTHING) {
             answers_first = self.config.merge.ahead;

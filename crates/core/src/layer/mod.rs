@@ -6,6 +6,8 @@ mod complete;
 mod dispatch;
 mod flow;
 mod front;
+#[cfg(debug_assertions)]
+mod invariants;
 mod merge;
 mod planted;
 mod plug;
@@ -187,6 +189,8 @@ pub struct Layer {
     /// What the drive sent back as busy.
     busy: Busy,
     counters: Counters,
+    #[cfg(debug_assertions)]
+    check: invariants::Check,
 }
 
 impl Layer {
@@ -235,6 +239,8 @@ impl Layer {
             unpaused_max: l.per_stream.saturating_sub(1),
             busy: Busy::new(&config.drive),
             counters: Counters::default(),
+            #[cfg(debug_assertions)]
+            check: invariants::Check::new(&config),
             cx: Cx {
                 now: Instant::ZERO,
                 table,

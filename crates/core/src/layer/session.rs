@@ -47,6 +47,8 @@ impl Layer {
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.open(&mut self.cx, index);
         }
+        #[cfg(debug_assertions)]
+        self.check();
         Ok(self.cx.table.stream_id(index))
     }
 
@@ -63,6 +65,8 @@ impl Layer {
         stream.set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
         self.close_if_drained(index);
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     /// While `held`, nothing more of the stream goes to the drive: its client is not reading its answers. What it submits is
@@ -94,6 +98,8 @@ impl Layer {
             // What was merged on its way back gave its tag back.
             self.fill_fronts();
         }
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
@@ -116,6 +122,8 @@ impl Layer {
             return true;
         }
         self.give_up(now, request);
+        #[cfg(debug_assertions)]
+        self.check();
         true
     }
 

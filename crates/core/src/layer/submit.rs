@@ -24,6 +24,8 @@ impl Layer {
         if self.merging {
             self.close_plug();
         }
+        #[cfg(debug_assertions)]
+        self.check();
         result
     }
 

@@ -90,6 +90,19 @@ impl SchedulerTags {
     pub(super) fn left(&self) -> u32 {
         self.left
     }
+
+    /// With those that requests hold there are as many as at the beginning: `held` has their number by queue.
+    #[cfg(debug_assertions)]
+    pub(super) fn invariants(&self, held: &[u64]) {
+        let each = u64::from(self.each);
+        for (queue, (&left, held)) in self.queues.iter().zip(held).enumerate() {
+            assert_eq!(u64::from(left) + held, each, "tags of queue {queue}");
+        }
+        let all = each * held.len() as u64;
+        let held: u64 = held.iter().sum();
+        let left = all.min(u32::MAX.into()) - held;
+        assert_eq!(u64::from(self.left), left, "scheduler tags");
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod config;
 mod cost;
 mod dirty;
 mod flush;
+#[cfg(debug_assertions)]
+mod invariants;
 mod offer;
 mod reserve;
 mod share;
@@ -31,7 +33,7 @@ use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
 use crate::sample::{Sample, Take, Wanted};
-use crate::table::{Stage, Table};
+use crate::table::{Live, Stage, Table};
 use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
 use afterwork::Afterwork;
@@ -71,6 +73,20 @@ const UNSENT: Sent = Sent {
 /// The drive has turns, or may be found to.
 fn may_turn(model: &Model) -> bool {
     Turn::pays(model) || !model.is_settled()
+}
+
+/// The service that a piece is for a promise, in bytes: what moves none is taken to move a sector.
+fn served(op: Op, bytes: u64) -> u64 {
+    match op {
+        Op::Discard | Op::Extents => 512,
+        _ => bytes,
+    }
+}
+
+/// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
+fn is_outstanding(live: &Live) -> bool {
+    let whole = live.stage == Stage::Drive && live.issued == live.request.length;
+    live.request.op != Op::Flush && (whole || live.stage == Stage::Elevator)
 }
 
 /// The elevator.
@@ -188,10 +204,7 @@ impl Contracts {
             self.links
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
-        let bytes = u64::from(match request.op {
-            Op::Discard | Op::Extents => 512,
-            _ => offer.bytes,
-        });
+        let bytes = served(request.op, offer.bytes.into());
         self.reservations
             .sent(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
@@ -419,6 +432,7 @@ impl Schedule for Contracts {
             }
         };
         let drive = Drive {
+            op: piece.op,
             time,
             usual: &usual,
             front: sent.front,
@@ -444,19 +458,25 @@ impl Schedule for Contracts {
         self.unpark(now);
         self.reservations.set(now, &table.groups);
         let sent = &self.sent;
-        let requests = table.requests.iter().filter(|(_, live)| {
-            matches!(live.stage, Stage::Elevator | Stage::Drive) && live.request.op != Op::Flush
-        });
+        let requests = table
+            .requests
+            .iter()
+            .filter(|(_, live)| is_outstanding(live));
         let requests = requests.map(|(slot, live)| (live.group, u64::from(table.left(slot))));
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let pieces = pieces.map(|(_, p)| {
             let live = &table.requests[p.request];
             let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
-            (live.group, cost, u64::from(p.length))
+            (live.group, cost, p.op, u64::from(p.length))
         });
         self.reservations.recount(requests, pieces);
         let shares = &self.shares;
         self.reservations.wait_all(now, |g| shares.is_active(g));
+    }
+
+    #[cfg(debug_assertions)]
+    fn invariants(&self, cx: &Cx, queued: u32, sums: &mut [u64]) {
+        self.check(cx, queued, sums);
     }
 
     fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {

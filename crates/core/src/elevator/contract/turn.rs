@@ -168,6 +168,12 @@ impl Turn {
         self.habits[stream as usize].live > 0
     }
 
+    /// Requests that a stream has outstanding, as far as its answers are waited for.
+    #[cfg(debug_assertions)]
+    pub(super) fn live(&self, stream: u32) -> u32 {
+        self.habits[stream as usize].live
+    }
+
     /// A stream was waited for and did not come.
     pub(super) fn in_vain(&mut self, stream: u32) {
         let habit = &mut self.habits[stream as usize];

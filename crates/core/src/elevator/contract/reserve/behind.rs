@@ -1,9 +1,9 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
 use super::{Drive, REQUEST, Reservation, Reservations, average};
-use crate::elevator::contract::dirty::Synced;
+use crate::elevator::contract::{dirty::Synced, served};
 use crate::list::NIL;
-use crate::{GroupId, Instant, Span};
+use crate::{GroupId, Instant, Op, Span};
 
 impl Reservations {
     /// A request of `bytes` was submitted.
@@ -113,7 +113,7 @@ impl Reservations {
             }
             hidden |= r.took(drive);
             r.flight = r.flight.saturating_sub(cost);
-            r.there = r.there.saturating_sub(bytes);
+            r.there = r.there.saturating_sub(served(drive.op, bytes));
             r.there_requests = r.there_requests.saturating_sub(u64::from(last));
             let above = r.above;
             self.left(now, at, bytes, last);
@@ -143,11 +143,11 @@ impl Reservations {
     }
 
     /// Everything is counted anew, since contracts or the tree changed: from each request its group and the bytes of it that have not
-    /// been sent, from each piece in the drive its group, modelled cost and bytes.
+    /// been sent, from each piece in the drive its group, modelled cost, operation and bytes.
     pub(in super::super) fn recount(
         &mut self,
         requests: impl Iterator<Item = (GroupId, u64)>,
-        pieces: impl Iterator<Item = (GroupId, u64, u64)>,
+        pieces: impl Iterator<Item = (GroupId, u64, Op, u64)>,
     ) {
         for r in &mut self.table {
             (r.flight, r.there, r.there_requests) = (0, 0, 0);
@@ -160,10 +160,10 @@ impl Reservations {
                 r.there_requests += u64::from(left == 0);
             });
         }
-        for (group, cost, bytes) in pieces {
+        for (group, cost, op, bytes) in pieces {
             self.each(group, |r| {
                 r.outstanding += bytes;
-                r.there += bytes;
+                r.there += served(op, bytes);
                 r.flight += cost;
             });
         }

@@ -12,6 +12,8 @@
 //! `behind` has the clocks, `room` what others may have in the drive.
 
 mod behind;
+#[cfg(debug_assertions)]
+mod invariants;
 mod room;
 
 pub(super) use room::{Drive, Late, Way};

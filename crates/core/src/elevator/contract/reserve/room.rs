@@ -14,7 +14,7 @@
 
 use super::{Reservation, Reservations, WHOLLY};
 use crate::list::NIL;
-use crate::{GroupId, Instant, Span};
+use crate::{GroupId, Instant, Op, Span};
 
 /// A reservation that asks for nothing bounds others for at least and at most this long, a realtime one for a second.
 const LINGER_MIN: Span = Span::from_millis(5);
@@ -33,7 +33,7 @@ const SLICE: u64 = 10_000_000;
 /// A client that is behind by more has the drive to itself.
 const STRICT: Span = Span::from_millis(15);
 /// Reservations are served ahead by at most this.
-const AHEAD_MAX: u64 = 60_000_000;
+pub(super) const AHEAD_MAX: u64 = 60_000_000;
 
 /// Number of reservations with nothing waiting for which a flush is held back, at most.
 const SYNC_LOOKED_AT: usize = 32;
@@ -43,6 +43,8 @@ const SOON: Span = Span::from_micros(100);
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Drive<'a> {
+    /// What it did.
+    pub(in super::super) op: Op,
     /// How long it was in the drive, in nanoseconds.
     pub(in super::super) time: u64,
     /// How long such a piece takes at the least, or what it costs, if that is more: asked for by those that seem late.
@@ -108,6 +110,7 @@ impl Reservation {
             front,
             alone,
             serial,
+            ..
         } = drive;
         let far = if alone { 2 } else { 3 };
         let late = |usual: u64| time > far * usual + HIDDEN;
@@ -188,7 +191,7 @@ impl Reservation {
 
     /// The latest instant at which the drive must begin with its next request. What has been in the drive for longer than it may is
     /// not yet served, whatever the clock says: a drive that puts it off has too much else to do.
-    fn start(&self) -> Instant {
+    pub(super) fn start(&self) -> Instant {
         let left = Span::from_nanos(self.allowed().saturating_sub(self.own));
         self.kept.back(self.put_off()) + left
     }
