@@ -62,7 +62,7 @@ impl Layer {
                 answer
             }));
         } else {
-            self.report_closely(out);
+            self.report_slow(out);
         }
         self.finished.clear();
         if mutant::is(mutant::DONE_TWICE) {
@@ -73,7 +73,7 @@ impl Layer {
 
     /// Answers what is over while something may follow from that.
     #[inline(never)]
-    fn report_closely(&mut self, out: &mut Vec<Output>) {
+    fn report_slow(&mut self, out: &mut Vec<Output>) {
         let finished = core::mem::take(&mut self.finished);
         for &request in &finished {
             self.end_paused_or_closing(request, out);
@@ -91,7 +91,7 @@ impl Layer {
             self.reconsider_pause(index);
         }
         if !self.starved.is_empty() {
-            self.room_came(index);
+            self.on_capacity_freed(index);
         }
         if self.cx.table.streams[index].state == State::Closing {
             self.close_if_drained(index);

@@ -239,7 +239,11 @@ impl Layer {
             let closing = stream.state == State::Closing;
             paused_or_closing += u32::from(stream.paused) + u32::from(closing);
             let open = stream.state == State::Open;
-            assert_eq!(stream.straight, open && !stream.looked_at, "stream {index}");
+            assert_eq!(
+                stream.fast_path,
+                open && !stream.fast_path_off,
+                "stream {index}"
+            );
             let told = stream.paused == stream.told_to_pause;
             assert!(
                 told || self.notice_links.contains(index),
@@ -252,7 +256,11 @@ impl Layer {
         let listed = self.notice_links.checked(&self.notices);
         for index in listed.chain(self.starved_links.checked(&self.starved)) {
             let name = table.stream_id(index);
-            assert_eq!(self.known(name), Some(index), "stream {index} is gone");
+            assert_eq!(
+                self.find_stream(name),
+                Some(index),
+                "stream {index} is gone"
+            );
         }
         let gate = self.chain.gate();
         let held = table.all_live().map(|(_, live)| live);

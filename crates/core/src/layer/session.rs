@@ -28,8 +28,8 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
-        stream.set_way(
-            self.all_seen || self.chain.covers(spec.group),
+        stream.set_path(
+            self.chain_for_all || self.chain.covers(spec.group),
             self.fast_path_off,
         );
         let index = self
@@ -57,7 +57,7 @@ impl Layer {
     pub fn close(&mut self, now: Instant, stream: StreamId) {
         let now = self.advance(now);
         self.run_timers(now);
-        let Some(index) = self.known(stream) else {
+        let Some(index) = self.find_stream(stream) else {
             return;
         };
         let stream = &mut self.cx.table.streams[index];
@@ -74,7 +74,7 @@ impl Layer {
     pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
         let now = self.advance(now);
         self.run_timers(now);
-        let Some(index) = self.known(stream) else {
+        let Some(index) = self.find_stream(stream) else {
             return;
         };
         let state = self.cx.table.streams[index].state;
@@ -107,7 +107,7 @@ impl Layer {
     pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
         let now = self.advance(now);
         self.run_timers(now);
-        let Some(index) = self.known(stream) else {
+        let Some(index) = self.find_stream(stream) else {
             return false;
         };
         let called = self
@@ -140,7 +140,7 @@ impl Layer {
     }
 
     /// The slot of a stream that is open, held or draining.
-    pub(super) fn known(&self, stream: StreamId) -> Option<u32> {
+    pub(super) fn find_stream(&self, stream: StreamId) -> Option<u32> {
         self.cx
             .table
             .streams
@@ -178,7 +178,7 @@ impl Layer {
         match live.stage {
             Stage::Controller(holder) => {
                 self.chain.remove(&mut self.cx, request, holder);
-                self.left(request, holder);
+                self.leave_controller(request, holder);
                 self.release(now);
             }
             Stage::Front => {
@@ -211,7 +211,7 @@ impl Layer {
 
     /// Ends a request that is not wholly in the drive.
     fn give_up(&mut self, now: Instant, request: u32) {
-        self.part(now, request);
+        self.dissolve_command(now, request);
         let live = &self.cx.table.requests[request];
         if matches!(live.stage, Stage::Drive | Stage::Merged | Stage::Finished) {
             return;
@@ -225,7 +225,7 @@ impl Layer {
 
     /// Takes a request of a held stream back from the elevator; it need not pass its limits again.
     fn withdraw(&mut self, now: Instant, request: u32) {
-        self.part(now, request);
+        self.dissolve_command(now, request);
         if matches!(
             self.cx.table.requests[request].stage,
             Stage::Front | Stage::Flush | Stage::Elevator

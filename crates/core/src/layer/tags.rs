@@ -60,14 +60,14 @@ impl SchedulerTags {
         }
     }
 
-    /// One of a queue, or perhaps none, is free again; where there are several queues, [`Self::give`] says of which.
+    /// One of a queue, or perhaps none, is free again; where there are several queues, [`Self::release_in`] says of which.
     #[inline]
-    pub(super) fn give_any(&mut self, one: bool) {
+    pub(super) fn release_any(&mut self, one: bool) {
         self.left += u32::from(one);
     }
 
     /// The one that was given is of this queue.
-    pub(super) fn give(&mut self, queue: QueueId) {
+    pub(super) fn release_in(&mut self, queue: QueueId) {
         if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
             *left += 1;
             if mutant::is(mutant::QUEUE_TAG_LOST) {
@@ -80,9 +80,9 @@ impl SchedulerTags {
     }
 
     /// One of a queue is free again.
-    pub(super) fn put_back(&mut self, queue: QueueId) {
-        self.give_any(true);
-        self.give(queue);
+    pub(super) fn release(&mut self, queue: QueueId) {
+        self.release_any(true);
+        self.release_in(queue);
     }
 
     /// Those of all queues together.
@@ -124,7 +124,7 @@ mod tests {
         tags.take(one);
         tags.take(one);
         assert!(tags.any() && !tags.has(one) && tags.has(other));
-        tags.put_back(one);
+        tags.release(one);
         assert!(tags.has(one));
         assert_eq!(tags.left(), 3);
     }

@@ -1,6 +1,6 @@
 //! What holds of promises between calls.
 
-use super::room::AHEAD_MAX;
+use super::room::AHEAD_MAX_NS;
 use super::{Reservation, Reservations};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
@@ -33,16 +33,16 @@ impl Reservations {
             let urgent = self.urgent.get(group).is_some();
             assert_eq!(urgent, waits && r.realtime, "group {group}");
             // It is served ahead by so much, and by the piece that takes it there.
-            let ahead = Span::from_nanos(AHEAD_MAX.saturating_add(r.time_for(PIECE_MAX, 1)));
+            let ahead = Span::from_nanos(AHEAD_MAX_NS.saturating_add(r.time_for(PIECE_MAX, 1)));
             assert!(
-                r.kept <= cx.now + ahead,
+                r.kept_until <= cx.now + ahead,
                 "group {group} is too far ahead: {r:?}"
             );
             if self.forest.contains(group) {
                 let key = if r.realtime {
-                    r.own
+                    r.solo_latency
                 } else {
-                    r.start().as_nanos()
+                    r.latest_start().as_nanos()
                 };
                 assert!(
                     r.exists() && r.bound_realtime == r.realtime,
@@ -129,15 +129,18 @@ impl Reservations {
         self.sum_up(sums, services);
         for (group, r) in self.all() {
             assert_eq!(
-                r.there, sums[group as usize],
+                r.bytes_in_drive, sums[group as usize],
                 "bytes in the drive of group {group}"
             );
         }
-        let there = |live: &&Live| is_outstanding(live) && live.stage == Stage::Drive;
-        self.sum_up(sums, requests().filter(there).map(|live| (live.group, 1)));
+        let in_drive = |live: &&Live| is_outstanding(live) && live.stage == Stage::Drive;
+        self.sum_up(
+            sums,
+            requests().filter(in_drive).map(|live| (live.group, 1)),
+        );
         for (group, r) in self.all() {
             assert_eq!(
-                r.there_requests, sums[group as usize],
+                r.requests_in_drive, sums[group as usize],
                 "in the drive of group {group}"
             );
         }
@@ -150,13 +153,13 @@ impl Reservations {
         sums: &mut [u64],
         cost: impl Fn(u32) -> u64,
     ) {
-        let there = cx
+        let in_drive = cx
             .table
             .all_live()
             .filter(|(_, l)| l.pieces > 0 && l.request.op != Op::Flush);
         self.sum_up(
             sums,
-            there.map(|(request, live)| (live.group, cost(request))),
+            in_drive.map(|(request, live)| (live.group, cost(request))),
         );
         for (group, r) in self.all() {
             assert!(
