@@ -1,7 +1,7 @@
 //! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
 
 use crate::elsewhere;
-use crate::key::{self, Absent, Kind, Shape, UNDECLARED};
+use crate::key::{self, DefaultValue, Kind, Shape, UNDECLARED};
 use crate::nearest;
 use crate::places::Places;
 use crate::problem::Problem;
@@ -221,7 +221,7 @@ impl<'a> Table<'a> {
     /// What holds where a key is left out or is wrong, as it is declared.
     fn default<T: FromStr>(&self, key: &str) -> T {
         let value = match self.shape.key(key).map(|k| k.default) {
-            Some(Absent::Value(value)) => value.trim_matches('"').parse().ok(),
+            Some(DefaultValue::Value(value)) => value.trim_matches('"').parse().ok(),
             _ => None,
         };
         value.expect("its declaration has a value of that type")

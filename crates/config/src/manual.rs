@@ -1,6 +1,6 @@
 //! `docs/configuration.md`: every key of the files that people write, printed from the tables that the parser reads by.
 
-use crate::key::{self, Absent, Key, Shape};
+use crate::key::{self, DefaultValue, Key, Shape};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
 use crate::scenario::fio;
 use crate::{policy, tunable};
@@ -242,14 +242,14 @@ fn keys(page: &mut String, keys: &[Key]) {
     *page += "\n| key | is | if left out | does | example |\n| --- | --- | --- | --- | --- |\n";
     for key in keys {
         let default = match key.default {
-            Absent::Needed => "needed".to_owned(),
-            Absent::Value("[]") => "none".to_owned(),
-            Absent::Value("{}") => match key.kind {
+            DefaultValue::Needed => "needed".to_owned(),
+            DefaultValue::Value("[]") => "none".to_owned(),
+            DefaultValue::Value("{}") => match key.kind {
                 key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
                 _ => "the defaults there".to_owned(),
             },
-            Absent::Value(value) => format!("`{value}`"),
-            Absent::Words(words) => words.to_owned(),
+            DefaultValue::Value(value) => format!("`{value}`"),
+            DefaultValue::Words(words) => words.to_owned(),
         };
         let (name, kind, about, example) = (key.name, key.kind.text(), key.about, key.example);
         let _ = writeln!(

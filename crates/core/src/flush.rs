@@ -119,6 +119,37 @@ impl Flushes {
         request
     }
 
+    /// Each flush waits or runs in one lane; a lane is ready if some wait in it and none runs. Returns the number of those that wait.
+    #[cfg(debug_assertions)]
+    pub(crate) fn invariants(&self) -> u32 {
+        let (mut waiting, mut running, mut ready) = (0, 0, 0);
+        for (at, lane) in (0..).zip(&self.lanes) {
+            let is_ready = !lane.waiting.is_empty() && lane.running.is_empty();
+            assert_eq!(self.ready_links.contains(at), is_ready, "lane {at}");
+            for flush in [&lane.waiting, &lane.running]
+                .into_iter()
+                .flat_map(|l| self.requests.checked(l))
+            {
+                assert!(
+                    self.all_links.contains(flush),
+                    "flush {flush} is not listed"
+                );
+            }
+            ready += u32::from(is_ready);
+            waiting += lane.waiting.len();
+            running += lane.running.len();
+        }
+        assert_eq!(
+            self.ready_links.checked(&self.ready).count(),
+            ready as usize
+        );
+        assert_eq!(
+            self.all_links.checked(&self.all).count(),
+            (waiting + running) as usize
+        );
+        waiting
+    }
+
     fn make_ready(&mut self, at: u32) {
         let lane = &self.lanes[at as usize];
         if !lane.waiting.is_empty() && lane.running.is_empty() && !self.ready_links.contains(at) {

@@ -137,6 +137,19 @@ impl Links {
         list.len += 1;
     }
 
+    /// The slots of `list`, first to last, while its links in both directions and its length agree.
+    #[cfg(debug_assertions)]
+    pub(crate) fn checked<'a>(&'a self, list: &List) -> impl Iterator<Item = u32> + 'a {
+        let (mut prev, mut len) = (NIL, 0);
+        for slot in self.iter(list) {
+            assert_eq!(self.links[slot as usize].prev, prev, "slot {slot}");
+            (prev, len) = (slot, len + 1);
+            assert!(len <= list.len, "a list is longer than its count");
+        }
+        assert_eq!((prev, len), (list.tail, list.len), "a list's end");
+        self.iter(list)
+    }
+
     /// The slot after `slot` in its list.
     pub(crate) fn next(&self, slot: u32) -> Option<u32> {
         let next = self.links[slot as usize].next;

@@ -123,6 +123,18 @@ pub fn is(number: u32) -> bool {
     SELECTED.load(core::sync::atomic::Ordering::Relaxed) == number
 }
 
+/// True if some bug is switched on.
+#[cfg(all(feature = "mutants", debug_assertions))]
+pub(crate) fn is_any() -> bool {
+    SELECTED.load(core::sync::atomic::Ordering::Relaxed) != 0
+}
+
+/// True if some bug is switched on: never, in this build.
+#[cfg(all(not(feature = "mutants"), debug_assertions))]
+pub(crate) const fn is_any() -> bool {
+    false
+}
+
 /// True if bug `number` is switched on: never, in this build.
 #[cfg(not(feature = "mutants"))]
 #[inline]

@@ -75,6 +75,21 @@ impl<T> Pool<T> {
             .map(|(index, slot)| (index, &slot.value))
     }
 
+    /// The number of slots in use; every other one is in the list of free ones, once.
+    #[cfg(debug_assertions)]
+    pub(crate) fn checked_len(&self) -> u32 {
+        let used = self.iter().count();
+        let (mut free, mut at) = (0, self.free);
+        while let Some(slot) = self.slots.get(at as usize) {
+            assert!(slot.generation & 1 == 0, "slot {at} is free and in use");
+            free += 1;
+            assert!(used + free <= self.slots.len(), "a slot is free twice");
+            at = slot.next_free;
+        }
+        assert_eq!(used + free, self.slots.len(), "a slot is lost");
+        used as u32
+    }
+
     pub(crate) fn generation(&self, index: u32) -> u32 {
         self.slots[index as usize].generation
     }

@@ -51,11 +51,11 @@ pub(crate) struct Stream {
     pub(crate) state: State,
     /// It is open, and no controller, listener or elevator must see its requests before they are tagged: they go straight to the
     /// elevator.
-    pub(crate) straight: bool,
+    pub(crate) fast_path: bool,
     /// One of those must see them.
-    pub(crate) looked_at: bool,
+    pub(crate) fast_path_off: bool,
     /// A controller or a listener must: they go through the chain.
-    pub(crate) seen: bool,
+    pub(crate) through_chain: bool,
     /// Is to pause, and whether its driver has been told so.
     pub(crate) paused: bool,
     pub(crate) told_to_pause: bool,
@@ -77,9 +77,9 @@ impl Stream {
         },
         live: 0,
         state: State::Closing,
-        straight: false,
-        looked_at: false,
-        seen: false,
+        fast_path: false,
+        fast_path_off: false,
+        through_chain: false,
         paused: false,
         told_to_pause: false,
         owed_resume: false,
@@ -88,18 +88,18 @@ impl Stream {
 
     pub(crate) fn set_state(&mut self, state: State) {
         self.state = state;
-        self.set_straight();
+        self.update_fast_path();
     }
 
     /// Whether a controller or a listener must see every request of it, or else somebody behind them.
-    pub(crate) fn set_way(&mut self, seen: bool, looked_at: bool) {
-        self.seen = seen;
-        self.looked_at = seen || looked_at;
-        self.set_straight();
+    pub(crate) fn set_path(&mut self, through_chain: bool, fast_path_off: bool) {
+        self.through_chain = through_chain;
+        self.fast_path_off = through_chain || fast_path_off;
+        self.update_fast_path();
     }
 
-    fn set_straight(&mut self) {
-        self.straight = self.state == State::Open && !self.looked_at;
+    fn update_fast_path(&mut self) {
+        self.fast_path = self.state == State::Open && !self.fast_path_off;
     }
 
     /// A controller holds back what it wants to send next.

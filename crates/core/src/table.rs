@@ -246,6 +246,13 @@ impl Table {
             .take(self.streams[stream].live as usize)
     }
 
+    /// All live requests, in the order of their slots; it stops at the last of them.
+    #[cfg(debug_assertions)]
+    pub(crate) fn all_live(&self) -> impl Iterator<Item = (u32, &Live)> {
+        let live: u32 = self.streams.iter().map(|(_, stream)| stream.live).sum();
+        self.requests.iter().take(live as usize)
+    }
+
     pub(crate) fn capacity(&self) -> Option<Capacity> {
         self.shape.capacity
     }
@@ -428,6 +435,23 @@ impl Pieces {
         slot.next_free = *free;
         *free = tag.0;
         self.left += 1;
+    }
+
+    /// Every tag is taken or in one list of free ones of its queue, once.
+    #[cfg(debug_assertions)]
+    pub(crate) fn invariants(&self) {
+        let taken = self.iter().count();
+        let each = self.slots.len() / self.free.len();
+        let (mut open, mut closed) = (0, 0);
+        for (queue, (&first, &kept)) in self.free.iter().zip(&self.closed).enumerate() {
+            for tag in self.run(first).chain(self.run(kept)) {
+                assert_eq!(tag as usize / each, queue, "tag {tag} is another queue's");
+            }
+            open += self.run(first).count();
+            closed += self.run(kept).count();
+        }
+        assert_eq!(open, self.left as usize, "free tags");
+        assert_eq!(taken + open + closed, self.slots.len(), "a tag is lost");
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {

@@ -33,7 +33,7 @@ impl Instant {
     }
 
     /// This instant moved back by `span`, at most to the origin.
-    pub const fn back(self, span: Span) -> Self {
+    pub const fn saturating_sub(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 }
@@ -70,12 +70,12 @@ impl Span {
     }
 
     /// This span times `n`, saturating.
-    pub const fn times(self, n: u64) -> Self {
+    pub const fn saturating_mul(self, n: u64) -> Self {
         Self(self.0.saturating_mul(n))
     }
 
     /// This span less `other`, at least zero.
-    pub const fn less(self, other: Self) -> Self {
+    pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
@@ -109,7 +109,7 @@ impl AddAssign for Span {
 impl Sub for Span {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        self.less(other)
+        self.saturating_sub(other)
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(Instant::ZERO.since(Instant::MAX), Span::ZERO);
         assert_eq!(Span::from_secs(u64::MAX), Span::MAX);
         assert_eq!(
-            Instant::from_nanos(5).back(Span::from_nanos(9)),
+            Instant::from_nanos(5).saturating_sub(Span::from_nanos(9)),
             Instant::ZERO
         );
     }

@@ -144,6 +144,12 @@ impl Tournaments {
         }
     }
 
+    /// Active members of a set.
+    #[cfg(debug_assertions)]
+    pub(crate) fn len(&self, set: u32) -> u32 {
+        self.sets[set as usize].len
+    }
+
     /// An inactive member leaves its set.
     pub(crate) fn leave(&mut self, set: u32) {
         self.members[set as usize] -= 1;

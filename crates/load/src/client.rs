@@ -366,7 +366,7 @@ fn left(activity: Activity, passed: Span) -> Span {
     let round = activity.on.as_nanos() + activity.off.as_nanos();
     activity
         .on
-        .less(Span::from_nanos(passed.as_nanos() % round))
+        .saturating_sub(Span::from_nanos(passed.as_nanos() % round))
 }
 
 /// For how much of the time since its start a client has worked; while it rests, just short of the end of its work.

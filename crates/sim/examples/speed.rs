@@ -26,7 +26,7 @@ fn main() -> Result<(), weir_sim::Error> {
         random_readers(
             "hdd",
             Config::Hdd(weir_drive::hdd::Config::generic()),
-            duration.times(100),
+            duration.saturating_mul(100),
         ),
     ] {
         if which.as_ref().is_some_and(|name| *name != scenario.name) {

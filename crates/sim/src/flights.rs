@@ -26,7 +26,7 @@ impl Flight {
         Parts {
             waits,
             idle: self.idle.min(waits.elevator),
-            queue: (self.service).map_or(Span::ZERO, |service| waits.drive.less(service)),
+            queue: (self.service).map_or(Span::ZERO, |service| waits.drive.saturating_sub(service)),
         }
     }
 }

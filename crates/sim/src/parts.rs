@@ -18,11 +18,11 @@ impl Parts {
     pub(crate) fn last(self, length: Span) -> Self {
         let waits = self.waits;
         let total = waits.limit + waits.elevator + waits.drive;
-        let mut before = total.less(length);
+        let mut before = total.saturating_sub(length);
         let mut cut = |wait: Span| {
             let part = wait.min(before);
-            before = before.less(part);
-            wait.less(part)
+            before = before.saturating_sub(part);
+            wait.saturating_sub(part)
         };
         let left = Waits {
             limit: cut(waits.limit),
@@ -32,7 +32,9 @@ impl Parts {
         Self {
             waits: left,
             idle: self.idle.min(left.elevator),
-            queue: self.queue.less(waits.drive.less(left.drive)),
+            queue: self
+                .queue
+                .saturating_sub(waits.drive.saturating_sub(left.drive)),
         }
     }
 

@@ -215,12 +215,15 @@ fn kicks_without_work_are_answered_later_and_later() {
     assert_eq!(kicks.kicked(now, now), Plan::Look);
     assert_eq!(kicks.looked(now, 1), Plan::Arm);
     // A kick heard at the end of the second jiffy of a turn, and in the third.
-    let turn = now.back(jiffy.times(2));
+    let turn = now.saturating_sub(jiffy.saturating_mul(2));
     assert_eq!(kicks.kicked(now, turn), Plan::Look);
     assert_eq!(kicks.looked(now, 1), Plan::Arm);
-    let turn = now.back(Span::from_nanos(8_000_001));
+    let turn = now.saturating_sub(Span::from_nanos(8_000_001));
     assert_eq!(kicks.kicked(now, turn), Plan::Look);
-    assert_eq!(kicks.looked(now, 1), Plan::Wait(now + jiffy.times(10)));
+    assert_eq!(
+        kicks.looked(now, 1),
+        Plan::Wait(now + jiffy.saturating_mul(10))
+    );
 }
 
 #[test]

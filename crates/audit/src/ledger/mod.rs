@@ -153,7 +153,7 @@ impl Ledger {
         let before = self
             .wake
             .unwrap_or(Instant::MAX)
-            .back(Span::from_nanos(1))
+            .saturating_sub(Span::from_nanos(1))
             .max(model.now);
         for &group in &self.queues {
             let node = &self.nodes[group as usize];

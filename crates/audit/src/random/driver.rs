@@ -71,7 +71,7 @@ impl<'a, S: Source> Driver<'a, S> {
         // Occasionally time does not advance.
         if self.source.below(512) == 511 {
             let now = self.now;
-            self.now = now.back(Span::from_nanos(500));
+            self.now = now.saturating_sub(Span::from_nanos(500));
             self.poll();
             self.now = now;
         }

@@ -263,7 +263,7 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
     }
     // Equal weights: at most one turn of each other client, and one that was in progress; the idle class once in 200 ms.
     let turns = turn + Span::from_millis(20);
-    let bound = turns.times(others + 1 + u64::from(idle));
+    let bound = turns.saturating_mul(others + 1 + u64::from(idle));
     scene.watch = vec![Watch::Waits {
         bound: if idle {
             bound + Span::from_millis(200)
@@ -318,7 +318,7 @@ pub(super) fn cfq_waits(random: &mut Random) -> Scene {
     };
     let turn = config.slice_sync + config.slice_idle + Span::from_millis(20);
     let others = 1 + random.below(4);
-    let bound = turn.times(2 * (others + 1));
+    let bound = turn.saturating_mul(2 * (others + 1));
     let elevator = elevator::Config::Cfq(config);
     let mut scene = base(random, elevator, Watch::Waits { bound });
     let tags = scene.config.drive.tags;
@@ -391,7 +391,7 @@ pub(super) fn deadline_waits(random: &mut Random) -> Scene {
     let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
     let pieces = older * (config.writes_starved + 1) * config.fifo_batch;
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
-    let bound = config.read_expire.max(config.write_expire) + piece.times(pieces.into());
+    let bound = config.read_expire.max(config.write_expire) + piece.saturating_mul(pieces.into());
     scene.watch = vec![Watch::Waits { bound }];
     scene
 }
@@ -423,7 +423,7 @@ pub(super) fn kyber_waits(random: &mut Random) -> Scene {
     let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
     let round = 16 + 8 + u32::from(tags);
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
-    let bound = piece.times((older * round).into());
+    let bound = piece.saturating_mul((older * round).into());
     scene.watch = vec![Watch::Waits { bound }];
     scene
 }

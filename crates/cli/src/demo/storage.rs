@@ -149,7 +149,7 @@ fn probe(program: Program, size: u64, time: Duration) -> Result<weir_sim::Scenar
     const WARM_UP: Span = Span::from_millis(500);
     let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
     let time = Span::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-    let mut scenario = weir_sim::Scenario::new("probe", drive, time.less(WARM_UP));
+    let mut scenario = weir_sim::Scenario::new("probe", drive, time.saturating_sub(WARM_UP));
     scenario.capacity = None;
     scenario.warm_up = WARM_UP;
     for number in 0..CLIENTS {

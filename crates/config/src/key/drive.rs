@@ -1,6 +1,6 @@
 //! `[drive.NAME]`.
 
-use super::{Absent, Key, Kind, Shape};
+use super::{DefaultValue, Key, Kind, Shape};
 
 pub(crate) const DRIVE: Shape = Shape {
     name: "[drive.NAME]",
@@ -13,7 +13,7 @@ pub(crate) const DRIVE: Shape = Shape {
                 "a [policy](#policies) that `weir policies` lists; with controllers behind it, as `\"bfq + io.latency\"`; or a policy's \
                  file, which has a slash or ends in `.toml` and is looked for beside this one",
             ),
-            default: Absent::Value("\"contract\""),
+            default: DefaultValue::Value("\"contract\""),
             about: "How the drive is shared. A policy says what becomes of each part of a contract; `weir check` warns of what it does not \
                     keep. The tunables of its elevator stand beside it, as `bfq = { ... }`.",
             example: "\"bfq\"",
@@ -21,7 +21,7 @@ pub(crate) const DRIVE: Shape = Shape {
         Key {
             name: "capacity",
             kind: Kind::Table("`capacity = { ... }`"),
-            default: Absent::Words(
+            default: DefaultValue::Words(
                 "unknown: nothing can be promised; a model's is found by running the model",
             ),
             about: "What the drive does at the least. Promises are admitted up to nine tenths of it.",
@@ -30,28 +30,28 @@ pub(crate) const DRIVE: Shape = Shape {
         Key {
             name: "queues",
             kind: Kind::Count(1, 1024),
-            default: Absent::Value("1"),
+            default: DefaultValue::Value("1"),
             about: "Hardware queues. `queues` times `tags` is at most 65536.",
             example: "4",
         },
         Key {
             name: "tags",
             kind: Kind::Count(1, 4096),
-            default: Absent::Value("32"),
+            default: DefaultValue::Value("32"),
             about: "Requests that each queue takes at a time.",
             example: "64",
         },
         Key {
             name: "max_transfer",
             kind: Kind::Size(4096, 1 << 30, 512),
-            default: Absent::Words("`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true"),
+            default: DefaultValue::Words("`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true"),
             about: "Bytes that the drive takes in one command. Longer requests are split.",
             example: "\"1MiB\"",
         },
         Key {
             name: "rotational",
             kind: Kind::Flag,
-            default: Absent::Value("false"),
+            default: DefaultValue::Value("false"),
             about: "True for a disk: it seeks. Elevators go by it, and clients of NBD are told it. `weir check` notes where the kernel says \
                 otherwise of the device below a volume.",
             example: "true",
@@ -61,14 +61,14 @@ pub(crate) const DRIVE: Shape = Shape {
             kind: Kind::Other(
                 "string: a drive that `weir drives` lists; or a table: a [model](#models)",
             ),
-            default: Absent::Words("none: the volumes' files and devices are the drive"),
+            default: DefaultValue::Words("none: the volumes' files and devices are the drive"),
             about: "The drive is a timing model. Its volumes hold their data in memory, and the model says when a request is over.",
             example: "\"plextor-px-256m5s\"",
         },
         Key {
             name: "limits",
             kind: Kind::Table("`[drive.NAME.limits]`"),
-            default: Absent::Value("{}"),
+            default: DefaultValue::Value("{}"),
             about: "Sizes of the drive's tables.",
             example: "{ volumes = 16 }",
         },
@@ -85,35 +85,35 @@ pub(crate) const CAPACITY: Shape = Shape {
         Key {
             name: "read",
             kind: Kind::Rate,
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "Bytes a second read in sequence.",
             example: "\"160MB/s\"",
         },
         Key {
             name: "write",
             kind: Kind::Rate,
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "Bytes a second written in sequence.",
             example: "\"120MB/s\"",
         },
         Key {
             name: "iops",
             kind: Kind::Count(1, IOPS_MAX),
-            default: Absent::Words("not stated"),
+            default: DefaultValue::Words("not stated"),
             about: "Requests a second of any kind, of 4 KiB at random places.",
             example: "20000",
         },
         Key {
             name: "read_iops",
             kind: Kind::Count(1, IOPS_MAX),
-            default: Absent::Words("not stated"),
+            default: DefaultValue::Words("not stated"),
             about: "Reads a second, of 4 KiB at random places.",
             example: "30000",
         },
         Key {
             name: "write_iops",
             kind: Kind::Count(1, IOPS_MAX),
-            default: Absent::Words("not stated"),
+            default: DefaultValue::Words("not stated"),
             about: "Writes a second, of 4 KiB at random places.",
             example: "20000",
         },
@@ -127,7 +127,7 @@ pub(crate) const DRIVE_LIMITS: Shape = Shape {
         Key {
             name: "requests",
             kind: Kind::Count(2, 1 << 20),
-            default: Absent::Words("sixteen times `limits.connections`, 4096 at the least"),
+            default: DefaultValue::Words("sixteen times `limits.connections`, 4096 at the least"),
             about: "Live requests of all connections together: at least eight for each of `limits.connections`, or twice \
                     `limits.requests_per_connection` where that is less.",
             example: "8192",
@@ -135,21 +135,21 @@ pub(crate) const DRIVE_LIMITS: Shape = Shape {
         Key {
             name: "scheduler_tags",
             kind: Kind::Count(1, 1 << 20),
-            default: Absent::Words("as `requests`"),
+            default: DefaultValue::Words("as `requests`"),
             about: "Requests in the elevator and the drive together, for each hardware queue (Linux: `nr_requests`).",
             example: "512",
         },
         Key {
             name: "volumes",
             kind: Kind::Count(1, 65_536),
-            default: Absent::Value("1024"),
+            default: DefaultValue::Value("1024"),
             about: "Volumes that the drive can have, those that come by reload included.",
             example: "16",
         },
         Key {
             name: "tenants",
             kind: Kind::Count(0, 65_536),
-            default: Absent::Value("256"),
+            default: DefaultValue::Value("256"),
             about: "Tenants that the drive can have, those that come by reload included.",
             example: "4",
         },

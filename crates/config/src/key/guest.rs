@@ -1,6 +1,6 @@
 //! Virtual machines of a scenario.
 
-use super::{Absent, Key, Kind, Shape};
+use super::{DefaultValue, Key, Kind, Shape};
 use weir_core::Span;
 
 pub(crate) const GUEST: Shape = Shape {
@@ -11,7 +11,7 @@ pub(crate) const GUEST: Shape = Shape {
         Key {
             name: "ring",
             kind: Kind::Word(&["xen", "xen-before-2011", "virtio"]),
-            default: Absent::Value("\"xen\""),
+            default: DefaultValue::Value("\"xen\""),
             about: "The kind of ring. `\"xen\"`: the back end asks for the next kick when it has taken all there is; `\"xen-before-2011\"`: when \
                     it has answered all that it took. `\"virtio\"`: the split queue with event indices.",
             example: "\"virtio\"",
@@ -19,21 +19,21 @@ pub(crate) const GUEST: Shape = Shape {
         Key {
             name: "slots",
             kind: Kind::Other("a power of two, 1 to 512, with virtio to 32768"),
-            default: Absent::Words("32, with virtio 256"),
+            default: DefaultValue::Words("32, with virtio 256"),
             about: "Requests that have room in a ring. A page of Xen's has 32.",
             example: "64",
         },
         Key {
             name: "longest",
             kind: Kind::Size(4096, 16 << 20, 4096),
-            default: Absent::Words("44KiB, with virtio 1016KiB"),
+            default: DefaultValue::Words("44KiB, with virtio 1016KiB"),
             about: "Bytes of a request in the ring: a guest cuts longer ones. Xen's have 11 segments of a page, QEMU's 254.",
             example: "\"128KiB\"",
         },
         Key {
             name: "plug",
             kind: Kind::Count(1, 1024),
-            default: Absent::Value("16"),
+            default: DefaultValue::Value("16"),
             about: "Requests that are pushed before one notification, at most, of those that a client asks for at one time and that `plug` of \
                     `[host]` keeps together. Linux flushed a plug at 16 (`BLK_MAX_REQUEST_COUNT`).",
             example: "1",
@@ -41,7 +41,7 @@ pub(crate) const GUEST: Shape = Shape {
         Key {
             name: "threads",
             kind: Kind::Word(&["each", "one"]),
-            default: Absent::Value("\"each\""),
+            default: DefaultValue::Value("\"each\""),
             about: "`\"each\"`: every guest has a thread of the back end, as with Xen's; `\"one\"`: one thread serves them all, as a shard of Weir.",
             example: "\"one\"",
         },
@@ -50,7 +50,7 @@ pub(crate) const GUEST: Shape = Shape {
             kind: Kind::Other(
                 "`\"at-once\"`, `\"spin TIME\"`, `\"sleep TIME\"`, `\"throttle RATE\"`; a time of 10ms and 1000000 a second at most",
             ),
-            default: Absent::Value("\"at-once\""),
+            default: DefaultValue::Value("\"at-once\""),
             about: "What comes of a guest's notifications. `\"spin 50us\"`: the thread looks for this time after the last request before it asks for \
                     the next kick. `\"sleep 200us\"`: it looks this time after its last look at the earliest. `\"throttle 5000\"`: it wakes so \
                     often a second at most, and a guest that kicks without work is looked at late, as in Linux since XSA-332.",
@@ -61,7 +61,7 @@ pub(crate) const GUEST: Shape = Shape {
             kind: Kind::Other(
                 "`\"at-once\"`, `\"delay TIME COUNT\"`, `\"vic\"`, `\"spdk TIME\"`; a time of 10ms and a count of 256 at most",
             ),
-            default: Absent::Value("\"at-once\""),
+            default: DefaultValue::Value("\"at-once\""),
             about: "When a guest is notified of responses. `\"delay 100us 8\"`: with the eighth, or when the first has waited for this time. `\"vic\"`: by \
                     the commands in flight. `\"spdk 10us\"`: by the rate of requests.",
             example: "\"vic\"",
@@ -69,7 +69,7 @@ pub(crate) const GUEST: Shape = Shape {
         Key {
             name: "cost",
             kind: Kind::Table("`[guest.cost]`"),
-            default: Absent::Value("{}"),
+            default: DefaultValue::Value("{}"),
             about: "What everything costs.",
             example: "{ wake = \"20us\" }",
         },
@@ -125,7 +125,7 @@ const fn cost(name: &'static str, default: &'static str, about: &'static str) ->
     Key {
         name,
         kind: Kind::Time(Span::ZERO, Span::from_millis(10)),
-        default: Absent::Value(default),
+        default: DefaultValue::Value(default),
         about,
         example: "\"10us\"",
     }

@@ -1,6 +1,6 @@
 //! `[listen]` and `[limits]`.
 
-use super::{Absent, Key, Kind, Shape};
+use super::{DefaultValue, Key, Kind, Shape};
 use crate::listen::Limits;
 use weir_core::Span;
 
@@ -11,7 +11,7 @@ pub(crate) const LISTEN: Shape = Shape {
         Key {
             name: "nbd",
             kind: Kind::List("1 to 64 addresses, no two alike"),
-            default: Absent::Words("none; needed unless a volume has a `vhost` of its own"),
+            default: DefaultValue::Words("none; needed unless a volume has a `vhost` of its own"),
             about: "Where NBD clients connect: `\"unix:/path\"` (of at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
                     `\"localhost:10809\"`. Port 0 is any free one. The names of other hosts are not looked up.",
             example: "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
@@ -19,28 +19,28 @@ pub(crate) const LISTEN: Shape = Shape {
         Key {
             name: "metrics",
             kind: Kind::Text("an IP address and a port"),
-            default: Absent::Words("no metrics are served"),
+            default: DefaultValue::Words("no metrics are served"),
             about: "Where `GET /metrics` is answered, as OpenMetrics over HTTP.",
             example: "\"127.0.0.1:9809\"",
         },
         Key {
             name: "insecure",
             kind: Kind::Flag,
-            default: Absent::Value("false"),
+            default: DefaultValue::Value("false"),
             about: "Permits addresses that other machines can reach, though there is neither encryption nor a password.",
             example: "true",
         },
         Key {
             name: "socket_mode",
             kind: Kind::Text("an octal mode, `\"0000\"` to `\"0777\"`"),
-            default: Absent::Value("\"0600\""),
+            default: DefaultValue::Value("\"0600\""),
             about: "Permission bits of the Unix sockets.",
             example: "\"0660\"",
         },
         Key {
             name: "socket_owner",
             kind: Kind::Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number"),
-            default: Absent::Words("the user that runs the server"),
+            default: DefaultValue::Words("the user that runs the server"),
             about: "The owner of the Unix sockets.",
             example: "\"weir:107\"",
         },
@@ -57,7 +57,7 @@ pub(crate) const LIMITS: Shape = Shape {
         Key {
             name: "connections",
             kind: Kind::Count(1, Limits::CONNECTIONS_MAX as u64),
-            default: Absent::Value("256"),
+            default: DefaultValue::Value("256"),
             about: "Connections at a time. Those in their handshake are not counted: there are at most 256 of them, and one of them makes \
                     room for another. When there are as many as there may be, a host or user that has fewer than another, or a process \
                     of it, gets the place of one of that other's that has been at rest for a second.",
@@ -66,14 +66,14 @@ pub(crate) const LIMITS: Shape = Shape {
         Key {
             name: "requests_per_connection",
             kind: Kind::Count(1, 65_536),
-            default: Absent::Value("128"),
+            default: DefaultValue::Value("128"),
             about: "Requests of one connection that are not answered yet. At this many it is not read from.",
             example: "256",
         },
         Key {
             name: "bytes_per_connection",
             kind: Kind::Size(64 << 10, BYTES_MAX, 1),
-            default: Absent::Value("\"64MiB\""),
+            default: DefaultValue::Value("\"64MiB\""),
             about: "Payload of one connection's requests that are not answered yet; at least `request_size`. Beyond it the connection is \
                     not read from.",
             example: "\"32MiB\"",
@@ -81,28 +81,28 @@ pub(crate) const LIMITS: Shape = Shape {
         Key {
             name: "unsent_per_connection",
             kind: Kind::Size(4096, BYTES_MAX, 1),
-            default: Absent::Value("\"8MiB\""),
+            default: DefaultValue::Value("\"8MiB\""),
             about: "Answers of one connection that it has not taken. Beyond it its requests are held, but for those in the drive, and the up to 1 MiB that a volume in memory does at a time. One answer always fits.",
             example: "\"1MiB\"",
         },
         Key {
             name: "request_size",
             kind: Kind::Size(64 << 10, 32 << 20, 1),
-            default: Absent::Value("\"32MiB\""),
+            default: DefaultValue::Value("\"32MiB\""),
             about: "Longest READ or WRITE, a power of two. Longer ones are answered EINVAL.",
             example: "\"1MiB\"",
         },
         Key {
             name: "handshake_timeout",
             kind: Kind::Time(Span::from_millis(1), Span::from_secs(3600)),
-            default: Absent::Value("\"10s\""),
+            default: DefaultValue::Value("\"10s\""),
             about: "A handshake that takes longer ends its connection.",
             example: "\"2.5s\"",
         },
         Key {
             name: "arena",
             kind: Kind::Size(128 << 10, BYTES_MAX, 4096),
-            default: Absent::Words(
+            default: DefaultValue::Words(
                 "`\"128MiB\"`, less where the memory of the machine or the control group does not permit it",
             ),
             about: "Memory for payloads, for each shard (the thread of a drive): at least twice `request_size`, and 64KiB for each of \

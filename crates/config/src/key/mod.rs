@@ -45,7 +45,7 @@ pub(crate) struct Shape {
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    pub(crate) default: Absent,
+    pub(crate) default: DefaultValue,
     /// What it does, in a sentence or more of Markdown.
     pub(crate) about: &'static str,
     /// A value that it can have, as TOML.
@@ -81,7 +81,7 @@ pub(crate) enum Kind {
 
 /// What holds where a key is left out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Absent {
+pub(crate) enum DefaultValue {
     /// It cannot be left out.
     Needed,
     /// As if this stood there, as TOML.

@@ -1,6 +1,6 @@
 //! The keys of a policy's file. Tunables have tables of their own, in the core.
 
-use super::{Absent, Key, Kind, Shape, words};
+use super::{DefaultValue, Key, Kind, Shape, words};
 use crate::policy::{ClassKnob, Limit, Min, Share, Target, Words};
 use crate::tunable;
 use weir_core::Span;
@@ -15,21 +15,21 @@ pub(crate) const POLICY: Shape = Shape {
         Key {
             name: "name",
             kind: Kind::Text("letters, digits, dots and dashes"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "Its name in results. Not that of a policy that comes with Weir, unless it is the same.",
             example: "\"my-policy\"",
         },
         Key {
             name: "about",
             kind: Kind::Text("text"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "What it does in its first line; behind that what else is to be known.",
             example: "\"what it does\"",
         },
         Key {
             name: "elevator",
             kind: Kind::Text("an elevator's name, which its table of tunables has, too"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "What chooses the request that goes to the drive next.",
             example: "\"bfq\"",
         },
@@ -38,42 +38,42 @@ pub(crate) const POLICY: Shape = Shape {
             kind: Kind::List(
                 "names: `\"max\"` or `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`",
             ),
-            default: Absent::Value("[]"),
+            default: DefaultValue::Value("[]"),
             about: "What holds requests back before the elevator sees them. `\"max\"` keeps limits exactly, `\"io.max\"` as Linux does, in slices.",
             example: "[\"max\"]",
         },
         Key {
             name: "knobs",
             kind: Kind::Table("`[knobs]`"),
-            default: Absent::Words("everything that elevator and controllers can keep"),
+            default: DefaultValue::Words("everything that elevator and controllers can keep"),
             about: "What becomes of each part of a contract.",
             example: "{ min = \"weight\" }",
         },
         Key {
             name: "max",
             kind: Kind::Table("`[max]`"),
-            default: Absent::Words("Linux's defaults"),
+            default: DefaultValue::Words("Linux's defaults"),
             about: "The slices in which controller `\"io.max\"` counts.",
             example: "{ throttle_sample_time = \"100ms\" }",
         },
         Key {
             name: "low",
             kind: Kind::Table("`[low]`"),
-            default: Absent::Words("Linux's defaults"),
+            default: DefaultValue::Words("Linux's defaults"),
             about: "Which groups are idle under controller `\"io.low\"`, and what its low limits count.",
             example: "{ idle = \"5ms\" }",
         },
         Key {
             name: "cost",
             kind: Kind::Table("`[cost]`"),
-            default: Absent::Words("a profile, by what kind of drive it is"),
+            default: DefaultValue::Words("a profile, by what kind of drive it is"),
             about: "What controller `\"io.cost\"` is told of the drive and of what is asked of it.",
             example: "{ qos = \"ctrl=user rpct=95.00 rlat=5000\" }",
         },
         Key {
             name: "derived",
             kind: Kind::Table("`[derived]`"),
-            default: Absent::Words("none"),
+            default: DefaultValue::Words("none"),
             about: "Tunables that follow from the contracts.",
             example: "{ max_budget = { window = \"1s\", percent = 10 } }",
         },
@@ -87,7 +87,7 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "min",
             kind: Kind::Word(&words::<_, 5>(Min::WORDS)),
-            default: Absent::Words(
+            default: DefaultValue::Words(
                 "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`",
             ),
             about: "`\"kept\"`: the elevator keeps it. `\"weight\"`: weights are in proportion to what each is due, its min and its part by share of \
@@ -99,7 +99,7 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "share",
             kind: Kind::Word(&words::<_, 2>(Share::WORDS)),
-            default: Absent::Words(
+            default: DefaultValue::Words(
                 "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`",
             ),
             about: "`\"weight\"`: elevator and `io.cost` divide by it. `\"ignored\"`: all are alike.",
@@ -108,21 +108,21 @@ pub(crate) const KNOBS: Shape = Shape {
         Key {
             name: "max",
             kind: Kind::Word(&words::<_, 2>(Limit::WORDS)),
-            default: Absent::Words("`\"limit\"` with controller `\"max\"` or `\"io.max\"`"),
+            default: DefaultValue::Words("`\"limit\"` with controller `\"max\"` or `\"io.max\"`"),
             about: "`\"limit\"`: the controller keeps it.",
             example: "\"limit\"",
         },
         Key {
             name: "class",
             kind: Kind::Word(&words::<_, 2>(ClassKnob::WORDS)),
-            default: Absent::Words("`\"kept\"` with elevator `\"contract\"`"),
+            default: DefaultValue::Words("`\"kept\"` with elevator `\"contract\"`"),
             about: "`\"kept\"`: the elevator goes by it.",
             example: "\"ignored\"",
         },
         Key {
             name: "latency",
             kind: Kind::Word(&words::<_, 2>(Target::WORDS)),
-            default: Absent::Words("`\"target\"` with controller `\"io.latency\"`"),
+            default: DefaultValue::Words("`\"target\"` with controller `\"io.latency\"`"),
             about: "`\"target\"`: it is the target of io.latency.",
             example: "\"ignored\"",
         },
@@ -134,7 +134,7 @@ const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'st
     Key {
         name: tunable.name,
         kind: tunable::kind(tunable),
-        default: Absent::Value(default),
+        default: DefaultValue::Value(default),
         about: tunable.about,
         example,
     }
@@ -176,14 +176,14 @@ pub(crate) const COST: Shape = Shape {
             kind: Kind::Text(
                 "`io.cost.qos`: percent with up to two digits behind the point, microseconds",
             ),
-            default: Absent::Words("`\"ctrl=auto\"`"),
+            default: DefaultValue::Words("`\"ctrl=auto\"`"),
             about: "Which part of requests is to meet which target, and the bounds of vrate. `enable` is 1.",
             example: "\"ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00\"",
         },
         Key {
             name: "model",
             kind: Kind::Text("`io.cost.model`: bytes and requests a second"),
-            default: Absent::Words("`\"ctrl=auto\"`"),
+            default: DefaultValue::Words("`\"ctrl=auto\"`"),
             about: "What the drive can do. `model` is linear.",
             example: "\"ctrl=user model=linear rbps=488636629 rseqiops=8932 rrandiops=8518 wbps=427891549 wseqiops=28755 wrandiops=21940\"",
         },
@@ -201,7 +201,7 @@ pub(crate) const DERIVED: Shape = Shape {
     keys: &[&[Key {
         name: "max_budget",
         kind: Kind::Table("`max_budget = { ... }`"),
-        default: Absent::Words("as stated among the elevator's tunables"),
+        default: DefaultValue::Words("as stated among the elevator's tunables"),
         about: "The largest budget: half of what the smallest share may be short in a window.",
         example: "{ window = \"1s\", percent = 10 }",
     }]],
@@ -215,14 +215,14 @@ pub(crate) const BUDGET: Shape = Shape {
         Key {
             name: "window",
             kind: Kind::Time(Span::from_millis(1), Span::from_secs(60)),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "The window.",
             example: "\"1s\"",
         },
         Key {
             name: "percent",
             kind: Kind::Count(1, 100),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "Hundredths of a share.",
             example: "10",
         },

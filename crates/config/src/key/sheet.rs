@@ -1,6 +1,6 @@
 //! Profiles of drives, and sheets of what was published of them.
 
-use super::{Absent, Key, Kind, Shape};
+use super::{DefaultValue, Key, Kind, Shape};
 
 pub(crate) const PROFILE: Shape = Shape {
     name: "a profile",
@@ -10,14 +10,14 @@ pub(crate) const PROFILE: Shape = Shape {
         Key {
             name: "name",
             kind: Kind::Text("1 to 64 letters, digits, dots, dashes and underscores"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "Its name. It begins with a letter or a digit.",
             example: "\"my-drive\"",
         },
         Key {
             name: "about",
             kind: Kind::Text("a text"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "What it stands for in its first line, which may not be empty; behind that what is known of it and from where.",
             example: "\"A disk of 2012\"",
         },
@@ -32,21 +32,21 @@ pub(crate) const SHEET: Shape = Shape {
         Key {
             name: "fit",
             kind: Kind::Table("one entry for each parameter, by its name"),
-            default: Absent::Value("{}"),
+            default: DefaultValue::Value("{}"),
             about: "The parameters to be found, one after the other in the order of the file.",
             example: "{ service = { figure = \"one-reader\", from = \"1us\", to = \"500us\" } }",
         },
         Key {
             name: "plausible",
             kind: Kind::Table("one entry for each parameter, by its name"),
-            default: Absent::Value("{}"),
+            default: DefaultValue::Value("{}"),
             about: "The parameters that nothing published shows, and their ranges: predictions are intervals over them.",
             example: "{ tags = { from = 2, to = 8 } }",
         },
         Key {
             name: "figure",
             kind: Kind::List("tables, one `[[figure]]` for each"),
-            default: Absent::Value("[]"),
+            default: DefaultValue::Value("[]"),
             about: "What was published.",
             example: "[{ name = \"sequential-read\", value = \"515MB/s\", source = \"data sheet\" }]",
         },
@@ -56,7 +56,7 @@ pub(crate) const SHEET: Shape = Shape {
 const FROM: Key = Key {
     name: "from",
     kind: Kind::Other("a value of the parameter, above zero"),
-    default: Absent::Needed,
+    default: DefaultValue::Needed,
     about: "Where its range begins.",
     example: "\"1us\"",
 };
@@ -64,7 +64,7 @@ const FROM: Key = Key {
 const TO: Key = Key {
     name: "to",
     kind: Kind::Other("a value of the parameter, at least `from`"),
-    default: Absent::Needed,
+    default: DefaultValue::Needed,
     about: "Where its range ends.",
     example: "\"500us\"",
 };
@@ -76,7 +76,7 @@ pub(crate) const FIT: Shape = Shape {
         Key {
             name: "figure",
             kind: Kind::Text("a figure that `weir drives figures` lists"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "The figure that shows the parameter.",
             example: "\"one-reader\"",
         },
@@ -98,35 +98,35 @@ pub(crate) const FIGURE: Shape = Shape {
         Key {
             name: "name",
             kind: Kind::Text("a figure that `weir drives figures` lists"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "What was measured.",
             example: "\"sequential-read\"",
         },
         Key {
             name: "value",
             kind: Kind::Text("a rate or a time, above zero"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "What came out.",
             example: "\"515MB/s\"",
         },
         Key {
             name: "within",
             kind: Kind::Count(1, 100),
-            default: Absent::Words("the figure is not fitted to"),
+            default: DefaultValue::Words("the figure is not fitted to"),
             about: "How far off a fitted figure may be, per cent.",
             example: "10",
         },
         Key {
             name: "source",
             kind: Kind::Text("a text"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "Where it was published.",
             example: "\"data sheet\"",
         },
         Key {
             name: "note",
             kind: Kind::Text("a text"),
-            default: Absent::Words("none"),
+            default: DefaultValue::Words("none"),
             about: "Why a model may give another one.",
             example: "\"measured with a warm cache\"",
         },

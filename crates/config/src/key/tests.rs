@@ -199,7 +199,7 @@ impl Place {
                     let own = if k.name == key.name {
                         value
                     } else {
-                        matches!(k.default, Absent::Needed).then_some(k.example)
+                        matches!(k.default, DefaultValue::Needed).then_some(k.example)
                     };
                     Some(format!("{} = {}", k.name, own?))
                 });
@@ -292,7 +292,7 @@ fn no_other_key_is_accepted() {
         let key = Key {
             name: "zzzzzz",
             kind: Kind::Flag,
-            default: Absent::Value("false"),
+            default: DefaultValue::Value("false"),
             about: "",
             example: "true",
         };
@@ -320,15 +320,15 @@ fn what_is_left_out_is_as_the_table_says() {
         let at = place.at(key.name);
         let without = place.text(key, None);
         match (key.default, place.read(&without)) {
-            (Absent::Needed, Ok(_)) => panic!("{at} can be left out"),
-            (Absent::Needed, Err(problems)) => {
+            (DefaultValue::Needed, Ok(_)) => panic!("{at} can be left out"),
+            (DefaultValue::Needed, Err(problems)) => {
                 assert!(
                     problems.iter().any(|p| p.key.starts_with(&at)),
                     "{at}: {problems:#?}"
                 );
             }
             // What has no size of its own needs one, what can hold nothing nothing else, and something must listen.
-            (Absent::Words(_), Err(_)) => {
+            (DefaultValue::Words(_), Err(_)) => {
                 assert!(
                     ["size", "file", "device", "memory", "model", "listen", "nbd"]
                         .contains(&key.name)
@@ -336,8 +336,8 @@ fn what_is_left_out_is_as_the_table_says() {
                     "{at}"
                 );
             }
-            (Absent::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
-            (Absent::Value(value), Ok(without)) => {
+            (DefaultValue::Value(_), Err(problems)) => panic!("{at}: {problems:#?}"),
+            (DefaultValue::Value(value), Ok(without)) => {
                 let text = place.text(key, Some(value));
                 let with = place.read(&text).unwrap_or_else(|p| panic!("{at}: {p:#?}"));
                 assert_eq!(
@@ -345,7 +345,7 @@ fn what_is_left_out_is_as_the_table_says() {
                     "{at} = {value} is not what holds where it is left out"
                 );
             }
-            (Absent::Words(_), Ok(_)) => {}
+            (DefaultValue::Words(_), Ok(_)) => {}
         }
     });
 }

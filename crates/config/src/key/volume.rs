@@ -1,6 +1,6 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Absent, Key, Kind, Shape, contract, words};
+use super::{DefaultValue, Key, Kind, Shape, contract, words};
 use crate::server::CallRule;
 use weir_core::Span;
 
@@ -13,14 +13,14 @@ pub(crate) const VOLUME: Shape = Shape {
             Key {
                 name: "drive",
                 kind: Kind::Text("the NAME of a `[drive.NAME]`"),
-                default: Absent::Needed,
+                default: DefaultValue::Needed,
                 about: "The drive that the volume lies on.",
                 example: "\"fast\"",
             },
             Key {
                 name: "file",
                 kind: Kind::Text("an absolute path"),
-                default: Absent::Words("none"),
+                default: DefaultValue::Words("none"),
                 about: "A regular file holds the data. It is created if it is not there, and then needs a `size`; it is preallocated if \
                         something is promised. Its directory must exist.",
                 example: "\"/var/lib/weir/alpha.img\"",
@@ -28,42 +28,44 @@ pub(crate) const VOLUME: Shape = Shape {
             Key {
                 name: "device",
                 kind: Kind::Text("an absolute path"),
-                default: Absent::Words("none"),
+                default: DefaultValue::Words("none"),
                 about: "A block device holds the data.",
                 example: "\"/dev/disk/by-id/beta\"",
             },
             Key {
                 name: "memory",
                 kind: Kind::Other("`true`"),
-                default: Absent::Words("none"),
+                default: DefaultValue::Words("none"),
                 about: "Memory holds the data, zeroes at first.",
                 example: "true",
             },
             Key {
                 name: "model",
                 kind: Kind::Other("as `model` of a drive"),
-                default: Absent::Words("none"),
+                default: DefaultValue::Words("none"),
                 about: "The drive that the volume lies on is this model. All volumes of one drive have one model.",
                 example: "\"demo\"",
             },
             Key {
                 name: "size",
                 kind: Kind::Size(512, 4096 << 50, 512),
-                default: Absent::Words("as large as the file or the device is; needed for others"),
+                default: DefaultValue::Words(
+                    "as large as the file or the device is; needed for others",
+                ),
                 about: "Its size; a multiple of 4096 bytes for files and devices, unless `cache` is `\"host\"`. A reload can make it larger (`docs/guests.md`).",
                 example: "\"8GiB\"",
             },
             Key {
                 name: "read_only",
                 kind: Kind::Flag,
-                default: Absent::Value("false"),
+                default: DefaultValue::Value("false"),
                 about: "Writes are refused.",
                 example: "true",
             },
             Key {
                 name: "cache",
                 kind: Kind::Word(&["direct", "host"]),
-                default: Absent::Value("\"direct\""),
+                default: DefaultValue::Value("\"direct\""),
                 about: "`\"direct\"` opens the file past the host's page cache. `\"host\"` is for files only, and such a volume can be promised \
                         nothing.",
                 example: "\"host\"",
@@ -71,14 +73,14 @@ pub(crate) const VOLUME: Shape = Shape {
             Key {
                 name: "listen",
                 kind: Kind::Table("`[volume.NAME.listen]`"),
-                default: Absent::Words("NBD alone"),
+                default: DefaultValue::Words("NBD alone"),
                 about: "Where this volume alone is found, beside NBD or without it.",
                 example: "{ vhost = \"/run/weir/alpha.vhost.sock\" }",
             },
             Key {
                 name: "tenant",
                 kind: Kind::Text("the NAME of a `[tenant.NAME]`"),
-                default: Absent::Words("none: a group of its own"),
+                default: DefaultValue::Words("none: a group of its own"),
                 about: "The tenant whose group it belongs to, of the same drive.",
                 example: "\"acme\"",
             },
@@ -94,7 +96,7 @@ pub(crate) const ATTACH: Shape = Shape {
         Key {
             name: "vhost",
             kind: Kind::Text("an absolute path"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "A Unix socket at which virtual machines find the volume as a disk of virtio, by `vhost-user` (`docs/guests.md`). It has \
                 the mode and the owner that `[listen]` says. A process that may connect may read and write the volume.",
             example: "\"/run/weir/alpha.vhost.sock\"",
@@ -102,7 +104,7 @@ pub(crate) const ATTACH: Shape = Shape {
         Key {
             name: "spin",
             kind: Kind::Time(Span::from_micros(1), Span::from_millis(10)),
-            default: Absent::Words("none"),
+            default: DefaultValue::Words("none"),
             about: "For this time after a virtual machine's last request its queues are looked at all the time: no wake-up for what comes \
                     meanwhile, for a processor that does nothing else. Not beside `sleep`.",
             example: "\"20us\"",
@@ -110,7 +112,7 @@ pub(crate) const ATTACH: Shape = Shape {
         Key {
             name: "sleep",
             kind: Kind::Time(Span::from_micros(1), Span::from_millis(100)),
-            default: Absent::Words(
+            default: DefaultValue::Words(
                 "none: each kick wakes the server, unless kicks come again and again without work",
             ),
             about: "A queue wakes the server at most once in this time: less processor time, and latency of up to as much.",
@@ -119,7 +121,7 @@ pub(crate) const ATTACH: Shape = Shape {
         Key {
             name: "calls",
             kind: Kind::Word(&words::<_, 3>(&CallRule::WORDS)),
-            default: Absent::Value("\"gather\""),
+            default: DefaultValue::Value("\"gather\""),
             about: "When a virtual machine is called. `\"gather\"`: by `call_count` and `call_delay`. `\"vic\"`: by how many requests it has under \
                     way; with few for each. `\"spdk\"`: by the rate of answers; `call_delay` is the time between calls at 120,000 a second, \
                     and below 60,000 there is one for each. Under the latter two `call_count`, and under `\"vic\"` `call_delay`, are the most that wait.",
@@ -128,7 +130,7 @@ pub(crate) const ATTACH: Shape = Shape {
         Key {
             name: "call_count",
             kind: Kind::Count(1, 256),
-            default: Absent::Value("1"),
+            default: DefaultValue::Value("1"),
             about: "A virtual machine is called when this number of requests are answered, or `call_delay` has passed. 1 calls for each, or for \
                     as many as are answered together.",
             example: "8",
@@ -136,7 +138,7 @@ pub(crate) const ATTACH: Shape = Shape {
         Key {
             name: "call_delay",
             kind: Kind::Time(Span::ZERO, Span::from_millis(10)),
-            default: Absent::Value("\"0s\""),
+            default: DefaultValue::Value("\"0s\""),
             about: "The longest that an answer waits for others before the virtual machine is called; zero calls at once.",
             example: "\"100us\"",
         },
@@ -150,7 +152,7 @@ pub(crate) const TENANT: Shape = Shape {
         &[Key {
             name: "drive",
             kind: Kind::Text("the NAME of a `[drive.NAME]`"),
-            default: Absent::Needed,
+            default: DefaultValue::Needed,
             about: "The drive that its volumes lie on.",
             example: "\"fast\"",
         }],

@@ -50,7 +50,7 @@ impl Bucket {
             return Instant::ZERO;
         }
         let owed = self.full + Span::from_nanos(u64::from(self.fraction > 0));
-        owed.back(self.burst)
+        owed.saturating_sub(self.burst)
     }
 
     /// Takes `amount` units, whether or not it was ready.

@@ -452,7 +452,7 @@ impl Latency {
         let window = Span::from_nanos(node.target.as_nanos().saturating_mul(WINDOW_TARGETS));
         let window = window.clamp(WINDOW_MIN, WINDOW_MAX);
         if free && node.depth != u32::MAX {
-            node.owed += node.target.less(took);
+            node.owed += node.target.saturating_sub(took);
             return;
         }
         node.window.total += 1;

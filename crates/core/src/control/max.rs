@@ -237,7 +237,7 @@ impl Throttle {
             };
             if ready <= now {
                 self.held.pop_front(&mut self.queues[queue as usize]);
-                let when = ready.max(now.back(LATENESS_MAX)).max(self.set_at);
+                let when = ready.max(now.saturating_sub(LATENESS_MAX)).max(self.set_at);
                 self.take(when, queue, cx.table.requests[id].request.charge());
                 self.leave(queue);
                 if !self.waiting[level as usize].is_empty() {

@@ -177,6 +177,15 @@ impl AnyElevator {
         elevator.settle(cx);
     }
 
+    /// See [`Schedule::invariants`].
+    #[cfg(debug_assertions)]
+    pub(crate) fn invariants(&self, cx: &Cx, queued: u32, sums: &mut [u64]) {
+        match self {
+            Self::None(fifo) => assert_eq!(fifo.len(), queued, "requests in the elevator"),
+            Self::Other(elevator) => elevator.invariants(cx, queued, sums),
+        }
+    }
+
     /// The elevator if it is more than a queue.
     pub(crate) fn other(&self) -> Option<&dyn Schedule> {
         match self {

@@ -48,6 +48,12 @@ impl Fifo {
         Some(self.places[place])
     }
 
+    /// Requests that are here.
+    #[cfg(debug_assertions)]
+    pub(super) fn len(&self) -> u32 {
+        self.entered.wrapping_sub(self.left)
+    }
+
     /// The request that left last is the first again.
     pub(crate) fn unpop(&mut self) {
         self.left = self.left.wrapping_sub(1);

@@ -87,6 +87,9 @@ pub(crate) trait Schedule: core::fmt::Debug {
     fn absorbed(&mut self, cx: &mut Cx, _by: u32, request: u32) {
         self.remove(cx, request);
     }
+    /// Asserts what holds between calls, `queued` requests being inside. `sums` is room for sums by stream or group.
+    #[cfg(debug_assertions)]
+    fn invariants(&self, _cx: &Cx, _queued: u32, _sums: &mut [u64]) {}
     /// How things stand: as much of it as is wanted.
     fn sample(&self, _cx: &Cx, _wanted: Wanted, _take: &mut Take<'_>) {}
 }

@@ -77,6 +77,15 @@ impl Busy {
         Some(Tag(tag))
     }
 
+    /// The tags whose piece was sent back, with the queue that did so.
+    #[cfg(debug_assertions)]
+    pub(super) fn checked(&self) -> impl Iterator<Item = (QueueId, Tag)> + '_ {
+        let busy = self.queues.iter().filter(|q| !q.tags.is_empty());
+        assert_eq!(self.number as usize, busy.count(), "busy queues");
+        let queues = (0..).map(QueueId).zip(&self.queues);
+        queues.flat_map(|(queue, q)| self.links.checked(&q.tags).map(move |t| (queue, Tag(t))))
+    }
+
     /// When the next queue is to be asked again.
     #[cold]
     pub(super) fn wake(&self) -> Option<Wake> {

@@ -20,7 +20,7 @@ impl Layer {
         self.cx.table.shape.capacity = capacity;
         self.config.drive.capacity = capacity;
         self.chain.set(&mut self.cx);
-        self.set_ways();
+        self.update_paths();
         self.release(now);
         for edit in edits {
             if let Edit::SetSpace { id, size } = *edit {
@@ -29,6 +29,8 @@ impl Layer {
         }
         self.elevator.change(&mut self.cx, edits);
         self.reconsider_pauses();
+        #[cfg(debug_assertions)]
+        self.check();
         Ok(promised)
     }
 
@@ -68,10 +70,10 @@ impl Layer {
     }
 
     /// Limits have come or gone, or a listener that must see every request: takes anew which streams may go straight to the elevator.
-    pub(super) fn set_ways(&mut self) {
+    pub(super) fn update_paths(&mut self) {
         self.chain_counts = self.chain.counts();
-        self.all_seen = self.chain_counts || self.cx.events.listening();
-        self.fast_path_off = self.all_seen
+        self.chain_for_all = self.chain_counts || self.cx.events.listening();
+        self.fast_path_off = self.chain_for_all
             || self.limits_tags
             || self.merging
             || self.config.merge.ahead
@@ -79,7 +81,7 @@ impl Layer {
         for index in 0..self.cx.table.streams.capacity() {
             if let Some(stream) = self.cx.table.streams.get_mut(index) {
                 let covered = self.chain.covers(stream.spec.group);
-                stream.set_way(self.all_seen || covered, self.fast_path_off);
+                stream.set_path(self.chain_for_all || covered, self.fast_path_off);
             }
         }
     }

@@ -13,6 +13,8 @@ impl Layer {
             self.complete_one(now, completion);
         }
         self.run_timers(now);
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     fn complete_one(&mut self, now: Instant, completion: &Completion) {
@@ -52,7 +54,7 @@ impl Layer {
                     let tagged = live.finish(now);
                     self.end(now, request, tagged);
                 }
-                Stage::OnHold => self.give_back(now, request),
+                Stage::OnHold => self.release_held_tag(now, request),
                 _ => {}
             }
         }
@@ -74,7 +76,7 @@ impl Layer {
 
     /// A request of a stream on hold keeps its place while a piece of it is in the drive, not longer.
     #[cold]
-    fn give_back(&mut self, now: Instant, request: u32) {
+    fn release_held_tag(&mut self, now: Instant, request: u32) {
         self.chain.ended(&mut self.cx, request, None);
         let live = &mut self.cx.table.requests[request];
         if core::mem::replace(&mut live.tagged, false) {
@@ -119,7 +121,7 @@ impl Layer {
     #[inline]
     fn end(&mut self, now: Instant, request: u32, tagged: bool) {
         self.finished.push(request);
-        self.tags.give_any(tagged);
+        self.tags.release_any(tagged);
         debug_assert!(self.cx.table.requests[request].pieces == 0);
         if self.fast_path_off || !self.front.is_empty() {
             self.after_end(now, request, tagged);
@@ -134,7 +136,7 @@ impl Layer {
         }
         if tagged {
             let queue = self.cx.table.queue_of(request);
-            self.tags.give(queue);
+            self.tags.release_in(queue);
             self.tell_tagged(request, false);
             self.fill_front_after(request);
         }

@@ -17,6 +17,14 @@ impl Layer {
     pub fn poll(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let now = self.advance(now);
         self.run_timers(now);
+        let wake = self.decide(now, out);
+        #[cfg(debug_assertions)]
+        self.check();
+        wake
+    }
+
+    #[inline]
+    fn decide(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
         let mut answers_first = self.config.merge.ahead && !self.finished.is_empty();
         if mutant::is(mutant::ANSWERS_FOR_NOTHING) {
             answers_first = self.config.merge.ahead;
@@ -54,7 +62,7 @@ impl Layer {
                 answer
             }));
         } else {
-            self.report_closely(out);
+            self.report_slow(out);
         }
         self.finished.clear();
         if mutant::is(mutant::DONE_TWICE) {
@@ -65,7 +73,7 @@ impl Layer {
 
     /// Answers what is over while something may follow from that.
     #[inline(never)]
-    fn report_closely(&mut self, out: &mut Vec<Output>) {
+    fn report_slow(&mut self, out: &mut Vec<Output>) {
         let finished = core::mem::take(&mut self.finished);
         for &request in &finished {
             self.end_paused_or_closing(request, out);
@@ -83,7 +91,7 @@ impl Layer {
             self.reconsider_pause(index);
         }
         if !self.starved.is_empty() {
-            self.room_came(index);
+            self.on_capacity_freed(index);
         }
         if self.cx.table.streams[index].state == State::Closing {
             self.close_if_drained(index);

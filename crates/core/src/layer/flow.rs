@@ -16,7 +16,7 @@ impl Layer {
         let live = stream.live;
         let most = self.config.sizes.per_stream;
         let wanted = if stream.paused {
-            live > most / 2 || self.queue_time(index).times(2) > QUEUE_MAX
+            live > most / 2 || self.queue_time(index).saturating_mul(2) > QUEUE_MAX
         } else {
             live >= most || self.queue_time(index) > QUEUE_MAX
         };
@@ -36,14 +36,14 @@ impl Layer {
     }
 
     /// A stream was refused for want of room: it is told when there is some.
-    pub(super) fn starve(&mut self, index: u32) {
+    pub(super) fn add_starved(&mut self, index: u32) {
         if !self.starved_links.contains(index) {
             self.starved_links.push_back(&mut self.starved, index);
         }
     }
 
     /// A request of the stream in slot `index` is done: there may be room for one more, of that stream or of any.
-    pub(super) fn room_came(&mut self, index: u32) {
+    pub(super) fn on_capacity_freed(&mut self, index: u32) {
         let reserved = self.config.sizes.reserved;
         if self.shared < self.shared_max {
             self.resume_starved();

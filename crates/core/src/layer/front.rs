@@ -72,6 +72,23 @@ impl Front {
         }
     }
 
+    /// The requests that wait, in order of lanes; a lane has a turn in one queue as long as some wait in it.
+    #[cfg(debug_assertions)]
+    pub(super) fn checked(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let turns = self.turns.iter().flat_map(|t| self.turn_links.checked(t));
+        let lanes = self.lanes.iter().filter(|lane| !lane.is_empty());
+        let mut numbers = 0;
+        for lane in turns {
+            assert!(!self.is_free(lane), "lane {lane} has a turn and no request");
+            numbers += 1;
+        }
+        assert_eq!(numbers, lanes.count(), "a lane has no turn");
+        let waiting: u32 = self.lanes.iter().map(List::len).sum();
+        assert_eq!(self.waiting, waiting, "requests that wait for a tag");
+        let lanes = (0..).zip(&self.lanes);
+        lanes.flat_map(|(n, lane)| self.requests.checked(lane).map(move |id| (n, id)))
+    }
+
     /// A tag is left to a stream that does not wait. False if those that wait have been passed too often.
     pub(super) fn pass(&mut self) -> bool {
         self.passes += 1;

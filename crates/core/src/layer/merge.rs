@@ -225,7 +225,7 @@ impl Layer {
         live.stage = Stage::Merged;
         live.since = now;
         if core::mem::take(&mut live.tagged) {
-            self.tags.put_back(self.cx.table.queue_of(request));
+            self.tags.release(self.cx.table.queue_of(request));
         }
         if inside {
             self.tell_tagged(request, false);
@@ -246,7 +246,7 @@ impl Layer {
 
     /// Something happens to one request alone: if it is part of a command that is not in the drive, that is taken apart. Its
     /// requests wait for themselves again and merge with nothing any more.
-    pub(super) fn part(&mut self, now: Instant, request: u32) {
+    pub(super) fn dissolve_command(&mut self, now: Instant, request: u32) {
         if mutant::is(mutant::MERGED_GIVEN_UP_SENT) {
             return;
         }

@@ -6,6 +6,8 @@ mod complete;
 mod dispatch;
 mod flow;
 mod front;
+#[cfg(debug_assertions)]
+mod invariants;
 mod merge;
 mod planted;
 mod plug;
@@ -162,7 +164,7 @@ pub struct Layer {
     /// One of those, a listener or a controller must see every request: none goes straight to the elevator, and the end of each is told.
     fast_path_off: bool,
     /// A listener or a controller must see every request.
-    all_seen: bool,
+    chain_for_all: bool,
     /// A controller must be told of the end of each.
     chain_counts: bool,
     /// Room to list a stream's requests in.
@@ -187,6 +189,8 @@ pub struct Layer {
     /// What the drive sent back as busy.
     busy: Busy,
     counters: Counters,
+    #[cfg(debug_assertions)]
+    check: invariants::Check,
 }
 
 impl Layer {
@@ -210,7 +214,7 @@ impl Layer {
         };
         let chain = Chain::new(&config.controllers, &table, elevator.other().is_some());
         Ok(Self {
-            all_seen: chain.counts(),
+            chain_for_all: chain.counts(),
             chain_counts: chain.counts(),
             chain,
             flushes: Flushes::new(l.spaces, config.drive.queues, l.requests),
@@ -235,6 +239,8 @@ impl Layer {
             unpaused_max: l.per_stream.saturating_sub(1),
             busy: Busy::new(&config.drive),
             counters: Counters::default(),
+            #[cfg(debug_assertions)]
+            check: invariants::Check::new(&config),
             cx: Cx {
                 now: Instant::ZERO,
                 table,
@@ -294,14 +300,14 @@ impl Layer {
     /// listeners take is another matter.
     pub fn listen(&mut self, mask: Mask) -> Listener {
         let listener = self.cx.events.listen(mask);
-        self.set_ways();
+        self.update_paths();
         listener
     }
 
     /// The listener listens no longer: nothing is kept for it.
     pub fn dismiss(&mut self, listener: Listener) {
         self.cx.events.dismiss(listener);
-        self.set_ways();
+        self.update_paths();
     }
 
     /// Hands the events kept for a listener so far to `out`, oldest first. Returns how many of its mask were lost because it came too late.

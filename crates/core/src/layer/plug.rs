@@ -71,6 +71,12 @@ impl Plug {
         self.last = request;
     }
 
+    /// No batch is under way, and nothing is in it.
+    #[cfg(debug_assertions)]
+    pub(super) fn invariants(&self) {
+        assert!(!self.is_open && self.requests.is_empty(), "a plug is left");
+    }
+
     /// All in it have gone to the elevator.
     pub(super) fn clear(&mut self) {
         self.requests.clear();

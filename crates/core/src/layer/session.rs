@@ -28,8 +28,8 @@ impl Layer {
             state: State::Open,
             ..Stream::EMPTY
         };
-        stream.set_way(
-            self.all_seen || self.chain.covers(spec.group),
+        stream.set_path(
+            self.chain_for_all || self.chain.covers(spec.group),
             self.fast_path_off,
         );
         let index = self
@@ -47,6 +47,8 @@ impl Layer {
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.open(&mut self.cx, index);
         }
+        #[cfg(debug_assertions)]
+        self.check();
         Ok(self.cx.table.stream_id(index))
     }
 
@@ -55,7 +57,7 @@ impl Layer {
     pub fn close(&mut self, now: Instant, stream: StreamId) {
         let now = self.advance(now);
         self.run_timers(now);
-        let Some(index) = self.known(stream) else {
+        let Some(index) = self.find_stream(stream) else {
             return;
         };
         let stream = &mut self.cx.table.streams[index];
@@ -63,6 +65,8 @@ impl Layer {
         stream.set_state(State::Closing);
         self.for_each_of(index, |layer, request| layer.give_up(now, request));
         self.close_if_drained(index);
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     /// While `held`, nothing more of the stream goes to the drive: its client is not reading its answers. What it submits is
@@ -70,7 +74,7 @@ impl Layer {
     pub fn hold(&mut self, now: Instant, stream: StreamId, held: bool) {
         let now = self.advance(now);
         self.run_timers(now);
-        let Some(index) = self.known(stream) else {
+        let Some(index) = self.find_stream(stream) else {
             return;
         };
         let state = self.cx.table.streams[index].state;
@@ -94,6 +98,8 @@ impl Layer {
             // What was merged on its way back gave its tag back.
             self.fill_fronts();
         }
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
@@ -101,7 +107,7 @@ impl Layer {
     pub fn cancel(&mut self, now: Instant, stream: StreamId, cookie: Cookie) -> bool {
         let now = self.advance(now);
         self.run_timers(now);
-        let Some(index) = self.known(stream) else {
+        let Some(index) = self.find_stream(stream) else {
             return false;
         };
         let called = self
@@ -116,6 +122,8 @@ impl Layer {
             return true;
         }
         self.give_up(now, request);
+        #[cfg(debug_assertions)]
+        self.check();
         true
     }
 
@@ -132,7 +140,7 @@ impl Layer {
     }
 
     /// The slot of a stream that is open, held or draining.
-    pub(super) fn known(&self, stream: StreamId) -> Option<u32> {
+    pub(super) fn find_stream(&self, stream: StreamId) -> Option<u32> {
         self.cx
             .table
             .streams
@@ -170,7 +178,7 @@ impl Layer {
         match live.stage {
             Stage::Controller(holder) => {
                 self.chain.remove(&mut self.cx, request, holder);
-                self.left(request, holder);
+                self.leave_controller(request, holder);
                 self.release(now);
             }
             Stage::Front => {
@@ -203,7 +211,7 @@ impl Layer {
 
     /// Ends a request that is not wholly in the drive.
     fn give_up(&mut self, now: Instant, request: u32) {
-        self.part(now, request);
+        self.dissolve_command(now, request);
         let live = &self.cx.table.requests[request];
         if matches!(live.stage, Stage::Drive | Stage::Merged | Stage::Finished) {
             return;
@@ -217,7 +225,7 @@ impl Layer {
 
     /// Takes a request of a held stream back from the elevator; it need not pass its limits again.
     fn withdraw(&mut self, now: Instant, request: u32) {
-        self.part(now, request);
+        self.dissolve_command(now, request);
         if matches!(
             self.cx.table.requests[request].stage,
             Stage::Front | Stage::Flush | Stage::Elevator

@@ -24,6 +24,8 @@ impl Layer {
         if self.merging {
             self.close_plug();
         }
+        #[cfg(debug_assertions)]
+        self.check();
         result
     }
 
@@ -65,13 +67,13 @@ impl Layer {
     /// Releases requests that controllers no longer hold.
     pub(super) fn release(&mut self, now: Instant) {
         while let Some((request, holder)) = self.chain.next_passed(&mut self.cx) {
-            self.left(request, holder);
+            self.leave_controller(request, holder);
             self.climb(now, request, holder + 1);
         }
     }
 
     /// A request that a controller held is held no longer.
-    pub(super) fn left(&mut self, request: u32, holder: u8) {
+    pub(super) fn leave_controller(&mut self, request: u32, holder: u8) {
         let stream = self.cx.table.requests[request].request.stream.index;
         if holder < self.chain.gate() {
             debug_assert!(self.cx.table.streams[stream].throttled > 0);
@@ -87,12 +89,12 @@ impl Layer {
         let live = &self.cx.table.requests[request];
         let (tagged, Request { stream, op, .. }) = (live.tagged, live.request);
         let stream = &self.cx.table.streams[stream.index];
-        let (seen, mut on_hold) = (stream.seen, stream.state == State::Held);
+        let (through_chain, mut on_hold) = (stream.through_chain, stream.state == State::Held);
         if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
             on_hold = false;
         }
         let mut holder = None;
-        if seen {
+        if through_chain {
             holder = self.chain.climb(&mut self.cx, request, from, gate);
         }
         if holder.is_none() && on_hold {
@@ -103,7 +105,7 @@ impl Layer {
                 return;
             }
             // What has a scheduler tag is in the drive in part and was past the chain before.
-            if seen {
+            if through_chain {
                 holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
             }
             if self.merging && holder.is_some() {
@@ -127,7 +129,9 @@ impl Layer {
                 return Stage::Drive;
             }
             Stage::Flush
-        } else if self.tags.has(self.cx.table.queue_of(request)) && !self.sleeps(request) {
+        } else if self.tags.has(self.cx.table.queue_of(request))
+            && !self.is_submitter_asleep(request)
+        {
             Stage::Elevator
         } else {
             Stage::Front
@@ -136,7 +140,7 @@ impl Layer {
 
     /// Its process waits for a tag with another request, and has not come to this one.
     #[inline]
-    fn sleeps(&self, request: u32) -> bool {
+    fn is_submitter_asleep(&self, request: u32) -> bool {
         self.config.merge.ahead
             && !self.front.is_empty()
             && !(self.front).is_free(self.lane(&self.cx.table.requests[request].request))
@@ -167,7 +171,7 @@ impl Layer {
             }
             Stage::Elevator if self.limits_tags => self.try_tag(request),
             Stage::Elevator => self.tag_in_batch(request),
-            Stage::Front => self.wait_in_front(request),
+            Stage::Front => self.wait_for_tag(request),
             Stage::Flush => {
                 let queue = self.cx.table.queue_of(request);
                 self.flushes.insert(space, queue, request);
@@ -177,7 +181,7 @@ impl Layer {
         }
     }
 
-    fn wait_in_front(&mut self, request: u32) {
+    fn wait_for_tag(&mut self, request: u32) {
         if self.merging {
             // Its process sleeps, and what it had plugged goes on.
             self.unplug();
@@ -259,7 +263,7 @@ impl Layer {
     /// A scheduler tag is free again.
     #[inline]
     pub(super) fn untag(&mut self, request: u32) {
-        self.tags.put_back(self.cx.table.queue_of(request));
+        self.tags.release(self.cx.table.queue_of(request));
         self.tell_tagged(request, false);
     }
 
@@ -314,7 +318,7 @@ impl Layer {
         } else {
             let live = &mut self.cx.table.requests[request];
             (live.stage, live.tagged) = (Stage::Front, false);
-            self.wait_in_front(request);
+            self.wait_for_tag(request);
         }
     }
 
@@ -325,7 +329,7 @@ impl Layer {
         // What stood in a free slot was closed, and nothing goes straight from there.
         if self.tags.any()
             && let Some(stream) = self.cx.table.streams.get_of(index, generation)
-            && stream.straight
+            && stream.fast_path
             && let Some(shared) = self.room_for(request, stream)
         {
             let slot = self.take_slot(now, request, shared);
@@ -336,7 +340,7 @@ impl Layer {
         if self.merging && !self.limits_tags {
             return self.accept_to_merge(now, request);
         }
-        self.accept_closely(now, request)
+        self.accept_slow(now, request)
     }
 
     /// What is taken of the shared room then, if there is room for one more request of a stream and it lies in its space; none is left for
@@ -356,9 +360,9 @@ impl Layer {
     fn accept_to_merge(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
         let stream = self.cx.table.streams.get_of(index, generation);
-        let plain = stream.filter(|stream| stream.state == State::Open && !stream.seen);
+        let plain = stream.filter(|stream| stream.state == State::Open && !stream.through_chain);
         let Some(shared) = plain.and_then(|stream| self.room_for(request, stream)) else {
-            return self.accept_closely(now, request);
+            return self.accept_slow(now, request);
         };
         let slot = self.take_slot(now, request, shared);
         let live = &mut self.cx.table.requests[slot];
@@ -371,7 +375,7 @@ impl Layer {
             return Ok(());
         }
         let queue = self.cx.table.pieces.queue_of(index);
-        let has_tag = self.tags.has(queue) && !self.sleeps(slot);
+        let has_tag = self.tags.has(queue) && !self.is_submitter_asleep(slot);
         let live = &mut self.cx.table.requests[slot];
         live.tagged = has_tag;
         if has_tag {
@@ -379,14 +383,14 @@ impl Layer {
             self.plug_or_insert(slot);
         } else {
             live.stage = Stage::Front;
-            self.wait_in_front(slot);
+            self.wait_for_tag(slot);
         }
         Ok(())
     }
 
     /// Accepts a request of which there is something to say, or refuses it.
     #[inline(never)]
-    fn accept_closely(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
+    fn accept_slow(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let StreamId { index, generation } = request.stream;
         let (streams, sizes) = (&self.cx.table.streams, &self.config.sizes);
         let live = match streams.get_named(index, generation) {
@@ -435,7 +439,7 @@ impl Layer {
             self.cx.table.streams[index].owed_resume = true;
             return Reject::StreamFull;
         }
-        self.starve(index);
+        self.add_starved(index);
         Reject::Full
     }
 }

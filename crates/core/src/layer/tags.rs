@@ -60,14 +60,14 @@ impl SchedulerTags {
         }
     }
 
-    /// One of a queue, or perhaps none, is free again; where there are several queues, [`Self::give`] says of which.
+    /// One of a queue, or perhaps none, is free again; where there are several queues, [`Self::release_in`] says of which.
     #[inline]
-    pub(super) fn give_any(&mut self, one: bool) {
+    pub(super) fn release_any(&mut self, one: bool) {
         self.left += u32::from(one);
     }
 
     /// The one that was given is of this queue.
-    pub(super) fn give(&mut self, queue: QueueId) {
+    pub(super) fn release_in(&mut self, queue: QueueId) {
         if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
             *left += 1;
             if mutant::is(mutant::QUEUE_TAG_LOST) {
@@ -80,15 +80,28 @@ impl SchedulerTags {
     }
 
     /// One of a queue is free again.
-    pub(super) fn put_back(&mut self, queue: QueueId) {
-        self.give_any(true);
-        self.give(queue);
+    pub(super) fn release(&mut self, queue: QueueId) {
+        self.release_any(true);
+        self.release_in(queue);
     }
 
     /// Those of all queues together.
     #[cfg(test)]
     pub(super) fn left(&self) -> u32 {
         self.left
+    }
+
+    /// With those that requests hold there are as many as at the beginning: `held` has their number by queue.
+    #[cfg(debug_assertions)]
+    pub(super) fn invariants(&self, held: &[u64]) {
+        let each = u64::from(self.each);
+        for (queue, (&left, held)) in self.queues.iter().zip(held).enumerate() {
+            assert_eq!(u64::from(left) + held, each, "tags of queue {queue}");
+        }
+        let all = each * held.len() as u64;
+        let held: u64 = held.iter().sum();
+        let left = all.min(u32::MAX.into()) - held;
+        assert_eq!(u64::from(self.left), left, "scheduler tags");
     }
 }
 
@@ -111,7 +124,7 @@ mod tests {
         tags.take(one);
         tags.take(one);
         assert!(tags.any() && !tags.has(one) && tags.has(other));
-        tags.put_back(one);
+        tags.release(one);
         assert!(tags.has(one));
         assert_eq!(tags.left(), 3);
     }

@@ -291,7 +291,7 @@ fn quiet() -> Found {
     let mut host = pair([LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
     host.run(Span::from_millis(500));
     host.stop();
-    host.run(PERIOD.times(4));
+    host.run(PERIOD.saturating_mul(4));
     let before = host.wakes;
     host.run(Span::from_secs(10));
     if host.wakes > before || host.samples().len() > 1 {

@@ -304,3 +304,64 @@ fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
     let passed = passed_a_realtime_client(&[group(1, promised), group(2, realtime)]);
     assert!((1..=2).contains(&passed), "{passed}");
 }
+
+/// Under `contract`, a group with a min whose one request is in the drive, or the first 4096 bytes of it: its stream and the tag.
+#[cfg(debug_assertions)]
+fn promised(op: Op, length: u32) -> (Layer, StreamId, Tag) {
+    let config = Config {
+        drive: DriveShape {
+            max_transfer: 4096,
+            ..DriveShape::default()
+        },
+        ..Config::of(elevator::Config::Contract(
+            elevator::contract::Config::default(),
+        ))
+    };
+    let mut layer = super::layer(config);
+    let capacity = Capacity {
+        read: 100_000_000,
+        write: 100_000_000,
+        ..Capacity::NONE
+    };
+    let contract = Contract {
+        min: 1_000_000,
+        ..Contract::DEFAULT
+    };
+    let group = Edit::AddGroup {
+        id: GroupId(1),
+        parent: ROOT,
+        contract,
+    };
+    let edits = [Edit::SetCapacity(Some(capacity)), group];
+    layer.change(at(0), &edits).unwrap();
+    let stream = open(&mut layer, GroupId(1));
+    let request = Request {
+        op,
+        ..read(stream, 0, length)
+    };
+    layer.submit(at(0), &[request]).unwrap();
+    let out = poll(&mut layer, 0);
+    match out[0] {
+        Output::Dispatch(d) => (layer, stream, d.tag),
+        _ => panic!("nothing is sent: {out:?}"),
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn a_discard_leaves_nothing_in_the_drive_for_its_promise() {
+    let (mut layer, _, tag) = promised(Op::Discard, 100);
+    layer.complete(at(10), &[Completion::ok(tag)]);
+    layer.invariants();
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn what_is_given_up_half_sent_is_not_waited_for_after_a_change() {
+    let (mut layer, stream, tag) = promised(Op::Read, 3 * 4096);
+    layer.cancel(at(1), stream, 0);
+    layer.change(at(2), &[]).unwrap();
+    layer.invariants();
+    layer.complete(at(10), &[Completion::ok(tag)]);
+    layer.invariants();
+}

@@ -14,7 +14,7 @@ fn load(config: &Config) -> Load<Hdd> {
 const SECOND: Span = Span::from_secs(1);
 
 fn run(config: &Config, clients: &mut [Client], seconds: u64) -> (Vec<Result>, Span) {
-    load(config).run(clients, SECOND.times(seconds))
+    load(config).run(clients, SECOND.saturating_mul(seconds))
 }
 
 /// Asserts that `value` is within `percent` of `expected`.
@@ -117,7 +117,7 @@ fn a_stream_that_reads_on_holds_the_head_until_others_are_of_age() {
         assert!((millis..millis + 60).contains(&mean), "{mean} ms");
         // The bound: all other overdue commands first, each at a full stroke, a revolution and its transfer.
         let one = config.seek.full + config.revolution() + Span::from_millis(3);
-        let bound = config.ageing + one.times(6);
+        let bound = config.ageing + one.saturating_mul(6);
         assert!(results[1].longest <= bound, "{:?}", results[1].longest);
     }
 }
@@ -213,7 +213,7 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
         drive.head.end = near;
         drive.head.track = drive.geometry.place(near).track;
         drive.head.zone = drive.geometry.place(near).zone;
-        drive.head.at = t.back(Span::from_nanos(random[2] % 3_000_000));
+        drive.head.at = t.saturating_sub(Span::from_nanos(random[2] % 3_000_000));
         drive.head.reading = random[3].is_multiple_of(2);
         for r in random[4..].chunks(4).take(random[3] as usize % 20) {
             let start = match r[0] % 3 {
@@ -222,7 +222,7 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
                 _ => r[1] % config.size(),
             };
             let start = start.min(config.size() - (1 << 20)) / 512 * 512;
-            let arrived = t.back(Span::from_nanos(r[2] % 510_000_000));
+            let arrived = t.saturating_sub(Span::from_nanos(r[2] % 510_000_000));
             drive.waiting.push(Job {
                 tag: Some(Tag(0)),
                 op: if r[3] % 4 == 0 {

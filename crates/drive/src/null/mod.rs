@@ -147,7 +147,7 @@ impl Drive for Null {
         let at = Instant::from_nanos(self.config.awake(done));
         let entry = InFlight {
             at,
-            began: self.now.max(at.back(self.alone(command))),
+            began: self.now.max(at.saturating_sub(self.alone(command))),
             sequence: self.submitted,
             tag: command.tag,
             queue: command.queue.0,

@@ -37,7 +37,7 @@ impl Ticks {
                 began += self.tick;
             }
             let ticks = bytes.div_ceil(self.lump);
-            began += self.tick.times(ticks - 1);
+            began += self.tick.saturating_mul(ticks - 1);
             self.left = ticks * self.lump;
         }
         self.left -= bytes;
@@ -52,7 +52,7 @@ impl Ticks {
             return began;
         }
         self.left = self.lump;
-        if now < began + self.tick.times(2) {
+        if now < began + self.tick.saturating_mul(2) {
             began + self.tick
         } else {
             now

@@ -141,7 +141,8 @@ impl Ssd {
 
     /// When the state changes without further commands: a read can be started, or the buffer gets room.
     fn changes(&self) -> Option<Instant> {
-        let choose = (!self.waiting.is_empty()).then(|| self.out.until().back(self.config.window));
+        let choose =
+            (!self.waiting.is_empty()).then(|| self.out.until().saturating_sub(self.config.window));
         let room = self.buffer.leaving.front().map(|l| l.0);
         let room = room.filter(|_| !self.held.is_empty());
         choose.into_iter().chain(room).min()
@@ -239,7 +240,7 @@ impl Ssd {
             .max(got.last + self.time(page));
         // A chosen read may still wait for dies, channels and the link: service began as long before the end as it takes when idle.
         let alone = self.config.overhead + self.config.command + self.flash.alone(length) + time;
-        let began = t.max(ends.back(alone));
+        let began = t.max(ends.saturating_sub(alone));
         self.answer(ends, began, read.sequence, read.tag, read.queue);
     }
 

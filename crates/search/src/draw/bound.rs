@@ -91,9 +91,9 @@ fn slow(client: &mut Client) {
         Arrival::Closed { .. } | Arrival::Batches { .. } if program.depth > 8 => program.depth /= 2,
         // The search draws none.
         Arrival::Batches { .. } => {}
-        Arrival::Closed { think } => *think = think.times(2).max(Span::from_micros(500)),
+        Arrival::Closed { think } => *think = think.saturating_mul(2).max(Span::from_micros(500)),
         Arrival::Even { interval } | Arrival::Poisson { interval } => {
-            *interval = interval.times(2);
+            *interval = interval.saturating_mul(2);
         }
     }
 }

@@ -145,7 +145,7 @@ mod tests {
             .inspect(|ticket| ticket.serve(7))
             .collect();
         assert!(places.take(9, honest).is_none(), "all have just come");
-        let before = |seconds| now.back(Span::from_secs(seconds));
+        let before = |seconds| now.saturating_sub(Span::from_secs(seconds));
         for (ticket, seconds) in tickets.iter().zip([5, 20, 0, 3]) {
             ticket.note_activity(before(seconds));
         }

@@ -217,7 +217,7 @@ impl Run<'_> {
     fn taken(&mut self, cookie: Cookie) {
         let idled = self.idling.until(self.now);
         if let Some(flight) = self.flights.get_mut(cookie) {
-            flight.idle = idled.less(flight.idle);
+            flight.idle = idled.saturating_sub(flight.idle);
         }
     }
 

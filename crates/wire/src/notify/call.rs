@@ -262,7 +262,7 @@ impl Calls {
             }
             CallPolicy::Spdk(spdk) if now >= self.began + spdk.period => {
                 // Nothing came in the period before this one, if more than one has passed.
-                let lately = now < self.began + spdk.period.times(2);
+                let lately = now < self.began + spdk.period.saturating_mul(2);
                 let counted = if lately { self.responses } else { 0 };
                 self.delay = delay(&spdk, counted);
                 self.begin(now);

@@ -135,7 +135,7 @@ impl Kicks {
             Plan::Arm | Plan::Nothing => {
                 let plan = self.wake(now, true);
                 if let KickPolicy::Throttle { jiffy, .. } = self.policy {
-                    self.late = now.since(turn) > jiffy.times(TURN);
+                    self.late = now.since(turn) > jiffy.saturating_mul(TURN);
                 }
                 plan
             }
@@ -183,8 +183,8 @@ impl Kicks {
 
     /// Until when we sleep, so that wake-ups do not come faster than is paid for, but for `burst`.
     fn paid_for(&self, burst: u32) -> Option<Instant> {
-        let ahead = self.interval()?.times(u64::from(burst));
-        Some(self.paid.back(ahead))
+        let ahead = self.interval()?.saturating_mul(u64::from(burst));
+        Some(self.paid.saturating_sub(ahead))
     }
 
     fn interval(&self) -> Option<Span> {
@@ -203,12 +203,14 @@ impl Kicks {
         } else if self.by_kick {
             self.spurious = self.spurious.saturating_add(1);
         }
-        let turn = self.late.then(|| jiffy.times(TURN_DELAY).min(LONGEST));
+        let turn = self
+            .late
+            .then(|| jiffy.saturating_mul(TURN_DELAY).min(LONGEST));
         // Told once for each kick: the last look of `Plan::Arm` is no other.
         self.late = false;
         let doubled = self.spurious.checked_sub(SPURIOUS).filter(|_| self.by_kick);
         // A shift that loses bits is beyond the longest delay anyway.
-        let delay = doubled.map(|n| jiffy.times(1 << n.min(62)).min(LONGEST));
+        let delay = doubled.map(|n| jiffy.saturating_mul(1 << n.min(62)).min(LONGEST));
         turn.max(delay).map(|delay| now + delay)
     }
 

@@ -212,7 +212,7 @@ impl Cost {
 
     /// When a group that lacks this budget is to be kicked. Linux's timer is late on purpose.
     fn timer_for(&self, lacks: u64, now: &Now) -> Instant {
-        now.at + self.clock.takes(lacks) + self.clock.slack.times(2)
+        now.at + self.clock.takes(lacks) + self.clock.slack.saturating_mul(2)
     }
 
     /// A timer may be as late again.

@@ -55,7 +55,7 @@ impl Latencies {
     ) {
         let way = usize::from(op == Op::Write);
         let moving = Span::from_nanos(size_cost / PER_NSEC);
-        if took.less(moving) <= Span::from_micros(target) {
+        if took.saturating_sub(moving) <= Span::from_micros(target) {
             self.met[way] += 1;
         } else {
             self.missed[way] += 1;

@@ -140,7 +140,7 @@ fn a_missed_target_halves_the_others_step_by_step_and_never_the_victim() {
     let mut seen = Vec::new();
     for _ in 0..6 {
         // Half a second in which every request takes twice the target.
-        host.serve(VICTIM, TARGET.times(2), 50, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 50, Span::from_millis(10));
         host.enter(OTHER);
         seen.push((host.cookie(), host.depth(OTHER)));
     }
@@ -159,7 +159,7 @@ fn a_group_with_a_looser_target_is_slowed_and_one_with_a_tighter_is_not() {
     for _ in 0..12 {
         host.serve(OTHER, Span::from_micros(100), 10, Span::from_millis(1));
         host.serve(THIRD, Span::from_micros(100), 10, Span::from_millis(1));
-        host.serve(VICTIM, TARGET.times(2), 10, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 10, Span::from_millis(10));
     }
     for group in [OTHER, THIRD] {
         host.enter(group);
@@ -180,7 +180,7 @@ fn nine_in_ten_decide_on_flash_and_the_mean_where_it_turns() {
         for _ in 0..10 {
             for n in 0..100 {
                 let took = if n % 100 < missed {
-                    TARGET.times(2)
+                    TARGET.saturating_mul(2)
                 } else {
                     Span::from_micros(1)
                 };
@@ -195,7 +195,7 @@ fn nine_in_ten_decide_on_flash_and_the_mean_where_it_turns() {
 fn the_scale_owner_raises_the_others_again_when_it_meets_its_target() {
     let mut host = Host::new([1000, 0, 0], false);
     for _ in 0..3 {
-        host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
     }
     assert_eq!((host.cookie(), host.depth(OTHER)), (48, 8));
@@ -214,7 +214,7 @@ fn the_scale_owner_raises_the_others_again_when_it_meets_its_target() {
 fn what_waits_goes_on_in_order_as_places_come() {
     let mut host = Host::new([1000, 0, 0], false);
     for _ in 0..6 {
-        host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
     }
     assert_eq!(host.depth(OTHER), 1);
@@ -241,7 +241,7 @@ fn what_waits_goes_on_in_order_as_places_come() {
 fn nobody_misses_a_target_any_more_and_all_are_unthrottled() {
     let mut host = Host::new([1000, 0, 0], false);
     for _ in 0..3 {
-        host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
     }
     assert!(host.cookie() > 0);
@@ -262,7 +262,7 @@ fn metadata_is_never_held_and_paid_for_later() {
     let mut host = Host::new([1000, 2000, 0], false);
     for _ in 0..12 {
         host.serve(OTHER, Span::from_micros(10), 30, Span::from_micros(10));
-        host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
     }
     assert_eq!(host.depth(OTHER), 1);
@@ -285,7 +285,7 @@ fn metadata_is_never_held_and_paid_for_later() {
 fn who_is_given_up_leaves_every_level_that_it_had_passed() {
     let mut host = Host::with_parents([1000, 0, 0], [ROOT, ROOT, OTHER], false);
     for _ in 0..6 {
-        host.serve(VICTIM, TARGET.times(2), 60, Span::from_millis(10));
+        host.serve(VICTIM, TARGET.saturating_mul(2), 60, Span::from_millis(10));
         host.enter(OTHER);
     }
     while let Some(id) = host.inside[OTHER.0 as usize].pop() {

@@ -31,7 +31,7 @@ fn bucket_of(bytes: u64) -> usize {
 
 /// What is known of one group.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Habit {
+pub(super) struct IdleDetector {
     /// When a request of its ended last, and when the last of which the think time was taken did.
     ended: u64,
     looked_at: u64,
@@ -43,9 +43,9 @@ pub(super) struct Habit {
     halve_at: u64,
 }
 
-impl Habit {
+impl IdleDetector {
     /// It sends a request.
-    pub(super) fn came(&mut self, now: Instant) {
+    pub(super) fn observe_submission(&mut self, now: Instant) {
         let now = micros(now.as_nanos());
         if self.ended == 0 || now <= self.ended || self.ended == self.looked_at {
             return;
@@ -55,7 +55,13 @@ impl Habit {
     }
 
     /// A request of its ended; `bad`: whether that took too long, if it counts. `tick` is now, in ticks.
-    pub(super) fn went(&mut self, now: Instant, tick: u64, slice: u64, bad: Option<bool>) {
+    pub(super) fn observe_completion(
+        &mut self,
+        now: Instant,
+        tick: u64,
+        slice: u64,
+        bad: Option<bool>,
+    ) {
         self.ended = micros(now.as_nanos());
         if let Some(bad) = bad {
             self.count += 1;
@@ -183,20 +189,20 @@ mod tests {
 
     #[test]
     fn who_thinks_or_is_away_for_long_is_idle() {
-        let mut habit = Habit::default();
-        let idle = |habit: &Habit, ms| habit.is_idle(at(ms), MS);
-        habit.went(at(10_000), 2_500, 5, None);
-        assert!(!idle(&habit, 10_004) && idle(&habit, 10_006));
+        let mut idle_detector = IdleDetector::default();
+        let idle = |idle_detector: &IdleDetector, ms| idle_detector.is_idle(at(ms), MS);
+        idle_detector.observe_completion(at(10_000), 2_500, 5, None);
+        assert!(!idle(&idle_detector, 10_004) && idle(&idle_detector, 10_006));
         // Eight pauses of 10 ms: the mean comes past a millisecond with the first.
-        habit.came(at(10_010));
-        habit.went(at(10_010), 2_502, 5, None);
-        assert!(idle(&habit, 10_010));
+        idle_detector.observe_submission(at(10_010));
+        idle_detector.observe_completion(at(10_010), 2_502, 5, None);
+        assert!(idle(&idle_detector, 10_010));
         for _ in 0..60 {
-            habit.came(at(10_011));
-            habit.went(at(10_011), 2_502, 5, None);
+            idle_detector.observe_submission(at(10_011));
+            idle_detector.observe_completion(at(10_011), 2_502, 5, None);
         }
         assert!(
-            idle(&habit, 10_011),
+            idle(&idle_detector, 10_011),
             "what comes at once has no think time to learn from"
         );
     }
@@ -205,25 +211,25 @@ mod tests {
     fn who_is_away_for_longer_than_four_times_the_threshold_is_idle() {
         // Its microseconds are 1024 ns long.
         let us = |n: u64| Instant::from_nanos(n * 1_024);
-        let mut habit = Habit::default();
-        habit.went(us(1_000), 1, 5, None);
-        assert!(!habit.is_idle(us(5_000), MS));
-        assert!(habit.is_idle(us(5_001), MS));
+        let mut idle_detector = IdleDetector::default();
+        idle_detector.observe_completion(us(1_000), 1, 5, None);
+        assert!(!idle_detector.is_idle(us(5_000), MS));
+        assert!(idle_detector.is_idle(us(5_001), MS));
     }
 
     #[test]
     fn whose_requests_take_no_longer_than_they_should_is_idle() {
-        let mut habit = Habit::default();
+        let mut idle_detector = IdleDetector::default();
         // The first is halved away: the count was never halved before.
         for n in 0..11 {
-            habit.went(at(10_000), 2_500, 5, Some(n < 3));
+            idle_detector.observe_completion(at(10_000), 2_500, 5, Some(n < 3));
         }
         assert!(
-            !habit.is_idle(at(10_000), MS),
+            !idle_detector.is_idle(at(10_000), MS),
             "two of ten are not less than a fifth"
         );
-        habit.went(at(10_000), 2_500, 5, Some(false));
-        assert!(habit.is_idle(at(10_000), MS));
+        idle_detector.observe_completion(at(10_000), 2_500, 5, Some(false));
+        assert!(idle_detector.is_idle(at(10_000), MS));
     }
 
     #[test]
@@ -262,44 +268,64 @@ mod tests {
 
     #[test]
     fn a_pause_counts_once_and_by_an_eighth() {
-        let mut habit = Habit::default();
-        habit.came(us(900));
-        assert_eq!(habit.think, 0, "nothing has ended yet");
-        habit.went(us(1_000), 1, 5, None);
-        habit.came(us(1_801));
-        assert_eq!(habit.think, 801 / 8);
-        habit.came(us(5_000));
-        assert_eq!(habit.think, 100, "the second request follows no end");
-        habit.went(us(6_000), 1, 5, None);
-        habit.came(us(6_000));
-        assert_eq!(habit.think, 100, "it came before the other had ended");
-        habit.came(us(6_800));
-        assert_eq!(habit.think, (100 * 7 + 800) / 8);
+        let mut idle_detector = IdleDetector::default();
+        idle_detector.observe_submission(us(900));
+        assert_eq!(idle_detector.think, 0, "nothing has ended yet");
+        idle_detector.observe_completion(us(1_000), 1, 5, None);
+        idle_detector.observe_submission(us(1_801));
+        assert_eq!(idle_detector.think, 801 / 8);
+        idle_detector.observe_submission(us(5_000));
+        assert_eq!(
+            idle_detector.think, 100,
+            "the second request follows no end"
+        );
+        idle_detector.observe_completion(us(6_000), 1, 5, None);
+        idle_detector.observe_submission(us(6_000));
+        assert_eq!(
+            idle_detector.think, 100,
+            "it came before the other had ended"
+        );
+        idle_detector.observe_submission(us(6_800));
+        assert_eq!(idle_detector.think, (100 * 7 + 800) / 8);
     }
 
     #[test]
     fn counts_are_halved_once_a_slice_and_when_they_are_large() {
-        let mut habit = Habit::default();
-        habit.went(at(1), 10, 5, Some(true));
-        assert_eq!((habit.count, habit.bad, habit.halve_at), (0, 0, 15));
+        let mut idle_detector = IdleDetector::default();
+        idle_detector.observe_completion(at(1), 10, 5, Some(true));
+        assert_eq!(
+            (
+                idle_detector.count,
+                idle_detector.bad,
+                idle_detector.halve_at
+            ),
+            (0, 0, 15)
+        );
         for _ in 0..COUNT_MAX {
-            habit.went(at(1), 15, 5, Some(true));
+            idle_detector.observe_completion(at(1), 15, 5, Some(true));
         }
-        assert_eq!((habit.count, habit.bad), (1_024, 1_024));
-        habit.went(at(1), 15, 5, Some(true));
-        assert_eq!((habit.count, habit.bad, habit.halve_at), (512, 512, 20));
-        habit.went(at(1), 21, 5, Some(false));
-        assert_eq!((habit.count, habit.bad), (256, 256));
+        assert_eq!((idle_detector.count, idle_detector.bad), (1_024, 1_024));
+        idle_detector.observe_completion(at(1), 15, 5, Some(true));
+        assert_eq!(
+            (
+                idle_detector.count,
+                idle_detector.bad,
+                idle_detector.halve_at
+            ),
+            (512, 512, 20)
+        );
+        idle_detector.observe_completion(at(1), 21, 5, Some(false));
+        assert_eq!((idle_detector.count, idle_detector.bad), (256, 256));
     }
 
     #[test]
     fn who_thinks_for_just_as_long_as_the_threshold_is_not_idle() {
-        let mut habit = Habit::default();
-        habit.went(us(1_000), 1, 5, None);
-        habit.think = 1_000;
-        assert!(!habit.is_idle(us(1_000), MS));
-        habit.think = 1_001;
-        assert!(habit.is_idle(us(1_000), MS));
+        let mut idle_detector = IdleDetector::default();
+        idle_detector.observe_completion(us(1_000), 1, 5, None);
+        idle_detector.think = 1_000;
+        assert!(!idle_detector.is_idle(us(1_000), MS));
+        idle_detector.think = 1_001;
+        assert!(idle_detector.is_idle(us(1_000), MS));
     }
 
     #[test]

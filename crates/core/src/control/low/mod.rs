@@ -28,7 +28,7 @@ use crate::time::{Instant, Span};
 use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
-use idle::{Baseline, Habit};
+use idle::{Baseline, IdleDetector};
 use pace::Pace;
 
 /// What a group without a low limit gets while everyone is held to theirs.
@@ -55,7 +55,7 @@ struct Node {
     /// What it was let through since it was last looked at, and when that was.
     passed: [(u64, u64); 2],
     checked: u64,
-    habit: Habit,
+    idle_detector: IdleDetector,
 }
 
 impl Node {
@@ -70,7 +70,7 @@ impl Node {
             overflowed: [0; 2],
             passed: [(0, 0); 2],
             checked: 0,
-            habit: Habit::default(),
+            idle_detector: IdleDetector::default(),
         }
     }
 
@@ -239,7 +239,9 @@ impl Controller for Low {
         );
         let (mut group, mut below) = (live.group.0, None);
         self.baseline.look(cx.now);
-        self.limits.nodes[group as usize].habit.came(cx.now);
+        self.limits.nodes[group as usize]
+            .idle_detector
+            .observe_submission(cx.now);
         while group != NIL {
             self.look_at_group(cx, group, direction);
             let at = (group, direction);
@@ -290,7 +292,8 @@ impl Controller for Low {
         let node = &mut self.limits.nodes[live.group.0 as usize];
         let took = cx.now.since(live.cleared);
         let bad = self.baseline.is_bad(direction, bytes, took, node.latency);
-        node.habit.went(cx.now, tick, self.limits.slice, bad);
+        node.idle_detector
+            .observe_completion(cx.now, tick, self.limits.slice, bad);
     }
 
     fn remove(&mut self, cx: &mut Cx, id: u32) {

@@ -156,7 +156,7 @@ impl Low {
         if mutant::is(mutant::LOW_NEVER_IDLE) {
             return !node.is_limited();
         }
-        !node.is_limited() || node.habit.is_idle(now, node.idle)
+        !node.is_limited() || node.idle_detector.is_idle(now, node.idle)
     }
 
     /// When a group last had more to do than its low limit lets through, in both directions if both are limited; now, if it has no limit.

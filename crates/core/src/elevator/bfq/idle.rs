@@ -36,10 +36,10 @@ impl Intensity {
         if let Some(since) = idle_since {
             self.idle += now.since(since.max(start));
         }
-        self.is_bound = self.idle.times(5) <= whole;
+        self.is_bound = self.idle.saturating_mul(5) <= whole;
         // Observations go back at most 200 ms.
         if whole > Span::from_millis(200) {
-            self.start = Some(now.back(Span::from_nanos(whole.as_nanos() / 2)));
+            self.start = Some(now.saturating_sub(Span::from_nanos(whole.as_nanos() / 2)));
             self.idle = Span::from_nanos(self.idle.as_nanos() / 2);
         }
     }

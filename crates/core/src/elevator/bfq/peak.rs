@@ -62,7 +62,7 @@ impl Peak {
 
     /// How long a queue is raised that starts something: the faster the drive, the shorter (Linux: `bfq_wr_duration`).
     pub(super) fn raising_time(&self) -> Span {
-        let work = REFERENCE_RAISING[self.reference].times(REFERENCE_RATE[self.reference]);
+        let work = REFERENCE_RAISING[self.reference].saturating_mul(REFERENCE_RATE[self.reference]);
         Span::from_nanos(work.as_nanos() / self.rate).clamp(RAISING[0], RAISING[1])
     }
 

@@ -231,7 +231,10 @@ impl Bfq {
         if (!queue.sync || queue.sharing.is_shared) && queue.next != NIL {
             queue.stream = cx.table.requests[queue.next].request.stream;
         }
-        let most = self.config.timeout_sync.times(queue.raising.turn_factor());
+        let most = self
+            .config
+            .timeout_sync
+            .saturating_mul(queue.raising.turn_factor());
         let timeout_at = now + most;
         queue.raising.turn_begins(now, timeout_at);
         self.turn = Turn {

@@ -72,7 +72,7 @@ impl Wakers {
     fn suspect(&mut self, now: Instant, q: u32, slice_idle: Span) {
         let last = self.last;
         let waker = &mut self.queues[q as usize];
-        if last != waker.tentative || now > waker.since + slice_idle.times(WITHIN) {
+        if last != waker.tentative || now > waker.since + slice_idle.saturating_mul(WITHIN) {
             waker.tentative = last;
             waker.detections = 1;
             waker.since = now;

@@ -102,7 +102,7 @@ impl Cfq {
     /// The slice will be over before what the queue has in the drive is done, as far as that can be said (Linux: `cfq_slice_used_soon`).
     fn is_soon_over(&self, now: Instant) -> bool {
         let waiting = self.queue(self.turn.queue).dispatched;
-        let done = now + self.slice_idle.times(waiting.into());
+        let done = now + self.slice_idle.saturating_mul(waiting.into());
         self.turn.slice.is_none_or(|slice| done > slice.end)
     }
 }

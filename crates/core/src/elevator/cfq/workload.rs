@@ -42,7 +42,7 @@ impl Cfq {
             return;
         };
         self.workload.group = group;
-        self.workload.until = now.back(Span::from_nanos(1));
+        self.workload.until = now.saturating_sub(Span::from_nanos(1));
         if let Some(unfinished) = self.groups.get(group).unfinished {
             self.workload.kind = unfinished.kind;
             self.workload.until = now + unfinished.left;
@@ -102,7 +102,7 @@ impl Cfq {
                 self.config.slice_sync,
             )
         } else {
-            time.max(self.slice_idle.times(2))
+            time.max(self.slice_idle.saturating_mul(2))
         };
         time.max(LEAST)
     }
@@ -199,13 +199,13 @@ impl Cfq {
         if !self.config.low_latency {
             return slice;
         }
-        let (sync_slice, least) = (self.config.slice_sync, self.slice_idle.times(2));
+        let (sync_slice, least) = (self.config.slice_sync, self.slice_idle.saturating_mul(2));
         let target = self.config.target_latency;
         let (group, class) = (queue.group, queue.class);
         let group = self.groups.get_mut(group);
         // Linux has no average of the idle class and takes that of the best-effort class.
         let queues = group.average_queues(class.min(Class::BestEffort));
-        let expected = sync_slice.times(queues.into());
+        let expected = sync_slice.saturating_mul(queues.into());
         let target = group.part_of(target);
         if expected <= target {
             return slice;

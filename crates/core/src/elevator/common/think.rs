@@ -41,7 +41,10 @@ impl Think {
         let Some(last_end) = self.last_end else {
             return;
         };
-        let elapsed = now.since(last_end).min(slice_idle.times(2)).as_nanos();
+        let elapsed = now
+            .since(last_end)
+            .min(slice_idle.saturating_mul(2))
+            .as_nanos();
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * elapsed) / 8;
         self.mean = Span::from_nanos((self.total + 128) / u64::from(self.samples));
@@ -58,7 +61,7 @@ impl Think {
     /// True if a request at `now` comes soon enough after the last completion to be taken for the same burst.
     pub(crate) fn in_time(&self, now: Instant, slice_idle: Span) -> bool {
         self.last_end
-            .is_some_and(|end| now <= end + slice_idle.times(3))
+            .is_some_and(|end| now <= end + slice_idle.saturating_mul(3))
     }
 }
 

@@ -10,8 +10,8 @@
 use crate::{Instant, Span};
 
 /// Cost of writes once the drive hides any, in 16ths of what they seem to cost, at the least and at the most.
-const PLAIN: u64 = 16;
-const MOST: u64 = 16 << 8;
+const FACTOR_ONE: u64 = 16;
+const FACTOR_MAX: u64 = 16 << 8;
 /// The factor grows at most once in this time, and falls by an eighth after each of these: soon where a drive that hides nothing any more
 /// shows that by answering; where it has turns, or may have, what it does is too uneven to tell.
 const GROW: Span = Span::from_millis(50);
@@ -19,7 +19,7 @@ const FALL: [Span; 2] = [Span::from_millis(200), Span::from_millis(1_000)];
 /// It is for writes that were sent so short a time ago that a read may still wait.
 const RECENT: Span = Span::from_secs(2);
 /// It is never thought to be more than this.
-const LONGEST: Span = Span::from_secs(1);
+const REMAINING_MAX: Span = Span::from_secs(1);
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -48,31 +48,31 @@ impl Afterwork {
 
     /// A write that is thought to cost `cost` goes to the drive.
     #[inline]
-    pub(super) fn sent(&mut self, now: Instant, cost: u64) {
+    pub(super) fn observe_write(&mut self, now: Instant, cost: u64) {
         self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
             let work = self.work(cost);
-            self.until = (self.until.max(now) + work).min(now + LONGEST);
+            self.until = (self.until.max(now) + work).min(now + REMAINING_MAX);
         }
         (self.written, self.wrote) = (now, true);
     }
 
     /// What the drive still has to do beside what is in flight, of which `in_flight` is writes.
     #[inline]
-    pub(super) fn left(&self, now: Instant, in_flight: u64) -> u64 {
+    pub(super) fn remaining(&self, now: Instant, in_flight: u64) -> u64 {
         self.until.since(now).as_nanos().saturating_sub(in_flight)
     }
 
     /// A promised request that had the drive to itself took far longer than it usually does.
-    pub(super) fn hides(&mut self, now: Instant) {
+    pub(super) fn observe_hidden_work(&mut self, now: Instant) {
         if self.wrote && now.since(self.written) < RECENT && now.since(self.changed) >= GROW {
-            self.factor = (2 * self.factor).clamp(PLAIN, MOST);
+            self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_MAX);
             self.changed = now;
         }
     }
 
     fn work(&self, cost: u64) -> Span {
-        Span::from_nanos(cost.saturating_mul(self.factor) / PLAIN)
+        Span::from_nanos(cost.saturating_mul(self.factor) / FACTOR_ONE)
     }
 
     /// A flush begins, and no other runs.
@@ -83,8 +83,8 @@ impl Afterwork {
     /// The last flush that ran has ended: of what was written before it nothing is left. If it had to wait for that (`waited`), the
     /// drive hides work.
     pub(super) fn flush_ends(&mut self, now: Instant, waited: bool) {
-        if waited && self.factor < PLAIN {
-            self.factor = PLAIN;
+        if waited && self.factor < FACTOR_ONE {
+            self.factor = FACTOR_ONE;
             self.changed = now;
         }
         self.until = self.until.min(now + self.work(self.unsynced));
@@ -93,8 +93,8 @@ impl Afterwork {
     /// Time has passed. A drive with turns (`turns`) is always taken to hide some; of others it may not yet be known whether they have
     /// (`may_turn`).
     pub(super) fn settle(&mut self, now: Instant, turns: bool, may_turn: bool) {
-        if turns && self.factor <= PLAIN {
-            self.factor = PLAIN;
+        if turns && self.factor <= FACTOR_ONE {
+            self.factor = FACTOR_ONE;
         } else if self.factor > 0 && now.since(self.changed) >= FALL[usize::from(may_turn)] {
             self.factor -= self.factor.div_ceil(8);
             self.changed = now;
@@ -111,47 +111,47 @@ mod tests {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
         work.settle(at(0), true, true);
-        work.sent(at(0), 500_000_000);
-        assert_eq!(work.left(at(100), 0), 400_000_000);
+        work.observe_write(at(0), 500_000_000);
+        assert_eq!(work.remaining(at(100), 0), 400_000_000);
         work.flush_begins();
-        work.sent(at(100), 20_000_000);
+        work.observe_write(at(100), 20_000_000);
         work.flush_ends(at(110), true);
-        assert_eq!(work.left(at(110), 0), 20_000_000);
+        assert_eq!(work.remaining(at(110), 0), 20_000_000);
     }
 
     #[test]
     fn a_flush_that_had_to_wait_shows_that_the_drive_hides_work() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
-        work.sent(at(0), 5_000_000);
-        assert_eq!(work.left(at(0), 0), 0);
+        work.observe_write(at(0), 5_000_000);
+        assert_eq!(work.remaining(at(0), 0), 0);
         work.flush_begins();
         work.flush_ends(at(10), true);
-        work.sent(at(10), 5_000_000);
-        assert_eq!(work.left(at(10), 0), 5_000_000);
+        work.observe_write(at(10), 5_000_000);
+        assert_eq!(work.remaining(at(10), 0), 5_000_000);
     }
 
     /// How many 16ths of what it costs a write is taken to leave.
     fn factor(work: &Afterwork) -> u64 {
         let mut work = *work;
         work.until = Instant::ZERO;
-        work.sent(Instant::ZERO, 1_600_000);
-        work.left(Instant::ZERO, 0) / 100_000
+        work.observe_write(Instant::ZERO, 1_600_000);
+        work.remaining(Instant::ZERO, 0) / 100_000
     }
 
     #[test]
     fn a_drive_that_hides_work_is_taken_to_hide_twice_as_much_until_it_does_so_no_longer() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
-        work.hides(at(100));
+        work.observe_hidden_work(at(100));
         assert_eq!(factor(&work), 0, "nothing was written");
-        work.sent(at(100), 1);
-        work.hides(at(2_100));
+        work.observe_write(at(100), 1);
+        work.observe_hidden_work(at(2_100));
         assert_eq!(factor(&work), 0, "what was written is too long ago");
-        work.sent(at(2_100), 1);
+        work.observe_write(at(2_100), 1);
         // Once in 50 ms.
         let grown = [2_100, 2_149, 2_150, 2_200].map(|ms| {
-            work.hides(at(ms));
+            work.observe_hidden_work(at(ms));
             factor(&work)
         });
         assert_eq!(grown, [16, 16, 32, 64]);
@@ -172,10 +172,10 @@ mod tests {
         }
         assert_eq!(factor(&work), 0);
         for n in 0..20 {
-            work.sent(at(90_000 + 50 * n), 1);
-            work.hides(at(90_000 + 50 * n));
+            work.observe_write(at(90_000 + 50 * n), 1);
+            work.observe_hidden_work(at(90_000 + 50 * n));
         }
-        assert_eq!(factor(&work), MOST);
+        assert_eq!(factor(&work), FACTOR_MAX);
     }
 
     #[test]
@@ -183,15 +183,15 @@ mod tests {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
         work.settle(at(0), true, true);
-        assert_eq!(factor(&work), PLAIN);
+        assert_eq!(factor(&work), FACTOR_ONE);
         // It stays so, however long nothing shows it.
         work.settle(at(5_000), true, true);
-        assert_eq!(factor(&work), PLAIN);
-        work.sent(at(5_000), 700_000_000);
-        work.sent(at(5_000), 700_000_000);
-        assert_eq!(work.left(at(5_000), 0), 1_000_000_000);
-        assert_eq!(work.left(at(5_000), 400_000_000), 600_000_000);
-        assert_eq!(work.left(at(5_900), 0), 100_000_000);
-        assert_eq!(work.left(at(7_000), 0), 0);
+        assert_eq!(factor(&work), FACTOR_ONE);
+        work.observe_write(at(5_000), 700_000_000);
+        work.observe_write(at(5_000), 700_000_000);
+        assert_eq!(work.remaining(at(5_000), 0), 1_000_000_000);
+        assert_eq!(work.remaining(at(5_000), 400_000_000), 600_000_000);
+        assert_eq!(work.remaining(at(5_900), 0), 100_000_000);
+        assert_eq!(work.remaining(at(7_000), 0), 0);
     }
 }

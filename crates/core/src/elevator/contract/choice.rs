@@ -44,16 +44,16 @@ impl Contracts {
         if !self.parked.is_empty() && !self.dirty.is_full(now) {
             self.unpark(now);
         }
-        let mut urgent = self.reservations.urgent();
+        let mut urgent = self.reservations.first_urgent();
         if mutant::is(mutant::REALTIME_NOT_URGENT) {
             urgent = None;
         }
         if let Some(group) = urgent
             && !self.is_late_for(now, group)
         {
-            return self.realtime(now, group, table);
+            return self.offer_realtime(now, group, table);
         }
-        if let Some(served) = self.serve_on(now, table)? {
+        if let Some(served) = self.continue_serving(now, table)? {
             return Ok(served);
         }
         let mut behind = self.reservations.behind(now);
@@ -61,17 +61,17 @@ impl Contracts {
             behind = None;
         }
         if let Some(group) = behind {
-            let offer = self.reserved(now, group, table);
-            return match self.in_the_way(now, &offer, group, table) {
+            let offer = self.offer_reserved(now, group, table);
+            return match self.blocking_reservation(now, &offer, group, table) {
                 None => {
                     self.serve(now, group);
                     Ok(offer)
                 }
                 Some(other) => match urgent {
                     Some(group) if self.reservations.lag(now, other) == Span::ZERO => {
-                        Ok(self.reserved(now, group, table))
+                        Ok(self.offer_reserved(now, group, table))
                     }
-                    _ => self.instead(now, offer, other, table, events),
+                    _ => self.serve_instead(now, offer, other, table, events),
                 },
             };
         }
@@ -80,13 +80,16 @@ impl Contracts {
 
     /// The next piece of a realtime client, unless it would be too much for a client that is behind by far and has its request in the
     /// drive or is about to ask.
-    fn realtime(&mut self, now: Instant, group: u32, table: &Table) -> Result<Offer, Held> {
-        let offer = self.reserved(now, group, table);
+    fn offer_realtime(&mut self, now: Instant, group: u32, table: &Table) -> Result<Offer, Held> {
+        let offer = self.offer_reserved(now, group, table);
         let lag = self.reservations.lag(now, group).max(YIELD);
-        match self.in_the_way(now, &offer, NIL, table) {
+        match self.blocking_reservation(now, &offer, NIL, table) {
             Some(other) if self.flight > 0 && self.reservations.lag(now, other) > lag => {
                 Err(Held {
-                    until: self.reservations.expected(other).filter(|&at| at > now),
+                    until: self
+                        .reservations
+                        .expected_arrival(other)
+                        .filter(|&at| at > now),
                 })
             }
             _ => Ok(offer),
@@ -109,14 +112,14 @@ impl Contracts {
     /// A reservation is served, from now on until it has had as much at one go as it may.
     fn serve(&mut self, now: Instant, group: u32) {
         if self.served != group {
-            (self.served, self.goal) = (group, self.reservations.goal(now, group));
+            (self.served, self.goal) = (group, self.reservations.service_goal(now, group));
         }
     }
 
     /// The next piece of a reservation that has something to send.
-    fn reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
+    fn offer_reserved(&mut self, now: Instant, group: u32, table: &Table) -> Offer {
         let by_share = self.shares.pick(group).expect("it has something to send");
-        let near = self.goes_on(now, table);
+        let near = self.sequential_holder(now, table);
         let within = near.filter(|&s| {
             self.reservations
                 .is_within(table.streams[s].spec.group, group)
@@ -128,7 +131,7 @@ impl Contracts {
     }
 
     /// The reservation that was served last is served on, on a drive where turns pay, until it is as far ahead as it may be.
-    fn serve_on(&mut self, now: Instant, table: &Table) -> Result<Option<Offer>, Held> {
+    fn continue_serving(&mut self, now: Instant, table: &Table) -> Result<Option<Offer>, Held> {
         let group = self.served;
         if group == NIL {
             return Ok(None);
@@ -142,10 +145,10 @@ impl Contracts {
         if let Some(stream) = last
             && !self.reservations.has_reached(group, self.goal)
         {
-            if self.goes_on(now, table).is_some() {
-                let offer = self.reserved(now, group, table);
+            if self.sequential_holder(now, table).is_some() {
+                let offer = self.offer_reserved(now, group, table);
                 // For realtime clients only it is too much.
-                match self.in_the_way(now, &offer, group, table) {
+                match self.blocking_reservation(now, &offer, group, table) {
                     Some(other) if self.reservations.is_realtime(other) => {}
                     _ => return Ok(Some(offer)),
                 }
@@ -162,12 +165,12 @@ impl Contracts {
         if self.turn.is_in_flight(stream) {
             return Err(Held::NOTHING);
         }
-        if let Some(until) = self.turn.awaited(now, stream, &self.model) {
+        if let Some(until) = self.turn.wait_until(now, stream, &self.model) {
             self.awaited = Some(stream);
             return Err(Held { until: Some(until) });
         }
         if self.awaited.take() == Some(stream) {
-            self.turn.in_vain(stream);
+            self.turn.note_vain_wait(stream);
         }
         Ok(())
     }
@@ -178,14 +181,14 @@ impl Contracts {
         table: &Table,
         events: &mut Events,
     ) -> Result<Offer, Held> {
-        let mut offer = self.by_share(now, table)?;
+        let mut offer = self.offer_by_share(now, table)?;
         while self.waits_for_flush(now, &offer, table) {
             self.park(offer.stream);
-            offer = self.by_share(now, table)?;
+            offer = self.offer_by_share(now, table)?;
         }
-        if let Some(group) = self.in_the_way(now, &offer, NIL, table) {
+        if let Some(group) = self.blocking_reservation(now, &offer, NIL, table) {
             self.held.get_or_insert(now);
-            return self.instead(now, offer, group, table, events);
+            return self.serve_instead(now, offer, group, table, events);
         }
         if !self.window.has_room(now, self.flight, offer.cost) {
             return Err(Held::NOTHING);
@@ -200,13 +203,13 @@ impl Contracts {
     }
 
     /// The next piece of the stream whose turn it is by share, or that keeps the drive.
-    fn by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
+    fn offer_by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
         let Some(mut stream) = self.shares.pick(0) else {
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
             return Err(Held { until });
         };
-        if Turn::pays(&self.model) {
-            stream = self.stay(now, stream, table)?;
+        if Turn::seeks_are_costly(&self.model) {
+            stream = self.keep_turn(now, stream, table)?;
         }
         Ok(self.offer(now, stream, table))
     }
@@ -245,7 +248,7 @@ impl Contracts {
     }
 
     /// The stream whose turn it is, if it has something to send that goes on where the drive is.
-    fn goes_on(&self, now: Instant, table: &Table) -> Option<u32> {
+    fn sequential_holder(&self, now: Instant, table: &Table) -> Option<u32> {
         let holder = self.turn.last(now, &self.model)?;
         if self.is_parked[holder as usize] {
             return None;
@@ -257,18 +260,18 @@ impl Contracts {
     }
 
     /// The stream that keeps the drive, or else the one whose turn it is by share.
-    fn stay(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
+    fn keep_turn(&mut self, now: Instant, by_share: u32, table: &Table) -> Result<u32, Held> {
         let Some(last) = self.turn.stream else {
             return Ok(by_share);
         };
         // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
         if self
             .shares
-            .is_past(self.shares.of_stream(last), Turn::length(&self.model))
+            .is_past(self.shares.of_stream(last), Turn::length_ns(&self.model))
         {
             return Ok(by_share);
         }
-        if let Some(holder) = self.goes_on(now, table) {
+        if let Some(holder) = self.sequential_holder(now, table) {
             return Ok(holder);
         }
         if !self.queues[last as usize].is_empty() {
@@ -283,7 +286,7 @@ impl Contracts {
 
     /// A piece must wait for the sake of `group`, which goes first if it has something to send. The drive is left empty only while
     /// somebody is about to ask.
-    fn instead(
+    fn serve_instead(
         &mut self,
         now: Instant,
         offer: Offer,
@@ -298,9 +301,12 @@ impl Contracts {
         }
         if first {
             self.serve(now, group);
-            return Ok(self.reserved(now, group, table));
+            return Ok(self.offer_reserved(now, group, table));
         }
-        let expected = self.reservations.expected(group).filter(|&at| at > now);
+        let expected = self
+            .reservations
+            .expected_arrival(group)
+            .filter(|&at| at > now);
         // A flush keeps the drive busy without anything in flight.
         if self.flight == 0 && expected.is_none() && self.pace.running() == 0 {
             return Ok(offer);
@@ -320,7 +326,7 @@ impl Contracts {
 
     /// Says for whose sake others are held, when that or the bound has changed.
     fn publish(&mut self, now: Instant, group: u32, events: &mut Events) {
-        let bound = self.reservations.bound(group);
+        let bound = self.reservations.room_for_others_ns(group);
         if self.published != (group, bound) {
             self.published = (group, bound);
             events.publish(now, || Event::Bound {

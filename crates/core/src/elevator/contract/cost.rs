@@ -127,7 +127,7 @@ pub(super) struct Round {
 
 impl Round {
     /// Hardly a tag was free: the drive cannot have been given more to do.
-    pub(super) fn fills(&self, tags: u32) -> bool {
+    pub(super) fn fills_tags(&self, tags: u32) -> bool {
         self.depth >= FULL * u64::from(tags)
     }
 }
@@ -187,20 +187,20 @@ impl Model {
     /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow. A drive that goes
     /// to two places in the time in which it goes to one is only slow to answer.
     #[inline]
-    pub(super) fn away(&self) -> u64 {
+    pub(super) fn seek_cost(&self) -> u64 {
         self.away
     }
 
     /// A drive on which going elsewhere costs `away`.
     #[cfg(test)]
-    pub(super) fn with_away(away: u64) -> Self {
+    pub(super) fn with_seek_cost(away: u64) -> Self {
         Self {
             away,
             ..Self::new(None)
         }
     }
 
-    fn find_away(&self) -> u64 {
+    fn find_seek_cost(&self) -> u64 {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
         if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
             return 0;
@@ -222,7 +222,7 @@ impl Model {
     /// It was seen whether the drive goes to many places at once, to read or to write.
     pub(super) fn set_parallel(&mut self, reads: bool, parallel: bool) {
         self.parallel[usize::from(!reads)] = parallel;
-        self.away = self.find_away();
+        self.away = self.find_seek_cost();
     }
 
     /// The bytes of a piece that costs no more than `nanos`.
@@ -256,18 +256,18 @@ impl Model {
 
     /// A piece goes to the drive, which has nothing else.
     #[inline]
-    pub(super) fn begins(&mut self, now: Instant) {
+    pub(super) fn begin_busy(&mut self, now: Instant) {
         self.until = now;
     }
 
     /// The drive works on something that is not to be learned from.
-    pub(super) fn spoil(&mut self) {
+    pub(super) fn spoil_round(&mut self) {
         self.spoilt = true;
     }
 
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
     #[inline]
-    pub(super) fn ends(
+    pub(super) fn observe_completion(
         &mut self,
         now: Instant,
         op: Op,
@@ -386,7 +386,7 @@ impl Model {
                 self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
-        self.away = self.find_away();
+        self.away = self.find_seek_cost();
     }
 
     /// How much of the error is corrected in a part.
@@ -430,11 +430,12 @@ mod tests {
     /// Rounds of a drive that takes a millisecond for each write, whatever its size.
     fn rounds(model: &mut Model, bytes: &[u64], count: u64) {
         let mut now = Instant::ZERO;
-        model.begins(now);
+        model.begin_busy(now);
         for n in 0..count {
             now += Span::from_millis(1);
             let bytes = bytes[n as usize % bytes.len()];
-            let ended = model.ends(now, Op::Write, Place::Far, bytes, 1_000_000, 1_000_000);
+            let ended =
+                model.observe_completion(now, Op::Write, Place::Far, bytes, 1_000_000, 1_000_000);
             if ended.is_some() {
                 model.learn(true);
             }

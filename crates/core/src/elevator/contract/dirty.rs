@@ -12,14 +12,14 @@ use crate::{Instant, Span};
 /// A client that is behind by more when its flush ends suffers.
 const SUFFERS: Span = Span::from_millis(15);
 /// The bound falls to no less than this of what had been written, at a time.
-const FALL: u64 = 4;
+const FALL_DIVISOR: u64 = 4;
 /// It grows by this part with each flush that is short enough.
-const GROW: u64 = 8;
+const GROW_DIVISOR: u64 = 8;
 /// Less is not worth a bound: the flushes are long for another reason. And this large a bound is none.
-const LEAST: u64 = 100_000;
-const MOST: u64 = 2_000_000_000;
+const BOUND_MIN_NS: u64 = 100_000;
+const BOUND_MAX_NS: u64 = 2_000_000_000;
 /// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
-const CYCLE_OF_ANOTHER: u64 = 100_000_000;
+const CYCLE_OF_ANOTHER_NS: u64 = 100_000_000;
 /// The bound ends this long after the last flush that could have changed it.
 const RECENT: Span = Span::from_secs(1);
 
@@ -29,7 +29,7 @@ pub(super) struct Synced {
     /// By how much that is behind.
     pub(super) lag: Span,
     /// The time that it gives its client from the flush before to this one, in nanoseconds.
-    pub(super) cycle: u64,
+    pub(super) cycle_ns: u64,
 }
 
 impl Synced {
@@ -37,7 +37,7 @@ impl Synced {
     pub(super) const fn of_another(lag: Span) -> Self {
         Self {
             lag,
-            cycle: CYCLE_OF_ANOTHER,
+            cycle_ns: CYCLE_OF_ANOTHER_NS,
         }
     }
 }
@@ -66,7 +66,7 @@ impl Dirty {
 
     /// A write that costs `cost` goes to the drive.
     #[inline]
-    pub(super) fn wrote(&mut self, cost: u64) {
+    pub(super) fn observe_write(&mut self, cost: u64) {
         self.since = self.since.saturating_add(cost);
     }
 
@@ -78,19 +78,19 @@ impl Dirty {
     /// A flush that mattered to a promise has ended after `time` nanoseconds.
     pub(super) fn flush_ends(&mut self, now: Instant, time: u64, synced: Synced) {
         self.synced = now;
-        let allowed = synced.cycle / 2;
+        let allowed = synced.cycle_ns / 2;
         if time <= allowed || synced.lag <= SUFFERS {
-            if self.bound < MOST {
-                self.bound += self.bound / GROW;
+            if self.bound < BOUND_MAX_NS {
+                self.bound += self.bound / GROW_DIVISOR;
             } else {
                 self.bound = u64::MAX;
             }
-        } else if self.bound <= LEAST || self.before == 0 {
+        } else if self.bound <= BOUND_MIN_NS || self.before == 0 {
             self.bound = u64::MAX;
         } else {
             let bears = crate::time::mul_div_floor(self.before, allowed, time);
             // Where its own writes alone are too much, that is soon given up.
-            self.bound = bears.max(self.before / FALL).min(self.bound / 2);
+            self.bound = bears.max(self.before / FALL_DIVISOR).min(self.bound / 2);
         }
     }
 
@@ -115,14 +115,14 @@ mod tests {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let behind = Synced {
             lag: Span::from_millis(20),
-            cycle: 10_000_000,
+            cycle_ns: 10_000_000,
         };
         let mut dirty = Dirty::new();
         let mut flush = |written: u64, time: u64, synced: Synced| {
-            dirty.wrote(written);
+            dirty.observe_write(written);
             dirty.flush_begins();
             dirty.flush_ends(at(1), time, synced);
-            dirty.wrote(written / 2);
+            dirty.observe_write(written / 2);
             let full = dirty.is_full(at(2));
             assert!(!dirty.is_full(at(1_002)), "it syncs no longer");
             dirty.flush_begins();
@@ -145,7 +145,7 @@ mod tests {
     fn a_bound_that_has_grown_to_its_most_is_none() {
         let short = Synced {
             lag: Span::ZERO,
-            cycle: 10_000_000,
+            cycle_ns: 10_000_000,
         };
         let grown = |bound: u64| {
             let mut dirty = Dirty::new();
@@ -153,8 +153,11 @@ mod tests {
             dirty.flush_ends(Instant::ZERO, 0, short);
             dirty.bound
         };
-        assert_eq!(grown(MOST - 8), MOST - 8 + (MOST - 8) / GROW);
-        assert_eq!(grown(MOST), u64::MAX);
+        assert_eq!(
+            grown(BOUND_MAX_NS - 8),
+            BOUND_MAX_NS - 8 + (BOUND_MAX_NS - 8) / GROW_DIVISOR
+        );
+        assert_eq!(grown(BOUND_MAX_NS), u64::MAX);
     }
 
     #[test]
@@ -162,11 +165,11 @@ mod tests {
         let mut dirty = Dirty::new();
         let behind = Synced {
             lag: Span::from_millis(20),
-            cycle: 10_000_000,
+            cycle_ns: 10_000_000,
         };
         let mut bounded = 0;
         for _ in 0..100 {
-            dirty.wrote(1_000_000);
+            dirty.observe_write(1_000_000);
             dirty.flush_begins();
             dirty.flush_ends(Instant::ZERO, 20_000_000, behind);
             bounded += u32::from(dirty.bound < u64::MAX);

@@ -4,7 +4,7 @@
 //! until what it may fall behind while the flush runs is within its deadline (`reserve`). It makes up for that while the next
 //! flush waits. One flush after the other: several at once would stand in the way of promises for as long as all of them take.
 //!
-//! A flush waits no longer than [`MOST`] times as long as flushes take, nor than [`LONGEST`], after the one before it ended: so
+//! A flush waits no longer than [`HOLD_FACTOR`] times as long as flushes take, nor than [`HOLD_MAX`], after the one before it ended: so
 //! that they get a part of the drive whatever was promised, and clients that sync are never stopped. For the sake of promises that
 //! not even an idle drive would keep it waits only as long as flushes take: such a promise gets half of the time that syncing
 //! leaves, rather than none.
@@ -20,12 +20,12 @@ use alloc::vec::Vec;
 
 /// A flush is held for at most this many times the time that flushes take, so that they get a seventeenth of the drive whatever was
 /// promised.
-const MOST: u64 = 16;
+const HOLD_FACTOR: u64 = 16;
 /// And never longer than this.
-const LONGEST: Span = Span::from_secs(1);
+const HOLD_MAX: Span = Span::from_secs(1);
 
 /// A flush that takes this much longer than the least had something to write.
-const SHOWS: u64 = 1_000_000;
+const WROTE_NS: u64 = 1_000_000;
 
 /// The flushes in the drive, and the next one.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Pace {
 
     /// A stream writes what costs `cost`.
     #[inline]
-    pub(super) fn wrote(&mut self, stream: u32, cost: u64) {
+    pub(super) fn observe_write(&mut self, stream: u32, cost: u64) {
         let (since, written) = &mut self.streams[stream as usize];
         if *since != self.flushes {
             (*since, *written) = (self.flushes, 0);
@@ -80,8 +80,8 @@ impl Pace {
     }
 
     /// True if a flush that has ended after `time` had to wait for what had been written.
-    pub(super) fn shows(&self, time: Span) -> bool {
-        time.as_nanos() > self.least.saturating_add(SHOWS)
+    pub(super) fn had_to_write(&self, time: Span) -> bool {
+        time.as_nanos() > self.least.saturating_add(WROTE_NS)
     }
 
     /// True if none has run for as long as they take.
@@ -100,27 +100,27 @@ impl Pace {
     }
 
     /// The next flush should wait, since it would make a promise late: until when it does; `None` if it has waited long enough.
-    pub(super) fn hold(&mut self, now: Instant, late: Late) -> Option<Instant> {
+    pub(super) fn hold_until(&mut self, now: Instant, late: Late) -> Option<Instant> {
         let since = *self.held.get_or_insert(now);
         let most = if late.reachable || self.running > 0 {
-            MOST
+            HOLD_FACTOR
         } else {
             1
         };
-        let longest = Span::from_nanos(self.time.saturating_mul(most)).min(LONGEST);
+        let longest = Span::from_nanos(self.time.saturating_mul(most)).min(HOLD_MAX);
         let end = since + longest;
         (now < end).then(|| late.until.min(end))
     }
 
     /// A flush begins.
-    pub(super) fn begun(&mut self) {
+    pub(super) fn observe_begin(&mut self) {
         self.running += 1;
         self.held = None;
     }
 
     /// A flush of a stream ended that began then. Gives what the stream is charged of the time for which the drive was busy with it,
     /// in nanoseconds.
-    pub(super) fn ended(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
+    pub(super) fn observe_end(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
         let time = now.since(begun.max(self.ended)).as_nanos();
         self.time = super::reserve::average(self.time, time);
         self.least = time.min(self.least.saturating_add(self.least / 64));
@@ -149,15 +149,18 @@ mod tests {
     fn who_syncs_pays_the_least_of_a_flush_and_its_part_of_what_was_written() {
         let at = |us| Instant::ZERO + Span::from_micros(us);
         let mut pace = Pace::new(2);
-        assert_eq!(pace.ended(at(100), at(0), 0), 100_000, "nobody wrote");
-        pace.wrote(0, 10);
-        pace.wrote(1, 30);
+        assert_eq!(pace.observe_end(at(100), at(0), 0), 100_000, "nobody wrote");
+        pace.observe_write(0, 10);
+        pace.observe_write(1, 30);
         // The least is thought to be a 64th more by now.
-        assert_eq!(pace.ended(at(1_000), at(500), 0), 101_562 + 398_438 / 4);
-        pace.wrote(1, 30);
-        assert_eq!(pace.ended(at(2_000), at(1_500), 0), 103_148);
-        pace.wrote(1, 30);
+        assert_eq!(
+            pace.observe_end(at(1_000), at(500), 0),
+            101_562 + 398_438 / 4
+        );
+        pace.observe_write(1, 30);
+        assert_eq!(pace.observe_end(at(2_000), at(1_500), 0), 103_148);
+        pace.observe_write(1, 30);
         pace.open(1);
-        assert_eq!(pace.ended(at(2_600), at(2_500), 1), 100_000);
+        assert_eq!(pace.observe_end(at(2_600), at(2_500), 1), 100_000);
     }
 }

@@ -17,6 +17,8 @@ mod config;
 mod cost;
 mod dirty;
 mod flush;
+#[cfg(debug_assertions)]
+mod invariants;
 mod offer;
 mod reserve;
 mod share;
@@ -31,7 +33,7 @@ use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
 use crate::sample::{Sample, Take, Wanted};
-use crate::table::{Stage, Table};
+use crate::table::{Live, Stage, Table};
 use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
 use afterwork::Afterwork;
@@ -42,7 +44,7 @@ use cost::{Model, Place};
 use dirty::Dirty;
 use flush::Pace;
 use offer::Offer;
-use reserve::{Drive, Reservations};
+use reserve::{CompletedPiece, Reservations};
 use share::Shares;
 use turn::Turn;
 use window::Window;
@@ -55,7 +57,7 @@ struct Sent {
     /// Modelled cost of its pieces there.
     cost: u64,
     /// Modelled cost of others' pieces there when the last one went.
-    front: u64,
+    cost_ahead: u64,
     place: Place,
     /// It writes what the drive may still have to work on when it has answered.
     lingers: bool,
@@ -63,14 +65,28 @@ struct Sent {
 
 const UNSENT: Sent = Sent {
     cost: 0,
-    front: 0,
+    cost_ahead: 0,
     place: Place::Far,
     lingers: false,
 };
 
 /// The drive has turns, or may be found to.
 fn may_turn(model: &Model) -> bool {
-    Turn::pays(model) || !model.is_settled()
+    Turn::seeks_are_costly(model) || !model.is_settled()
+}
+
+/// The service that a piece is for a promise, in bytes: what moves none is taken to move a sector.
+fn served(op: Op, bytes: u64) -> u64 {
+    match op {
+        Op::Discard | Op::Extents => 512,
+        _ => bytes,
+    }
+}
+
+/// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
+fn is_outstanding(live: &Live) -> bool {
+    let whole = live.stage == Stage::Drive && live.issued == live.request.length;
+    live.request.op != Op::Flush && (whole || live.stage == Stage::Elevator)
 }
 
 /// The elevator.
@@ -161,12 +177,12 @@ impl Contracts {
             "more is written than is in flight"
         );
         if self.flight == 0 {
-            self.model.begins(now);
+            self.model.begin_busy(now);
         }
-        self.window.sent(self.flight);
+        self.window.observe_dispatch(self.flight);
         let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
         self.turn
-            .sent(now, offer.stream, request.space, end, offer.place);
+            .observe_dispatch(now, offer.stream, request.space, end, offer.place);
         let lingers = !request.op.is_read() && (request.may_be_cached() || may_turn(&self.model));
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
@@ -174,26 +190,24 @@ impl Contracts {
             sent.lingers = lingers;
         }
         sent.cost += offer.cost;
-        sent.front = self.reservations.others(group, self.flight);
+        sent.cost_ahead = self.reservations.cost_of_others(group, self.flight);
         sent.place = offer.place;
         self.flight += offer.cost;
         if sent.lingers {
             self.writes += offer.cost;
-            self.afterwork.sent(now, self.afterwards(offer));
-            self.pace.wrote(offer.stream, offer.cost);
-            self.dirty.wrote(offer.cost);
+            self.afterwork
+                .observe_write(now, self.afterwork_cost(offer));
+            self.pace.observe_write(offer.stream, offer.cost);
+            self.dirty.observe_write(offer.cost);
         }
         if offer.last {
             self.queued -= 1;
             self.links
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
-        let bytes = u64::from(match request.op {
-            Op::Discard | Op::Extents => 512,
-            _ => offer.bytes,
-        });
+        let bytes = served(request.op, offer.bytes.into());
         self.reservations
-            .sent(now, group, bytes, offer.cost, offer.last);
+            .observe_dispatch(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
         let mut cost = self.share_cost(offer, request);
         if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != NIL {
@@ -205,13 +219,13 @@ impl Contracts {
         }
         let shares = &self.shares;
         self.reservations
-            .wait_on(now, group, |g| shares.is_active(g));
+            .update_waiting(now, group, |g| shares.is_active(g));
     }
 
     /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
     /// cache too, if in a better order.
-    fn afterwards(&self, offer: Offer) -> u64 {
-        if offer.place == Place::Near || !Turn::pays(&self.model) {
+    fn afterwork_cost(&self, offer: Offer) -> u64 {
+        if offer.place == Place::Near || !Turn::seeks_are_costly(&self.model) {
             return offer.cost;
         }
         let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
@@ -286,9 +300,9 @@ impl Schedule for Contracts {
             self.shares.activate(now, entity);
             self.awaited = None;
         }
-        self.turn.asked(now, stream);
+        self.turn.observe_request(now, stream);
         self.reservations
-            .arrived(now, live.group, u64::from(table.left(request)));
+            .observe_arrival(now, live.group, u64::from(table.left(request)));
     }
 
     fn remove(&mut self, cx: &mut Cx, request: u32) {
@@ -302,12 +316,12 @@ impl Schedule for Contracts {
             let entity = self.shares.of_stream(stream);
             self.shares.deactivate(entity);
         }
-        self.turn.answered(now, stream);
+        self.turn.observe_answer(now, stream);
         self.reservations
-            .removed(now, live.group, u64::from(table.left(request)));
+            .observe_removal(now, live.group, u64::from(table.left(request)));
         let shares = &self.shares;
         self.reservations
-            .wait_on(now, live.group, |g| shares.is_active(g));
+            .update_waiting(now, live.group, |g| shares.is_active(g));
     }
 
     fn next(&mut self, cx: &mut Cx) -> Next {
@@ -355,17 +369,17 @@ impl Schedule for Contracts {
             self.reservations
                 .late_by_flush(now, time, self.pace.running(), behind, asks)
         });
-        let at = late.and_then(|late| self.pace.hold(now, late));
+        let at = late.and_then(|late| self.pace.hold_until(now, late));
         if at.is_none() {
             if self.pace.running() == 0 {
                 self.afterwork.flush_begins();
                 self.dirty.flush_begins();
             }
-            self.model.spoil();
-            self.pace.begun();
+            self.model.spoil_round();
+            self.pace.observe_begin();
             for flush in flushes.iter() {
                 let group = table.requests[flush].group;
-                self.reservations.flush_begins(now, group);
+                self.reservations.observe_flush_begin(now, group);
             }
         }
         at.map(|at| Wake {
@@ -382,17 +396,17 @@ impl Schedule for Contracts {
         if piece.op == Op::Flush {
             // What a flush costs is known only now: the time it took.
             let entity = self.shares.of_stream(stream);
-            let time = self.pace.ended(now, piece.dispatched, stream);
+            let time = self.pace.observe_end(now, piece.dispatched, stream);
             self.shares.charge_flush(entity, time);
-            if let Some(synced) = self.reservations.synced(now, live.group) {
+            if let Some(synced) = self.reservations.judge_flush(now, live.group) {
                 let time = now.since(piece.dispatched).as_nanos();
                 self.dirty.flush_ends(now, time, synced);
             }
-            self.reservations.flushed(now, live.group);
-            self.model.spoil();
+            self.reservations.observe_flush_end(now, live.group);
+            self.model.spoil_round();
             if self.pace.running() == 0 {
-                self.reservations.flushes_over();
-                let waited = self.pace.shows(now.since(piece.dispatched));
+                self.reservations.forget_flushes();
+                let waited = self.pace.had_to_write(now.since(piece.dispatched));
                 self.afterwork.flush_ends(now, waited);
             }
             return;
@@ -403,8 +417,16 @@ impl Schedule for Contracts {
         let sent = *sent;
         let bytes = u64::from(piece.length);
         let time = now.since(piece.dispatched).as_nanos();
-        let round = (self.model).ends(now, piece.op, sent.place, bytes, time, self.flight);
-        let alone = (self.window).complete(now, piece, sent.place, cost, self.flight, &self.model);
+        let round =
+            (self.model).observe_completion(now, piece.op, sent.place, bytes, time, self.flight);
+        let alone = (self.window).observe_completion(
+            now,
+            piece,
+            sent.place,
+            cost,
+            self.flight,
+            &self.model,
+        );
         self.flight = self.flight.saturating_sub(cost);
         if sent.lingers {
             self.writes = self.writes.saturating_sub(cost);
@@ -418,19 +440,21 @@ impl Schedule for Contracts {
                 window.least(piece.op).max(cost)
             }
         };
-        let drive = Drive {
+        let drive = CompletedPiece {
+            op: piece.op,
             time,
             usual: &usual,
-            front: sent.front,
+            cost_ahead: sent.cost_ahead,
             alone,
-            serial: Turn::pays(&self.model),
+            serial: Turn::seeks_are_costly(&self.model),
         };
-        let hides = (self.reservations).completed(now, live.group, bytes, cost, last, drive);
+        let hides =
+            (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
         if hides && !self.pace.has_run_since(piece.dispatched) {
-            self.afterwork.hides(now);
+            self.afterwork.observe_hidden_work(now);
         }
         if last {
-            self.turn.answered(now, stream);
+            self.turn.observe_answer(now, stream);
         }
         if let Some(round) = round {
             self.learn(now, round, table.shape.all_tags());
@@ -442,21 +466,28 @@ impl Schedule for Contracts {
         let (now, table) = (cx.now, &cx.table);
         // A stream that waited for a flush to begin may have a promise now.
         self.unpark(now);
-        self.reservations.set(now, &table.groups);
+        self.reservations.set_contracts(now, &table.groups);
         let sent = &self.sent;
-        let requests = table.requests.iter().filter(|(_, live)| {
-            matches!(live.stage, Stage::Elevator | Stage::Drive) && live.request.op != Op::Flush
-        });
+        let requests = table
+            .requests
+            .iter()
+            .filter(|(_, live)| is_outstanding(live));
         let requests = requests.map(|(slot, live)| (live.group, u64::from(table.left(slot))));
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let pieces = pieces.map(|(_, p)| {
             let live = &table.requests[p.request];
             let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
-            (live.group, cost, u64::from(p.length))
+            (live.group, cost, p.op, u64::from(p.length))
         });
         self.reservations.recount(requests, pieces);
         let shares = &self.shares;
-        self.reservations.wait_all(now, |g| shares.is_active(g));
+        self.reservations
+            .restart_waiting(now, |g| shares.is_active(g));
+    }
+
+    #[cfg(debug_assertions)]
+    fn invariants(&self, cx: &Cx, queued: u32, sums: &mut [u64]) {
+        self.check(cx, queued, sums);
     }
 
     fn sample(&self, cx: &Cx, wanted: Wanted, take: &mut Take<'_>) {
@@ -471,9 +502,9 @@ impl Schedule for Contracts {
             take(Sample::Drive {
                 read: cost(Op::Read),
                 write: cost(Op::Write),
-                away: Span::from_nanos(self.model.away()),
+                away: Span::from_nanos(self.model.seek_cost()),
                 delay: Span::from_nanos(self.window.delay()),
-                hidden: Span::from_nanos(self.afterwork.left(cx.now, self.writes)),
+                hidden: Span::from_nanos(self.afterwork.remaining(cx.now, self.writes)),
             });
         }
     }
@@ -482,16 +513,23 @@ impl Schedule for Contracts {
 impl Contracts {
     /// A round of learning is over, on a drive with `tags` tags.
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
-        let telling = self.window.is_telling(round) || round.fills(tags);
+        let telling = self.window.is_telling(round) || round.fills_tags(tags);
         if let Some(parallel) = self.window.is_parallel(round) {
             self.model.set_parallel(round.reads, parallel);
         }
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
-        self.afterwork
-            .settle(now, Turn::pays(&self.model), may_turn(&self.model));
-        let away = self.model.away();
-        let away = if away >= turn::PAYS { away } else { 0 };
+        self.afterwork.settle(
+            now,
+            Turn::seeks_are_costly(&self.model),
+            may_turn(&self.model),
+        );
+        let away = self.model.seek_cost();
+        let away = if away >= turn::SEEK_COSTLY_NS {
+            away
+        } else {
+            0
+        };
         self.reservations.set_ahead(away, self.window.largest());
     }
 }

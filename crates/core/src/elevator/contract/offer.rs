@@ -3,7 +3,7 @@
 use super::Contracts;
 use super::choice::{HELD_LONGEST, HELD_MAX, YIELD};
 use super::cost::Place;
-use super::reserve::Way;
+use super::reserve::DispatchQuery;
 use super::turn::Turn;
 use crate::list::NIL;
 use crate::table::Table;
@@ -32,21 +32,21 @@ pub(super) struct Offer {
 
 impl Contracts {
     /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
-    fn piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
+    fn cut_piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
         let op = live.request.op;
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
-            || Turn::pays(&self.model)
+            || Turn::seeks_are_costly(&self.model)
             || self.model.is_new()
-            || self.queued == 1 && self.reservations.is_idle();
+            || self.queued == 1 && self.reservations.bounds_nobody();
         if whole {
             return (most, last);
         }
         let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
             self.reservations
-                .portion(now, live.group, self.window.delay())
+                .piece_limit_ns(now, live.group, self.window.delay())
         } else {
             None
         };
@@ -73,11 +73,11 @@ impl Contracts {
         let request = self.queues[stream as usize]
             .first()
             .expect("an active stream has a request");
-        let (bytes, last) = self.piece(now, request, table);
+        let (bytes, last) = self.cut_piece(now, request, table);
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
         // Where it costs little to go elsewhere, that is all the same.
-        let place = if Turn::pays(&self.model) {
+        let place = if Turn::seeks_are_costly(&self.model) {
             self.turn.place(live.space, offset)
         } else {
             Place::Far
@@ -94,21 +94,21 @@ impl Contracts {
     }
 
     /// The reservation for whose sake a piece must wait; `behind` is whose it is if it goes because that is behind.
-    pub(super) fn in_the_way(
+    pub(super) fn blocking_reservation(
         &mut self,
         now: Instant,
         offer: &Offer,
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        if self.reservations.is_idle() || !self.bounds_hold() {
+        if self.reservations.bounds_nobody() || !self.bounds_hold() {
             return None;
         }
-        self.find_in_the_way(now, offer, behind, table)
+        self.find_blocking_reservation(now, offer, behind, table)
     }
 
     #[inline(never)]
-    fn find_in_the_way(
+    fn find_blocking_reservation(
         &mut self,
         now: Instant,
         offer: &Offer,
@@ -117,23 +117,23 @@ impl Contracts {
     ) -> Option<u32> {
         let lag = match behind {
             NIL => Span::ZERO,
-            group => self.reservations.lag(now, group).less(YIELD),
+            group => self.reservations.lag(now, group).saturating_sub(YIELD),
         };
         let began = *self.began.get_or_insert(now);
         let waited = self.held.map_or(Span::ZERO, |held| now.since(held));
-        let way = Way {
+        let query = DispatchQuery {
             group: table.requests[offer.request].group,
             cost: offer.cost,
             flight: self.flight,
-            hidden: self.afterwork.left(now, self.writes),
+            hidden: self.afterwork.remaining(now, self.writes),
             delay: self.window.delay(),
-            serial: Turn::pays(&self.model),
+            serial: Turn::seeks_are_costly(&self.model),
             behind,
             new: self.model.is_new() && now.since(began) < BEGINNING,
             lag: 2 * lag.as_nanos(),
             overdue: waited >= HELD_MAX,
         };
-        let found = self.reservations.in_the_way(now, &way)?;
+        let found = self.reservations.blocking_reservation(now, &query)?;
         if waited >= HELD_LONGEST {
             self.held = None;
             return None;

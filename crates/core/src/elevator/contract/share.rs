@@ -105,8 +105,6 @@ impl Shares {
                 self.sets.leave(e.set);
             }
             self.sets.join(set);
-        }
-        if e.parent != parent {
             e.start = self.times[set as usize];
         }
         (e.parent, e.set, e.idle_class) = (parent, set, idle_class);
@@ -277,6 +275,35 @@ impl Shares {
         Some(e.parent)
     }
 
+    /// Those with something to send, and every group above them, wait for their turn, and nobody else. `sums` is room for sums by group.
+    #[cfg(debug_assertions)]
+    pub(super) fn invariants(&self, sums: &mut [u64]) {
+        sums.fill(0);
+        for (at, e) in (0..).zip(&self.entities) {
+            let due = at < self.groups && self.overdue.get(at).is_some();
+            assert!(
+                e.active || !due,
+                "entity {at} has nothing to send and must be served"
+            );
+            if e.active {
+                assert_eq!(e.set, self.set_of(e.parent, e.idle_class), "entity {at}");
+                sums[e.parent as usize] += 1;
+            }
+            if e.parent != NIL {
+                let furthest = self.times[e.set as usize].wrapping_add(AHEAD_MAX << SHIFT);
+                assert!(!before(furthest, e.start), "entity {at} is too far ahead");
+            }
+        }
+        for (group, &active) in (0..self.groups).zip(&*sums) {
+            let sets = [false, true].map(|class| self.set_of(group, class));
+            let waiting = sets.map(|set| self.sets.len(set)).iter().sum::<u32>();
+            assert_eq!(u64::from(waiting), active, "below group {group}");
+            let e = &self.entities[group as usize];
+            let has_place = e.parent != NIL;
+            assert_eq!(e.active, has_place && active > 0, "group {group}");
+        }
+    }
+
     /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
     pub(super) fn owes(&self, one: u32, other: u32) -> bool {
         let parent = |at: u32| self.entities[at as usize].parent;
@@ -400,5 +427,15 @@ mod tests {
         shares.charge(late, entity, 1_000, NIL);
         assert_eq!(shares.overdue(late), None);
         assert_ne!(shares.pick(0), Some(0));
+    }
+
+    #[test]
+    fn a_group_that_comes_to_the_idle_class_is_owed_nothing_and_owes_nothing() {
+        let mut shares = tree();
+        shares.set(NOW, 2, 0, 100, true);
+        assert_eq!(served(&mut shares, 400, 1_000_000)[0], 400);
+        shares.set(NOW, 1, 0, 100, true);
+        let count = served(&mut shares, 40, 1_000_000);
+        assert_eq!(count[0], 20, "{count:?}");
     }
 }

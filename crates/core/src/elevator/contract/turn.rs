@@ -14,31 +14,31 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// A turn lasts this many times as long as going elsewhere takes, and no longer than this.
-const TURN: u64 = 9;
-const LONGEST: u64 = 100_000_000;
+const TURN_FACTOR: u64 = 9;
+const TURN_MAX_NS: u64 = 100_000_000;
 /// Turns pay from this on.
-pub(super) const PAYS: u64 = 200_000;
+pub(super) const SEEK_COSTLY_NS: u64 = 200_000;
 /// A stream that had an answer asks again within twice the time that it usually takes and this.
-const SOON: u64 = 100_000;
+const SOON_NS: u64 = 100_000;
 /// A piece that begins so little behind the end of another goes on there.
-const NEAR: u64 = 128 << 10;
+const NEAR_BYTES: u64 = 128 << 10;
 
 /// What is known of a stream.
 #[derive(Clone, Copy, Debug)]
-struct Habit {
+struct ArrivalPattern {
     /// When its last request ended that left it with nothing outstanding; and the average time until it asked again.
     quiet: Instant,
-    think: u64,
+    think_ns: u64,
     live: u32,
     /// How often in a row it has been waited for in vain.
-    vain: u8,
+    vain_waits: u8,
 }
 
-const HABIT: Habit = Habit {
+const NO_PATTERN: ArrivalPattern = ArrivalPattern {
     quiet: Instant::ZERO,
-    think: 0,
+    think_ns: 0,
     live: 0,
-    vain: 0,
+    vain_waits: 0,
 };
 
 /// Where the drive is, and whose turn it is.
@@ -51,7 +51,7 @@ pub(super) struct Turn {
     /// It was a near one.
     near: bool,
     since: Instant,
-    habits: Vec<Habit>,
+    patterns: Vec<ArrivalPattern>,
 }
 
 impl Turn {
@@ -62,20 +62,20 @@ impl Turn {
             stream: None,
             near: false,
             since: Instant::ZERO,
-            habits: vec![HABIT; streams as usize],
+            patterns: vec![NO_PATTERN; streams as usize],
         }
     }
 
     /// Where a piece is as seen from the one before.
     #[inline]
     pub(super) fn place(&self, space: SpaceId, offset: u64) -> Place {
-        let on = offset.wrapping_sub(self.end) < NEAR && space == self.space;
+        let on = offset.wrapping_sub(self.end) < NEAR_BYTES && space == self.space;
         if on { Place::Near } else { Place::Far }
     }
 
     /// A piece goes to the drive.
     #[inline]
-    pub(super) fn sent(
+    pub(super) fn observe_dispatch(
         &mut self,
         now: Instant,
         stream: u32,
@@ -93,27 +93,27 @@ impl Turn {
 
     /// A stream has something outstanding.
     #[inline]
-    pub(super) fn asked(&mut self, now: Instant, stream: u32) {
-        let habit = &mut self.habits[stream as usize];
-        if habit.live == 0 {
-            let pause = now.since(habit.quiet).as_nanos();
-            habit.think = super::reserve::average(habit.think, pause.min(1 << 34));
-            habit.vain = 0;
+    pub(super) fn observe_request(&mut self, now: Instant, stream: u32) {
+        let pattern = &mut self.patterns[stream as usize];
+        if pattern.live == 0 {
+            let pause = now.since(pattern.quiet).as_nanos();
+            pattern.think_ns = super::reserve::average(pattern.think_ns, pause.min(1 << 34));
+            pattern.vain_waits = 0;
         }
-        habit.live += 1;
+        pattern.live += 1;
     }
 
     /// A request of a stream is over.
     #[inline]
-    pub(super) fn answered(&mut self, now: Instant, stream: u32) {
-        let habit = &mut self.habits[stream as usize];
-        habit.live = habit.live.saturating_sub(1);
-        habit.quiet = now;
+    pub(super) fn observe_answer(&mut self, now: Instant, stream: u32) {
+        let pattern = &mut self.patterns[stream as usize];
+        pattern.live = pattern.live.saturating_sub(1);
+        pattern.quiet = now;
     }
 
     /// A stream came.
     pub(super) fn open(&mut self, stream: u32) {
-        self.habits[stream as usize] = HABIT;
+        self.patterns[stream as usize] = NO_PATTERN;
     }
 
     /// A stream goes.
@@ -125,8 +125,8 @@ impl Turn {
 
     /// True if going elsewhere costs this drive enough for turns to pay.
     #[inline]
-    pub(super) fn pays(model: &Model) -> bool {
-        model.away() >= PAYS
+    pub(super) fn seeks_are_costly(model: &Model) -> bool {
+        model.seek_cost() >= SEEK_COSTLY_NS
     }
 
     /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
@@ -138,8 +138,9 @@ impl Turn {
     /// The stream that keeps the drive if its next piece goes on where the last one ended, which may have been its first.
     #[inline]
     pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
-        let lasts = now.since(self.since).as_nanos() < Self::length(model);
-        self.stream.filter(|_| Self::pays(model) && lasts)
+        let lasts = now.since(self.since).as_nanos() < Self::length_ns(model);
+        self.stream
+            .filter(|_| Self::seeks_are_costly(model) && lasts)
     }
 
     /// True if the piece that was sent last went on where the one before it ended.
@@ -148,30 +149,36 @@ impl Turn {
     }
 
     /// How long a turn is, in nanoseconds.
-    pub(super) fn length(model: &Model) -> u64 {
-        (TURN * model.away()).min(LONGEST)
+    pub(super) fn length_ns(model: &Model) -> u64 {
+        (TURN_FACTOR * model.seek_cost()).min(TURN_MAX_NS)
     }
 
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
-    pub(super) fn awaited(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
-        let habit = &self.habits[stream as usize];
-        let pause = 2 * habit.think + SOON;
-        if habit.live > 0 || habit.vain > 2 || pause > model.away() {
+    pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
+        let pattern = &self.patterns[stream as usize];
+        let pause = 2 * pattern.think_ns + SOON_NS;
+        if pattern.live > 0 || pattern.vain_waits > 2 || pause > model.seek_cost() {
             return None;
         }
-        let until = habit.quiet + Span::from_nanos(pause);
+        let until = pattern.quiet + Span::from_nanos(pause);
         (now < until).then_some(until)
     }
 
     /// True if a stream has something in the drive.
     pub(super) fn is_in_flight(&self, stream: u32) -> bool {
-        self.habits[stream as usize].live > 0
+        self.patterns[stream as usize].live > 0
+    }
+
+    /// Requests that a stream has outstanding, as far as its answers are waited for.
+    #[cfg(debug_assertions)]
+    pub(super) fn live(&self, stream: u32) -> u32 {
+        self.patterns[stream as usize].live
     }
 
     /// A stream was waited for and did not come.
-    pub(super) fn in_vain(&mut self, stream: u32) {
-        let habit = &mut self.habits[stream as usize];
-        habit.vain = habit.vain.saturating_add(1);
+    pub(super) fn note_vain_wait(&mut self, stream: u32) {
+        let pattern = &mut self.patterns[stream as usize];
+        pattern.vain_waits = pattern.vain_waits.saturating_add(1);
     }
 }
 
@@ -187,27 +194,34 @@ mod tests {
 
     #[test]
     fn who_is_soon_back_is_waited_for_and_who_did_not_come_three_times_is_not() {
-        let model = Model::with_away(AWAY);
+        let model = Model::with_seek_cost(AWAY);
         let mut turn = Turn::new(1);
-        turn.habits[0].think = (AWAY - SOON) / 2;
-        assert_eq!(turn.awaited(at(1), 0, &model), Some(at(AWAY)));
-        assert_eq!(turn.awaited(at(AWAY), 0, &model), None);
-        turn.habits[0].think += 1;
-        assert_eq!(turn.awaited(at(1), 0, &model), None, "it takes too long");
-        turn.habits[0] = Habit { live: 1, ..HABIT };
-        assert_eq!(turn.awaited(at(1), 0, &model), None, "it has been served");
+        turn.patterns[0].think_ns = (AWAY - SOON_NS) / 2;
+        assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(AWAY)));
+        assert_eq!(turn.wait_until(at(AWAY), 0, &model), None);
+        turn.patterns[0].think_ns += 1;
+        assert_eq!(turn.wait_until(at(1), 0, &model), None, "it takes too long");
+        turn.patterns[0] = ArrivalPattern {
+            live: 1,
+            ..NO_PATTERN
+        };
+        assert_eq!(
+            turn.wait_until(at(1), 0, &model),
+            None,
+            "it has been served"
+        );
         turn.open(0);
         for _ in 0..2 {
-            turn.in_vain(0);
-            assert_eq!(turn.awaited(at(1), 0, &model), Some(at(SOON)));
+            turn.note_vain_wait(0);
+            assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(SOON_NS)));
         }
-        turn.in_vain(0);
-        assert_eq!(turn.awaited(at(1), 0, &model), None);
+        turn.note_vain_wait(0);
+        assert_eq!(turn.wait_until(at(1), 0, &model), None);
     }
 
     #[test]
     fn a_turn_lasts_for_nine_times_the_way_or_until_its_stream_goes() {
-        let model = Model::with_away(AWAY);
+        let model = Model::with_seek_cost(AWAY);
         let mut turn = Turn::new(3);
         turn.stream = Some(2);
         assert_eq!(turn.last(at(9 * AWAY - 1), &model), Some(2));

@@ -21,17 +21,17 @@ const SEVERAL: u64 = 28;
 /// Twice the delay: room to grow into.
 const GAIN: u64 = 2;
 /// The bound is never below this: a live host is this late now and then.
-const FLOOR: u64 = 250_000;
+const BOUND_MIN_NS: u64 = 250_000;
 /// The largest piece is forgotten after one to two of these.
 const MEMORY: Span = Span::from_millis(500);
 /// The delay is measured on purpose when it has not been for this time; and the attempt is given up after this time.
 const MEASURE: Span = Span::from_secs(5);
 const PATIENCE: Span = Span::from_millis(50);
 /// What going elsewhere costs, at the least, on a drive that is better left to choose.
-const CHOOSES: u64 = 1_000_000;
+const SEEK_CHOOSES_NS: u64 = 1_000_000;
 /// A late driver is allowed for by this cost more in flight at first and at most.
-const LATE_FIRST: u64 = 100_000;
-const LATE_MOST: u64 = 10_000_000;
+const LATE_FIRST_NS: u64 = 100_000;
+const LATE_MAX_NS: u64 = 10_000_000;
 
 /// The most of the last one to two spans of memory.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +170,7 @@ impl Window {
     /// True if a piece of `cost` may join `flight`.
     #[inline]
     pub(super) fn has_room(&mut self, now: Instant, flight: u64, cost: u64) -> bool {
-        let bound = if self.measuring(now) {
+        let bound = if self.is_measuring(now) {
             0
         } else {
             // The piece may be the first that is so large.
@@ -183,7 +183,7 @@ impl Window {
 
     /// True while pieces are sent one by one.
     #[inline]
-    fn measuring(&mut self, now: Instant) -> bool {
+    fn is_measuring(&mut self, now: Instant) -> bool {
         let since = now.since(self.measured);
         if self.unmeasured == 0 && since <= MEASURE {
             return false;
@@ -219,14 +219,14 @@ impl Window {
 
     /// A piece goes to the drive, which has `flight`.
     #[inline]
-    pub(super) fn sent(&mut self, flight: u64) {
+    pub(super) fn observe_dispatch(&mut self, flight: u64) {
         self.alone = flight == 0;
         self.full = false;
     }
 
     /// A piece of `cost` came back of `flight`, its own included. True if it had the drive to itself all the time.
     #[inline]
-    pub(super) fn complete(
+    pub(super) fn observe_completion(
         &mut self,
         now: Instant,
         piece: &Piece,
@@ -245,7 +245,7 @@ impl Window {
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
-                self.late = (2 * self.late).clamp(LATE_FIRST, LATE_MOST);
+                self.late = (2 * self.late).clamp(LATE_FIRST_NS, LATE_MAX_NS);
                 self.settle(model);
             }
             alone = core::mem::take(&mut self.alone) && tells;
@@ -307,10 +307,10 @@ impl Window {
         }
         self.delay = self.each[0].max(self.each[1]);
         let needed = self.delay.saturating_add(self.largest.get());
-        self.bound = if model.away() >= CHOOSES && model.is_settled() {
+        self.bound = if model.seek_cost() >= SEEK_CHOOSES_NS && model.is_settled() {
             u64::MAX
         } else {
-            (GAIN * needed).max(FLOOR) + self.late
+            (GAIN * needed).max(BOUND_MIN_NS) + self.late
         };
     }
 }

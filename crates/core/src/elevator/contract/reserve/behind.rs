@@ -1,42 +1,43 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
-use super::{Drive, REQUEST, Reservation, Reservations, average};
-use crate::elevator::contract::dirty::Synced;
+use super::{CompletedPiece, REQUEST, Reservation, Reservations, average};
+use crate::elevator::contract::{dirty::Synced, served};
 use crate::list::NIL;
-use crate::{GroupId, Instant, Span};
+use crate::{GroupId, Instant, Op, Span};
 
 impl Reservations {
     /// A request of `bytes` was submitted.
-    pub(in super::super) fn arrived(&mut self, now: Instant, group: GroupId, bytes: u64) {
+    pub(in super::super) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let mut at = self.nearest[group.0 as usize];
         self.notice_standstill(now);
         while at != NIL {
-            let (due, catch_up, forget) = (now.back(self.late), self.catch_up, self.forget);
+            let (due, catch_up, forget) =
+                (now.saturating_sub(self.late), self.catch_up, self.forget);
             let r = &mut self.table[at as usize];
             if r.requests == 0 {
                 let pause = now.since(r.idle_since);
                 if pause <= forget {
-                    r.think = average(r.think, pause.as_nanos());
+                    r.think_ns = average(r.think_ns, pause.as_nanos());
                 }
                 if pause > forget || r.pauses {
-                    r.kept = r.kept.max(due);
+                    r.kept_until = r.kept_until.max(due);
                 }
             }
             if r.realtime || !self.waiting.contains(at) {
                 // It had nothing to send: what it lost meanwhile was lost through itself.
-                r.kept = r.kept.max(due.back(catch_up));
+                r.kept_until = r.kept_until.max(due.saturating_sub(catch_up));
             }
             r.outstanding += bytes;
             r.requests += 1;
-            r.seen = now;
+            r.last_seen = now;
             self.update_bound(at);
-            self.wait(now, at);
+            self.start_waiting(now, at);
             at = self.table[at as usize].above;
         }
     }
 
     /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request.
-    pub(in super::super) fn sent(
+    pub(in super::super) fn observe_dispatch(
         &mut self,
         now: Instant,
         group: GroupId,
@@ -44,24 +45,24 @@ impl Reservations {
         cost: u64,
         last: bool,
     ) {
-        let due = now.back(self.late);
+        let due = now.saturating_sub(self.late);
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let ahead = self.ahead;
             let r = &mut self.table[at as usize];
             if r.mean_outstanding == 0 {
                 (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests * REQUEST);
-                r.period = r.time_for_usual();
+                r.period_ns = r.time_for_usual();
             }
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
             // phase).
-            let from = r.kept.min(due + ahead);
+            let from = r.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
-            r.kept = from + Span::from_nanos(time);
-            r.cycle = r.cycle.saturating_add(time);
+            r.kept_until = from + Span::from_nanos(time);
+            r.cycle_ns = r.cycle_ns.saturating_add(time);
             r.flight += cost;
-            r.there += bytes;
-            r.there_requests += u64::from(last);
+            r.bytes_in_drive += bytes;
+            r.requests_in_drive += u64::from(last);
             let above = r.above;
             // Realtime ones take turns.
             self.urgent.clear(at);
@@ -71,7 +72,7 @@ impl Reservations {
     }
 
     /// The reservations above `group` that still have something to send wait on.
-    pub(in super::super) fn wait_on(
+    pub(in super::super) fn update_waiting(
         &mut self,
         now: Instant,
         group: GroupId,
@@ -80,9 +81,9 @@ impl Reservations {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             if active(at) {
-                self.wait(now, at);
+                self.start_waiting(now, at);
             } else {
-                self.wait_no_more(at);
+                self.stop_waiting(at);
             }
             at = self.table[at as usize].above;
         }
@@ -90,14 +91,14 @@ impl Reservations {
 
     /// A piece came back; `last` if that was all of its request. True if the drive had something to do beside that nobody had asked
     /// for.
-    pub(in super::super) fn completed(
+    pub(in super::super) fn observe_completion(
         &mut self,
         now: Instant,
         group: GroupId,
         bytes: u64,
         cost: u64,
         last: bool,
-        drive: Drive<'_>,
+        drive: CompletedPiece<'_>,
     ) -> bool {
         let mut hidden = false;
         let mut at = self.nearest[group.0 as usize];
@@ -105,18 +106,18 @@ impl Reservations {
             let r = &mut self.table[at as usize];
             if last {
                 if r.ended != now {
-                    (r.ended, r.before) = (now, (r.outstanding, r.requests));
+                    (r.ended, r.before_end) = (now, (r.outstanding, r.requests));
                 }
-                r.mean_outstanding = average(r.mean_outstanding, r.before.0);
-                r.mean_requests = average(r.mean_requests, r.before.1 * REQUEST);
-                r.period = r.time_for_usual();
+                r.mean_outstanding = average(r.mean_outstanding, r.before_end.0);
+                r.mean_requests = average(r.mean_requests, r.before_end.1 * REQUEST);
+                r.period_ns = r.time_for_usual();
             }
-            hidden |= r.took(drive);
+            hidden |= r.observe_completion(drive);
             r.flight = r.flight.saturating_sub(cost);
-            r.there = r.there.saturating_sub(bytes);
-            r.there_requests = r.there_requests.saturating_sub(u64::from(last));
+            r.bytes_in_drive = r.bytes_in_drive.saturating_sub(served(drive.op, bytes));
+            r.requests_in_drive = r.requests_in_drive.saturating_sub(u64::from(last));
             let above = r.above;
-            self.left(now, at, bytes, last);
+            self.forget_outstanding(now, at, bytes, last);
             self.update_bound(at);
             at = above;
         }
@@ -125,17 +126,17 @@ impl Reservations {
 
     /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
     /// up, or it will arrive again.
-    pub(in super::super) fn removed(&mut self, now: Instant, group: GroupId, bytes: u64) {
+    pub(in super::super) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
-            self.left(now, at, bytes, true);
+            self.forget_outstanding(now, at, bytes, true);
             at = self.table[at as usize].above;
         }
     }
 
     /// Of what is in the drive, that of others than the nearest reservation's.
     #[inline]
-    pub(in super::super) fn others(&self, group: GroupId, flight: u64) -> u64 {
+    pub(in super::super) fn cost_of_others(&self, group: GroupId, flight: u64) -> u64 {
         match self.nearest[group.0 as usize] {
             NIL => flight,
             at => flight.saturating_sub(self.table[at as usize].flight),
@@ -143,34 +144,34 @@ impl Reservations {
     }
 
     /// Everything is counted anew, since contracts or the tree changed: from each request its group and the bytes of it that have not
-    /// been sent, from each piece in the drive its group, modelled cost and bytes.
+    /// been sent, from each piece in the drive its group, modelled cost, operation and bytes.
     pub(in super::super) fn recount(
         &mut self,
         requests: impl Iterator<Item = (GroupId, u64)>,
-        pieces: impl Iterator<Item = (GroupId, u64, u64)>,
+        pieces: impl Iterator<Item = (GroupId, u64, Op, u64)>,
     ) {
         for r in &mut self.table {
-            (r.flight, r.there, r.there_requests) = (0, 0, 0);
+            (r.flight, r.bytes_in_drive, r.requests_in_drive) = (0, 0, 0);
             (r.outstanding, r.requests) = (0, 0);
         }
         for (group, left) in requests {
-            self.each(group, |r| {
+            self.for_each_reservation(group, |r| {
                 r.outstanding += left;
                 r.requests += 1;
-                r.there_requests += u64::from(left == 0);
+                r.requests_in_drive += u64::from(left == 0);
             });
         }
-        for (group, cost, bytes) in pieces {
-            self.each(group, |r| {
+        for (group, cost, op, bytes) in pieces {
+            self.for_each_reservation(group, |r| {
                 r.outstanding += bytes;
-                r.there += bytes;
+                r.bytes_in_drive += served(op, bytes);
                 r.flight += cost;
             });
         }
     }
 
     /// Every reservation on the path of a group.
-    fn each(&mut self, group: GroupId, mut what: impl FnMut(&mut Reservation)) {
+    fn for_each_reservation(&mut self, group: GroupId, mut what: impl FnMut(&mut Reservation)) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             what(&mut self.table[at as usize]);
@@ -179,12 +180,12 @@ impl Reservations {
     }
 
     /// A reservation with something to send waits, whatever it was promised before.
-    pub(in super::super) fn wait_all(&mut self, now: Instant, active: impl Fn(u32) -> bool) {
+    pub(in super::super) fn restart_waiting(&mut self, now: Instant, active: impl Fn(u32) -> bool) {
         for at in 0..self.table.len() as u32 {
             if self.table[at as usize].exists() {
                 self.update_bound(at);
                 if active(at) {
-                    self.wait(now, at);
+                    self.start_waiting(now, at);
                 }
             }
         }
@@ -192,17 +193,18 @@ impl Reservations {
 
     /// The realtime reservation that has waited longest.
     #[inline]
-    pub(in super::super) fn urgent(&self) -> Option<u32> {
+    pub(in super::super) fn first_urgent(&self) -> Option<u32> {
         self.urgent.first().map(|(_, g)| g)
     }
 
     /// While the drive stands still nobody is chosen, and all that wait fall behind: the promises' time is as late as they are, or one that
     /// comes now would be served after all of them.
     pub(super) fn notice_standstill(&mut self, now: Instant) {
-        let due = now.back(self.late);
+        let due = now.saturating_sub(self.late);
         let longest = self.waiting.min_start(&self.behind);
-        if longest.is_some_and(|kept| Instant::from_nanos(kept) + self.catch_up.times(2) < due)
-            && let Some(group) = self.waiting.first_eligible(&self.behind, due.as_nanos())
+        if longest.is_some_and(|kept_until| {
+            Instant::from_nanos(kept_until) + self.catch_up.saturating_mul(2) < due
+        }) && let Some(group) = self.waiting.first_eligible(&self.behind, due.as_nanos())
         {
             self.grow_late(now, group);
         }
@@ -210,8 +212,8 @@ impl Reservations {
 
     /// The promises' time is late by as much as this one is behind beyond what it is made whole for, if it was not so before.
     fn grow_late(&mut self, now: Instant, group: u32) {
-        let kept = self.table[group as usize].kept;
-        self.late = self.late.max(now.since(kept + self.catch_up));
+        let kept_until = self.table[group as usize].kept_until;
+        self.late = self.late.max(now.since(kept_until + self.catch_up));
     }
 
     /// Of the reservations that are behind, the one with the earliest deadline.
@@ -224,7 +226,7 @@ impl Reservations {
             }
             return None;
         }
-        let at = |late| now.back(late).as_nanos();
+        let at = |late| now.saturating_sub(late).as_nanos();
         let found = self.waiting.first_eligible(&self.behind, at(self.late));
         let Some(group) = found else {
             if self.late == Span::ZERO || !may_reset {
@@ -240,26 +242,26 @@ impl Reservations {
 
     /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
     /// and has the earliest deadline, if there is one.
-    pub(in super::super) fn synced(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
+    pub(in super::super) fn judge_flush(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
         let at = self.nearest[group.0 as usize];
         if at == NIL {
             let behind = self.behind(now)?;
             return Some(Synced::of_another(self.lag(now, behind)));
         }
         let r = &self.table[at as usize];
-        (!r.realtime && r.cycle > 0).then(|| Synced {
+        (!r.realtime && r.cycle_ns > 0).then(|| Synced {
             lag: self.lag(now, at),
-            cycle: r.cycle,
+            cycle_ns: r.cycle_ns,
         })
     }
 
     /// A flush of a group begins, or one that it may have to wait for: until no flush runs any longer the drive has something to do
     /// for it.
-    pub(in super::super) fn flush_begins(&mut self, now: Instant, group: GroupId) {
+    pub(in super::super) fn observe_flush_begin(&mut self, now: Instant, group: GroupId) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
-            (r.flushes, r.seen) = (self.flushes, now);
+            (r.flushes, r.last_seen) = (self.flushes, now);
             let above = r.above;
             self.update_bound(at);
             at = above;
@@ -267,7 +269,7 @@ impl Reservations {
     }
 
     /// No flush runs any longer.
-    pub(in super::super) fn flushes_over(&mut self) {
+    pub(in super::super) fn forget_flushes(&mut self) {
         self.flushes = self.flushes.wrapping_add(1).max(1);
     }
 
@@ -278,11 +280,11 @@ impl Reservations {
     }
 
     /// A flush of a group has ended: its client waited for it, and did not think.
-    pub(in super::super) fn flushed(&mut self, now: Instant, group: GroupId) {
+    pub(in super::super) fn observe_flush_end(&mut self, now: Instant, group: GroupId) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
-            (r.idle_since, r.seen, r.cycle) = (now, now, 0);
+            (r.idle_since, r.last_seen, r.cycle_ns) = (now, now, 0);
             r.flushes = 0;
             at = r.above;
         }
@@ -296,25 +298,29 @@ impl Reservations {
 
     /// By how much a reservation is behind its promise.
     pub(in super::super) fn lag(&self, now: Instant, group: u32) -> Span {
-        now.back(self.late).since(self.table[group as usize].kept)
+        now.saturating_sub(self.late)
+            .since(self.table[group as usize].kept_until)
     }
 
     /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
-    pub(in super::super) fn goal(&self, now: Instant, group: u32) -> Instant {
-        self.table[group as usize].kept.min(now.back(self.late)) + self.ahead
+    pub(in super::super) fn service_goal(&self, now: Instant, group: u32) -> Instant {
+        self.table[group as usize]
+            .kept_until
+            .min(now.saturating_sub(self.late))
+            + self.ahead
     }
 
     /// True if a reservation has been served as far as that.
     pub(in super::super) fn has_reached(&self, group: u32, goal: Instant) -> bool {
-        self.table[group as usize].kept >= goal
+        self.table[group as usize].kept_until >= goal
     }
 
     /// True if a reservation has been served as far ahead of its promise as it may be.
     pub(in super::super) fn is_ahead(&self, now: Instant, group: u32) -> bool {
-        self.table[group as usize].kept >= now.back(self.late) + self.ahead
+        self.table[group as usize].kept_until >= now.saturating_sub(self.late) + self.ahead
     }
 
-    pub(super) fn wait(&mut self, now: Instant, at: u32) {
+    pub(super) fn start_waiting(&mut self, now: Instant, at: u32) {
         let r = &self.table[at as usize];
         if r.realtime {
             if self.urgent.get(at).is_none() {
@@ -322,29 +328,30 @@ impl Reservations {
                 self.urgent.set(at, now, ticket);
             }
         } else {
-            let kept = r.kept.as_nanos();
-            let deadline = kept + r.period.min(self.catch_up.as_nanos() / 2);
+            let kept_until = r.kept_until.as_nanos();
+            let deadline = kept_until + r.period_ns.min(self.catch_up.as_nanos() / 2);
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;
                 }
                 self.waiting.remove(&mut self.behind, at);
             }
-            self.waiting.insert(&mut self.behind, at, deadline, kept);
+            self.waiting
+                .insert(&mut self.behind, at, deadline, kept_until);
         }
     }
 
-    pub(super) fn wait_no_more(&mut self, at: u32) {
+    pub(super) fn stop_waiting(&mut self, at: u32) {
         if self.waiting.contains(at) {
             self.waiting.remove(&mut self.behind, at);
         }
         self.urgent.clear(at);
     }
 
-    fn left(&mut self, now: Instant, at: u32, bytes: u64, last: bool) {
+    fn forget_outstanding(&mut self, now: Instant, at: u32, bytes: u64, last: bool) {
         let r = &mut self.table[at as usize];
         r.outstanding = r.outstanding.saturating_sub(bytes);
-        r.seen = now;
+        r.last_seen = now;
         if last {
             r.requests = r.requests.saturating_sub(1);
             if r.requests == 0 {

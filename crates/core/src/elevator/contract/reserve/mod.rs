@@ -12,9 +12,11 @@
 //! `behind` has the clocks, `room` what others may have in the drive.
 
 mod behind;
+#[cfg(debug_assertions)]
+mod invariants;
 mod room;
 
-pub(super) use room::{Drive, Late, Way};
+pub(super) use room::{CompletedPiece, DispatchQuery, Late};
 
 use crate::contract::{Class, Contract};
 use crate::group::Groups;
@@ -42,7 +44,7 @@ struct Reservation {
     /// Nearest group with a reservation above this one, or [`NIL`].
     above: u32,
     /// Up to here the promise has been kept.
-    kept: Instant,
+    kept_until: Instant,
     /// Bytes and requests submitted and not done.
     outstanding: u64,
     requests: u64,
@@ -51,32 +53,32 @@ struct Reservation {
     mean_requests: u64,
     /// When one ended last, and the two before any did then: those that end together were all outstanding.
     ended: Instant,
-    before: (u64, u64),
+    before_end: (u64, u64),
     /// The time at the promised rate that these take.
-    period: u64,
+    period_ns: u64,
     /// The time at the promised rate of what went to the drive since its last flush ended.
-    cycle: u64,
+    cycle_ns: u64,
     /// When it had nothing outstanding last, and the average time until it had again.
     idle_since: Instant,
     /// It waits for these flushes, if they still run.
     flushes: u32,
-    think: u64,
+    think_ns: u64,
     /// Its last sign of life.
-    seen: Instant,
+    last_seen: Instant,
     /// Modelled cost of its own in the drive; bytes, and requests that are there wholly.
     flight: u64,
-    there: u64,
-    there_requests: u64,
+    bytes_in_drive: u64,
+    requests_in_drive: u64,
     /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
-    own: u64,
+    solo_latency: u64,
     /// How much later its requests come back for what others have in front of them, in 256ths of that.
-    delayed: u64,
+    interference: u64,
     /// It pauses too long between its requests to get what was promised: that counts while it asks.
     pauses: bool,
     /// False if not even an idle drive would keep the promise while it asks.
     reachable: bool,
     /// It is the drive that is too slow, and what it has outstanding keeps that busy.
-    fills: bool,
+    drive_limited: bool,
     /// It is in the tree of the realtime ones.
     bound_realtime: bool,
 }
@@ -85,34 +87,34 @@ struct Reservation {
 const REQUEST: u64 = 256;
 
 /// What others have in flight delays a client by as much.
-const WHOLLY: u64 = 256;
+const FULL_INTERFERENCE: u64 = 256;
 
 const NOTHING: Reservation = Reservation {
     bytes: 0,
     iops: 0,
     realtime: false,
     above: NIL,
-    kept: Instant::ZERO,
+    kept_until: Instant::ZERO,
     outstanding: 0,
     requests: 0,
     mean_outstanding: 0,
     mean_requests: 0,
     ended: Instant::ZERO,
-    before: (0, 0),
-    period: 0,
-    cycle: 0,
+    before_end: (0, 0),
+    period_ns: 0,
+    cycle_ns: 0,
     idle_since: Instant::ZERO,
     flushes: 0,
-    think: 0,
-    seen: Instant::ZERO,
+    think_ns: 0,
+    last_seen: Instant::ZERO,
     flight: 0,
-    there: 0,
-    there_requests: 0,
-    own: 0,
-    delayed: WHOLLY,
+    bytes_in_drive: 0,
+    requests_in_drive: 0,
+    solo_latency: 0,
+    interference: FULL_INTERFERENCE,
     pauses: false,
     reachable: true,
-    fills: false,
+    drive_limited: false,
     bound_realtime: false,
 };
 
@@ -193,7 +195,7 @@ impl Reservations {
     }
 
     /// The tree or its contracts changed.
-    pub(super) fn set(&mut self, now: Instant, groups: &Groups) {
+    pub(super) fn set_contracts(&mut self, now: Instant, groups: &Groups) {
         self.notice_standstill(now);
         for slot in 0..groups.capacity() {
             let mut group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
@@ -228,7 +230,7 @@ impl Reservations {
             (reserved.bytes, reserved.iops) = (0, 0);
         }
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
-        let due = now.back(self.late);
+        let due = now.saturating_sub(self.late);
         let r = &mut self.table[slot as usize];
         let before = (r.bytes, r.iops, r.realtime);
         (r.bytes, r.iops) = (reserved.bytes, reserved.iops);
@@ -237,18 +239,18 @@ impl Reservations {
         let exists = r.exists();
         if existed && !exists {
             self.remove_bound(slot);
-            self.wait_no_more(slot);
+            self.stop_waiting(slot);
             self.table[slot as usize] = NOTHING;
         } else if !existed && exists {
-            (r.kept, r.idle_since) = (due, now);
+            (r.kept_until, r.idle_since) = (due, now);
         } else if changed && exists {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
-            r.kept = due;
+            r.kept_until = due;
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
             self.remove_bound(slot);
-            self.wait_no_more(slot);
+            self.stop_waiting(slot);
             if waits {
-                self.wait(now, slot);
+                self.start_waiting(now, slot);
             }
         }
     }
@@ -283,7 +285,7 @@ impl Reservations {
 
     /// True if nobody has a reservation that bounds others.
     #[inline]
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn bounds_nobody(&self) -> bool {
         self.starts.is_empty() && self.realtime.is_empty()
     }
 }

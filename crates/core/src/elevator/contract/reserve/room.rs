@@ -12,9 +12,9 @@
 //! A client that not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
 //! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
 
-use super::{Reservation, Reservations, WHOLLY};
+use super::{FULL_INTERFERENCE, Reservation, Reservations};
 use crate::list::NIL;
-use crate::{GroupId, Instant, Span};
+use crate::{GroupId, Instant, Op, Span};
 
 /// A reservation that asks for nothing bounds others for at least and at most this long, a realtime one for a second.
 const LINGER_MIN: Span = Span::from_millis(5);
@@ -23,17 +23,17 @@ const LINGER_REALTIME: Span = Span::from_secs(1);
 /// Number of reservations, of those that must begin first, that are looked at for each piece.
 const LOOKED_AT: usize = 4;
 /// However deep its queue, a client waits at most this long for its next request to be begun with.
-const DEADLINE_MAX: u64 = 50_000_000;
+const DEADLINE_MAX_NS: u64 = 50_000_000;
 /// Bounds of how much others' work delays a client, in 256ths: a sixteenth to eight times as long as it takes.
-const DELAYED: core::ops::RangeInclusive<u64> = WHOLLY / 16..=WHOLLY * 8;
+const INTERFERENCE: core::ops::RangeInclusive<u64> = FULL_INTERFERENCE / 16..=FULL_INTERFERENCE * 8;
 /// A piece that takes this much longer than it does alone was not alone.
-const HIDDEN: u64 = 500_000;
+const HIDDEN_NS: u64 = 500_000;
 /// A client kept from the drive for too long may have this cost in it.
-const SLICE: u64 = 10_000_000;
+const SLICE_NS: u64 = 10_000_000;
 /// A client that is behind by more has the drive to itself.
 const STRICT: Span = Span::from_millis(15);
 /// Reservations are served ahead by at most this.
-const AHEAD_MAX: u64 = 60_000_000;
+pub(super) const AHEAD_MAX_NS: u64 = 60_000_000;
 
 /// Number of reservations with nothing waiting for which a flush is held back, at most.
 const SYNC_LOOKED_AT: usize = 32;
@@ -42,13 +42,15 @@ const SOON: Span = Span::from_micros(100);
 
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Drive<'a> {
+pub(in super::super) struct CompletedPiece<'a> {
+    /// What it did.
+    pub(in super::super) op: Op,
     /// How long it was in the drive, in nanoseconds.
     pub(in super::super) time: u64,
     /// How long such a piece takes at the least, or what it costs, if that is more: asked for by those that seem late.
     pub(in super::super) usual: &'a dyn Fn() -> u64,
     /// The modelled cost that others had in the drive when it went there.
-    pub(in super::super) front: u64,
+    pub(in super::super) cost_ahead: u64,
     /// It had the drive to itself all the time.
     pub(in super::super) alone: bool,
     /// The drive does one thing after the other.
@@ -57,7 +59,7 @@ pub(in super::super) struct Drive<'a> {
 
 /// A piece that would like to go.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Way {
+pub(in super::super) struct DispatchQuery {
     /// Whose it is.
     pub(in super::super) group: GroupId,
     pub(in super::super) cost: u64,
@@ -81,122 +83,139 @@ pub(in super::super) struct Way {
 
 impl Reservation {
     /// The time that a request may take, as the client is.
-    fn allowed(&self) -> u64 {
-        let think = if self.pauses { 0 } else { self.think };
-        self.period.min(DEADLINE_MAX + think).saturating_sub(think)
+    fn allowed_ns(&self) -> u64 {
+        let think_ns = if self.pauses { 0 } else { self.think_ns };
+        self.period_ns
+            .min(DEADLINE_MAX_NS + think_ns)
+            .saturating_sub(think_ns)
     }
 
-    fn linger(&self) -> Span {
+    fn linger_time(&self) -> Span {
         if self.realtime {
             return LINGER_REALTIME;
         }
-        let period = Span::from_nanos(self.period) + Span::from_nanos(self.think);
-        period.times(4).clamp(LINGER_MIN, LINGER_MAX)
+        let period = Span::from_nanos(self.period_ns) + Span::from_nanos(self.think_ns);
+        period.saturating_mul(4).clamp(LINGER_MIN, LINGER_MAX)
     }
 
     /// When it will have asked again, if it asks at all.
-    fn expected(&self) -> Instant {
-        self.idle_since + Span::from_nanos(self.think).times(2) + SOON
+    fn expected_arrival(&self) -> Instant {
+        self.idle_since + Span::from_nanos(self.think_ns).saturating_mul(2) + SOON
     }
 
     /// A piece of it came back. True if it took that much longer than it does alone, with nothing in front of it, that the drive must
     /// have had something else to do.
-    pub(super) fn took(&mut self, drive: Drive<'_>) -> bool {
-        let Drive {
+    pub(super) fn observe_completion(&mut self, drive: CompletedPiece<'_>) -> bool {
+        let CompletedPiece {
             time,
             usual,
-            front,
+            cost_ahead,
             alone,
             serial,
+            ..
         } = drive;
         let far = if alone { 2 } else { 3 };
-        let late = |usual: u64| time > far * usual + HIDDEN;
-        let hidden = front == 0 && self.own > 0 && late(self.own) && late(usual());
-        if self.own == 0 {
-            self.own = time;
-        } else if time < self.own {
-            self.own -= (self.own - time) / 2;
-        } else if front == 0 {
-            self.own += (time - self.own).min(self.own) / if hidden { 64 } else { 16 };
+        let late = |usual: u64| time > far * usual + HIDDEN_NS;
+        let hidden =
+            cost_ahead == 0 && self.solo_latency > 0 && late(self.solo_latency) && late(usual());
+        if self.solo_latency == 0 {
+            self.solo_latency = time;
+        } else if time < self.solo_latency {
+            self.solo_latency -= (self.solo_latency - time) / 2;
+        } else if cost_ahead == 0 {
+            self.solo_latency +=
+                (time - self.solo_latency).min(self.solo_latency) / if hidden { 64 } else { 16 };
         }
-        if front > self.own / 8 {
-            let sample = time.saturating_sub(self.own).saturating_mul(WHOLLY) / front;
-            let sample = sample.min(*DELAYED.end());
-            self.delayed = (self.delayed - self.delayed / 8 + sample / 8)
-                .clamp(*DELAYED.start(), *DELAYED.end());
+        if cost_ahead > self.solo_latency / 8 {
+            let sample = time
+                .saturating_sub(self.solo_latency)
+                .saturating_mul(FULL_INTERFERENCE)
+                / cost_ahead;
+            let sample = sample.min(*INTERFERENCE.end());
+            self.interference = (self.interference - self.interference / 8 + sample / 8)
+                .clamp(*INTERFERENCE.start(), *INTERFERENCE.end());
         }
-        let within = |allowed: u64| self.own <= allowed + allowed / 8;
-        self.reachable = within(self.period.saturating_sub(self.think));
-        self.pauses = !self.reachable && within(self.period / 2);
+        let within = |allowed_ns: u64| self.solo_latency <= allowed_ns + allowed_ns / 8;
+        self.reachable = within(self.period_ns.saturating_sub(self.think_ns));
+        self.pauses = !self.reachable && within(self.period_ns / 2);
         self.reachable |= self.pauses;
-        self.fills = (serial || 2 * self.flight >= self.own) && self.own > self.period;
+        self.drive_limited =
+            (serial || 2 * self.flight >= self.solo_latency) && self.solo_latency > self.period_ns;
         hidden
     }
 
-    /// True if others may have `others` and a piece of `way` in the drive while this one waits for the drive (`waits`) or will ask it.
-    fn leaves_room(&self, now: Instant, late: Span, others: u64, way: &Way, waits: bool) -> bool {
+    /// True if others may have `others` and a piece of `query` in the drive while this one waits for the drive (`waits`) or will ask it.
+    fn leaves_room(
+        &self,
+        now: Instant,
+        late: Span,
+        others: u64,
+        query: &DispatchQuery,
+        waits: bool,
+    ) -> bool {
         if self.realtime {
-            let others = way.flight.saturating_sub(self.flight);
+            let others = query.flight.saturating_sub(self.flight);
             // Others have as much again as it has itself, and what keeps the drive busy, unless it could not have its max beside that.
-            let twice = 2 * self.own.max(way.delay);
-            let most = twice.max(way.delay + 2 * way.cost);
-            let allowed = self.allowed();
-            let most = if (self.own..self.own + most).contains(&allowed) {
-                (allowed - self.own).clamp(way.delay + way.cost, most)
+            let twice = 2 * self.solo_latency.max(query.delay);
+            let most = twice.max(query.delay + 2 * query.cost);
+            let allowed_ns = self.allowed_ns();
+            let most = if (self.solo_latency..self.solo_latency + most).contains(&allowed_ns) {
+                (allowed_ns - self.solo_latency).clamp(query.delay + query.cost, most)
             } else {
                 most
             };
-            let most = most + way.lag;
-            return others == 0 || others + way.cost <= most;
+            let most = most + query.lag;
+            return others == 0 || others + query.cost <= most;
         }
-        let delayed = if way.serial {
-            self.delayed.max(WHOLLY)
+        let interference = if query.serial {
+            self.interference.max(FULL_INTERFERENCE)
         } else {
-            self.delayed
+            self.interference
         };
-        let front = (others + way.cost).saturating_mul(delayed) / WHOLLY;
-        let allowed = self.allowed();
-        let due = now.back(late);
-        if !waits && now > self.expected() {
-            return others == 0 || front <= allowed.saturating_sub(self.own);
+        let cost_ahead = (others + query.cost).saturating_mul(interference) / FULL_INTERFERENCE;
+        let allowed_ns = self.allowed_ns();
+        let due = now.saturating_sub(late);
+        if !waits && now > self.expected_arrival() {
+            return others == 0 || cost_ahead <= allowed_ns.saturating_sub(self.solo_latency);
         }
-        if way.new {
+        if query.new {
             // What others' pieces do to the drive is seen from one at a time.
-            return others == 0 && due.since(self.kept) < STRICT;
+            return others == 0 && due.since(self.kept_until) < STRICT;
         }
         if !self.reachable {
-            if self.fills {
-                let slice = way.overdue && (others == 0 || others + way.cost <= SLICE);
-                return slice || front <= self.kept.since(due).as_nanos();
+            if self.drive_limited {
+                let slice = query.overdue && (others == 0 || others + query.cost <= SLICE_NS);
+                return slice || cost_ahead <= self.kept_until.since(due).as_nanos();
             }
-            let least = way.delay + (way.delay / 2).max(2 * way.cost);
-            return others + way.cost <= least.max(self.period / 8 * 7);
+            let least = query.delay + (query.delay / 2).max(2 * query.cost);
+            return others + query.cost <= least.max(self.period_ns / 8 * 7);
         }
-        let mut begin = self.start();
+        let mut begin = self.latest_start();
         if !waits {
-            begin = begin.max(self.idle_since.back(late) + Span::from_nanos(self.think));
+            begin =
+                begin.max(self.idle_since.saturating_sub(late) + Span::from_nanos(self.think_ns));
         }
         let room = begin.since(due).as_nanos();
-        let lag = due.since(self.kept.back(self.put_off()));
+        let lag = due.since(self.kept_until.saturating_sub(self.overdue_in_drive()));
         // On a drive too slow for all promises nobody would catch up.
         if lag > STRICT && late == Span::ZERO {
-            return front <= room;
+            return cost_ahead <= room;
         }
         // Behind by little it makes up for that as long as each request comes back sooner than it has to.
-        front <= room.max(allowed.saturating_sub(self.own) / 2)
+        cost_ahead <= room.max(allowed_ns.saturating_sub(self.solo_latency) / 2)
     }
 
     /// The latest instant at which the drive must begin with its next request. What has been in the drive for longer than it may is
     /// not yet served, whatever the clock says: a drive that puts it off has too much else to do.
-    fn start(&self) -> Instant {
-        let left = Span::from_nanos(self.allowed().saturating_sub(self.own));
-        self.kept.back(self.put_off()) + left
+    pub(super) fn latest_start(&self) -> Instant {
+        let left = Span::from_nanos(self.allowed_ns().saturating_sub(self.solo_latency));
+        self.kept_until.saturating_sub(self.overdue_in_drive()) + left
     }
 
     /// By how much longer its requests have been in the drive than they may.
-    fn put_off(&self) -> Span {
-        let there = self.time_for(self.there, self.there_requests);
-        Span::from_nanos(there.saturating_sub(self.allowed().max(self.own)))
+    fn overdue_in_drive(&self) -> Span {
+        let needed_ns = self.time_for(self.bytes_in_drive, self.requests_in_drive);
+        Span::from_nanos(needed_ns.saturating_sub(self.allowed_ns().max(self.solo_latency)))
     }
 }
 
@@ -205,40 +224,44 @@ impl Reservations {
     /// On a drive where going elsewhere costs `away` and pieces cost up to `largest`, reservations are served ahead so far that others are
     /// not stopped for each request.
     pub(in super::super) fn set_ahead(&mut self, away: u64, largest: u64) {
-        self.ahead = Span::from_nanos((4 * away).max(2 * largest).min(AHEAD_MAX));
+        self.ahead = Span::from_nanos((4 * away).max(2 * largest).min(AHEAD_MAX_NS));
     }
 
     /// The reservation for whose sake a piece must wait.
-    pub(in super::super) fn in_the_way(&mut self, now: Instant, way: &Way) -> Option<u32> {
+    pub(in super::super) fn blocking_reservation(
+        &mut self,
+        now: Instant,
+        query: &DispatchQuery,
+    ) -> Option<u32> {
         self.expire_bounds(now);
-        self.learning = way.new;
-        let due = now.back(self.late).as_nanos();
+        self.learning = query.new;
+        let due = now.saturating_sub(self.late).as_nanos();
         // Beyond this nothing that begins is delayed too long.
-        let far = due.saturating_add((way.flight + way.hidden + way.cost).saturating_mul(8));
-        let limit = match way.behind {
+        let far = due.saturating_add((query.flight + query.hidden + query.cost).saturating_mul(8));
+        let limit = match query.behind {
             NIL => far,
-            behind => far.min(self.table[behind as usize].start().as_nanos()),
+            behind => far.min(self.table[behind as usize].latest_start().as_nanos()),
         };
         let realtime = self.forest.iter(&self.realtime).take(LOOKED_AT);
         let starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         let starts = starts.take_while(|&g| self.forest.key(g) < limit);
         realtime.chain(starts).find(|&g| {
             let r = &self.table[g as usize];
-            let others = way.flight.saturating_sub(r.flight) + way.hidden;
-            !r.leaves_room(now, self.late, others, way, self.is_waited_for(r))
-                && !self.is_within(way.group, g)
+            let others = query.flight.saturating_sub(r.flight) + query.hidden;
+            !r.leaves_room(now, self.late, others, query, self.is_waited_for(r))
+                && !self.is_within(query.group, g)
         })
     }
 
     /// The largest piece that a member of `group` may send, in nanoseconds of modelled cost; `None` if there is no need to cut.
     #[inline]
-    pub(in super::super) fn portion(
+    pub(in super::super) fn piece_limit_ns(
         &mut self,
         now: Instant,
         group: GroupId,
         delay: u64,
     ) -> Option<u64> {
-        if self.is_idle() {
+        if self.bounds_nobody() {
             return None;
         }
         self.expire_bounds(now);
@@ -249,28 +272,31 @@ impl Reservations {
         let found = first.take(LOOKED_AT).find(|&g| !self.is_within(group, g))?;
         let r = &self.table[found as usize];
         let room = if r.realtime {
-            r.own + delay
+            r.solo_latency + delay
         } else if r.reachable {
-            r.allowed().saturating_sub(r.own).saturating_mul(WHOLLY) / r.delayed
+            r.allowed_ns()
+                .saturating_sub(r.solo_latency)
+                .saturating_mul(FULL_INTERFERENCE)
+                / r.interference
         } else {
-            r.period / 8 * 7
+            r.period_ns / 8 * 7
         };
         Some(room.max(delay / 2) / 2)
     }
 
     /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known
     /// of the drive, it is not known either which clients cannot be served in time.
-    pub(in super::super) fn expected(&self, group: u32) -> Option<Instant> {
+    pub(in super::super) fn expected_arrival(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
-        (!self.is_waited_for(r) && !r.realtime && (r.reachable || r.fills || learning))
-            .then(|| r.expected() + Span::from_nanos(1))
+        (!self.is_waited_for(r) && !r.realtime && (r.reachable || r.drive_limited || learning))
+            .then(|| r.expected_arrival() + Span::from_nanos(1))
     }
 
     /// What others may have in flight for its sake when it is on time, in nanoseconds.
-    pub(in super::super) fn bound(&self, group: u32) -> u64 {
+    pub(in super::super) fn room_for_others_ns(&self, group: u32) -> u64 {
         let r = &self.table[group as usize];
-        r.allowed().saturating_sub(r.own)
+        r.allowed_ns().saturating_sub(r.solo_latency)
     }
 
     /// Lets go of those that have shown no sign of life for a while.
@@ -279,7 +305,7 @@ impl Reservations {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
             while let Some(g) = self.forest.first(&tree(self)) {
                 let r = &self.table[g as usize];
-                if self.is_waited_for(r) || now.since(r.seen) <= r.linger() {
+                if self.is_waited_for(r) || now.since(r.last_seen) <= r.linger_time() {
                     break;
                 }
                 self.remove_bound(g);
@@ -291,9 +317,9 @@ impl Reservations {
     pub(super) fn update_bound(&mut self, at: u32) {
         let r = &self.table[at as usize];
         let (key, tree) = if r.realtime {
-            (r.own, &mut self.realtime)
+            (r.solo_latency, &mut self.realtime)
         } else {
-            (r.start().as_nanos(), &mut self.starts)
+            (r.latest_start().as_nanos(), &mut self.starts)
         };
         if self.forest.contains(at) {
             let old = self.forest.key(at);
@@ -344,7 +370,7 @@ impl Reservations {
         behind: Span,
         syncs: impl Fn(u32) -> bool,
     ) -> Option<Late> {
-        let due = now.back(self.late);
+        let due = now.saturating_sub(self.late);
         let wait = time.saturating_mul(running + 1);
         let waits = self.waiting.first_eligible(&self.behind, due.as_nanos());
         let others = self
@@ -354,14 +380,14 @@ impl Reservations {
         let mut found = None;
         for group in waits.into_iter().chain(others.take(SYNC_LOOKED_AT)) {
             let r = &self.table[group as usize];
-            let lag = due.since(r.kept).as_nanos();
-            let in_time = lag.saturating_add(wait) <= r.period / 2;
+            let lag = due.since(r.kept_until).as_nanos();
+            let in_time = lag.saturating_add(wait) <= r.period_ns / 2;
             if in_time || (lag == 0 && running == 0) || (lag > 0 && lag <= behind.as_nanos()) {
                 continue;
             }
             let mut until = Instant::MAX;
             if r.requests == 0 {
-                until = r.expected();
+                until = r.expected_arrival();
                 if now >= until || syncs(group) {
                     continue;
                 }

@@ -9,7 +9,7 @@ const WRITERS: usize = 8;
 
 /// What a client has in mind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Habit {
+enum Workload {
     /// This number of reads of 4 KiB outstanding.
     Reads(u32),
     /// Writes 4 KiB and flushes, again and again.
@@ -28,7 +28,7 @@ struct Flushes {
 /// A closed loop of clients, each in a group and a space of its own, and the drive.
 struct Syncing {
     layer: Layer,
-    clients: Vec<Habit>,
+    clients: Vec<Workload>,
     streams: Vec<StreamId>,
     /// Requests that end, by when; what is submitted then follows from that.
     drive: BinaryHeap<Reverse<(u64, Tag)>>,
@@ -42,7 +42,7 @@ struct Syncing {
 }
 
 impl Syncing {
-    fn new(config: elevator::Config, flush: u64, clients: &[(Habit, Contract)]) -> Self {
+    fn new(config: elevator::Config, flush: u64, clients: &[(Workload, Contract)]) -> Self {
         let mut layer = Layer::new(LayerConfig {
             drive: DriveShape {
                 capacity: PIPE.stated,
@@ -109,8 +109,8 @@ impl Syncing {
     fn run(mut self, seconds: u64) -> Self {
         for client in 0..self.clients.len() {
             match self.clients[client] {
-                Habit::Reads(depth) => (0..depth).for_each(|_| self.submit(0, client, Op::Read)),
-                Habit::Syncs => self.submit(0, client, Op::Write),
+                Workload::Reads(depth) => (0..depth).for_each(|_| self.submit(0, client, Op::Read)),
+                Workload::Syncs => self.submit(0, client, Op::Write),
             }
         }
         let mut now = 0;
@@ -163,9 +163,9 @@ impl Syncing {
             Output::Done(d) => {
                 let client = d.cookie as usize;
                 let next = match (self.clients[client], d.op) {
-                    (Habit::Syncs, Op::Write) => Op::Flush,
-                    (Habit::Syncs, _) => Op::Write,
-                    (Habit::Reads(_), _) => Op::Read,
+                    (Workload::Syncs, Op::Write) => Op::Flush,
+                    (Workload::Syncs, _) => Op::Write,
+                    (Workload::Reads(_), _) => Op::Read,
                 };
                 if d.op == Op::Flush {
                     self.flushes.since = now;
@@ -208,9 +208,9 @@ fn keeping() -> elevator::Config {
 }
 
 /// A client that reads and was promised `mb` MB/s, and eight that sync.
-fn beside(mb: u64, depth: u32) -> Vec<(Habit, Contract)> {
-    let mut clients = std::vec![(Habit::Reads(depth), min(mb * 1_000_000))];
-    clients.resize(WRITERS + 1, (Habit::Syncs, Contract::DEFAULT));
+fn beside(mb: u64, depth: u32) -> Vec<(Workload, Contract)> {
+    let mut clients = std::vec![(Workload::Reads(depth), min(mb * 1_000_000))];
+    clients.resize(WRITERS + 1, (Workload::Syncs, Contract::DEFAULT));
     clients
 }
 
@@ -246,9 +246,9 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
         for (times, promised) in cases {
             let mut clients: Vec<_> = promised
                 .iter()
-                .map(|mb| (Habit::Reads(1), min(mb * 1_000_000)))
+                .map(|mb| (Workload::Reads(1), min(mb * 1_000_000)))
                 .collect();
-            clients.resize(clients.len() + WRITERS, (Habit::Syncs, min(1_000_000)));
+            clients.resize(clients.len() + WRITERS, (Workload::Syncs, min(1_000_000)));
             let slow = Syncing::new(keeping(), flush, &clients).run(20);
             let what = std::format!("{promised:?} MB/s beside flushes of {flush} ns");
             let reads: u64 = slow.done[..promised.len()].iter().sum();
@@ -264,7 +264,7 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
 
 #[test]
 fn who_syncs_does_not_wait_for_its_own_promise() {
-    let promised = [(Habit::Syncs, min(10_000_000))];
+    let promised = [(Workload::Syncs, min(10_000_000))];
     let none = Syncing::new(elevator::Config::None, FLUSH, &promised).run(2);
     let kept = Syncing::new(keeping(), FLUSH, &promised).run(2);
     assert_eq!(kept.done[0], none.done[0]);
@@ -273,8 +273,8 @@ fn who_syncs_does_not_wait_for_its_own_promise() {
 #[test]
 fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
     // Ten syncs a second of the fifty that the drive does while it is given nothing else.
-    let mut clients = std::vec![(Habit::Syncs, min(40_960))];
-    clients.resize(4, (Habit::Reads(16), Contract::DEFAULT));
+    let mut clients = std::vec![(Workload::Syncs, min(40_960))];
+    clients.resize(4, (Workload::Reads(16), Contract::DEFAULT));
     let mut drive = Syncing::new(keeping(), 20 * FLUSH, &clients);
     drive.last = Some(Vec::new());
     let kept = drive.run(4);

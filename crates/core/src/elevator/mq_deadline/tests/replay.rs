@@ -145,7 +145,7 @@ impl Replay {
             for word in words {
                 let number = || word.parse::<u64>().unwrap();
                 match kind {
-                    Some("t") => self.now = Instant::ZERO + TICK.times(number()),
+                    Some("t") => self.now = Instant::ZERO + TICK.saturating_mul(number()),
                     Some("i") => self.insert(word),
                     Some("d") => self.send(number()),
                     Some("c") => self.complete(number()),

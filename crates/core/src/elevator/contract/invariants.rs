@@ -1,0 +1,80 @@
+//! What holds between calls into the elevator, checked by the layer's own invariants.
+
+use super::{Contracts, is_outstanding};
+use crate::Op;
+use crate::cx::Cx;
+use crate::table::Stage;
+
+impl Contracts {
+    /// Asserts it. `queued` requests are in the elevator; `sums` is room for sums by stream or group.
+    pub(super) fn check(&self, cx: &Cx, queued: u32, sums: &mut [u64]) {
+        self.check_queues(cx, queued);
+        self.check_flight(cx);
+        self.check_streams(cx, sums);
+        self.shares.invariants(sums);
+        self.reservations
+            .invariants(cx, sums, |group| self.shares.is_active(group));
+        let most = |request: u32| self.sent[request as usize].cost;
+        self.reservations.check_flight(cx, sums, most);
+    }
+
+    fn check_queues(&self, cx: &Cx, queued: u32) {
+        assert_eq!(self.queued, queued, "requests in the elevator");
+        let mut inside = 0;
+        for (stream, queue) in (0..).zip(&self.queues) {
+            for request in self.links.checked(queue) {
+                let live = &cx.table.requests[request];
+                assert_eq!(live.request.stream.slot(), stream, "request {request}");
+                assert_eq!(live.stage, Stage::Elevator, "request {request}");
+                inside += 1;
+            }
+            let active = self.shares.is_active(self.shares.of_stream(stream));
+            let parked = self.is_parked[stream as usize];
+            assert!(
+                !active || !queue.is_empty(),
+                "stream {stream} has nothing to send"
+            );
+            assert!(
+                active || queue.is_empty() || parked,
+                "stream {stream} has no turn"
+            );
+        }
+        assert_eq!(inside, self.queued, "requests in queues");
+        let parked = self.is_parked.iter().filter(|&&parked| parked);
+        assert_eq!(parked.count(), self.parked.len(), "parked streams");
+    }
+
+    /// What is in the drive was counted, and what has come back is not any more.
+    fn check_flight(&self, cx: &Cx) {
+        let (mut flight, mut writes) = (0, 0);
+        let live = cx.table.all_live();
+        for (request, _) in live.filter(|(_, l)| l.pieces > 0 && l.request.op != Op::Flush) {
+            let sent = &self.sent[request as usize];
+            flight += sent.cost;
+            writes += if sent.lingers { sent.cost } else { 0 };
+        }
+        assert_eq!(
+            (self.flight, self.writes),
+            (flight, writes),
+            "cost in the drive"
+        );
+        let flushes = cx.table.pieces.iter().filter(|(_, p)| p.op == Op::Flush);
+        assert_eq!(
+            self.pace.running(),
+            flushes.count() as u64,
+            "flushes in the drive"
+        );
+    }
+
+    /// What each stream has outstanding is what its requests are.
+    fn check_streams(&self, cx: &Cx, sums: &mut [u64]) {
+        sums.fill(0);
+        for (_, live) in cx.table.all_live() {
+            sums[live.request.stream.slot() as usize] += u64::from(is_outstanding(live));
+        }
+        for (stream, _) in cx.table.streams.iter() {
+            let live = u64::from(self.turn.live(stream));
+            assert_eq!(live, sums[stream as usize], "requests of stream {stream}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What holds of promises between calls.
+
+use super::room::AHEAD_MAX_NS;
+use super::{Reservation, Reservations};
+use crate::admission::PROMISABLE;
+use crate::cx::Cx;
+use crate::elevator::contract::{is_outstanding, served};
+use crate::group::Groups;
+use crate::list::NIL;
+use crate::table::{Live, Stage};
+use crate::time::mul_div_floor;
+use crate::{Capacity, Class, GroupId, Op, ROOT, Span};
+
+/// The longest piece there is.
+const PIECE_MAX: u64 = 64 << 20;
+
+impl Reservations {
+    /// Asserts it. `active`: somebody in a group has something to send; `sums` is room for sums by group.
+    pub(in super::super) fn invariants(
+        &self,
+        cx: &Cx,
+        sums: &mut [u64],
+        active: impl Fn(u32) -> bool,
+    ) {
+        self.check_promises(&cx.table.groups, cx.table.capacity());
+        for (group, r) in self.all() {
+            let waits = r.exists() && active(group);
+            assert_eq!(
+                self.waiting.contains(group),
+                waits && !r.realtime,
+                "group {group}"
+            );
+            let urgent = self.urgent.get(group).is_some();
+            assert_eq!(urgent, waits && r.realtime, "group {group}");
+            // It is served ahead by so much, and by the piece that takes it there.
+            let ahead = Span::from_nanos(AHEAD_MAX_NS.saturating_add(r.time_for(PIECE_MAX, 1)));
+            assert!(
+                r.kept_until <= cx.now + ahead,
+                "group {group} is too far ahead: {r:?}"
+            );
+            if self.forest.contains(group) {
+                let key = if r.realtime {
+                    r.solo_latency
+                } else {
+                    r.latest_start().as_nanos()
+                };
+                assert!(
+                    r.exists() && r.bound_realtime == r.realtime,
+                    "group {group}"
+                );
+                assert_eq!(self.forest.key(group), key, "group {group}");
+            }
+        }
+        self.check_outstanding(cx, sums);
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, &Reservation)> {
+        (0..).zip(&self.table)
+    }
+
+    /// Each is what its group's contract says, and together they are no more than was admitted.
+    fn check_promises(&self, groups: &Groups, capacity: Option<Capacity>) {
+        let mut bytes = 0;
+        for (slot, r) in self.all() {
+            let contract = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
+            let contract = contract.map(|group| group.contract).unwrap_or_default();
+            let reserved = contract.reserved();
+            assert_eq!(
+                (r.bytes, r.iops),
+                (reserved.bytes, reserved.iops),
+                "group {slot}"
+            );
+            assert!(!r.exists() || r.realtime == (contract.class == Class::Realtime));
+            let exist = |g: &GroupId| self.table[g.0 as usize].exists();
+            let mut path = groups.path(GroupId(slot)).filter(exist).map(|g| g.0);
+            assert_eq!(
+                self.nearest[slot as usize],
+                path.next().unwrap_or(NIL),
+                "group {slot}"
+            );
+            if r.exists() {
+                assert_eq!(r.above, path.next().unwrap_or(NIL), "group {slot}");
+                bytes += if r.above == NIL { r.bytes } else { 0 };
+            }
+        }
+        let capacity = capacity.map_or(0, |capacity| capacity.bytes());
+        let most = mul_div_floor(capacity, PROMISABLE, 1_000_000);
+        assert!(bytes <= most, "more is promised than was admitted");
+    }
+
+    /// Sums up by reservation what there is of each group.
+    fn sum_up(&self, sums: &mut [u64], parts: impl Iterator<Item = (GroupId, u64)>) {
+        sums.fill(0);
+        for (group, part) in parts {
+            self.path(group).for_each(|at| sums[at as usize] += part);
+        }
+    }
+
+    /// What each has outstanding and in the drive is what its requests are.
+    fn check_outstanding(&self, cx: &Cx, sums: &mut [u64]) {
+        let table = &cx.table;
+        let requests = || table.all_live().map(|(_, live)| live);
+        let pieces = || {
+            let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
+            pieces.map(|(_, p)| (table.requests[p.request].group, u64::from(p.length)))
+        };
+        let outstanding = requests().filter(|live| is_outstanding(live));
+        self.sum_up(sums, outstanding.map(|live| (live.group, 1)));
+        for (group, r) in self.all() {
+            assert_eq!(
+                r.requests, sums[group as usize],
+                "requests of group {group}"
+            );
+        }
+        let unsent = requests().filter(|live| live.stage == Stage::Elevator);
+        let unsent = unsent.map(|live| (live.group, u64::from(live.request.length - live.issued)));
+        self.sum_up(sums, unsent.chain(pieces()));
+        for (group, r) in self.all() {
+            assert_eq!(
+                r.outstanding, sums[group as usize],
+                "bytes of group {group}"
+            );
+        }
+        let services = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
+        let services = services.map(|(_, p)| {
+            let group = table.requests[p.request].group;
+            (group, served(p.op, p.length.into()))
+        });
+        self.sum_up(sums, services);
+        for (group, r) in self.all() {
+            assert_eq!(
+                r.bytes_in_drive, sums[group as usize],
+                "bytes in the drive of group {group}"
+            );
+        }
+        let in_drive = |live: &&Live| is_outstanding(live) && live.stage == Stage::Drive;
+        self.sum_up(
+            sums,
+            requests().filter(in_drive).map(|live| (live.group, 1)),
+        );
+        for (group, r) in self.all() {
+            assert_eq!(
+                r.requests_in_drive, sums[group as usize],
+                "in the drive of group {group}"
+            );
+        }
+    }
+
+    /// None has more cost in the drive than its requests have there: a little less if it was counted anew, a piece at a time.
+    pub(in super::super) fn check_flight(
+        &self,
+        cx: &Cx,
+        sums: &mut [u64],
+        cost: impl Fn(u32) -> u64,
+    ) {
+        let in_drive = cx
+            .table
+            .all_live()
+            .filter(|(_, l)| l.pieces > 0 && l.request.op != Op::Flush);
+        self.sum_up(
+            sums,
+            in_drive.map(|(request, live)| (live.group, cost(request))),
+        );
+        for (group, r) in self.all() {
+            assert!(
+                r.flight <= sums[group as usize],
+                "cost in the drive of group {group}"
+            );
+        }
+    }
+}
