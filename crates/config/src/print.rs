@@ -10,7 +10,7 @@ use crate::tunable;
 use crate::units::{Rate, Size, Time};
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::path::Path;
-use weir_core::{Class, Contract, Knobs, LowKnobs, Max, Span};
+use weir_core::{Capacity, Class, Contract, Knobs, LowKnobs, Max, Span};
 
 /// Prints a file that reads back as an equal server.
 impl Display for Server {
@@ -38,17 +38,7 @@ fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
     writeln!(f, "[drive.{}]", Quoted(&drive.name))?;
     writeln!(f, "policy = {}", Quoted(drive.policy.word()))?;
     if let Some(capacity) = drive.capacity {
-        let (read, write) = (Rate(capacity.read), Rate(capacity.write));
-        write!(f, "capacity = {{ read = \"{read}\", write = \"{write}\"")?;
-        let requests = [
-            ("iops", capacity.iops),
-            ("read_iops", capacity.read_iops),
-            ("write_iops", capacity.write_iops),
-        ];
-        for (key, stated) in requests.into_iter().filter(|r| r.1 > 0) {
-            write!(f, ", {key} = {stated}")?;
-        }
-        writeln!(f, " }}")?;
+        print_capacity(f, &capacity)?;
     }
     if let Some(model) = &drive.model {
         writeln!(f, "model = {}", profile::inline(model))?;
@@ -68,6 +58,20 @@ fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
     )?;
     print_tunables(f, &drive.policy)?;
     writeln!(f)
+}
+
+pub(crate) fn print_capacity(f: &mut Formatter<'_>, capacity: &Capacity) -> fmt::Result {
+    let (read, write) = (Rate(capacity.read), Rate(capacity.write));
+    write!(f, "capacity = {{ read = \"{read}\", write = \"{write}\"")?;
+    let requests = [
+        ("iops", capacity.iops),
+        ("read_iops", capacity.read_iops),
+        ("write_iops", capacity.write_iops),
+    ];
+    for (key, stated) in requests.into_iter().filter(|r| r.1 > 0) {
+        write!(f, ", {key} = {stated}")?;
+    }
+    writeln!(f, " }}")
 }
 
 /// Every tunable but one that follows from the contracts.
@@ -209,7 +213,11 @@ fn print_attach(f: &mut Formatter<'_>, path: &Path, notify: &Notify) -> fmt::Res
     writeln!(f, " }}")
 }
 
-fn print_contract(f: &mut Formatter<'_>, contract: &Contract, knobs: &Knobs) -> fmt::Result {
+pub(crate) fn print_contract(
+    f: &mut Formatter<'_>,
+    contract: &Contract,
+    knobs: &Knobs,
+) -> fmt::Result {
     if contract.min > 0 {
         writeln!(f, "min = \"{}\"", Rate(contract.min))?;
     }

@@ -100,6 +100,12 @@ fn shown(scenario: &Scenario) -> String {
         put(&mut text, "  calls", guest.calls.to_string());
         put(&mut text, "  parts of 10 MB", guest.parts(10_000_000));
     }
+    if let Some(freeze) = s.freeze {
+        put(&mut text, "freeze", freeze);
+    }
+    for change in &s.changes {
+        put(&mut text, "change", change);
+    }
     for action in &s.actions {
         put(&mut text, "action", action);
     }

@@ -13,8 +13,8 @@ use weir_search::{show, tally, trial, why};
 
 const USAGE: &str =
     "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--first N] [--list] [--why]
-       promises --case SEED|TEXT [--kind null|ssd|hdd] [--seconds]
-       promises --shrink SEED|TEXT [--kind null|ssd|hdd] [--failure promise|bfq-keeps|total|latency|share|idle|finding|panic]";
+       promises --case SEED|FILE [--kind null|ssd|hdd] [--seconds]
+       promises --shrink SEED|FILE [--kind null|ssd|hdd] [--failure promise|bfq-keeps|total|latency|share|idle|finding|panic]";
 
 /// The arguments.
 #[derive(Debug)]
@@ -150,12 +150,13 @@ fn causes(outcomes: &[Outcome], asked: &Asked) -> String {
     text + "\n" + &why::table(&all)
 }
 
-/// The case of a seed, or of a line of text.
-fn case(text: &str, asked: &Asked) -> Result<Case, String> {
-    match text.parse() {
-        Ok(seed) => drawn(seed, asked.plan.kind),
-        Err(_) => text.parse().map_err(|e| format!("{e}")),
+/// The case of a seed, or of a scenario's file.
+fn case(word: &str, asked: &Asked) -> Result<Case, String> {
+    if let Ok(seed) = word.parse() {
+        return drawn(seed, asked.plan.kind);
     }
+    let text = std::fs::read_to_string(word).map_err(|e| format!("{word}: {e}"))?;
+    Case::read(&text, word)
 }
 
 /// Simplifies a case while it fails in the same way.
@@ -168,8 +169,8 @@ fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     let terminal = stderr().is_terminal();
     let small = shrink(&case, failure, |case| {
         if terminal {
-            let clients = case.clients.len();
-            eprint!("\r{clients} clients, {} s   ", case.seconds);
+            let clients = case.scenario.clients.len();
+            eprint!("\r{clients} clients, {} s   ", case.seconds());
         }
     });
     if terminal {
@@ -177,18 +178,18 @@ fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     }
     let came = trial::outcome(&small, true);
     let line = failure.line(&came);
-    let head = format!("{}: {line}\n--case '{small}'\n\n", failure.name());
+    let head = format!("# {}: {line}\n{small}\n", failure.name());
     let played = match came.broken {
         None => show::trial(&small, &trial::trial(&small, false)?),
         Some(why) => why + "\n",
     };
-    Ok(head + &show::case(&small) + "\n" + &played)
+    Ok(head + &played)
 }
 
 /// Prints everything about a case.
 fn replay(text: &str, asked: &Asked) -> Result<String, String> {
     let case = case(text, asked)?;
-    let mut text = format!("{case}\n\n{}\n", show::case(&case));
+    let mut text = format!("{case}\n");
     let outcome = trial::outcome(&case, true);
     if let Some(why) = &outcome.broken {
         return Ok(text + why + "\n");

@@ -44,7 +44,7 @@ impl Judged {
 
 /// Judges all promises of a case in a run of it, as if each were this many hundredths of what it is.
 pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
-    let ids = (1..=case.groups.len() as u32).map(GroupId);
+    let ids = case.groups();
     let promised = ids.filter(|g| case.is_promised(*g));
     promised
         .flat_map(|group| of_group(case, watch, group, hundredths))
@@ -64,7 +64,7 @@ fn of_group<'a>(
     hundredths: u64,
 ) -> impl Iterator<Item = Judged> + 'a {
     let (mut judge, mut units) = (Judge::default(), None);
-    let seconds = (0..case.seconds).zip(&watch.group(group).seconds);
+    let seconds = (0..case.seconds()).zip(&watch.group(group).seconds);
     seconds.filter_map(move |(second, seen)| {
         let contract = contract_at(case, group, second);
         let of = |min: u64| min * hundredths / 100;
@@ -95,13 +95,16 @@ fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
     let (from, to) = (Span::from_secs(second), Span::from_secs(second + 1));
     let within = |at: Span| from < at && at < to;
     let frozen = case
+        .scenario
         .freeze
         .is_some_and(|f| f.overlaps(Instant::ZERO + from, Instant::ZERO + to));
     let changed = case
+        .scenario
         .changes
         .iter()
         .any(|c| c.group == group && within(c.at));
     let mut members = case
+        .scenario
         .clients
         .iter()
         .filter(|c| case.path(c.group).any(|g| g == group));
@@ -112,7 +115,7 @@ fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
 /// The contract in force at the start of a second.
 fn contract_at(case: &Case, group: GroupId, second: u64) -> Contract {
     let before = |at: Span| at <= Span::from_secs(second);
-    let changes = case.changes.iter().filter(|c| c.group == group);
+    let changes = case.scenario.changes.iter().filter(|c| c.group == group);
     let last = changes
         .filter(|c| before(c.at))
         .max_by_key(|c| c.at.as_nanos());
@@ -122,21 +125,19 @@ fn contract_at(case: &Case, group: GroupId, second: u64) -> Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::reader;
     use crate::trial::play;
+    use weir_load::Size;
     use weir_sim::Policy;
 
-    fn judged_by(parts: &str, hundredths: u64) -> Vec<Judged> {
-        let text = format!("case name=x {parts}");
-        let case: Case = text.parse().expect("a case");
-        let played = play(&case, &Policy::none(), false).expect("it can be played");
-        judge(&case, &played.watch, hundredths)
+    fn judged_by(case: &Case, hundredths: u64) -> Vec<Judged> {
+        let played = play(case, &Policy::none(), false).expect("it can be played");
+        judge(case, &played.watch, hundredths)
     }
 
-    fn judged(parts: &str) -> Vec<Judged> {
-        judged_by(parts, 100)
+    fn judged(head: &str, more: &str) -> Vec<Judged> {
+        judged_by(&reader(head, more), 100)
     }
-
-    const DEMO: &str = "drive=demo capacity=1GB/s,1GB/s,0";
 
     /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s with one after the other.
     const RATE: u64 = 4096 * (1_000_000_000 / 46_384);
@@ -148,8 +149,8 @@ mod tests {
     #[test]
     fn every_second_of_a_promise_is_judged_by_as_many_hundredths_of_it() {
         let with = |min: u64, hundredths| {
-            let parts = format!("seconds=3 {DEMO}; group min={min}B/s; client group=1 size=4KiB");
-            judged_by(&parts, hundredths)
+            let case = reader("duration = \"3s\"", &format!("min = \"{min}B/s\""));
+            judged_by(&case, hundredths)
         };
         for (min, hundredths, kept) in [
             (RATE * 100 / 99, 100, true),
@@ -168,8 +169,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_where_these_were_promised() {
-        let text = format!("seconds=1 {DEMO}; group iops=1000; client group=1 size=4KiB");
-        let judged = judged(&text);
+        let judged = judged("duration = \"1s\"", "min_iops = 1000");
         assert_eq!((judged[0].owed, judged[0].is_kept()), (1000, true));
         assert!((21_500..21_600).contains(&judged[0].served));
     }
@@ -177,52 +177,54 @@ mod tests {
     #[test]
     fn a_promise_of_requests_owes_nothing_to_one_of_bytes_before_it() {
         let min = 2 * RATE;
-        let text = format!(
-            "seconds=4 {DEMO}; group min={min}B/s; client group=1 size=4KiB; change at=2s group=1 iops=20000"
+        let more = format!(
+            "min = \"{min}B/s\"\n[[change]]\nwhen = \"2s\"\nwhose = \"a\"\nmin_iops = 20000"
         );
-        let kept: Vec<bool> = judged(&text).iter().map(Judged::is_kept).collect();
+        let judged = judged("duration = \"4s\"", &more);
+        let kept: Vec<bool> = judged.iter().map(Judged::is_kept).collect();
         assert_eq!(kept, [false, false, true, true]);
     }
 
     /// A request ends every 600 ms, the one in flight at the end of the first second counts for it, and not again for the second.
     #[test]
     fn a_second_that_is_left_out_pays_for_the_request_that_it_began_with() {
-        let judged = judged(
-            "seconds=3 drive=null:service=600000000,tags=1,link=0 capacity=1GB/s,1GB/s,0; \
-             group min=106250B/s; client group=1 size=64KiB; change at=1500ms group=1 min=106250B/s",
+        let min = "min = \"106250B/s\"";
+        let mut case = reader(
+            "duration = \"3s\"\n\
+             drives = [{ kind = \"null\", service = \"600ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
+            &format!("{min}\n[[change]]\nwhen = \"1500ms\"\nwhose = \"a\"\n{min}"),
         );
+        case.scenario.clients[0].program.size = Size::Fixed(64 << 10);
+        let judged = judged_by(&case, 100);
         assert_eq!(seconds(&judged), [0, 2]);
         assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
     }
 
     #[test]
     fn a_tenant_is_judged_by_all_its_members() {
-        let text = format!(
-            "seconds=1 {DEMO}; group min=100MB/s; group parent=1; group parent=1; client group=2 size=4KiB; client group=3 size=4KiB"
-        );
-        let judged = judged(&text);
+        let tenant = "duration = \"1s\"\n[[group]]\nname = \"t\"\nmin = \"100MB/s\"\n\
+                      [[group]]\nname = \"m\"\nparent = \"t\"\n[[group]]\nname = \"n\"\nparent = \"t\"";
+        let other = "[[client]]\nname = \"b\"\nrw = \"randread\"\nsize = \"1GiB\"\ndirect = true";
+        let more = format!("group = \"m\"\n{other}\ngroup = \"n\"");
+        let judged = judged(tenant, &more);
         assert_eq!((judged.len(), judged[0].group), (1, GroupId(1)));
         assert!(judged[0].is_kept() && judged[0].served > 110_000_000);
     }
 
     #[test]
     fn seconds_of_freezes_changes_comings_and_goings_are_left_out() {
-        let client = "client group=1 size=4KiB";
-        let with = |head: &str, rest: &str| {
-            seconds(&judged(&format!(
-                "seconds=6 {DEMO} {head}; group min=1MB/s; {rest}"
-            )))
+        let with = |head: &str, more: &str| {
+            let head = format!("duration = \"6s\"\n{head}");
+            seconds(&judged(&head, &format!("min = \"1MB/s\"\n{more}")))
         };
-        let frozen = with("freeze=1500ms,1s,5s", client);
-        assert_eq!(frozen, [0, 3, 4, 5]);
-        assert_eq!(with("", &format!("{client} arrives=2500ms")), [3, 4, 5]);
+        let freeze = "freeze = { first = \"1500ms\", length = \"1s\", every = \"5s\" }";
+        assert_eq!(with(freeze, ""), [0, 3, 4, 5]);
+        assert_eq!(with("", "arrives = \"2500ms\""), [3, 4, 5]);
+        assert_eq!(with("", "arrives = \"2s\"\nleaves = \"4500ms\""), [2, 3]);
+        let changed = "[[change]]\nwhen = \"1500ms\"\nwhose = \"a\"\n\
+                       [[change]]\nwhen = \"4s\"\nwhose = \"a\"\nmin = \"2MB/s\"";
         assert_eq!(
-            with("", &format!("{client} arrives=2s leaves=4500ms")),
-            [2, 3]
-        );
-        let changed = format!("{client}; change at=1500ms group=1; change at=4s group=1 min=2MB/s");
-        assert_eq!(
-            with("", &changed),
+            with("", changed),
             [0, 4, 5],
             "nothing is promised from 2 s to 4 s"
         );

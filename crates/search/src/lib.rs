@@ -6,7 +6,7 @@
 //! [search](search::search) does this for many seeds, and their [table](tally::table) shows the goals beside the figures.
 //!
 //! Nothing depends on the machine or on how many cases run in parallel: a seed always gives the same case with the same outcome.
-//! A case is also a [line of text](text), which can be edited and run again.
+//! A case is a scenario: printed it is a scenario's file, which can be edited and run again.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,6 @@ pub mod show;
 pub mod shrink;
 pub mod spent;
 pub mod tally;
-pub mod text;
 pub mod trial;
 mod watch;
 pub mod why;

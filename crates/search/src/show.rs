@@ -1,66 +1,10 @@
-//! Cases and outcomes as text for people.
+//! Outcomes as text for people.
 
 use crate::case::Case;
 use crate::judge::{self, Judged};
-use crate::text;
 use crate::trial::{Outcome, Played, Trial};
-use std::fmt::{self, Display, Formatter, Write as _};
-use weir_core::{Contract, GroupId, ROOT};
-
-/// A contract in a few words.
-struct Words<'a>(&'a Contract);
-
-impl Display for Words<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        text::contract(f, self.0)
-    }
-}
-
-/// The case in lines: the drive, each group, each client, each change.
-pub fn case(case: &Case) -> String {
-    let mut text = format!("{} s on {}\n", case.seconds, case.drive);
-    if let Some(freeze) = case.freeze {
-        let ms = |span: weir_core::Span| span.as_nanos() / 1_000_000;
-        let (length, every, first) = (ms(freeze.length), ms(freeze.every), ms(freeze.first));
-        let _ = writeln!(
-            text,
-            "frozen for {length} ms of {every} ms, first at {first} ms"
-        );
-    }
-    let own = case.drive.config().capacity() == Some(case.capacity);
-    let whose = if own {
-        "as the drive states"
-    } else {
-        "so large that all promises fit"
-    };
-    let capacity = &case.capacity;
-    let _ = writeln!(
-        text,
-        "capacity {} bytes/s, {} requests/s, {whose}",
-        capacity.read, capacity.iops
-    );
-    for (id, group) in (1..).zip(&case.groups) {
-        let below = if group.parent == ROOT {
-            String::new()
-        } else {
-            format!(" in group {}", group.parent.0)
-        };
-        let _ = writeln!(text, "group {id:<3}{below}{}", Words(&group.contract));
-    }
-    for (index, client) in case.clients.iter().enumerate() {
-        let _ = writeln!(text, "{index:>3} {client}");
-    }
-    for change in &case.changes {
-        let ms = change.at.as_nanos() / 1_000_000;
-        let _ = writeln!(
-            text,
-            "at {ms} ms group {}:{}",
-            change.group.0,
-            Words(&change.contract)
-        );
-    }
-    text
-}
+use std::fmt::Write as _;
+use weir_core::GroupId;
 
 /// What each client got, and the verdicts about each promise.
 pub fn trial(case: &Case, trial: &Trial) -> String {
@@ -83,15 +27,15 @@ fn clients(case: &Case, trial: &Trial) -> String {
         "contract",
         "alone"
     );
-    let rate = |played: &Played, c: usize| played.clients[c].bytes / case.seconds;
-    for index in 0..case.clients.len() {
+    let rate = |played: &Played, c: usize| played.clients[c].bytes / case.seconds();
+    for index in 0..case.scenario.clients.len() {
         let alone = trial.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
         let realtime =
             trial.realtime[index].map_or_else(|| "-".into(), |ns| (ns / 1000).to_string());
         let _ = writeln!(
             text,
             "{index:>6} {:>5} {:>12} {:>12} {:>12} {alone:>12} {:>11} {:>11} {realtime:>11}",
-            case.clients[index].group.0,
+            case.scenario.clients[index].group.0,
             rate(&trial.none, index),
             rate(&trial.bfq, index),
             rate(&trial.contract, index),
@@ -99,7 +43,8 @@ fn clients(case: &Case, trial: &Trial) -> String {
             trial.contract.clients[index].p99 / 1000,
         );
     }
-    let all = |played: &Played| played.clients.iter().map(|c| c.bytes).sum::<u64>() / case.seconds;
+    let all =
+        |played: &Played| played.clients.iter().map(|c| c.bytes).sum::<u64>() / case.seconds();
     let (none, bfq, contract) = (all(&trial.none), all(&trial.bfq), all(&trial.contract));
     let _ = writeln!(text, "{:>12} {none:>12} {bfq:>12} {contract:>12}", "all");
     text
@@ -110,7 +55,7 @@ fn promises(case: &Case, trial: &Trial) -> String {
         "{:>6} {:>12} {:>8} {:>14} {:>12} {:>18} {:>14}\n",
         "group", "min B/s", "min 1/s", "seconds kept", "worst", "under bfq", "worst there"
     );
-    let ids = (1..=case.groups.len() as u32).map(GroupId);
+    let ids = case.groups();
     for group in ids.filter(|g| case.is_promised(*g)) {
         let contract = case.group(group);
         let (kept, worst) = fared(&trial.judged, group);

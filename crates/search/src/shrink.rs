@@ -1,11 +1,12 @@
 //! Simplifies a case that fails while it still does.
 
-use crate::case::{Case, Client, DriveChoice};
+use crate::case::Case;
 use crate::tally::Failure;
 use crate::trial::outcome;
 use weir_core::{Contract, Span};
 use weir_drive::{Config, hdd, null, ssd};
 use weir_load::{Arrival, Pattern, Size, SyncMode};
+use weir_sim::{Buffered, ClientSpec};
 
 /// Removes parts of a case and simplifies the rest, as long as it fails in the same way and at least half as badly. Tells
 /// `progress` about every simpler case. Nothing in it is random.
@@ -33,7 +34,7 @@ pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) ->
             let mut at = 0;
             while let Some(mut simpler) = step(&best, at) {
                 simpler.compact();
-                if simpler != best && !simpler.clients.is_empty() && fails(&simpler) {
+                if simpler != best && !simpler.scenario.clients.is_empty() && fails(&simpler) {
                     progress(&simpler);
                     best = simpler;
                 } else {
@@ -76,63 +77,58 @@ fn fewer(case: &Case, at: usize) -> Option<Case> {
     let part = *parts.get(at)?;
     let which = at + 2 - part;
     let (from, to) = (
-        case.clients.len() * which / part,
-        case.clients.len() * (which + 1) / part,
+        case.scenario.clients.len() * which / part,
+        case.scenario.clients.len() * (which + 1) / part,
     );
     Some(case.retained(|c| !(from..to).contains(&c)))
 }
 
 fn one_less(case: &Case, at: usize) -> Option<Case> {
-    (at < case.clients.len()).then(|| case.retained(|c| c != at))
+    (at < case.scenario.clients.len()).then(|| case.retained(|c| c != at))
 }
 
 fn no_change(case: &Case, at: usize) -> Option<Case> {
     let mut case = case.clone();
-    (at < case.changes.len()).then(|| case.changes.remove(at))?;
+    (at < case.scenario.changes.len()).then(|| case.scenario.changes.remove(at))?;
     Some(case)
 }
 
 fn shorter(case: &Case, at: usize) -> Option<Case> {
     let seconds = [2, 3, 4, 6, 8].get(at)?;
     let mut case = case.clone();
-    case.seconds = case.seconds.min(*seconds);
-    let end = Span::from_secs(case.seconds);
-    case.changes.retain(|c| c.at < end);
+    let end = case.scenario.duration.min(Span::from_secs(*seconds));
+    case.scenario.duration = end;
+    case.scenario.changes.retain(|c| c.at < end);
     Some(case)
 }
 
 fn thawed(case: &Case, at: usize) -> Option<Case> {
-    let freeze = None;
-    (at == 0).then(|| Case {
-        freeze,
-        ..case.clone()
-    })
+    let mut case = case.clone();
+    case.scenario.freeze = None;
+    (at == 0).then_some(case)
 }
 
 fn plain_drive(case: &Case, at: usize) -> Option<Case> {
-    let plain = match case.drive.config() {
+    let mut case = case.clone();
+    case.scenario.drive = match case.scenario.drive {
         Config::Null(_) => Config::Null(null::Config::demo()),
         Config::Ssd(_) => Config::Ssd(ssd::Config::generic()),
         _ => Config::Hdd(hdd::Config::generic()),
     };
-    let drive = DriveChoice::Drawn(plain);
-    (at == 0).then(|| Case {
-        drive,
-        ..case.clone()
-    })
+    (at == 0).then_some(case)
 }
 
 fn plain_contract(case: &Case, at: usize) -> Option<Case> {
     let mut case = case.clone();
-    case.groups.get_mut(at)?.contract = Contract::DEFAULT;
+    case.scenario.groups.get_mut(at)?.contract = Contract::DEFAULT;
     Some(case)
 }
 
 fn equal_share(case: &Case, at: usize) -> Option<Case> {
     let mut case = case.clone();
     let share = Contract::DEFAULT.share;
-    case.groups.get_mut(at)?.contract.share = share;
-    for change in &mut case.changes {
+    case.scenario.groups.get_mut(at)?.contract.share = share;
+    for change in &mut case.scenario.changes {
         if change.group.0 as usize == at + 1 {
             change.contract.share = share;
         }
@@ -143,34 +139,37 @@ fn equal_share(case: &Case, at: usize) -> Option<Case> {
 /// Moves a member of a tenant right below the root.
 fn together(case: &Case, at: usize) -> Option<Case> {
     let mut case = case.clone();
-    case.groups.get_mut(at)?.parent = weir_core::ROOT;
+    case.scenario.groups.get_mut(at)?.parent = weir_core::ROOT;
     Some(case)
 }
 
-const PLAINER: &[fn(&mut Client)] = &[
+const PLAINER: &[fn(&mut ClientSpec)] = &[
     |c| c.arrives = Span::ZERO,
     |c| c.leaves = None,
     |c| (c.program.start, c.program.stop) = (Span::ZERO, None),
     |c| c.program.sync = SyncMode::Never,
     |c| c.program.fua = false,
-    |c| c.buffered = false,
+    |c| c.buffered = None,
     |c| c.program.arrival = Arrival::Closed { think: Span::ZERO },
     |c| c.program.writes = 0,
     |c| c.program.writes = c.program.writes.max(50) / 50 * 50,
-    |c| c.program.pattern = Pattern::Random,
+    |c| {
+        c.program.pattern = Pattern::Random;
+        c.buffered = c.buffered.map(|_| Buffered::advised(Pattern::Random));
+    },
     |c| {
         if let Size::Range { max, .. } = c.program.size {
             c.program.size = Size::Fixed(max);
         }
     },
-    |c| c.size = c.size.min(1 << 30),
+    |c| c.region.length = c.region.length.min(1 << 30),
 ];
 
 fn plain_client(case: &Case, at: usize) -> Option<Case> {
     each(case, at, PLAINER)
 }
 
-const HALVES: &[fn(&mut Client)] = &[
+const HALVES: &[fn(&mut ClientSpec)] = &[
     |c| c.program.depth = 1,
     |c| c.program.depth = (c.program.depth / 2).max(1),
     |c| {
@@ -185,9 +184,9 @@ fn halves(case: &Case, at: usize) -> Option<Case> {
 }
 
 /// Simplifications of a client, for one client after the other.
-fn each(case: &Case, at: usize, all: &[fn(&mut Client)]) -> Option<Case> {
+fn each(case: &Case, at: usize, all: &[fn(&mut ClientSpec)]) -> Option<Case> {
     let mut case = case.clone();
-    let client = case.clients.get_mut(at / all.len())?;
+    let client = case.scenario.clients.get_mut(at / all.len())?;
     all[at % all.len()](client);
-    Some(case)
+    Some(case.retained(|_| true))
 }

@@ -41,14 +41,14 @@ pub struct Ledger {
 impl Ledger {
     /// For a run of `case` that has not begun.
     pub fn new(case: &Case) -> Self {
-        let groups = case.groups.len() + 1;
+        let groups = case.scenario.groups.len() + 1;
         let nothing = Spent {
             requests: vec![0; groups],
             flushes: vec![0; groups],
             idle: 0,
         };
         Self {
-            seconds: vec![nothing; case.seconds as usize],
+            seconds: vec![nothing; case.seconds() as usize],
             streams: HashMap::new(),
             flying: HashMap::new(),
             until: 0,

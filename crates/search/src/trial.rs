@@ -1,10 +1,10 @@
 //! Runs of a case under every policy, and the outcome.
 
-use crate::case::{Case, Client};
+use crate::case::{Case, work};
 use crate::judge::{self, Judged};
 use crate::watch::Watch;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use weir_config::policy;
+use weir_config::{policy, profile};
 use weir_core::{Class, Instant, Sizes, Span};
 use weir_sim::{Auditors, Observer, Policy, Results, Run};
 
@@ -147,7 +147,7 @@ fn observed(
     events: Option<u32>,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Played, Broken> {
-    let mut scenario = case.scenario(policy);
+    let mut scenario = case.scenario.clone();
     if let Some(events) = events {
         scenario.sizes = Some(Sizes {
             events,
@@ -164,7 +164,7 @@ fn observed(
     let results = run
         .run(|_| {})
         .map_err(|e| format!("{}: {e}", policy.name))?;
-    watch.end(Instant::ZERO + Span::from_secs(case.seconds));
+    watch.end(Instant::ZERO + case.scenario.duration);
     Ok(Played {
         clients: got(&results),
         watch,
@@ -219,13 +219,13 @@ pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
 fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
     let mut known: Vec<(_, f64)> = Vec::new();
     let mut all = Vec::new();
-    for (index, client) in case.clients.iter().enumerate() {
-        let rate = known.iter().find(|(work, _)| *work == client.work());
+    for (index, client) in case.scenario.clients.iter().enumerate() {
+        let rate = known.iter().find(|(known, _)| *known == work(client));
         let mut rate = rate.map(|(_, rate)| *rate);
         if rate.is_none() && known.len() < ALONE {
             let played = play(&case.alone(index, ALONE_SECONDS), &Policy::none(), false)?;
             let alone = played.clients[0].bytes as f64 / ALONE_SECONDS as f64;
-            known.push((client.work(), alone));
+            known.push((work(client), alone));
             rate = Some(alone);
         }
         all.push(rate);
@@ -242,7 +242,7 @@ fn realtime(case: &Case) -> Result<Vec<Option<u64>>, Broken> {
         let played = play(&case.only(|c| c == index), &Policy::contract(), false)?;
         Ok(Some(played.clients[0].p99))
     };
-    (0..case.clients.len()).map(one).collect()
+    (0..case.scenario.clients.len()).map(one).collect()
 }
 
 /// The latency of one far access after another, with the drive otherwise idle. A realtime client that a disk serves from its read cache
@@ -258,7 +258,7 @@ fn far(case: &Case) -> Result<Option<u64>, Broken> {
 /// Whether promised and realtime clients keep their promises without the other clients.
 fn alone_keeps(case: &Case) -> Result<bool, Broken> {
     let case = case.only(|c| case.is_client_promised(c) || case.is_realtime(c));
-    if case.clients.is_empty() {
+    if case.scenario.clients.is_empty() {
         return Ok(true);
     }
     for policy in [Policy::contract(), Policy::none()] {
@@ -276,8 +276,7 @@ impl Trial {
     pub fn outcome(&self, case: &Case) -> Outcome {
         let worst = judge::worst(&self.judged);
         let bfq_keeps = self.judged_bfq.iter().all(Judged::is_kept);
-        let promised =
-            (1..=case.groups.len() as u32).any(|g| case.is_promised(weir_core::GroupId(g)));
+        let promised = case.groups().any(|g| case.is_promised(g));
         Outcome {
             seed: 0,
             kind: case.kind(),
@@ -322,7 +321,7 @@ impl Trial {
     }
 
     fn idle_wait(&self, case: &Case) -> Option<f64> {
-        if case.freeze.is_some() {
+        if case.scenario.freeze.is_some() {
             return None;
         }
         self.contract.watch.starved().map(|ns| ns as f64 / 1e6)
@@ -333,12 +332,12 @@ impl Trial {
     /// use more, and is not compared with those of smaller shares.
     fn share_off(&self, case: &Case) -> Option<f64> {
         let mut most: Option<f64> = None;
-        let clients: Vec<usize> = (0..case.clients.len())
+        let clients: Vec<usize> = (0..case.scenario.clients.len())
             .filter(|&c| is_clone(case, c))
             .collect();
         for (n, &a) in clients.iter().enumerate() {
             for &b in &clients[n + 1..] {
-                if case.clients[a].work() == case.clients[b].work() {
+                if work(&case.scenario.clients[a]) == work(&case.scenario.clients[b]) {
                     let off = self.apart(case, a, b);
                     most = [most, off].into_iter().flatten().reduce(f64::max);
                 }
@@ -354,7 +353,7 @@ impl Trial {
             let seconds = &self.contract.clients[c].seconds;
             seconds.iter().skip(2).take(SECONDS as usize).sum()
         };
-        let share = |c: usize| f64::from(case.contract(c).share);
+        let share = |c: usize| f64::from(case.scenario.contract(c).share);
         let (less, more) = if share(a) <= share(b) { (a, b) } else { (b, a) };
         let alone = self.alone[more]?;
         if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
@@ -366,40 +365,40 @@ impl Trial {
         } else {
             (more, less)
         };
-        let one = |c: usize| f64::from(case.clients[c].program.size.most()) / share(c);
+        let one = |c: usize| f64::from(case.scenario.clients[c].program.size.most()) / share(c);
         let [low, high] = [each(low) + one(low), each(high) - one(high)];
         Some((high / low - 1.0).max(0.0))
     }
 }
 
 /// Whether a client is one of those that must get their shares.
-fn is_clone(case: &Case, client: usize) -> bool {
-    let Client {
-        group,
-        program,
-        buffered,
-        arrives,
-        leaves,
-        ..
-    } = case.clients[client];
+fn is_clone(case: &Case, at: usize) -> bool {
+    let client = &case.scenario.clients[at];
+    let (group, program) = (client.group, &client.program);
     let contract = case.group(group);
-    let still = arrives == Span::ZERO
-        && leaves.is_none()
+    let still = client.arrives == Span::ZERO
+        && client.leaves.is_none()
         && program.start == Span::ZERO
         && program.stop.is_none();
     let free = contract.class == Class::BestEffort
         && !contract.max.is_limited()
-        && !case.is_client_promised(client);
+        && !case.is_client_promised(at);
     let closed = program.arrival == (weir_load::Arrival::Closed { think: Span::ZERO });
     let below_root = case.path(group).count() == 1;
-    let alone = case.clients.iter().filter(|c| c.group == group).count() == 1;
-    let unchanged = case.changes.iter().all(|c| c.group != group);
-    case.seconds >= 12
+    let alone = case
+        .scenario
+        .clients
+        .iter()
+        .filter(|c| c.group == group)
+        .count()
+        == 1;
+    let unchanged = case.scenario.changes.iter().all(|c| c.group != group);
+    case.seconds() >= 12
         && still
         && free
         && closed
         && program.depth >= 4
-        && !buffered
+        && client.buffered.is_none()
         && below_root
         && alone
         && unchanged
@@ -407,19 +406,18 @@ fn is_clone(case: &Case, client: usize) -> bool {
 
 /// The drive and the number of clients, in a few words.
 pub fn title(case: &Case) -> String {
-    let drive = match &case.drive {
-        crate::case::DriveChoice::Profile(name) => (*name).to_owned(),
-        crate::case::DriveChoice::Drawn(config) => format!("a drawn {}", config.name()),
-    };
-    let frozen = if case.freeze.is_some() {
+    let drive = &case.scenario.drive;
+    let name = profile::name_of(drive).map(str::to_owned);
+    let drive = name.unwrap_or_else(|| format!("a drawn {}", drive.name()));
+    let frozen = if case.scenario.freeze.is_some() {
         " that freezes"
     } else {
         ""
     };
     format!(
         "{drive}{frozen}, {} clients, {} s",
-        case.clients.len(),
-        case.seconds
+        case.scenario.clients.len(),
+        case.seconds()
     )
 }
 

@@ -43,15 +43,15 @@ impl Watch {
     /// For a run of `case` that has not begun.
     pub fn new(case: &Case) -> Self {
         let node = |idle| Node {
-            seconds: Vec::with_capacity(case.seconds as usize),
+            seconds: Vec::with_capacity(case.seconds() as usize),
             starved: 0,
             watch: promise::Watch::new(0),
             idle,
             queued: 0,
             served_at: Instant::ZERO,
         };
-        let below = (case.groups.iter()).map(|g| node(g.contract.class == Class::Idle));
-        let ids = (1..=case.groups.len() as u32).map(GroupId);
+        let below = (case.scenario.groups.iter()).map(|g| node(g.contract.class == Class::Idle));
+        let ids = case.groups();
         let paths = ids.map(|group| case.path(group).map(|g| g.0).collect());
         Self {
             nodes: [node(false)].into_iter().chain(below).collect(),
@@ -229,7 +229,7 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use crate::case::Case;
+    use crate::case::reader;
     use crate::trial::play;
     use weir_sim::Policy;
 
@@ -237,20 +237,20 @@ mod tests {
     fn the_idle_class_starves_while_the_drive_takes_nothing() {
         let starved = |depth: u32, class: &str| {
             // One command at a time, 10 ms each, and no service for the second from 500 ms on.
-            let text = format!(
-                "case name=x seconds=2 drive=null:service=10000000,tags=1,link=0 freeze=500ms,1s,9s capacity=1GB/s,1GB/s,0; \
-                 group{class}; client group=1 size=4KiB depth={depth}"
+            let case = reader(
+                "duration = \"2s\"\nfreeze = { first = \"500ms\", length = \"1s\", every = \"9s\" }\n\
+                 drives = [{ kind = \"null\", service = \"10ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
+                &format!("iodepth = {depth}\nclass = \"{class}\""),
             );
-            let case: Case = text.parse().expect("a case");
             let played = play(&case, &Policy::none(), false).expect("it can be played");
             played.watch.starved().map(|ns| ns / 1_000_000)
         };
-        assert_eq!(starved(4, " class=idle"), Some(1010));
+        assert_eq!(starved(4, "idle"), Some(1010));
         assert_eq!(
-            starved(1, " class=idle"),
+            starved(1, "idle"),
             Some(0),
             "what is in the drive is not waiting"
         );
-        assert_eq!(starved(4, ""), None);
+        assert_eq!(starved(4, "best-effort"), None);
     }
 }

@@ -8,7 +8,7 @@ use crate::judge::{self, Judged};
 use crate::spent::{Ledger, Spent};
 use crate::trial::{self, Broken};
 use std::fmt::{self, Display, Formatter, Write as _};
-use weir_core::{Class, GroupId};
+use weir_core::Class;
 use weir_sim::Policy;
 
 /// Whose the time was that would have been enough.
@@ -99,7 +99,7 @@ impl Why {
             promised: 0,
             idle: spent.idle,
         };
-        for group in (1..=case.groups.len() as u32).map(GroupId) {
+        for group in case.groups() {
             let at = group.0 as usize;
             let both = spent.requests[at] + spent.flushes[at];
             if case.path(group).any(|g| g == missed.group) {
@@ -188,17 +188,30 @@ pub fn table(all: &[Why]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::GroupId;
 
-    const CASE: &str = "case name=why seconds=2 drive=seagate-no-ncq capacity=100MB/s,100MB/s,0; \
-         group min=50MB/s; group; group class=realtime max=1MB/s; group min=1MB/s; \
-         client group=1 at=sequential writes=0 size=64KiB depth=1 space=1GiB; \
-         client group=2 at=random writes=0 size=4KiB depth=4 space=1GiB; \
-         client group=3 at=random writes=0 size=4KiB depth=1 space=1GiB; \
-         client group=4 at=random writes=0 size=4KiB depth=1 space=1GiB";
+    /// Four clients: a stream that is promised half of what the drive can do, and three that read at random, the second of which is realtime
+    /// and the third promised something.
+    fn case() -> Case {
+        let at_random = |name: &str, more: &str| {
+            format!(
+                "[[client]]\nname = \"{name}\"\nrw = \"randread\"\nnorandommap = true\nsize = \"1GiB\"\ndirect = true\n{more}\n"
+            )
+        };
+        let text = [
+            "duration = \"2s\"\nwarm_up = \"0s\"\ndrives = [\"seagate-no-ncq\"]\n\
+             capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
+             [[client]]\nname = \"a\"\nbs = \"64KiB\"\nsize = \"1GiB\"\ndirect = true\nmin = \"50MB/s\"\n",
+            &at_random("b", "iodepth = 4"),
+            &at_random("c", "class = \"realtime\"\nmax = { bandwidth = \"1MB/s\" }"),
+            &at_random("d", "min = \"1MB/s\""),
+        ];
+        Case::read(&text.concat(), "why.toml").unwrap_or_else(|e| panic!("{e}"))
+    }
 
     /// Half of a promise was served, for which the drive took as long as the first says; it did the other things in what is left.
     fn cause(own: u64, unpromised: u64, flushes: u64, realtime: u64, promised: u64) -> Cause {
-        let case: Case = CASE.parse().unwrap();
+        let case = case();
         let missed = Judged {
             group: GroupId(1),
             second: 0,
@@ -227,7 +240,7 @@ mod tests {
 
     #[test]
     fn all_of_the_second_is_accounted_for() {
-        let case: Case = CASE.parse().unwrap();
+        let case = case();
         let why = why(&case)
             .unwrap()
             .expect("no such drive reads so fast beside others");

@@ -1,10 +1,14 @@
 //! A search of a few seeds from beginning to end: its result depends on the seeds alone.
 
+use weir_config::profile;
+use weir_core::{Capacity, Contract, GroupId, Span};
+use weir_load::{Program, Size};
 use weir_search::case::{Case, KINDS};
 use weir_search::search::{Plan, drawn, search};
 use weir_search::shrink::shrink;
 use weir_search::tally::{self, Failure};
 use weir_search::trial;
+use weir_sim::{Change, Scenario};
 
 const PLAN: Plan = Plan {
     seed: 7_000,
@@ -39,64 +43,65 @@ fn outcomes_do_not_depend_on_jobs_and_nothing_panics() {
 }
 
 #[test]
-fn a_case_reads_back_from_its_text() {
+fn a_case_reads_back_from_its_file() {
     let mut kinds = [0; 3];
-    for seed in 100..112 {
+    for seed in 100..160 {
         // A kind is requested, so that all three occur; the same seed draws the same case again.
         let kind = Some(seed as usize % 3);
         let case = drawn(seed, kind).expect("a case");
         kinds[case.kind()] += 1;
         let text = case.to_string();
-        assert!(!text.contains('\''), "it can stand between these: {text}");
-        assert_eq!(text.parse::<Case>().as_ref(), Ok(&case), "{text}");
+        assert_eq!(Case::read(&text, "x.toml").as_ref(), Ok(&case), "{text}");
         if seed < 103 {
             assert_eq!(drawn(seed, kind), Ok(case));
         }
     }
-    assert_eq!(kinds, [4, 4, 4]);
+    assert_eq!(kinds, [20; 3]);
 }
 
 #[test]
-fn a_text_that_is_no_case_says_why() {
-    let head = "case name=x seconds=1 drive=demo capacity=1GB/s,1GB/s,0";
-    for (rest, why) in [
-        ("; group; client group=2 size=4KiB", "not there"),
-        ("; group parent=1; client group=1 size=4KiB", "not there"),
+fn a_scenario_that_is_no_case_says_why() {
+    let client = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n";
+    let shared = "file = \"f\"\nnumjobs = 2\n";
+    for (head, more, why) in [
+        ("", "", "without a warm-up"),
         (
-            "; group; client group=1 size=4KiB deep=2",
-            "\"deep\" is unknown",
+            "warm_up = \"0s\"\nduration = \"1500ms\"\n",
+            "",
+            "whole seconds",
         ),
-        ("; group; client group=1 size=4", "size=4"),
-        ("; group class=first; client group=1 size=4KiB", "no class"),
-        ("; volume", "no part of a case"),
-        ("", "not there"),
+        ("warm_up = \"0s\"\n", shared, "a file of its own"),
+        ("drives = [\"dmo\"]\n", "", "no drive \"dmo\""),
+        ("drives = [{ kind = \"nul\" }]\n", "", "null"),
+        ("seconds = 5\n", "", "x.toml:1:1: seconds: unknown key"),
     ] {
-        let error = format!("{head}{rest}").parse::<Case>().unwrap_err();
-        assert!(error.to_string().contains(why), "{rest}: {error}");
+        let error = Case::read(&format!("{head}{client}{more}"), "x.toml").unwrap_err();
+        assert!(error.contains(why), "{head}{more}: {error}");
     }
-    for (text, why) in [
-        ("", "begins with"),
-        (
-            "case name=x seconds=1 drive=dmo capacity=1B/s,1B/s,0",
-            "no drive",
-        ),
-        ("case name=x seconds=1 drive=demo", "capacity="),
-        (
-            "case name=x seconds=1 drive=null:speed=1 capacity=1B/s,1B/s,0",
-            "no parameter",
-        ),
-    ] {
-        let error = text.parse::<Case>().unwrap_err();
-        assert!(error.to_string().contains(why), "{text}: {error}");
-    }
+}
+
+/// A case without clients, to which nearly all can be promised.
+fn empty(drive: &str, seconds: u64) -> Case {
+    let drive = profile::find(drive).expect("it comes with Weir").drive;
+    let mut scenario = Scenario::new("x", drive, Span::from_secs(seconds));
+    scenario.capacity = Some(Capacity {
+        read: 1_000_000_000,
+        write: 1_000_000_000,
+        ..Capacity::NONE
+    });
+    let clones = false;
+    Case { scenario, clones }
 }
 
 /// A disk reads its inner end at half the rate: what a client gets there is not to be compared with what it gets at the outer one.
 #[test]
 fn a_client_alone_is_where_it_is_among_all() {
-    let text = "case name=x seconds=2 drive=hitachi-hts72755 capacity=1GB/s,1GB/s,0; group; group; \
-                client group=1 size=128KiB space=400GiB; client group=2 size=128KiB space=40GiB";
-    let case: Case = text.parse().expect("a case");
+    let mut case = empty("hitachi-hts72755", 2);
+    for (name, gib) in [("outer", 400), ("inner", 40)] {
+        let program = Program::random_reads(128 << 10, 1);
+        let scenario = &mut case.scenario;
+        scenario.tenant(name, Contract::DEFAULT, gib << 30, program);
+    }
     let bytes = |case: &Case| {
         let played = trial::play(case, &weir_sim::Policy::none(), false);
         played.expect("it can be played").clients[0].bytes
@@ -112,18 +117,50 @@ fn a_client_alone_is_where_it_is_among_all() {
 /// A case that fails whatever the policies do: an impossible client.
 #[test]
 fn a_case_shrinks_to_what_fails() {
-    let text = "case name=x seconds=3 drive=plextor-px-256m5s capacity=1GB/s,1GB/s,0; group min=1MB/s; group share=7; group; \
-                group parent=3; client group=1 size=4KiB; client group=2 size=64KiB,128KiB,4KiB depth=8 arrives=1s; \
-                client group=4 size=4KiB depth=0; change at=1s group=2 share=3";
-    let case: Case = text.parse().expect("a case");
+    let mut case = empty("plextor-px-256m5s", 3);
+    let small = Program::random_reads(4096, 1);
+    let large = Program {
+        depth: 8,
+        size: Size::Range {
+            min: 64 << 10,
+            max: 128 << 10,
+            step: 64 << 10,
+        },
+        ..small
+    };
+    let impossible = Program { depth: 0, ..small };
+    let promised = Contract {
+        min: 1_000_000,
+        ..Contract::DEFAULT
+    };
+    let shared = |share| Contract {
+        share,
+        ..Contract::DEFAULT
+    };
+    let scenario = &mut case.scenario;
+    scenario.tenant("a", promised, 1 << 30, small);
+    let second = scenario.tenant("b", shared(7), 1 << 30, large);
+    second.arrives = Span::from_secs(1);
+    scenario.tenant("c", Contract::DEFAULT, 1 << 30, impossible);
+    scenario.groups.push(scenario.groups[2]);
+    scenario.groups[3].parent = GroupId(3);
+    scenario.clients[2].group = GroupId(4);
+    scenario.changes.push(Change {
+        at: Span::from_secs(1),
+        group: GroupId(2),
+        contract: shared(3),
+    });
     let came = trial::outcome(&case, false);
     assert!(came.broken.is_some_and(|why| why.contains("depth = 0")));
     let mut steps = 0;
     let small = shrink(&case, Failure::Panic, |_| steps += 1);
     assert!(steps > 3);
-    assert_eq!((small.clients.len(), small.groups.len()), (1, 1));
-    assert_eq!(small.clients[0].program.depth, 0);
-    assert_eq!((small.seconds, small.changes.len()), (2, 0));
+    assert_eq!(
+        (small.scenario.clients.len(), small.scenario.groups.len()),
+        (1, 1)
+    );
+    assert_eq!(small.scenario.clients[0].program.depth, 0);
+    assert_eq!((small.seconds(), small.scenario.changes.len()), (2, 0));
     // A case that does not fail in this way stays as it is.
     assert_eq!(shrink(&case, Failure::Share, |_| {}), case);
 }

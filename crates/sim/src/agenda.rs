@@ -1,8 +1,8 @@
 //! What happens at which time.
 
-use crate::{Action, Error, Scenario};
+use crate::{Action, Error, Policy, Scenario};
 use std::collections::VecDeque;
-use weir_core::{Edit, Instant};
+use weir_core::{Edit, GroupId, Instant};
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Comings, then goings, then actions: of those at the same time, in this order and in that of the scenario.
-    pub(crate) fn new(scenario: &Scenario) -> Result<Self, Error> {
+    /// Comings, then goings, then contracts that change, then actions: of those at the same time, in this order and in that of the scenario.
+    pub(crate) fn new(scenario: &Scenario, policy: &Policy) -> Result<Self, Error> {
         let mut items = Vec::new();
         for (client, spec) in (0..).zip(&scenario.clients) {
             items.push((Instant::ZERO + spec.arrives, Item::Arrive(client)));
@@ -33,6 +33,7 @@ impl Agenda {
                 .map(|at| (Instant::ZERO + at, Item::Leave(client)));
             items.extend(leaves);
         }
+        items.extend(changes(scenario, policy));
         let known = |client: usize| match scenario.clients.get(client) {
             Some(_) => Ok(client as u32),
             None => Err(Error::NoSuchClient(client)),
@@ -62,4 +63,23 @@ impl Agenda {
         self.items.front().filter(|(at, _)| *at <= now)?;
         self.items.pop_front().map(|(_, item)| item)
     }
+}
+
+/// The contracts that change, as the policy has them: with those of others that follow from them.
+fn changes(scenario: &Scenario, policy: &Policy) -> Vec<(Instant, Item)> {
+    let mut by_time = scenario.changes.clone();
+    by_time.sort_by_key(|change| change.at);
+    let mut changed = scenario.clone();
+    let mut before = scenario.set_up(policy).contracts().to_vec();
+    let each = by_time.into_iter().map(|change| {
+        changed.groups[change.group.0 as usize - 1].contract = change.contract;
+        let now = changed.set_up(policy).contracts().to_vec();
+        let told = (1..).map(GroupId).zip(before.iter().zip(&now));
+        let told = told.filter(|(id, (before, now))| *id == change.group || before != now);
+        let edits = told.map(|(id, (_, now))| Edit::SetContract { id, contract: *now });
+        let item = Item::Change(edits.collect());
+        before = now;
+        (Instant::ZERO + change.at, item)
+    });
+    each.collect()
 }

@@ -57,6 +57,7 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     client.deadline = None;
     let scenario = Scenario {
         clients: vec![client],
+        changes: Vec::new(),
         actions: Vec::new(),
         freeze: None,
         awaits: None,

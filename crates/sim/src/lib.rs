@@ -46,7 +46,7 @@ pub use results::{ClientResult, Results};
 pub use run::{Progress, Run};
 pub use weir_config::Policy;
 pub use weir_config::scenario::{
-    Action, Adapter, Advice, Buffered, Calls, ClientSpec, Cost, GroupSpec, Guest, Kicks, Machine,
-    Merging, NrRequests, Path, Plug, Ring, Scenario, Scheduled, Stall, Threads,
+    Action, Adapter, Advice, Buffered, Calls, Change, ClientSpec, Cost, GroupSpec, Guest, Kicks,
+    Machine, Merging, NrRequests, Path, Plug, Ring, Scenario, Scheduled, Stall, Threads,
 };
 pub use weir_core::record::Observer;

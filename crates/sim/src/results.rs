@@ -41,7 +41,7 @@ pub struct Results {
 pub struct ClientResult {
     /// Its name.
     pub name: String,
-    /// What its group was promised at the beginning.
+    /// What its group was promised all the time.
     pub contract: Contract,
     /// Whether it is the only client of its group, so that the promise is its own.
     pub alone: bool,

@@ -94,6 +94,8 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
             "its host merges requests",
         ),
         (scenario.path != Path::DIRECT, "it has a modelled path"),
+        (scenario.freeze.is_some(), "its drive freezes"),
+        (!scenario.changes.is_empty(), "its contracts change"),
         (
             scenario.guest.is_some(),
             "its clients are in virtual machines",

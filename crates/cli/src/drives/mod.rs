@@ -44,11 +44,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-/// The drive of a name or a file.
+/// The drive of a name, a file or an inline table.
 ///
 /// # Errors
 /// There is none of that name, with the nearest one; or everything that is wrong with the file.
 pub(crate) fn find(drive: &str) -> Result<Profile, Failure> {
+    if drive.starts_with('{') {
+        return profile::read_inline(drive).map_err(|problems| check::refuse(&problems));
+    }
     if is_file(drive) {
         return profile::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
     }

@@ -21,7 +21,8 @@ pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER};
 pub(crate) use scenario::{
-    CLIENT, EXPECT, GROUP, HOST, HOUR, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS, VARIED,
+    CHANGE, CLIENT, EXPECT, FREEZE, GROUP, HOST, HOUR, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS,
+    VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{ATTACH, TENANT, VOLUME};

@@ -1,6 +1,6 @@
 //! Scenarios: what each client does.
 
-use super::{CONTRACTS, COSTS, DefaultValue, GUEST, Key, Kind, Shape, words};
+use super::{CAPACITY, CONTRACTS, COSTS, DefaultValue, GUEST, Key, Kind, Shape, words};
 use crate::scenario::{FILE_MOST, Figure, REQUEST_MOST};
 use weir_core::Span;
 
@@ -10,7 +10,8 @@ const NANO: Span = Span::from_nanos(1);
 
 /// Every shape of a scenario's file.
 pub(crate) const SCENARIOS: &[&Shape] = &[
-    &SCENARIO, &HOST, &PATH, &GUEST, &COSTS, &CLIENT, &GROUP, &EXPECT, &PUBLISHED,
+    &SCENARIO, &CAPACITY, &FREEZE, &HOST, &PATH, &GUEST, &COSTS, &CLIENT, &GROUP, &CHANGE, &EXPECT,
+    &PUBLISHED,
 ];
 
 pub(crate) const SCENARIO: Shape = Shape {
@@ -56,7 +57,7 @@ pub(crate) const SCENARIO: Shape = Shape {
             },
             Key {
                 name: "drives",
-                kind: Kind::List("drives, by name or profile"),
+                kind: Kind::List("drives, by name, by profile, or as a model's table"),
                 default: DefaultValue::Value("[\"demo\"]"),
                 about: "What it is compared on unless `--drive` says otherwise.",
                 example: "[\"samsung-970-pro\"]",
@@ -174,6 +175,20 @@ pub(crate) const VARIED: &[Key] = &[
         example: "\"files\"",
     },
     Key {
+        name: "capacity",
+        kind: Kind::Table("`capacity = { ... }`"),
+        default: DefaultValue::Words("what the drive does at the least"),
+        about: "What the drive's owner states that it does: promises are held against it.",
+        example: "{ read = \"160MB/s\", write = \"120MB/s\" }",
+    },
+    Key {
+        name: "freeze",
+        kind: Kind::Table("`freeze = { ... }`"),
+        default: DefaultValue::Words("the drive always serves"),
+        about: "When the drive serves nothing.",
+        example: "{ first = \"1500ms\", length = \"1s\", every = \"5s\" }",
+    },
+    Key {
         name: "host",
         kind: Kind::Table("`[host]`"),
         default: DefaultValue::Value("{}"),
@@ -208,7 +223,42 @@ pub(crate) const VARIED: &[Key] = &[
         about: "The clients.",
         example: "[{ name = \"reader\", rw = \"read\", bs = \"128KiB\", size = \"1GiB\" }]",
     },
+    Key {
+        name: "change",
+        kind: Kind::List("tables, one `[[change]]` for each"),
+        default: DefaultValue::Value("[]"),
+        about: "Contracts that change during the run.",
+        example: "[{ when = \"2s\", whose = \"acme\", min = \"10MB/s\" }]",
+    },
 ];
+
+pub(crate) const FREEZE: Shape = Shape {
+    name: "freeze = { ... }",
+    about: "When the drive serves nothing, as flash that cleans up or a disk that reads a bad sector again: what is in it ends later by that time.",
+    keys: &[&[
+        Key {
+            name: "first",
+            kind: Kind::Time(Span::ZERO, HOUR),
+            default: DefaultValue::Needed,
+            about: "When that begins, from the beginning of the run.",
+            example: "\"1500ms\"",
+        },
+        Key {
+            name: "length",
+            kind: Kind::Time(NANO, HOUR),
+            default: DefaultValue::Needed,
+            about: "How long it is; less than `every`.",
+            example: "\"1s\"",
+        },
+        Key {
+            name: "every",
+            kind: Kind::Time(NANO, HOUR),
+            default: DefaultValue::Needed,
+            about: "From the beginning of one to that of the next.",
+            example: "\"5s\"",
+        },
+    ]],
+};
 
 pub(crate) const HOST: Shape = Shape {
     name: "[host]",
@@ -309,6 +359,32 @@ pub(crate) const GROUP: Shape = Shape {
                 kind: Kind::Text("the name of a group before it"),
                 default: DefaultValue::Words("the root"),
                 about: "What it hangs on.",
+                example: "\"acme\"",
+            },
+        ],
+        CONTRACTS,
+    ],
+};
+
+pub(crate) const CHANGE: Shape = Shape {
+    name: "[[change]]",
+    about: "A contract that takes the place of another, as a whole: what it does not state is as by default. Of a min that changes, tables judge the least.",
+    keys: &[
+        &[
+            Key {
+                name: "when",
+                kind: Kind::Time(Span::ZERO, HOUR),
+                default: DefaultValue::Needed,
+                about: "When, from the beginning of the run.",
+                example: "\"2s\"",
+            },
+            Key {
+                name: "whose",
+                kind: Kind::Text(
+                    "the name of a group, or of a client that is in a group of its own",
+                ),
+                default: DefaultValue::Needed,
+                about: "Whose contract it is.",
                 example: "\"acme\"",
             },
         ],

@@ -91,6 +91,21 @@ pub fn read(text: &str, file: &str) -> Result<Profile, Vec<Problem>> {
     whole(text, file, |doc, table| profile(doc, table, &[]))
 }
 
+/// Reads a model as an inline table, `{ kind = "null", ... }`. It is called as its kind.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_inline(text: &str) -> Result<Profile, Vec<Problem>> {
+    whole(&format!("drive = {text}"), "", |doc, table| {
+        let drive = model(doc, &table.entry("drive")?)?;
+        Some(Profile {
+            name: drive.name().to_owned(),
+            about: "a model without a profile".to_owned(),
+            drive,
+        })
+    })
+}
+
 /// Reads a profile's file.
 ///
 /// # Errors
@@ -149,7 +164,7 @@ fn keys(drive: &Config) -> impl Iterator<Item = (&'static str, String)> {
     let parameters = parameters(drive).iter().filter(said);
     let members = match drive {
         Config::Volume(volume) => {
-            let members: Vec<_> = volume.members.iter().map(member).collect();
+            let members: Vec<_> = volume.members.iter().map(word).collect();
             Some(("members", format!("[{}]", members.join(", "))))
         }
         _ => None,
@@ -164,8 +179,8 @@ pub fn name_of(drive: &Config) -> Option<&'static str> {
     names().find(|name| find(name).is_ok_and(|p| p.drive == *drive))
 }
 
-/// A member by the name of the profile that it is as, else as a table.
-fn member(drive: &Config) -> String {
+/// A model by the name of the profile that is of it, in quotes, else as an inline table.
+pub(crate) fn word(drive: &Config) -> String {
     match name_of(drive) {
         Some(name) => Quoted(name).to_string(),
         None => inline(drive),

@@ -145,7 +145,7 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     }
 }
 
-fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
+pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
     let table = entry.table(doc, &CAPACITY)?;
     let help = "both count: promises are held against the slower of read and write";
     let read = doc.required(&table, "read", help);

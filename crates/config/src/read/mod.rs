@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use toml::de::DeTable;
 
 pub(crate) use contract::{contract, knobs};
+pub(crate) use drive::capacity;
 
 /// A server as far as it could be read.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! From what a file says to what a run plays.
 
 use super::draft::{Client, Draft};
-use super::{Adapter, Buffered, ClientSpec, GroupSpec, PAGE, Scenario};
+use super::{Adapter, Buffered, Change, ClientSpec, GroupSpec, PAGE, Scenario};
 use std::collections::BTreeMap;
 use weir_core::{Capacity, Contract, GroupId, ROOT, SpaceId, Span};
 use weir_drive::Config;
@@ -36,7 +36,9 @@ impl Draft {
         let mut scenario =
             Scenario::new(name, choice.drive.clone(), chosen.unwrap_or(self.duration));
         choice.case.unwrap_or(name).clone_into(&mut scenario.case);
-        scenario.capacity = choice.capacity;
+        let capacity = self.capacity.or(choice.capacity);
+        scenario.capacity = capacity;
+        scenario.freeze = self.freeze;
         scenario.adapter = Adapter {
             nr_requests: self.host.nr_requests,
             ata: self.host.adapter && shape.queues == 1 && shape.tags <= NCQ,
@@ -48,7 +50,7 @@ impl Draft {
         scenario.unclassed.clone_from(&self.unclassed);
         for group in &self.groups {
             let parent = group.parent.map_or(ROOT, |at| GroupId(at as u32 + 1));
-            let contract = self.scaled(group.contract, choice.capacity);
+            let contract = self.scaled(group.contract, capacity);
             let knobs = group.knobs;
             scenario.groups.push(GroupSpec {
                 parent,
@@ -58,10 +60,18 @@ impl Draft {
         }
         let mut places = Places::default();
         for client in &self.clients {
-            self.add(&mut scenario, client, choice.capacity, &mut places);
+            self.add(&mut scenario, client, capacity, &mut places);
         }
         if self.files {
             one_device(&mut scenario);
+        }
+        for change in &self.changes {
+            let contract = self.scaled(change.contract, capacity);
+            scenario.changes.push(Change {
+                at: change.at,
+                group: self.group_of(&change.whose, &scenario),
+                contract,
+            });
         }
         let awaited = self.awaits.as_deref();
         scenario.awaits = (scenario.clients.iter()).position(|c| Some(c.name.as_str()) == awaited);
@@ -71,6 +81,16 @@ impl Draft {
             scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
         }
         scenario
+    }
+
+    /// The group of a name, or that of a client.
+    fn group_of(&self, name: &str, scenario: &Scenario) -> GroupId {
+        let group = self.groups.iter().position(|g| g.name == name);
+        let client = scenario.clients.iter().find(|c| c.name == name);
+        match (group, client) {
+            (Some(at), _) => GroupId(at as u32 + 1),
+            (None, client) => client.map_or(ROOT, |c| c.group),
+        }
     }
 
     /// Adds clients that do the same.

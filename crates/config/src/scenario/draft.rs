@@ -3,7 +3,8 @@
 use super::expect::{Expect, Published};
 use super::{Guest, Merging, NrRequests, Path};
 use crate::problem::Problem;
-use weir_core::{Class, Contract, Flags, Knobs, Priority, Span};
+use weir_core::{Capacity, Class, Contract, Flags, Knobs, Priority, Span};
+use weir_drive::Freeze;
 use weir_load::Program;
 
 /// What stands in a file for one case, drive and policy.
@@ -17,6 +18,9 @@ pub(super) struct Draft {
     pub(super) exits: Option<String>,
     /// What promises are meant for, in bytes a second.
     pub(super) meant_for: Option<u64>,
+    /// What the drive's owner states; `None`: what is chosen beside the scenario.
+    pub(super) capacity: Option<Capacity>,
+    pub(super) freeze: Option<Freeze>,
     /// Clients without a group have one of their own.
     pub(super) grouped: bool,
     /// Files lie one behind the other on one device.
@@ -26,6 +30,7 @@ pub(super) struct Draft {
     pub(super) guest: Option<Guest>,
     pub(super) groups: Vec<Group>,
     pub(super) clients: Vec<Client>,
+    pub(super) changes: Vec<Change>,
     /// I/O priorities that are no classes.
     pub(super) unclassed: Vec<Problem>,
 }
@@ -99,6 +104,15 @@ pub(super) struct Client {
     /// What each is promised in a group of its own.
     pub(super) contract: Contract,
     pub(super) knobs: Knobs,
+}
+
+/// A contract that takes the place of another.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) at: Span,
+    /// The name of a group, or of a client in a group of its own.
+    pub(super) whose: String,
+    pub(super) contract: Contract,
 }
 
 /// Most clients of a scenario.

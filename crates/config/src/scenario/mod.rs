@@ -19,6 +19,7 @@ mod suite;
 pub use build::Choice;
 pub use expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
 pub use open::{Unknown, find, load, load_jobs, names, parse, source};
+pub use print::Printed;
 pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
 
@@ -60,6 +61,8 @@ pub struct Scenario {
     pub places: Vec<u64>,
     /// The groups below the root: the first is [`GroupId`] 1. A parent comes before its children.
     pub groups: Vec<GroupSpec>,
+    /// Contracts that change; of two at the same time the first in the list changes first.
+    pub changes: Vec<Change>,
     /// The clients.
     pub clients: Vec<ClientSpec>,
     /// What lies between the elevator and the drive.
@@ -105,6 +108,17 @@ pub struct GroupSpec {
     pub contract: Contract,
     /// How controllers are set for it.
     pub knobs: Knobs,
+}
+
+/// A contract that takes the place of a group's: a policy has it as it has that with which the run begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// When, from the beginning of the run.
+    pub at: Span,
+    /// The group: not the root.
+    pub group: GroupId,
+    /// The contract from then on.
+    pub contract: Contract,
 }
 
 /// A client.
@@ -191,6 +205,7 @@ impl Scenario {
             spaces: Vec::new(),
             places: Vec::new(),
             groups: Vec::new(),
+            changes: Vec::new(),
             clients: Vec::new(),
             adapter: Adapter::default(),
             merging: Merging::default(),
@@ -291,6 +306,17 @@ impl Scenario {
             Some(index) => self.groups[index].contract,
             None => Contract::DEFAULT,
         }
+    }
+
+    /// What a client's group is promised all the time: its contract, with the least of the mins that it has.
+    pub fn promised_to(&self, client: usize) -> Contract {
+        let group = self.clients[client].group;
+        let changes = self.changes.iter().filter(|c| c.group == group);
+        changes.fold(self.contract(client), |least, change| Contract {
+            min: least.min.min(change.contract.min),
+            min_iops: least.min_iops.min(change.contract.min_iops),
+            ..least
+        })
     }
 
     /// When it ends at the latest, and the instant from which on it waits for nothing but [`Self::awaits`].

@@ -1,23 +1,26 @@
-//! What a job file of `fio` comes to, as a scenario's file.
+//! Scenarios as files: what a job file of `fio` comes to, and what a run plays.
 
 use super::distribution::Written;
 use super::draft::{Client, Draft, Facts};
+use super::{ClientSpec, Scenario};
+use crate::print::{print_capacity, print_contract};
+use crate::profile;
 use crate::text::Quoted;
 use crate::units::{Rate, Size as Bytes, Time};
 use std::fmt::{self, Formatter};
-use weir_core::{Priority, PriorityClass, Span};
+use weir_core::{GroupId, Knobs, Priority, PriorityClass, ROOT, Span};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// A job file as a scenario's, with places for contracts.
-pub(super) struct Printed<'a> {
+pub(super) struct Jobs<'a> {
     pub(super) name: &'a str,
     pub(super) facts: &'a Facts,
     pub(super) draft: &'a Draft,
 }
 
-impl fmt::Display for Printed<'_> {
+impl fmt::Display for Jobs<'_> {
     /// Prints a file that reads back as the same scenario.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { name, facts, draft } = self;
@@ -42,6 +45,89 @@ impl fmt::Display for Printed<'_> {
         }
         writeln!(f, "\n# What is asked of the result, with contracts:")?;
         writeln!(f, "# [[expect]]\n# promise = \"all\"")
+    }
+}
+
+/// A scenario as a file that reads back as it: one whose clients are each in a group and have a file of their own, direct or through the
+/// page cache as it is by default, without path and virtual machines. It is played once.
+#[derive(Debug)]
+pub struct Printed<'a>(pub &'a Scenario);
+
+impl fmt::Display for Printed<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let scenario = self.0;
+        writeln!(f, "name = {}", Quoted(&scenario.name))?;
+        writeln!(f, "duration = \"{}\"", Time(scenario.duration))?;
+        writeln!(f, "warm_up = \"{}\"", Time(scenario.warm_up))?;
+        writeln!(f, "repetitions = 1")?;
+        writeln!(f, "drives = [{}]", profile::word(&scenario.drive))?;
+        if let Some(capacity) = &scenario.capacity {
+            print_capacity(f, capacity)?;
+        }
+        if let Some(freeze) = scenario.freeze {
+            let times = [freeze.first, freeze.length, freeze.every];
+            let [first, length, every] = times.map(Time);
+            writeln!(
+                f,
+                "freeze = {{ first = \"{first}\", length = \"{length}\", every = \"{every}\" }}"
+            )?;
+        }
+        for (id, group) in (1..).map(GroupId).zip(&scenario.groups) {
+            if scenario.owner(id).is_none() {
+                writeln!(f, "\n[[group]]\nname = \"{}\"", scenario.called(id))?;
+                if group.parent != ROOT {
+                    writeln!(f, "parent = \"{}\"", scenario.called(group.parent))?;
+                }
+                print_contract(f, &group.contract, &group.knobs)?;
+            }
+        }
+        for client in &scenario.clients {
+            print_played(f, scenario, client)?;
+        }
+        for change in &scenario.changes {
+            writeln!(f, "\n[[change]]\nwhen = \"{}\"", Time(change.at))?;
+            writeln!(f, "whose = \"{}\"", scenario.called(change.group))?;
+            print_contract(f, &change.contract, &Knobs::NONE)?;
+        }
+        Ok(())
+    }
+}
+
+fn print_played(f: &mut Formatter<'_>, scenario: &Scenario, client: &ClientSpec) -> fmt::Result {
+    writeln!(f, "\n[[client]]\nname = {}", Quoted(&client.name))?;
+    print_kind(f, &client.program)?;
+    writeln!(f, "size = \"{}\"", Bytes(client.region.length))?;
+    writeln!(f, "direct = {}", client.buffered.is_none())?;
+    print_times(f, &client.program)?;
+    if client.arrives > Span::ZERO {
+        writeln!(f, "arrives = \"{}\"", Time(client.arrives))?;
+    }
+    if let Some(leaves) = client.leaves {
+        writeln!(f, "leaves = \"{}\"", Time(leaves))?;
+    }
+    match (client.group.0 as usize).checked_sub(1) {
+        Some(at) if scenario.owner(client.group).is_some() => {
+            let group = &scenario.groups[at];
+            print_contract(f, &group.contract, &group.knobs)
+        }
+        _ => writeln!(f, "group = \"{}\"", scenario.called(client.group)),
+    }
+}
+
+impl Scenario {
+    /// The client whose own a group is, where each client has one: its contract is the client's then.
+    fn owner(&self, group: GroupId) -> Option<&ClientSpec> {
+        let ids = (1..).map(GroupId);
+        let mut all = self.clients.iter().zip(ids).zip(&self.groups);
+        let is_own = all.all(|((c, id), g)| c.group == id && g.parent == ROOT);
+        let owner = self.clients.get((group.0 as usize).checked_sub(1)?);
+        owner.filter(|_| is_own && self.clients.len() == self.groups.len())
+    }
+
+    /// What a group is called in a file: as its owner, or by its number.
+    fn called(&self, group: GroupId) -> String {
+        let owner = self.owner(group).map(|client| client.name.clone());
+        owner.unwrap_or_else(|| format!("group-{}", group.0))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::build::Choice;
 use super::draft::{Draft, Facts};
 use super::expect::{Expect, Published};
-use super::print::Printed;
+use super::print::Jobs;
 use super::{Scenario, overlay, read as tables};
 use crate::document::{Document, Entry, Table};
 use crate::file::tables as parsed;
@@ -309,7 +309,7 @@ impl Script {
             return None;
         };
         let (name, facts) = (&self.name, &self.facts);
-        Some(Printed { name, facts, draft }.to_string())
+        Some(Jobs { name, facts, draft }.to_string())
     }
 
     /// Whether it was read from a job file, which names no drive.

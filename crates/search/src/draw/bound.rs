@@ -1,11 +1,11 @@
 //! Bounds the size of cases, so that thousands of them can be run.
 
 use super::dice::Dice;
-use crate::case::{Case, Client};
+use crate::case::Case;
 use crate::trial::Broken;
 use weir_core::{Class, Instant, Span};
 use weir_load::{Arrival, Size};
-use weir_sim::{Policy, Run};
+use weir_sim::{ClientSpec, Policy, Run};
 
 /// Maximum number of requests of a run; drawn for each case.
 const REQUESTS: (u64, u64) = (20_000, 300_000);
@@ -23,12 +23,13 @@ pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
         match round % 3 {
             0 => {
                 if !case.clones {
-                    case.seconds = case.seconds.min(5 + u64::from(case.freeze.is_some()) * 7);
+                    let most = 5 + u64::from(case.scenario.freeze.is_some()) * 7;
+                    case.scenario.duration = case.scenario.duration.min(Span::from_secs(most));
                 }
                 halve(case);
             }
-            1 => case.clients.iter_mut().for_each(lengthen),
-            _ => case.clients.iter_mut().for_each(slow),
+            1 => case.scenario.clients.iter_mut().for_each(lengthen),
+            _ => case.scenario.clients.iter_mut().for_each(slow),
         }
     }
     case.compact();
@@ -39,38 +40,32 @@ pub(super) fn bound(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
 /// Estimates the requests of a run from the first tenth of a second with all clients.
 fn requests(case: &Case) -> Result<u64, Broken> {
     const TENTH: Span = Span::from_millis(100);
-    let mut all = case.clone();
-    all.freeze = None;
-    for group in &mut all.groups {
+    let mut all = case.clone().steady();
+    for group in &mut all.scenario.groups {
         // Realtime clients have no max yet, and so are refused.
         group.contract.class = Class::BestEffort;
     }
-    for client in &mut all.clients {
-        (client.arrives, client.leaves) = (Span::ZERO, None);
-        (client.program.start, client.program.stop) = (Span::ZERO, None);
-    }
-    let scenario = all.untranslated();
-    let mut run = Run::new(&scenario, &Policy::none(), 0).map_err(|e| format!("as drawn: {e}"))?;
+    let run = Run::new(&all.scenario, &Policy::none(), 0);
+    let mut run = run.map_err(|e| format!("as drawn: {e}"))?;
     run.advance(Instant::ZERO + TENTH)
         .map_err(|e| format!("as drawn: {e}"))?;
-    Ok(run.layer().counters().done * 10 * case.seconds)
+    Ok(run.layer().counters().done * 10 * case.seconds())
 }
 
 /// Removes every second client, except those that a figure depends on.
 fn halve(case: &mut Case) {
-    if case.clients.len() <= 3 {
+    if case.scenario.clients.len() <= 3 {
         return;
     }
-    let class = |client: &Client| case.groups[client.group.0 as usize - 1].contract.class;
-    let special = |client: &Client| class(client) != Class::BestEffort;
+    let special = |client: &ClientSpec| case.group(client.group).class != Class::BestEffort;
     let clones = if case.clones { 3 } else { 0 };
-    let all = case.clients.iter().enumerate();
-    let kept = all.filter(|(i, c)| *i < clones || special(c) || i % 2 == 0);
-    let kept: Vec<Client> = kept.map(|(_, c)| *c).collect();
-    case.clients = kept;
+    let all = case.scenario.clients.iter().enumerate();
+    let kept = all.map(|(i, c)| i < clones || special(c) || i % 2 == 0);
+    let kept: Vec<bool> = kept.collect();
+    *case = case.retained(|c| kept[c]);
 }
 
-fn lengthen(client: &mut Client) {
+fn lengthen(client: &mut ClientSpec) {
     let longer = |bytes: u32| (bytes * 4).min(bytes.max(256 << 10));
     client.program.size = match client.program.size {
         Size::Fixed(bytes) => Size::Fixed(longer(bytes)),
@@ -79,13 +74,13 @@ fn lengthen(client: &mut Client) {
         Size::Range { min, max, step } => Size::Range {
             min: longer(min),
             max: longer(max),
-            step,
+            step: longer(step),
         },
     };
 }
 
 /// Halves the queue depth, or lengthens the think time.
-fn slow(client: &mut Client) {
+fn slow(client: &mut ClientSpec) {
     let program = &mut client.program;
     match &mut program.arrival {
         Arrival::Closed { .. } | Arrival::Batches { .. } if program.depth > 8 => program.depth /= 2,
@@ -100,8 +95,8 @@ fn slow(client: &mut Client) {
 
 /// Moves arrivals, departures and changes into the length of the case.
 fn within(case: &mut Case) {
-    let end = Span::from_secs(case.seconds);
-    for client in &mut case.clients {
+    let end = case.scenario.duration;
+    for client in &mut case.scenario.clients {
         if client.leaves.is_some_and(|at| at >= end) {
             client.leaves = None;
         }

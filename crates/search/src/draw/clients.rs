@@ -1,7 +1,7 @@
 //! Clients, their groups, and their programs.
 
 use super::dice::Dice;
-use crate::case::{Case, Client, KINDS, max_bandwidth};
+use crate::case::{Case, KINDS, max_bandwidth};
 use weir_core::{Class, Contract, GroupId, Knobs, ROOT, Span};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::GroupSpec;
@@ -39,7 +39,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
         }
         left -= members;
         if members == 0 {
-            case.groups.pop();
+            case.scenario.groups.pop();
         }
     }
     while left > 0 {
@@ -53,7 +53,7 @@ pub(super) fn add(dice: &mut Dice, case: &mut Case) {
                     200_000
                 },
             );
-            let max = &mut case.groups[own.0 as usize - 1].contract.max;
+            let max = &mut case.group_mut(own).contract.max;
             *max = max_bandwidth(limit * 1000);
             max.burst = Span::from_millis(*dice.pick(&[0, 0, 10, 100]));
         }
@@ -76,15 +76,8 @@ fn clones(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
     program.sync = SyncMode::Never;
     for _ in 0..dice.range(2, 3) {
         let own = group(dice, case, ROOT, true);
-        case.groups[own.0 as usize - 1].contract.share = *dice.pick(&[50, 100, 100, 200, 300, 500]);
-        case.clients.push(Client {
-            group: own,
-            program,
-            size,
-            buffered: false,
-            arrives: Span::ZERO,
-            leaves: None,
-        });
+        case.group_mut(own).contract.share = *dice.pick(&[50, 100, 100, 200, 300, 500]);
+        case.add(own, (program, false), size);
     }
 }
 
@@ -99,35 +92,21 @@ fn special(dice: &mut Dice, case: &mut Case, kind: usize, size: u64) {
             }
             let own = group(dice, case, ROOT, true);
             // Its max is set when its bandwidth alone is known.
-            case.groups[own.0 as usize - 1].contract.class = Class::Realtime;
-            case.clients.push(Client {
-                group: own,
-                program,
-                size,
-                buffered,
-                arrives: Span::ZERO,
-                leaves: None,
-            });
+            case.group_mut(own).contract.class = Class::Realtime;
+            case.add(own, (program, buffered), size);
         }
     }
     if dice.chance(1, 6) {
         let (program, buffered) = program(dice, kind);
         let own = group(dice, case, ROOT, true);
-        case.groups[own.0 as usize - 1].contract.class = Class::Idle;
-        case.clients.push(Client {
-            group: own,
-            program,
-            size,
-            buffered,
-            arrives: Span::ZERO,
-            leaves: None,
-        });
+        case.group_mut(own).contract.class = Class::Idle;
+        case.add(own, (program, buffered), size);
     }
 }
 
 fn group(dice: &mut Dice, case: &mut Case, parent: GroupId, even: bool) -> GroupId {
     let share = if even { 100 } else { dice.log(1, 1000) as u16 };
-    case.groups.push(GroupSpec {
+    case.scenario.groups.push(GroupSpec {
         parent,
         contract: Contract {
             share,
@@ -135,7 +114,7 @@ fn group(dice: &mut Dice, case: &mut Case, parent: GroupId, even: bool) -> Group
         },
         knobs: Knobs::NONE,
     });
-    GroupId(case.groups.len() as u32)
+    GroupId(case.scenario.groups.len() as u32)
 }
 
 fn client(
@@ -146,7 +125,7 @@ fn client(
     size: u64,
 ) {
     let (mut program, buffered) = *dice.pick(programs);
-    let millis = case.seconds * 1000;
+    let millis = case.seconds() * 1000;
     let (mut arrives, mut leaves) = (Span::ZERO, None);
     match dice.range(0, 39) {
         0 | 1 => arrives = Span::from_millis(dice.range(1, millis / 2)),
@@ -159,14 +138,8 @@ fn client(
         }
         _ => {}
     }
-    case.clients.push(Client {
-        group,
-        program,
-        size,
-        buffered,
-        arrives,
-        leaves,
-    });
+    let client = case.add(group, (program, buffered), size);
+    (client.arrives, client.leaves) = (arrives, leaves);
 }
 
 /// A program, and whether it goes through the page cache.
@@ -208,9 +181,12 @@ fn program(dice: &mut Dice, kind: usize) -> (Program, bool) {
     if buffered {
         program.depth = 1;
         program.fua = false;
-        if program.writes > 0 && program.sync == SyncMode::Never {
-            program.sync = SyncMode::Fdatasync(dice.log(1, 64) as u32);
-        }
+        program.sync = match program.sync {
+            SyncMode::Never if program.writes > 0 => SyncMode::Fdatasync(dice.log(1, 64) as u32),
+            // A process calls it and waits.
+            SyncMode::Flush(every) => SyncMode::Fdatasync(every),
+            sync => sync,
+        };
     }
     (program, buffered)
 }
@@ -231,7 +207,7 @@ fn arrival(dice: &mut Dice, kind: usize) -> Arrival {
 
 /// Bytes of each client's space, so that all of them fit on the drive.
 fn space(dice: &mut Dice, case: &Case, clients: u64) -> u64 {
-    let most = match case.drive.config().size() {
+    let most = match case.scenario.drive.size() {
         Some(size) => size / clients,
         None => 16 << 30,
     };

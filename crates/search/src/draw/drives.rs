@@ -1,27 +1,24 @@
 //! Drives: half of them built-in profiles, half drawn.
 
 use super::dice::Dice;
-use crate::case::{DriveChoice, KINDS};
+use crate::case::KINDS;
 use weir_config::profile;
 use weir_core::Span;
 use weir_drive::{Config, hdd, null, ssd};
 
 /// A drive of a kind, an index into [`KINDS`].
-pub(super) fn choice(dice: &mut Dice, kind: usize) -> DriveChoice {
+pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
     if dice.chance(1, 2) {
-        let of_kind = |name: &&str| {
-            let profile = profile::find(name).expect("it comes with Weir");
-            profile.drive.name() == KINDS[kind]
-        };
-        let names: Vec<&'static str> = profile::names().filter(of_kind).collect();
-        return DriveChoice::Profile(dice.pick::<&'static str>(&names));
+        let known = |name| profile::find(name).expect("it comes with Weir").drive;
+        let of_kind = |drive: &Config| drive.name() == KINDS[kind];
+        let drives: Vec<Config> = profile::names().map(known).filter(of_kind).collect();
+        return dice.pick(&drives).clone();
     }
-    let drawn = match KINDS[kind] {
+    match KINDS[kind] {
         "null" => Config::Null(null(dice)),
         "ssd" => Config::Ssd(in_few_blocks(flash(dice))),
         _ => Config::Hdd(disk(dice)),
-    };
-    DriveChoice::Drawn(drawn)
+    }
 }
 
 /// A drive of up to 150 000 commands per second, most of them on links that limit them further.

@@ -1,9 +1,9 @@
 //! Promises: a part of what clients get without the others.
 
 use super::dice::Dice;
-use crate::case::{Case, max_bandwidth};
+use crate::case::{Case, max_bandwidth, settle};
 use crate::trial::{Broken, play};
-use weir_core::{Class, Contract, GroupId, ROOT, Span};
+use weir_core::{Class, GroupId, ROOT, Span};
 use weir_load::{Arrival, Size};
 use weir_measure::promise::Second;
 use weir_sim::Policy;
@@ -14,12 +14,12 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     let mut chosen = choose(dice, case);
     // Measured together with the realtime clients.
     let is_there = |client: usize| {
-        let mut path = case.path(case.clients[client].group);
+        let mut path = case.path(case.scenario.clients[client].group);
         path.any(|g| chosen.contains(&g)) || case.is_realtime(client)
     };
-    let mut alone = measured(&case.only(is_there));
-    alone.seconds = 3;
-    if alone.clients.is_empty() {
+    let mut alone = case.only(is_there).steady();
+    alone.scenario.duration = Span::from_secs(3);
+    if alone.scenario.clients.is_empty() {
         return Ok(());
     }
     let watch = play(&alone, &Policy::none(), false)?.watch;
@@ -33,23 +33,12 @@ pub(super) fn make(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The case with all clients present from the start, a drive that does not freeze, and a capacity that admits everything.
-fn measured(case: &Case) -> Case {
-    let mut case = case.clone();
-    case.freeze = None;
-    for client in &mut case.clients {
-        (client.arrives, client.leaves) = (Span::ZERO, None);
-        (client.program.start, client.program.stop) = (Span::ZERO, None);
-    }
-    case
-}
-
 /// The groups with a promise: mostly one to six, sometimes all; members of a tenant only if the tenant has one.
 fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
-    let ids = (1..=case.groups.len() as u32).map(GroupId);
+    let ids = case.groups();
     let mut left: Vec<GroupId> = ids
         .filter(|g| case.group(*g).class == Class::BestEffort)
-        .filter(|g| case.groups[g.0 as usize - 1].parent == ROOT)
+        .filter(|g| case.parent(*g) == ROOT)
         .filter(|g| !(case.clones && g.0 <= clones(case)))
         .collect();
     let number = if dice.chance(1, 10) {
@@ -62,8 +51,8 @@ fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
         let at = dice.range(0, left.len() as u64 - 1) as usize;
         let group = left.swap_remove(at);
         chosen.push(group);
-        let members = (1..=case.groups.len() as u32).map(GroupId);
-        for member in members.filter(|m| case.groups[m.0 as usize - 1].parent == group) {
+        let members = case.groups();
+        for member in members.filter(|m| case.parent(*m) == group) {
             if dice.chance(1, 2) {
                 chosen.push(member);
             }
@@ -74,8 +63,9 @@ fn choose(dice: &mut Dice, case: &Case) -> Vec<GroupId> {
 
 /// How many of the first groups belong to clones.
 fn clones(case: &Case) -> u32 {
-    let first = case.clients.first().map(|c| c.program);
+    let first = case.scenario.clients.first().map(|c| c.program);
     let alike = case
+        .scenario
         .clients
         .iter()
         .take(3)
@@ -96,12 +86,12 @@ fn per_mille(dice: &mut Dice) -> u64 {
 fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, requests: bool) {
     let mean = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>() / seconds.len() as u64;
     let (bytes, iops) = (mean(|s| s.done.bytes), mean(|s| s.done.requests));
-    let members = case.groups.iter().filter(|g| g.parent == group);
+    let members = case.scenario.groups.iter().filter(|g| g.parent == group);
     let (below, below_iops) = members.fold((0, 0), |sum, g| {
         (sum.0 + g.contract.min, sum.1 + g.contract.min_iops)
     });
-    let parent = case.groups[group.0 as usize - 1].parent;
-    let contract = &mut case.groups[group.0 as usize - 1].contract;
+    let parent = case.parent(group);
+    let contract = &mut case.group_mut(group).contract;
     let iops = (iops * part / 1000).max(below_iops);
     // Only groups outside of tenants are promised requests: bytes and requests do not add up in a tenant.
     if requests && parent == ROOT && below == 0 && below_iops == 0 && !contract.max.is_limited() {
@@ -117,20 +107,15 @@ fn promise(case: &mut Case, group: GroupId, seconds: &[Second], part: u64, reque
 
 /// A max for each realtime client: a part of its bandwidth alone, which some clients reach and others do not.
 fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
-    for index in 0..case.clients.len() {
+    for index in 0..case.scenario.clients.len() {
         if !case.is_realtime(index) {
             continue;
         }
-        let mut alone = measured(&case.alone(index, 1));
-        alone
-            .groups
-            .iter_mut()
-            .for_each(|g| g.contract = Contract::DEFAULT);
-        let watch = play(&alone, &Policy::none(), false)?.watch;
-        let client = &mut case.clients[index];
+        let watch = play(&case.alone(index, 1), &Policy::none(), false)?.watch;
+        let client = &mut case.scenario.clients[index];
         let rate = watch.group(client.group).seconds[0].done.bytes;
         let max = (rate * dice.log(20, 300) / 1000).max(100_000);
-        if dice.chance(2, 3) && !client.buffered {
+        if dice.chance(2, 3) && client.buffered.is_none() {
             let size = match client.program.size {
                 Size::Fixed(bytes) => u64::from(bytes),
                 Size::Range { min, max, .. } => u64::midpoint(min.into(), max.into()),
@@ -144,8 +129,10 @@ fn realtime(dice: &mut Dice, case: &mut Case) -> Result<(), Broken> {
                 Arrival::Poisson { interval }
             };
             client.program.depth = client.program.depth.max(4);
+            settle(&mut client.program);
         }
-        let contract = &mut case.groups[client.group.0 as usize - 1].contract;
+        let group = client.group;
+        let contract = &mut case.group_mut(group).contract;
         contract.max = max_bandwidth(max);
         contract.max.burst = Span::from_millis(*dice.pick(&[0, 10, 100]));
     }

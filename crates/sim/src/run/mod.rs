@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
             rings,
             out: Vec::new(),
             timers: Timers::new(guests.len()),
-            agenda: Agenda::new(scenario)?,
+            agenda: Agenda::new(scenario, policy)?,
             wake: None,
             changed: false,
             ready: VecDeque::with_capacity(guests.len()),
@@ -340,7 +340,7 @@ impl<'a> Run<'a> {
             }
             clients.push(ClientResult {
                 name: spec.name.clone(),
-                contract: scenario.contract(i),
+                contract: scenario.promised_to(i),
                 alone: members(spec.group) == 1,
                 depth: spec.program.depth,
                 issued: guest.program.issued(),

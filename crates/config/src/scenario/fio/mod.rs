@@ -130,6 +130,9 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         awaits: None,
         exits: None,
         meant_for: None,
+        capacity: None,
+        freeze: None,
+        changes: Vec::new(),
         grouped: false,
         files: true,
         host: Host {

@@ -8,15 +8,17 @@ mod tunables;
 pub(super) use expect::known_policy;
 pub(super) use tunables::tune;
 
-use super::draft::{CLIENTS, Draft, Facts, Group, Host, RESERVED};
+use super::draft::{CLIENTS, Change, Draft, Facts, Group, Host, RESERVED};
 use super::{NrRequests, Path, Plug};
 use crate::admission::contradicted;
 use crate::document::{Document, Entry, Table};
-use crate::key::{self, GROUP, HOST, PATH};
+use crate::key::{self, CHANGE, FREEZE, GROUP, HOST, PATH};
 use crate::nearest;
-use crate::read::{contract as read_contract, knobs};
+use crate::profile;
+use crate::read::{capacity, contract as read_contract, knobs};
 use crate::text::{join, quoted};
 use weir_core::Contract;
+use weir_drive::Freeze;
 
 /// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
 const LATER: &[(&str, &str)] = &[
@@ -41,6 +43,8 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         awaits: None,
         exits: None,
         meant_for: root.rate(doc, "meant_for"),
+        capacity: root.entry("capacity").and_then(|e| capacity(doc, &e)),
+        freeze: freeze(doc, root),
         grouped,
         files: root.word(doc, "layout", [false, true]),
         host,
@@ -48,6 +52,7 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         guest: guest::guest(doc, root),
         groups,
         clients: Vec::new(),
+        changes: Vec::new(),
         unclassed: Vec::new(),
     };
     clients(doc, root, &mut draft);
@@ -57,6 +62,7 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         draft.awaits = entry.and_then(|e| named_client(doc, &e, &draft));
         let entry = root.entry("exitall");
         draft.exits = entry.and_then(|e| ending_client(doc, &e, &draft));
+        draft.changes = changes(doc, root, &draft);
     }
     (doc.found() == before).then_some(draft)
 }
@@ -76,6 +82,9 @@ pub(super) fn facts<'a>(
     let default = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
     let drives = root.entry("drives").map(|e| {
         list(doc, &e, "[\"demo\"]", |doc, e| {
+            if e.is_table() {
+                return profile::model(doc, e).map(|drive| profile::inline(&drive));
+            }
             e.text(doc, "a drive's name", "").map(str::to_owned)
         })
     });
@@ -188,6 +197,79 @@ fn path<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Path> {
     })
 }
 
+fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
+    let entry = root.entry("freeze")?;
+    let table = entry.table(doc, &FREEZE)?;
+    let [first, length, every] = ["first", "length", "every"].map(|key| {
+        let entry = doc.required(
+            &table,
+            key,
+            "write { first = \"1s\", length = \"1s\", every = \"5s\" }",
+        );
+        entry.and_then(|e| e.time(doc))
+    });
+    let freeze = Freeze {
+        first: first?,
+        length: length?,
+        every: every?,
+    };
+    if !freeze.is_valid() {
+        let what = "is as long as from one to the next";
+        doc.at(
+            &table.span_of("length"),
+            &join(&table.path, "length"),
+            what,
+            "take less, or a longer every",
+        );
+    }
+    Some(freeze)
+}
+
+/// Contracts that take the place of others.
+fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draft) -> Vec<Change> {
+    let entry = root.entry("change");
+    let entries = entry.and_then(|e| e.array(doc, "[[change]]"));
+    let mut changes = Vec::new();
+    for entry in entries.unwrap_or_default() {
+        let Some(table) = entry.table(doc, &CHANGE) else {
+            continue;
+        };
+        let at = doc.required(&table, "when", "write when = \"2s\"");
+        let at = at.and_then(|e| e.time(doc));
+        let whose = doc.required(&table, "whose", "write whose = \"reader\"");
+        let whose = whose.and_then(|e| promised(doc, &e, draft));
+        let contract = contract(doc, &table);
+        if let (Some(at), Some(whose)) = (at, whose) {
+            changes.push(Change {
+                at,
+                whose,
+                contract,
+            });
+        }
+    }
+    changes
+}
+
+/// The name of what has a contract: a group, or a client in one of its own.
+fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
+    let name = entry.text(doc, "a group's or a client's name", "")?;
+    let alone = draft
+        .clients
+        .iter()
+        .filter(|c| draft.grouped && c.group.is_none());
+    let clients = alone.flat_map(|c| &c.names);
+    let names = draft.groups.iter().map(|g| &g.name).chain(clients);
+    let names = names.map(String::as_str);
+    if !names.clone().any(|n| n == name) {
+        let what = format!(
+            "there is no group {}, and no client in a group of its own",
+            quoted(name)
+        );
+        doc.report(entry, what, &nearest::help(name, names));
+    }
+    Some(name.to_owned())
+}
+
 /// The name of a client, a group or a scenario.
 pub(super) fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
     let entry = doc.required(table, "name", "write name = \"reader\"")?;
@@ -197,7 +279,7 @@ pub(super) fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Stri
 
 /// A name, if it may be one.
 pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> Option<String> {
-    if crate::profile::is_name(name) {
+    if profile::is_name(name) {
         return Some(name.to_owned());
     }
     let what = format!("{} is not a valid name", quoted(name));
