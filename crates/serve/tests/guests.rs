@@ -233,11 +233,9 @@ fn several_queues_are_served_at_once_with_events_and_with_flags() {
         for round in 0..200u64 {
             for number in 0..4 {
                 for n in 0..8 {
-                    let place = DATA + (number as u64 * 8 + n) * 0x2000;
-                    let sector = (round * 32 + number as u64 * 8 + n) % 4096 * 8;
-                    let data = [(place + 0x1000, 4096)];
-                    let buffers = guest.frame(place, OUT, sector, &data);
-                    guest.submit(number, &buffers);
+                    let place = number as u64 * 8 + n;
+                    let sector = (round * 32 + place) % 4096 * 8;
+                    guest.submit_at(number, place, OUT, sector, 4096);
                 }
             }
             for number in 0..4 {
@@ -437,9 +435,7 @@ fn a_queue_that_is_stopped_says_how_far_it_was_served() {
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "file"), 1);
     for n in 0..40 {
-        let place = DATA + n * 0x3000;
-        let buffers = guest.frame(place, OUT, n * 8, &[(place + 0x1000, 4096)]);
-        guest.submit(0, &buffers);
+        guest.submit_at(0, n, OUT, n * 8, 4096);
     }
     guest.send(Code::GET_VRING_BASE, 0, &words(&[0, 0]), &[]);
     let answer = guest.answer(Code::GET_VRING_BASE).unwrap();
@@ -471,20 +467,11 @@ fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
     let mut wanted = 0;
     for round in 0..30u64 {
         for n in 0..16 {
-            let place = DATA + n * 0x3000;
-            let buffers = guest.frame(place, OUT, (round * 16 + n) * 8, &[(place + 0x1000, 4096)]);
-            guest.submit(0, &buffers);
+            guest.submit_at(0, n, OUT, (round * 16 + n) * 8, 4096);
             wanted += 1;
         }
         // Away in the middle of it, and back again.
-        guest.reconnect(&path);
-        guest.agree();
-        guest.tell_memory();
-        guest.tell(
-            Code::SET_INFLIGHT_FD,
-            &inflight(1 << 12, 1),
-            &[notes.as_fd()],
-        );
+        guest.come_back(&path, &notes);
         guest.tell_queue(0, 0);
         for _ in 0..16 {
             let used = guest.next(0);
@@ -515,11 +502,7 @@ fn a_monitor_that_comes_back_need_not_know_where_its_queue_stopped() {
         guest.write(8, &[2; 512]);
         let more = guest.next_within(0, Duration::from_millis(2));
         assert_eq!(more, None, "nothing is served twice");
-        guest.reconnect(&path);
-        guest.agree();
-        guest.tell_memory();
-        let files = [notes.as_fd()];
-        guest.tell(Code::SET_INFLIGHT_FD, &inflight(1 << 12, 1), &files);
+        guest.come_back(&path, &notes);
     }
 }
 
@@ -585,9 +568,7 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
     let mut answered = 0;
     while begun.elapsed() < Duration::from_millis(300) {
         for n in 0..32 {
-            let place = DATA + n * 0x2000;
-            let buffers = guest.frame(place, IN, n, &[(place + 0x1000, 512)]);
-            guest.submit(0, &buffers);
+            guest.submit_at(0, n, IN, n, 512);
         }
         for _ in 0..32 {
             guest.next(0);
@@ -648,9 +629,7 @@ fn rules_for_calls_are_a_volumes_own() {
         // Many at a time are all answered, too.
         for _ in 0..200 {
             for n in 0..32 {
-                let place = DATA + n * 0x2000;
-                let buffers = guest.frame(place, IN, n, &[(place + 0x1000, 512)]);
-                guest.submit(0, &buffers);
+                guest.submit_at(0, n, IN, n, 512);
             }
             for _ in 0..32 {
                 guest.next(0);
@@ -687,8 +666,7 @@ fn a_call_that_blocks_holds_nobody_up() {
     let call = full_event();
     guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
     for sector in 0..40 {
-        let buffers = guest.frame(DATA, OUT, sector, &[(DATA + 0x1000, 512)]);
-        let head = guest.submit(0, &buffers);
+        let head = guest.submit_at(0, 0, OUT, sector, 512);
         assert_eq!(next_without_call(&mut guest, 0).head, head);
         assert_eq!(guest.get(DATA + 16, 1), [OK]);
         // Neither the same guest's other queue waits for it, nor another guest.
@@ -707,8 +685,7 @@ fn a_call_that_blocks_holds_nobody_up() {
     // A guest that goes while a call of its own blocks holds up nobody that comes.
     let call = full_event();
     guest.tell(Code::SET_VRING_CALL, &doubles(&[0]), &[call.as_fd()]);
-    let buffers = guest.frame(DATA, OUT, 0, &[(DATA + 0x1000, 512)]);
-    guest.submit(0, &buffers);
+    guest.submit_at(0, 0, OUT, 0, 512);
     next_without_call(&mut guest, 0);
     drop(guest);
     let mut next = Guest::start(&path, 1);
@@ -725,10 +702,8 @@ fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
         let mut guest = Guest::start(&at(&site, name), 1);
         for round in 1..=20 {
             for n in 0..16 {
-                let place = DATA + n * 0x3000;
-                guest.put(place + 0x1000, &[round; 4096]);
-                let buffers = guest.frame(place, OUT, n * 8, &[(place + 0x1000, 4096)]);
-                guest.submit(0, &buffers);
+                guest.put(DATA + n * 0x3000 + 0x1000, &[round; 4096]);
+                guest.submit_at(0, n, OUT, n * 8, 4096);
             }
             guest.tell_memory();
             for _ in 0..16 {
@@ -745,8 +720,7 @@ fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
         // A table without the memory of what is asked: that ends in an error, and with the memory back all is well.
         let far = [words(&[1, 0]), doubles(&[1 << 40, 4096, 1 << 50, 0])].concat();
         assert!(guest.try_tell(Code::SET_MEM_TABLE, &far, &[guest.file.as_fd()]));
-        let buffers = guest.frame(DATA, OUT, 0, &[(DATA + 0x1000, 4096)]);
-        guest.submit(0, &buffers);
+        guest.submit_at(0, 0, OUT, 0, 4096);
         guest.next(0);
         assert_eq!(guest.get(DATA + 16, 1), [NO_STATUS], "{name}");
         guest.tell_memory();

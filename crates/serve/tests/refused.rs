@@ -1,32 +1,33 @@
 //! A start that is refused leaves what was there, and nothing else: everything that a start makes, and everything that can be refused
 //! after it was made.
 
+mod tools;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use tools::Temp;
 use weir_serve::{Options, Server, preflight};
 
-/// A directory that goes when the test is over.
-struct Scratch(PathBuf);
+/// A directory of a test, and what is in it.
+struct Scratch(Temp);
 
 impl Scratch {
     fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("weir-refused-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(Temp::new())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     /// Every file with its inode and what is in it.
     fn state(&self) -> BTreeMap<PathBuf, (u64, Option<Vec<u8>>)> {
-        let entries = fs::read_dir(&self.0).unwrap();
+        let entries = fs::read_dir(self.0.path()).unwrap();
         let paths = entries.map(|e| e.unwrap().path());
         let each = paths.map(|path| {
             let inode = fs::symlink_metadata(&path).unwrap().ino();
@@ -38,7 +39,7 @@ impl Scratch {
 
     /// When each file, and the directory, was changed last: what a start asks the kernel may count as a change, what a look asks not.
     fn times(&self) -> Vec<(i64, i64)> {
-        let paths = self.state().into_keys().chain([self.0.clone()]);
+        let paths = self.state().into_keys().chain([self.0.path().to_owned()]);
         let each = paths.map(|path| {
             let m = fs::symlink_metadata(&path).unwrap();
             (m.ctime(), m.ctime_nsec())
@@ -53,21 +54,15 @@ impl Scratch {
              [volume.a-new]\ndrive = \"a\"\nfile = \"DIR/new.img\"\nsize = \"1MiB\"\ncache = \"host\"\n\
              [volume.b-old]\ndrive = \"a\"\nfile = \"DIR/old.img\"\nsize = \"1MiB\"\ncache = \"host\"\n{more}"
         );
-        let text = text.replace("DIR", &self.0.display().to_string());
+        let text = text.replace("DIR", &self.0.path().display().to_string());
         weir_config::parse("weir.toml", &text).unwrap()
     }
 
     /// What there is before.
     fn fill(&self) {
-        fs::write(self.0.join("old.img"), vec![7; 1 << 20]).unwrap();
-        fs::write(self.0.join("old.record"), "old").unwrap();
-        drop(UnixListener::bind(self.0.join("dead.sock")).unwrap());
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        fs::write(self.path("old.img"), vec![7; 1 << 20]).unwrap();
+        fs::write(self.path("old.record"), "old").unwrap();
+        drop(UnixListener::bind(self.path("dead.sock")).unwrap());
     }
 }
 
@@ -75,7 +70,7 @@ impl Drop for Scratch {
 fn refused(scratch: &Scratch, config: &weir_config::Server, record: Option<&str>, words: &str) {
     let before = scratch.state();
     let options = Options {
-        record: record.map(|name| scratch.0.join(name)),
+        record: record.map(|name| scratch.path(name)),
         ..Options::default()
     };
     let error = Server::start(config, &options)
@@ -188,8 +183,8 @@ fn images_that_fit_alone_and_not_together() {
 fn one_file_and_one_port_under_two_names() {
     let scratch = Scratch::new();
     scratch.fill();
-    std::os::unix::fs::symlink(scratch.0.join("old.img"), scratch.0.join("link.img")).unwrap();
-    std::os::unix::fs::symlink(&scratch.0, scratch.0.join("here")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("old.img"), scratch.path("link.img")).unwrap();
+    std::os::unix::fs::symlink(scratch.0.path(), scratch.path("here")).unwrap();
     let volume = |path: &str| {
         format!(
             "[volume.c]\ndrive = \"a\"\nfile = \"DIR/{path}\"\nsize = \"1MiB\"\ncache = \"host\"\n"
@@ -223,7 +218,7 @@ fn an_address_that_cannot_be_had() {
     scratch.fill();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let live = UnixListener::bind(scratch.0.join("live.sock")).unwrap();
+    let live = UnixListener::bind(scratch.path("live.sock")).unwrap();
     let _ = &live;
     for (listen, words) in [
         (format!(", \"127.0.0.1:{port}\"]"), "Address already in use"),
@@ -270,7 +265,7 @@ fn a_record_that_cannot_be_written_and_one_that_was_there() {
     );
     // Each drive has its record: the first is made before the second is refused.
     let two = scratch.config("]", "[drive.b]\n");
-    fs::create_dir(scratch.0.join("record.b")).unwrap();
+    fs::create_dir(scratch.path("record.b")).unwrap();
     refused(&scratch, &two, Some("record"), "cannot write the record");
 }
 
@@ -287,7 +282,7 @@ fn a_shard_that_cannot_start() {
     let config = scratch.config("]", arena);
     refused(&scratch, &config, Some("new.record"), "");
     refused(&scratch, &config, Some("old.record"), "");
-    assert_eq!(fs::read(scratch.0.join("old.record")).unwrap(), b"old");
+    assert_eq!(fs::read(scratch.path("old.record")).unwrap(), b"old");
 }
 
 /// And one that is not refused keeps what it made, but for its sockets, which go with it.
@@ -297,11 +292,11 @@ fn a_start_that_is_not_refused() {
     scratch.fill();
     let config = scratch.config("]", "");
     let options = Options {
-        record: Some(scratch.0.join("old.record")),
+        record: Some(scratch.path("old.record")),
         ..Options::default()
     };
     let server = Server::start(&config, &options).unwrap();
-    assert!(scratch.0.join("nbd.sock").exists());
+    assert!(scratch.path("nbd.sock").exists());
     assert!(server.shutdown());
     let names: Vec<String> = scratch
         .state()
@@ -309,9 +304,9 @@ fn a_start_that_is_not_refused() {
         .map(|p| p.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     assert_eq!(names, ["new.img", "old.img", "old.record", "old.record.1"]);
-    assert_eq!(fs::read(scratch.0.join("old.record")).unwrap(), b"old");
+    assert_eq!(fs::read(scratch.path("old.record")).unwrap(), b"old");
     assert_eq!(
-        fs::metadata(scratch.0.join("new.img")).unwrap().len(),
+        fs::metadata(scratch.path("new.img")).unwrap().len(),
         1 << 20
     );
 }
@@ -334,7 +329,7 @@ fn a_reload_that_is_refused() {
     server
         .reload(&scratch.config("]", &volume("c", "c.img")))
         .unwrap();
-    assert!(scratch.0.join("c.img").exists());
+    assert!(scratch.path("c.img").exists());
     assert!(server.shutdown());
-    assert!(scratch.0.join("c.img").exists());
+    assert!(scratch.path("c.img").exists());
 }

@@ -86,9 +86,13 @@ impl Guest {
         guest
     }
 
-    /// Connects again: a new socket to the same or to another server.
-    pub(crate) fn reconnect(&mut self, path: &Path) {
+    /// Connects again, as the same monitor does after it was away, with its notes of what was in flight.
+    pub(crate) fn come_back(&mut self, path: &Path, notes: &OwnedFd) {
         self.socket = dial(path);
+        self.agree();
+        self.tell_memory();
+        let said = inflight(1 << 12, 1);
+        self.tell(Code::SET_INFLIGHT_FD, &said, &[notes.as_fd()]);
     }
 
     /// Features, as monitors begin.
@@ -271,6 +275,20 @@ impl Guest {
             kick(&queue.kick);
         }
         head
+    }
+
+    /// Submits a request with one buffer of data, in the `place`th part of the memory for requests; gives its head.
+    pub(crate) fn submit_at(
+        &mut self,
+        number: usize,
+        place: u64,
+        kind: u32,
+        sector: u64,
+        bytes: u32,
+    ) -> u16 {
+        let at = DATA + place * 0x3000;
+        let buffers = self.frame(at, kind, sector, &[(at + 0x1000, bytes)]);
+        self.submit(number, &buffers)
     }
 
     /// The next head that comes back; `None` if none does within `patience`.

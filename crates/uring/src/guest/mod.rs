@@ -240,20 +240,6 @@ impl Part {
     }
 }
 
-fn for_load(order: Load) -> Ordering {
-    match order {
-        Load::Relaxed => Ordering::Relaxed,
-        Load::Acquire => Ordering::Acquire,
-    }
-}
-
-fn for_store(order: Store) -> Ordering {
-    match order {
-        Store::Relaxed => Ordering::Relaxed,
-        Store::Release => Ordering::Release,
-    }
-}
-
 impl Shared for Part {
     fn len(&self) -> usize {
         self.bytes
@@ -262,25 +248,25 @@ impl Shared for Part {
     fn load16(&self, at: usize, order: Load) -> u16 {
         // SAFETY: `number` gives an aligned address within a mapping that is there as long as `self`.
         let number = unsafe { AtomicU16::from_ptr(self.number(at)) };
-        u16::from_le(number.load(for_load(order)))
+        u16::from_le(number.load(order.into()))
     }
 
     fn load32(&self, at: usize, order: Load) -> u32 {
         // SAFETY: as above.
         let number = unsafe { AtomicU32::from_ptr(self.number(at)) };
-        u32::from_le(number.load(for_load(order)))
+        u32::from_le(number.load(order.into()))
     }
 
     fn store16(&self, at: usize, value: u16, order: Store) {
         // SAFETY: as above.
         let number = unsafe { AtomicU16::from_ptr(self.number(at)) };
-        number.store(value.to_le(), for_store(order));
+        number.store(value.to_le(), order.into());
     }
 
     fn store32(&self, at: usize, value: u32, order: Store) {
         // SAFETY: as above.
         let number = unsafe { AtomicU32::from_ptr(self.number(at)) };
-        number.store(value.to_le(), for_store(order));
+        number.store(value.to_le(), order.into());
     }
 
     fn fence(&self) {

@@ -22,6 +22,8 @@ pub mod plain;
 pub mod split;
 pub mod xen;
 
+use std::sync::atomic::Ordering;
+
 pub use event::{crossed16, crossed32};
 
 /// How a load is ordered.
@@ -40,6 +42,24 @@ pub enum Store {
     Relaxed,
     /// A side that sees the store through [`Load::Acquire`] sees everything before the store.
     Release,
+}
+
+impl From<Load> for Ordering {
+    fn from(order: Load) -> Self {
+        match order {
+            Load::Relaxed => Self::Relaxed,
+            Load::Acquire => Self::Acquire,
+        }
+    }
+}
+
+impl From<Store> for Ordering {
+    fn from(order: Store) -> Self {
+        match order {
+            Store::Relaxed => Self::Relaxed,
+            Store::Release => Self::Release,
+        }
+    }
 }
 
 /// A piece of memory that both sides read and write: the ring itself, with its indices and entries.

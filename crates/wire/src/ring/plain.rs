@@ -69,20 +69,6 @@ fn change(word: &AtomicU32, mask: u32, value: u32, order: Ordering) {
     let _ = word.fetch_update(order, Ordering::Relaxed, merge);
 }
 
-fn load(order: Load) -> Ordering {
-    match order {
-        Load::Relaxed => Ordering::Relaxed,
-        Load::Acquire => Ordering::Acquire,
-    }
-}
-
-fn store(order: Store) -> Ordering {
-    match order {
-        Store::Relaxed => Ordering::Relaxed,
-        Store::Release => Ordering::Release,
-    }
-}
-
 impl Shared for Memory {
     fn len(&self) -> usize {
         self.length
@@ -90,11 +76,11 @@ impl Shared for Memory {
 
     fn load16(&self, at: usize, order: Load) -> u16 {
         let (word, shift) = self.number(at, 2);
-        (word.load(load(order)) >> shift) as u16
+        (word.load(order.into()) >> shift) as u16
     }
 
     fn load32(&self, at: usize, order: Load) -> u32 {
-        self.number(at, 4).0.load(load(order))
+        self.number(at, 4).0.load(order.into())
     }
 
     fn store16(&self, at: usize, value: u16, order: Store) {
@@ -103,12 +89,12 @@ impl Shared for Memory {
             word,
             0xffff << shift,
             u32::from(value) << shift,
-            store(order),
+            order.into(),
         );
     }
 
     fn store32(&self, at: usize, value: u32, order: Store) {
-        self.number(at, 4).0.store(value, store(order));
+        self.number(at, 4).0.store(value, order.into());
     }
 
     fn fence(&self) {

@@ -65,20 +65,6 @@ impl Memory {
     }
 }
 
-fn load(order: Load) -> Ordering {
-    match order {
-        Load::Relaxed => Ordering::Relaxed,
-        Load::Acquire => Ordering::Acquire,
-    }
-}
-
-fn store(order: Store) -> Ordering {
-    match order {
-        Store::Relaxed => Ordering::Relaxed,
-        Store::Release => Ordering::Release,
-    }
-}
-
 impl Shared for Memory {
     fn len(&self) -> usize {
         self.0.length
@@ -86,7 +72,7 @@ impl Shared for Memory {
 
     fn load16(&self, at: usize, order: Load) -> u16 {
         if let (Place::Index16(index), 0) = self.place(at) {
-            return index.load(load(order));
+            return index.load(order.into());
         }
         let mut bytes = [0; 2];
         self.read(at, &mut bytes);
@@ -95,21 +81,21 @@ impl Shared for Memory {
 
     fn load32(&self, at: usize, order: Load) -> u32 {
         match self.place(at) {
-            (Place::Index32(index), 0) => index.load(load(order)),
+            (Place::Index32(index), 0) => index.load(order.into()),
             _ => panic!("no 32-bit number at {at}"),
         }
     }
 
     fn store16(&self, at: usize, value: u16, order: Store) {
         match self.place(at) {
-            (Place::Index16(index), 0) => index.store(value, store(order)),
+            (Place::Index16(index), 0) => index.store(value, order.into()),
             _ => self.write(at, &value.to_le_bytes()),
         }
     }
 
     fn store32(&self, at: usize, value: u32, order: Store) {
         match self.place(at) {
-            (Place::Index32(index), 0) => index.store(value, store(order)),
+            (Place::Index32(index), 0) => index.store(value, order.into()),
             _ => panic!("no 32-bit number at {at}"),
         }
     }

@@ -306,29 +306,6 @@ fn whatever_happens_at_a_time_nothing_is_undone() {
     assert!(busy > 0, "small rings and small arenas were full at times");
 }
 
-/// The same bytes from many sides: every block holds what some writer wrote last, whole, and a neighbour's bytes stay.
-#[test]
-fn parts_of_one_block_are_written_at_the_same_time() {
-    let directory = Directory::new();
-    let mut bench = bench(&directory.options(65_536));
-    for round in 0..40u8 {
-        let mut tags = Vec::new();
-        for part in 0..32u64 {
-            let data = bench
-                .source(&[round ^ part as u8; 100], |left| left)
-                .unwrap();
-            tags.push(bench.submit(Op::Write, Flags::NONE, part * 100, 100, data));
-        }
-        for tag in tags {
-            assert_eq!(bench.wait(tag).0, Ok(()));
-        }
-        let got = bench.read(0, 3200).unwrap();
-        for (at, byte) in got.iter().enumerate() {
-            assert_eq!(*byte, round ^ (at / 100) as u8, "round {round}, byte {at}");
-        }
-    }
-}
-
 /// Whole blocks change while a part of one of them does: whichever write is last, nothing of the block as it was before comes back.
 #[test]
 fn what_is_read_to_be_written_back_is_not_outdated() {
