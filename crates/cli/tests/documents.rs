@@ -302,6 +302,10 @@ fn every_command_line_of_every_document_is_one() {
     );
 }
 
+fn is_rust(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == "rs")
+}
+
 /// Sources are named by their path from `crates`, or from any folder below that. NAME stands for a file that is to be added.
 #[test]
 fn every_source_that_a_document_names_is_there() {
@@ -313,8 +317,7 @@ fn every_source_that_a_document_names_is_there() {
         let text = fs::read_to_string(&path).expect("it is text");
         for name in text.split('`').skip(1).step_by(2) {
             let is_path = !name.contains(|c: char| c.is_whitespace() || "<>*{}$".contains(c));
-            let is_source =
-                name.starts_with("crates/") || name.contains('/') && name.ends_with(".rs");
+            let is_source = name.starts_with("crates/") || name.contains('/') && is_rust(name);
             if is_path && is_source && !name.contains("NAME") && !is_there(name) {
                 missing.push(format!("{}: {name}", path.display()));
             }
