@@ -7,6 +7,7 @@
 //! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
 //! before it; a drive with turns is always taken to hide what it was given to write.
 
+use super::unit::Cost;
 use crate::{Instant, Span};
 
 /// Cost of writes once the drive hides any, in 16ths of what they seem to cost, at the least and at the most.
@@ -28,7 +29,7 @@ pub(super) struct Afterwork {
     factor: u64,
     changed: Instant,
     /// The cost of what was written since a flush began.
-    unsynced: u64,
+    unsynced: Cost,
     /// When something was written last.
     written: Instant,
     wrote: bool,
@@ -40,7 +41,7 @@ impl Afterwork {
             until: Instant::ZERO,
             factor: 0,
             changed: Instant::ZERO,
-            unsynced: 0,
+            unsynced: Cost::ZERO,
             written: Instant::ZERO,
             wrote: false,
         }
@@ -48,7 +49,7 @@ impl Afterwork {
 
     /// A write that is thought to cost `cost` goes to the drive.
     #[inline]
-    pub(super) fn observe_write(&mut self, now: Instant, cost: u64) {
+    pub(super) fn observe_write(&mut self, now: Instant, cost: Cost) {
         self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
             let work = self.work(cost);
@@ -59,8 +60,8 @@ impl Afterwork {
 
     /// What the drive still has to do beside what is in flight, of which `in_flight` is writes.
     #[inline]
-    pub(super) fn remaining(&self, now: Instant, in_flight: u64) -> u64 {
-        self.until.since(now).as_nanos().saturating_sub(in_flight)
+    pub(super) fn remaining(&self, now: Instant, in_flight: Cost) -> Cost {
+        Cost::from_nanos(self.until.since(now).as_nanos()).saturating_sub(in_flight)
     }
 
     /// A promised request that had the drive to itself took far longer than it usually does.
@@ -71,13 +72,13 @@ impl Afterwork {
         }
     }
 
-    fn work(&self, cost: u64) -> Span {
-        Span::from_nanos(cost.saturating_mul(self.factor) / FACTOR_ONE)
+    fn work(&self, cost: Cost) -> Span {
+        Span::from_nanos(cost.as_nanos().saturating_mul(self.factor) / FACTOR_ONE)
     }
 
     /// A flush begins, and no other runs.
     pub(super) fn flush_begins(&mut self) {
-        self.unsynced = 0;
+        self.unsynced = Cost::ZERO;
     }
 
     /// The last flush that ran has ended: of what was written before it nothing is left. If it had to wait for that (`waited`), the
@@ -106,37 +107,41 @@ impl Afterwork {
 mod tests {
     use super::*;
 
+    fn ns(ns: u64) -> Cost {
+        Cost::from_nanos(ns)
+    }
+
     #[test]
     fn after_a_flush_only_what_was_written_since_it_began_is_left() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
         work.settle(at(0), true, true);
-        work.observe_write(at(0), 500_000_000);
-        assert_eq!(work.remaining(at(100), 0), 400_000_000);
+        work.observe_write(at(0), ns(500_000_000));
+        assert_eq!(work.remaining(at(100), ns(0)), ns(400_000_000));
         work.flush_begins();
-        work.observe_write(at(100), 20_000_000);
+        work.observe_write(at(100), ns(20_000_000));
         work.flush_ends(at(110), true);
-        assert_eq!(work.remaining(at(110), 0), 20_000_000);
+        assert_eq!(work.remaining(at(110), ns(0)), ns(20_000_000));
     }
 
     #[test]
     fn a_flush_that_had_to_wait_shows_that_the_drive_hides_work() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let mut work = Afterwork::new();
-        work.observe_write(at(0), 5_000_000);
-        assert_eq!(work.remaining(at(0), 0), 0);
+        work.observe_write(at(0), ns(5_000_000));
+        assert_eq!(work.remaining(at(0), ns(0)), ns(0));
         work.flush_begins();
         work.flush_ends(at(10), true);
-        work.observe_write(at(10), 5_000_000);
-        assert_eq!(work.remaining(at(10), 0), 5_000_000);
+        work.observe_write(at(10), ns(5_000_000));
+        assert_eq!(work.remaining(at(10), ns(0)), ns(5_000_000));
     }
 
     /// How many 16ths of what it costs a write is taken to leave.
     fn factor(work: &Afterwork) -> u64 {
         let mut work = *work;
         work.until = Instant::ZERO;
-        work.observe_write(Instant::ZERO, 1_600_000);
-        work.remaining(Instant::ZERO, 0) / 100_000
+        work.observe_write(Instant::ZERO, ns(1_600_000));
+        work.remaining(Instant::ZERO, Cost::ZERO).as_nanos() / 100_000
     }
 
     #[test]
@@ -145,10 +150,10 @@ mod tests {
         let mut work = Afterwork::new();
         work.observe_hidden_work(at(100));
         assert_eq!(factor(&work), 0, "nothing was written");
-        work.observe_write(at(100), 1);
+        work.observe_write(at(100), ns(1));
         work.observe_hidden_work(at(2_100));
         assert_eq!(factor(&work), 0, "what was written is too long ago");
-        work.observe_write(at(2_100), 1);
+        work.observe_write(at(2_100), ns(1));
         // Once in 50 ms.
         let grown = [2_100, 2_149, 2_150, 2_200].map(|ms| {
             work.observe_hidden_work(at(ms));
@@ -172,7 +177,7 @@ mod tests {
         }
         assert_eq!(factor(&work), 0);
         for n in 0..20 {
-            work.observe_write(at(90_000 + 50 * n), 1);
+            work.observe_write(at(90_000 + 50 * n), ns(1));
             work.observe_hidden_work(at(90_000 + 50 * n));
         }
         assert_eq!(factor(&work), FACTOR_MAX);
@@ -187,11 +192,11 @@ mod tests {
         // It stays so, however long nothing shows it.
         work.settle(at(5_000), true, true);
         assert_eq!(factor(&work), FACTOR_ONE);
-        work.observe_write(at(5_000), 700_000_000);
-        work.observe_write(at(5_000), 700_000_000);
-        assert_eq!(work.remaining(at(5_000), 0), 1_000_000_000);
-        assert_eq!(work.remaining(at(5_000), 400_000_000), 600_000_000);
-        assert_eq!(work.remaining(at(5_900), 0), 100_000_000);
-        assert_eq!(work.remaining(at(7_000), 0), 0);
+        work.observe_write(at(5_000), ns(700_000_000));
+        work.observe_write(at(5_000), ns(700_000_000));
+        assert_eq!(work.remaining(at(5_000), ns(0)), ns(1_000_000_000));
+        assert_eq!(work.remaining(at(5_000), ns(400_000_000)), ns(600_000_000));
+        assert_eq!(work.remaining(at(5_900), ns(0)), ns(100_000_000));
+        assert_eq!(work.remaining(at(7_000), ns(0)), ns(0));
     }
 }

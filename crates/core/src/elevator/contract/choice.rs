@@ -4,6 +4,7 @@ use super::Contracts;
 use super::cost::Place;
 use super::offer::Offer;
 use super::turn::Turn;
+use super::unit::{Charge, Cost, Entity};
 use crate::event::{Event, Events};
 use crate::list::NIL;
 use crate::table::Table;
@@ -84,7 +85,7 @@ impl Contracts {
         let offer = self.offer_reserved(now, group, table);
         let lag = self.reservations.lag(now, group).max(YIELD);
         match self.blocking_reservation(now, &offer, NIL, table) {
-            Some(other) if self.flight > 0 && self.reservations.lag(now, other) > lag => {
+            Some(other) if self.flight > Cost::ZERO && self.reservations.lag(now, other) > lag => {
                 Err(Held {
                     until: self
                         .reservations
@@ -125,7 +126,7 @@ impl Contracts {
                 .is_within(table.streams[s].spec.group, group)
         });
         Offer {
-            top: group,
+            top: Entity(group),
             ..self.offer(now, within.unwrap_or(by_share), table)
         }
     }
@@ -265,10 +266,10 @@ impl Contracts {
             return Ok(by_share);
         };
         // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
-        if self
-            .shares
-            .is_past(self.shares.of_stream(last), Turn::length_ns(&self.model))
-        {
+        if self.shares.is_past(
+            self.shares.of_stream(last),
+            Charge(Turn::length_ns(&self.model)),
+        ) {
             return Ok(by_share);
         }
         if let Some(holder) = self.sequential_holder(now, table) {
@@ -295,7 +296,8 @@ impl Contracts {
         events: &mut Events,
     ) -> Result<Offer, Held> {
         self.publish(now, group, events);
-        let mut first = self.shares.is_active(group) && !self.reservations.is_ahead(now, group);
+        let mut first =
+            self.shares.is_active(Entity(group)) && !self.reservations.is_ahead(now, group);
         if mutant::is(mutant::BEHIND_IGNORED) {
             first = false;
         }
@@ -308,7 +310,7 @@ impl Contracts {
             .expected_arrival(group)
             .filter(|&at| at > now);
         // A flush keeps the drive busy without anything in flight.
-        if self.flight == 0 && expected.is_none() && self.pace.running() == 0 {
+        if self.flight == Cost::ZERO && expected.is_none() && self.pace.running() == 0 {
             return Ok(offer);
         }
         let mut until = expected;

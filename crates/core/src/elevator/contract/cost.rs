@@ -12,6 +12,7 @@
 //! modelled cost of all that is in flight is the time until it is done (Little's law).
 
 use super::offer::GRAIN;
+use super::unit::{Bytes, Cost};
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
@@ -93,7 +94,7 @@ pub(super) struct Model {
     /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
     parallel: [bool; 2],
     /// What follows for what it costs to go elsewhere: asked several times for each piece.
-    away: u64,
+    away: Cost,
     /// Something ended whose cost is not learned here.
     spoilt: bool,
     /// Rounds in which there was something of a kind.
@@ -112,9 +113,9 @@ const fn kind(op: Op, place: Place) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Round {
     /// Modelled cost in flight, on average.
-    pub(super) flight: u64,
+    pub(super) flight: Cost,
     /// Modelled cost of the average piece.
-    pub(super) piece: u64,
+    pub(super) piece: Cost,
     /// How long the average piece was in the drive.
     pub(super) time: u64,
     /// Pieces that were there on average, in 16ths.
@@ -163,7 +164,7 @@ impl Model {
             area: 0,
             times: 0,
             parallel: [false; 2],
-            away: 0,
+            away: Cost::ZERO,
             spoilt: false,
             rounds: [0; 4],
             sizes: [[Ended::default(); SIZES]; 2],
@@ -173,39 +174,40 @@ impl Model {
 
     /// The cost of moving `bytes` in one piece, at least one nanosecond.
     #[inline]
-    pub(super) fn cost(&self, op: Op, place: Place, bytes: u64) -> u64 {
+    pub(super) fn cost(&self, op: Op, place: Place, bytes: u64) -> Cost {
         let bytes = match op {
             Op::Read | Op::Write | Op::WriteZeroes => bytes,
             Op::Discard | Op::Extents => 512,
             Op::Flush => 0,
         };
         let kind = kind(op, place);
-        self.requests[kind].saturating_add(moved(bytes, self.bytes[kind / 2]))
+        let moved = moved(bytes, self.bytes[kind / 2]);
+        Cost::from_nanos(self.requests[kind].saturating_add(moved))
     }
 
     /// What it costs to go elsewhere: how much more a far piece costs than a near one, once that is known. Reads tell, if there have
     /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow. A drive that goes
     /// to two places in the time in which it goes to one is only slow to answer.
     #[inline]
-    pub(super) fn seek_cost(&self) -> u64 {
+    pub(super) fn seek_cost(&self) -> Cost {
         self.away
     }
 
     /// A drive on which going elsewhere costs `away`.
     #[cfg(test)]
-    pub(super) fn with_seek_cost(away: u64) -> Self {
+    pub(super) fn with_seek_cost(away: Cost) -> Self {
         Self {
             away,
             ..Self::new(None)
         }
     }
 
-    fn find_seek_cost(&self) -> u64 {
+    fn find_seek_cost(&self) -> Cost {
         let kind = if self.rounds[1] > TELLS { 0 } else { 2 };
         if self.rounds[kind + 1] <= TELLS || self.parallel[kind / 2] {
-            return 0;
+            return Cost::ZERO;
         }
-        self.requests[kind + 1].saturating_sub(self.requests[kind])
+        Cost::from_nanos(self.requests[kind + 1].saturating_sub(self.requests[kind]))
     }
 
     /// True once enough has been seen of far pieces.
@@ -225,10 +227,10 @@ impl Model {
         self.away = self.find_seek_cost();
     }
 
-    /// The bytes of a piece that costs no more than `nanos`.
-    pub(super) fn bytes_in(&self, op: Op, nanos: u64) -> u64 {
+    /// The bytes of a piece that costs no more than `cost`.
+    pub(super) fn bytes_in(&self, op: Op, cost: Cost) -> u64 {
         let kind = kind(op, Place::Far);
-        let left = nanos.saturating_sub(self.requests[kind]);
+        let left = cost.as_nanos().saturating_sub(self.requests[kind]);
         mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
     }
 
@@ -272,16 +274,19 @@ impl Model {
         now: Instant,
         op: Op,
         place: Place,
-        bytes: u64,
-        time: u64,
-        flight: u64,
+        bytes: Bytes,
+        time: Span,
+        flight: Cost,
     ) -> Option<Round> {
         let passed = now.since(self.until).as_nanos();
         self.until = now;
         self.busy += passed;
-        self.area = self.area.saturating_add(passed.saturating_mul(flight));
-        self.times = self.times.saturating_add(time);
+        self.area = self
+            .area
+            .saturating_add(passed.saturating_mul(flight.as_nanos()));
+        self.times = self.times.saturating_add(time.as_nanos());
         self.spoilt |= !matches!(op, Op::Read | Op::Write);
+        let bytes = bytes.0;
         let ended = &mut self.ended[kind(op, place)];
         ended.requests += 1;
         ended.bytes += bytes;
@@ -300,8 +305,8 @@ impl Model {
         let parts = self.parts();
         let all: u64 = parts.iter().sum();
         Round {
-            flight: self.area / self.busy.max(1),
-            piece: all / u64::from(self.ends.max(1)),
+            flight: Cost::from_nanos(self.area / self.busy.max(1)),
+            piece: Cost::from_nanos(all / u64::from(self.ends.max(1))),
             time: self.times / u64::from(self.ends.max(1)),
             depth: self.times.saturating_mul(16) / self.busy.max(1),
             far: 2 * (self.ended[1].requests + self.ended[3].requests) > u64::from(self.ends),
@@ -427,6 +432,9 @@ fn moved(bytes: u64, byte: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const TIME: Span = Span::from_millis(1);
+    const FLIGHT: Cost = Cost::from_nanos(1_000_000);
+
     /// Rounds of a drive that takes a millisecond for each write, whatever its size.
     fn rounds(model: &mut Model, bytes: &[u64], count: u64) {
         let mut now = Instant::ZERO;
@@ -435,7 +443,7 @@ mod tests {
             now += Span::from_millis(1);
             let bytes = bytes[n as usize % bytes.len()];
             let ended =
-                model.observe_completion(now, Op::Write, Place::Far, bytes, 1_000_000, 1_000_000);
+                model.observe_completion(now, Op::Write, Place::Far, Bytes(bytes), TIME, FLIGHT);
             if ended.is_some() {
                 model.learn(true);
             }

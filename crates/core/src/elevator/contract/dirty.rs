@@ -7,6 +7,8 @@
 //! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short
 //! enough, and if it is not the others' writes that make the flushes long, it is given up.
 
+use super::unit::Cost;
+use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 
 /// A client that is behind by more when its flush ends suffers.
@@ -16,8 +18,8 @@ const FALL_DIVISOR: u64 = 4;
 /// It grows by this part with each flush that is short enough.
 const GROW_DIVISOR: u64 = 8;
 /// Less is not worth a bound: the flushes are long for another reason. And this large a bound is none.
-const BOUND_MIN_NS: u64 = 100_000;
-const BOUND_MAX_NS: u64 = 2_000_000_000;
+const BOUND_MIN: Cost = Cost::from_nanos(100_000);
+const BOUND_MAX: Cost = Cost::from_nanos(2_000_000_000);
 /// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
 const CYCLE_OF_ANOTHER_NS: u64 = 100_000_000;
 /// The bound ends this long after the last flush that could have changed it.
@@ -42,14 +44,14 @@ impl Synced {
     }
 }
 
-/// What has been written, in nanoseconds of modelled cost, and its bound.
+/// What has been written, by what it costs, and its bound.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dirty {
     /// Since the last flush began.
-    since: u64,
+    since: Cost,
     /// When it began.
-    before: u64,
-    bound: u64,
+    before: Cost,
+    bound: Cost,
     /// When the last such flush ended.
     synced: Instant,
 }
@@ -57,22 +59,22 @@ pub(super) struct Dirty {
 impl Dirty {
     pub(super) const fn new() -> Self {
         Self {
-            since: 0,
-            before: 0,
-            bound: u64::MAX,
+            since: Cost::ZERO,
+            before: Cost::ZERO,
+            bound: Cost::MAX,
             synced: Instant::ZERO,
         }
     }
 
     /// A write that costs `cost` goes to the drive.
     #[inline]
-    pub(super) fn observe_write(&mut self, cost: u64) {
+    pub(super) fn observe_write(&mut self, cost: Cost) {
         self.since = self.since.saturating_add(cost);
     }
 
     /// A flush begins, and no other runs.
     pub(super) fn flush_begins(&mut self) {
-        self.before = core::mem::take(&mut self.since);
+        self.before = core::mem::replace(&mut self.since, Cost::ZERO);
     }
 
     /// A flush that mattered to a promise has ended after `time` nanoseconds.
@@ -80,15 +82,16 @@ impl Dirty {
         self.synced = now;
         let allowed = synced.cycle_ns / 2;
         if time <= allowed || synced.lag <= SUFFERS {
-            if self.bound < BOUND_MAX_NS {
+            if self.bound < BOUND_MAX {
                 self.bound += self.bound / GROW_DIVISOR;
             } else {
-                self.bound = u64::MAX;
+                self.bound = Cost::MAX;
             }
-        } else if self.bound <= BOUND_MIN_NS || self.before == 0 {
-            self.bound = u64::MAX;
+        } else if self.bound <= BOUND_MIN || self.before == Cost::ZERO {
+            self.bound = Cost::MAX;
         } else {
-            let bears = crate::time::mul_div_floor(self.before, allowed, time);
+            let before = self.before.as_nanos();
+            let bears = Cost::from_nanos(mul_div_floor(before, allowed, time));
             // Where its own writes alone are too much, that is soon given up.
             self.bound = bears.max(self.before / FALL_DIVISOR).min(self.bound / 2);
         }
@@ -119,10 +122,10 @@ mod tests {
         };
         let mut dirty = Dirty::new();
         let mut flush = |written: u64, time: u64, synced: Synced| {
-            dirty.observe_write(written);
+            dirty.observe_write(Cost::from_nanos(written));
             dirty.flush_begins();
             dirty.flush_ends(at(1), time, synced);
-            dirty.observe_write(written / 2);
+            dirty.observe_write(Cost::from_nanos(written / 2));
             let full = dirty.is_full(at(2));
             assert!(!dirty.is_full(at(1_002)), "it syncs no longer");
             dirty.flush_begins();
@@ -147,17 +150,15 @@ mod tests {
             lag: Span::ZERO,
             cycle_ns: 10_000_000,
         };
-        let grown = |bound: u64| {
+        let grown = |bound: Cost| {
             let mut dirty = Dirty::new();
             dirty.bound = bound;
             dirty.flush_ends(Instant::ZERO, 0, short);
             dirty.bound
         };
-        assert_eq!(
-            grown(BOUND_MAX_NS - 8),
-            BOUND_MAX_NS - 8 + (BOUND_MAX_NS - 8) / GROW_DIVISOR
-        );
-        assert_eq!(grown(BOUND_MAX_NS), u64::MAX);
+        let below = BOUND_MAX.saturating_sub(Cost::from_nanos(8));
+        assert_eq!(grown(below), below + below / GROW_DIVISOR);
+        assert_eq!(grown(BOUND_MAX), Cost::MAX);
     }
 
     #[test]
@@ -169,10 +170,10 @@ mod tests {
         };
         let mut bounded = 0;
         for _ in 0..100 {
-            dirty.observe_write(1_000_000);
+            dirty.observe_write(Cost::from_nanos(1_000_000));
             dirty.flush_begins();
             dirty.flush_ends(Instant::ZERO, 20_000_000, behind);
-            bounded += u32::from(dirty.bound < u64::MAX);
+            bounded += u32::from(dirty.bound < Cost::MAX);
         }
         assert!(bounded <= 75, "{bounded}");
     }

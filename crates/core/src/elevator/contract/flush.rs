@@ -13,6 +13,7 @@
 //! that one takes, it is charged its part of what was written since the last one.
 
 use super::reserve::Late;
+use super::unit::Cost;
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 use alloc::vec;
@@ -39,9 +40,9 @@ pub(super) struct Pace {
     /// Since when the next one has been held; it waits anew when one ends.
     held: Option<Instant>,
     /// Modelled cost of what was written since the last flush: of all, and of each stream, with the flush that it was since.
-    written: u64,
+    written: Cost,
     flushes: u32,
-    streams: Vec<(u32, u64)>,
+    streams: Vec<(u32, Cost)>,
 }
 
 impl Pace {
@@ -52,23 +53,23 @@ impl Pace {
             running: 0,
             ended: Instant::ZERO,
             held: None,
-            written: 0,
+            written: Cost::ZERO,
             flushes: 0,
-            streams: vec![(0, 0); streams as usize],
+            streams: vec![(0, Cost::ZERO); streams as usize],
         }
     }
 
     /// A stream came: what another wrote in its place is not its own.
     pub(super) fn open(&mut self, stream: u32) {
-        self.streams[stream as usize] = (self.flushes, 0);
+        self.streams[stream as usize] = (self.flushes, Cost::ZERO);
     }
 
     /// A stream writes what costs `cost`.
     #[inline]
-    pub(super) fn observe_write(&mut self, stream: u32, cost: u64) {
+    pub(super) fn observe_write(&mut self, stream: u32, cost: Cost) {
         let (since, written) = &mut self.streams[stream as usize];
         if *since != self.flushes {
-            (*since, *written) = (self.flushes, 0);
+            (*since, *written) = (self.flushes, Cost::ZERO);
         }
         *written = written.saturating_add(cost);
         self.written = self.written.saturating_add(cost);
@@ -128,14 +129,18 @@ impl Pace {
         self.ended = now;
         self.held = None;
         let (since, written) = self.streams[stream as usize];
-        let own = if since == self.flushes { written } else { 0 };
+        let own = if since == self.flushes {
+            written
+        } else {
+            Cost::ZERO
+        };
         let beyond = time - self.least;
-        let part = if self.written == 0 {
+        let part = if self.written == Cost::ZERO {
             beyond
         } else {
-            mul_div_floor(beyond, own, self.written)
+            mul_div_floor(beyond, own.as_nanos(), self.written.as_nanos())
         };
-        self.written = 0;
+        self.written = Cost::ZERO;
         self.flushes = self.flushes.wrapping_add(1);
         self.least + part
     }
@@ -150,16 +155,16 @@ mod tests {
         let at = |us| Instant::ZERO + Span::from_micros(us);
         let mut pace = Pace::new(2);
         assert_eq!(pace.observe_end(at(100), at(0), 0), 100_000, "nobody wrote");
-        pace.observe_write(0, 10);
-        pace.observe_write(1, 30);
+        pace.observe_write(0, Cost::from_nanos(10));
+        pace.observe_write(1, Cost::from_nanos(30));
         // The least is thought to be a 64th more by now.
         assert_eq!(
             pace.observe_end(at(1_000), at(500), 0),
             101_562 + 398_438 / 4
         );
-        pace.observe_write(1, 30);
+        pace.observe_write(1, Cost::from_nanos(30));
         assert_eq!(pace.observe_end(at(2_000), at(1_500), 0), 103_148);
-        pace.observe_write(1, 30);
+        pace.observe_write(1, Cost::from_nanos(30));
         pace.open(1);
         assert_eq!(pace.observe_end(at(2_600), at(2_500), 1), 100_000);
     }

@@ -1,5 +1,6 @@
 //! What holds between calls into the elevator, checked by the layer's own invariants.
 
+use super::unit::{Cost, Entity};
 use super::{Contracts, is_outstanding};
 use crate::Op;
 use crate::cx::Cx;
@@ -13,8 +14,8 @@ impl Contracts {
         self.check_streams(cx, sums);
         self.shares.invariants(sums);
         self.reservations
-            .invariants(cx, sums, |group| self.shares.is_active(group));
-        let most = |request: u32| self.sent[request as usize].cost;
+            .invariants(cx, sums, |group| self.shares.is_active(Entity(group)));
+        let most = |request: u32| self.sent[request as usize].cost.as_nanos();
         self.reservations.check_flight(cx, sums, most);
     }
 
@@ -46,12 +47,12 @@ impl Contracts {
 
     /// What is in the drive was counted, and what has come back is not any more.
     fn check_flight(&self, cx: &Cx) {
-        let (mut flight, mut writes) = (0, 0);
+        let (mut flight, mut writes) = (Cost::ZERO, Cost::ZERO);
         let live = cx.table.all_live();
         for (request, _) in live.filter(|(_, l)| l.pieces > 0 && l.request.op != Op::Flush) {
             let sent = &self.sent[request as usize];
             flight += sent.cost;
-            writes += if sent.lingers { sent.cost } else { 0 };
+            writes += if sent.lingers { sent.cost } else { Cost::ZERO };
         }
         assert_eq!(
             (self.flight, self.writes),

@@ -23,6 +23,7 @@ mod offer;
 mod reserve;
 mod share;
 mod turn;
+mod unit;
 mod window;
 
 pub use config::{Config, Excess};
@@ -34,6 +35,7 @@ use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Live, Stage, Table};
+use crate::time::mul_div_ceil;
 use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
 use afterwork::Afterwork;
@@ -47,6 +49,7 @@ use offer::Offer;
 use reserve::{CompletedPiece, Reservations};
 use share::Shares;
 use turn::Turn;
+use unit::{Bytes, Charge, Cost, Entity};
 use window::Window;
 
 /// Streams of one group are alike.
@@ -55,17 +58,17 @@ const STREAM_WEIGHT: u32 = 100;
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     /// Modelled cost of its pieces there.
-    cost: u64,
+    cost: Cost,
     /// Modelled cost of others' pieces there when the last one went.
-    cost_ahead: u64,
+    cost_ahead: Cost,
     place: Place,
     /// It writes what the drive may still have to work on when it has answered.
     lingers: bool,
 }
 
 const UNSENT: Sent = Sent {
-    cost: 0,
-    cost_ahead: 0,
+    cost: Cost::ZERO,
+    cost_ahead: Cost::ZERO,
     place: Place::Far,
     lingers: false,
 };
@@ -75,10 +78,10 @@ fn may_turn(model: &Model) -> bool {
     Turn::seeks_are_costly(model) || !model.is_settled()
 }
 
-/// The service that a piece is for a promise, in bytes: what moves none is taken to move a sector.
-fn served(op: Op, bytes: u64) -> u64 {
+/// The service that a piece is for a promise: what moves none is taken to move a sector.
+fn served(op: Op, bytes: Bytes) -> Bytes {
     match op {
-        Op::Discard | Op::Extents => 512,
+        Op::Discard | Op::Extents => Bytes(512),
         _ => bytes,
     }
 }
@@ -107,8 +110,8 @@ pub(super) struct Contracts {
     /// Requests in the queues.
     queued: u32,
     /// Modelled cost of what is in the drive, and of the writes in it that may be answered before they are done.
-    flight: u64,
-    writes: u64,
+    flight: Cost,
+    writes: Cost,
     /// Streams whose writes wait for a flush to begin ([`Dirty`]): they are out of the shares meanwhile.
     parked: Vec<u32>,
     is_parked: Vec<bool>,
@@ -144,8 +147,8 @@ impl Contracts {
             links: Links::new(table.requests.capacity()),
             sent: vec![UNSENT; table.requests.capacity() as usize],
             queued: 0,
-            flight: 0,
-            writes: 0,
+            flight: Cost::ZERO,
+            writes: Cost::ZERO,
             parked: Vec::with_capacity(streams as usize),
             is_parked: vec![false; streams as usize],
             served: NIL,
@@ -176,7 +179,7 @@ impl Contracts {
             self.writes <= self.flight,
             "more is written than is in flight"
         );
-        if self.flight == 0 {
+        if self.flight == Cost::ZERO {
             self.model.begin_busy(now);
         }
         self.window.observe_dispatch(self.flight);
@@ -186,7 +189,7 @@ impl Contracts {
         let lingers = !request.op.is_read() && (request.may_be_cached() || may_turn(&self.model));
         let sent = &mut self.sent[offer.request as usize];
         if live.pieces == 0 {
-            sent.cost = 0;
+            sent.cost = Cost::ZERO;
             sent.lingers = lingers;
         }
         sent.cost += offer.cost;
@@ -209,22 +212,22 @@ impl Contracts {
         self.reservations
             .observe_dispatch(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
-        let mut cost = self.share_cost(offer, request);
-        if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != NIL {
-            cost = 0;
+        let mut charge = self.charge_of(offer, request);
+        if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != Entity::NONE {
+            charge = Charge(0);
         }
-        self.shares.charge(now, entity, cost, offer.top);
+        self.shares.charge(now, entity, charge, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
             self.shares.deactivate(entity);
         }
         let shares = &self.shares;
         self.reservations
-            .update_waiting(now, group, |g| shares.is_active(g));
+            .update_waiting(now, group, |g| shares.is_active(Entity(g)));
     }
 
     /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
     /// cache too, if in a better order.
-    fn afterwork_cost(&self, offer: Offer) -> u64 {
+    fn afterwork_cost(&self, offer: Offer) -> Cost {
         if offer.place == Place::Near || !Turn::seeks_are_costly(&self.model) {
             return offer.cost;
         }
@@ -234,17 +237,18 @@ impl Contracts {
 
     /// What a piece is charged in its share: its part of what the request is charged whole, so that splitting costs the client
     /// nothing.
-    fn share_cost(&self, offer: Offer, request: &Request) -> u64 {
+    fn charge_of(&self, offer: Offer, request: &Request) -> Charge {
         if self.config.excess == Excess::Bytes {
-            return u64::from(request.charge().min(offer.bytes));
+            return Charge(request.charge().min(offer.bytes).into());
         }
         if offer.bytes == request.length {
-            return offer.cost;
+            return Charge(offer.cost.as_nanos());
         }
         let whole = self
             .model
             .cost(request.op, offer.place, u64::from(request.length));
-        crate::time::mul_div_ceil(whole, u64::from(offer.bytes), u64::from(request.length))
+        let (bytes, all) = (offer.bytes.into(), request.length.into());
+        Charge(mul_div_ceil(whole.as_nanos(), bytes, all))
     }
 }
 
@@ -269,7 +273,7 @@ impl Schedule for Contracts {
         let idle = group.contract.class == Class::Idle;
         self.shares.set(
             cx.now,
-            id.0,
+            Entity(id.0),
             group.parent.0,
             u32::from(group.contract.share),
             idle,
@@ -277,7 +281,7 @@ impl Schedule for Contracts {
     }
 
     fn remove_group(&mut self, _cx: &mut Cx, id: GroupId) {
-        self.shares.forget(id.0);
+        self.shares.forget(Entity(id.0));
         if self.served == id.0 {
             self.served = NIL;
         }
@@ -302,7 +306,7 @@ impl Schedule for Contracts {
         }
         self.turn.observe_request(now, stream);
         self.reservations
-            .observe_arrival(now, live.group, u64::from(table.left(request)));
+            .observe_arrival(now, live.group, table.left(request).into());
     }
 
     fn remove(&mut self, cx: &mut Cx, request: u32) {
@@ -318,10 +322,10 @@ impl Schedule for Contracts {
         }
         self.turn.observe_answer(now, stream);
         self.reservations
-            .observe_removal(now, live.group, u64::from(table.left(request)));
+            .observe_removal(now, live.group, table.left(request).into());
         let shares = &self.shares;
         self.reservations
-            .update_waiting(now, live.group, |g| shares.is_active(g));
+            .update_waiting(now, live.group, |g| shares.is_active(Entity(g)));
     }
 
     fn next(&mut self, cx: &mut Cx) -> Next {
@@ -397,7 +401,7 @@ impl Schedule for Contracts {
             // What a flush costs is known only now: the time it took.
             let entity = self.shares.of_stream(stream);
             let time = self.pace.observe_end(now, piece.dispatched, stream);
-            self.shares.charge_flush(entity, time);
+            self.shares.charge_flush(entity, Charge(time));
             if let Some(synced) = self.reservations.judge_flush(now, live.group) {
                 let time = now.since(piece.dispatched).as_nanos();
                 self.dirty.flush_ends(now, time, synced);
@@ -415,8 +419,8 @@ impl Schedule for Contracts {
         let cost = sent.cost / u64::from(live.pieces.max(1));
         sent.cost -= cost;
         let sent = *sent;
-        let bytes = u64::from(piece.length);
-        let time = now.since(piece.dispatched).as_nanos();
+        let bytes = Bytes::from(piece.length);
+        let time = now.since(piece.dispatched);
         let round =
             (self.model).observe_completion(now, piece.op, sent.place, bytes, time, self.flight);
         let alone = (self.window).observe_completion(
@@ -437,12 +441,12 @@ impl Schedule for Contracts {
             if may_turn(model) {
                 0
             } else {
-                window.least(piece.op).max(cost)
+                window.least(piece.op).max(cost.as_nanos())
             }
         };
         let drive = CompletedPiece {
             op: piece.op,
-            time,
+            time: time.as_nanos(),
             usual: &usual,
             cost_ahead: sent.cost_ahead,
             alone,
@@ -472,17 +476,17 @@ impl Schedule for Contracts {
             .requests
             .iter()
             .filter(|(_, live)| is_outstanding(live));
-        let requests = requests.map(|(slot, live)| (live.group, u64::from(table.left(slot))));
+        let requests = requests.map(|(slot, live)| (live.group, table.left(slot).into()));
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let pieces = pieces.map(|(_, p)| {
             let live = &table.requests[p.request];
             let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
-            (live.group, cost, p.op, u64::from(p.length))
+            (live.group, cost, p.op, p.length.into())
         });
         self.reservations.recount(requests, pieces);
         let shares = &self.shares;
         self.reservations
-            .restart_waiting(now, |g| shares.is_active(g));
+            .restart_waiting(now, |g| shares.is_active(Entity(g)));
     }
 
     #[cfg(debug_assertions)]
@@ -498,13 +502,13 @@ impl Schedule for Contracts {
             take(Sample::Idling { stream });
         }
         if wanted.has(Wanted::DRIVE) {
-            let cost = |op| Span::from_nanos(self.model.cost(op, Place::Far, 64 << 10));
+            let cost = |op| Span::from_nanos(self.model.cost(op, Place::Far, 64 << 10).as_nanos());
             take(Sample::Drive {
                 read: cost(Op::Read),
                 write: cost(Op::Write),
-                away: Span::from_nanos(self.model.seek_cost()),
+                away: Span::from_nanos(self.model.seek_cost().as_nanos()),
                 delay: Span::from_nanos(self.window.delay()),
-                hidden: Span::from_nanos(self.afterwork.remaining(cx.now, self.writes)),
+                hidden: Span::from_nanos(self.afterwork.remaining(cx.now, self.writes).as_nanos()),
             });
         }
     }
@@ -525,10 +529,10 @@ impl Contracts {
             may_turn(&self.model),
         );
         let away = self.model.seek_cost();
-        let away = if away >= turn::SEEK_COSTLY_NS {
+        let away = if away >= turn::SEEK_COSTLY {
             away
         } else {
-            0
+            Cost::ZERO
         };
         self.reservations.set_ahead(away, self.window.largest());
     }

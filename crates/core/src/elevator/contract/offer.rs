@@ -5,6 +5,7 @@ use super::choice::{HELD_LONGEST, HELD_MAX, YIELD};
 use super::cost::Place;
 use super::reserve::DispatchQuery;
 use super::turn::Turn;
+use super::unit::{Cost, Entity};
 use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Op, Span};
@@ -12,7 +13,7 @@ use crate::{Instant, Op, Span};
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 pub(super) const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
-const PIECE_MAX: u64 = 1_000_000;
+const PIECE_MAX: Cost = Cost::from_nanos(1_000_000);
 
 /// Longest time in which next to nothing is known of the drive: where flushes spoil every round, that time would not end.
 const BEGINNING: Span = Span::from_millis(400);
@@ -25,9 +26,9 @@ pub(super) struct Offer {
     pub(super) bytes: u32,
     pub(super) last: bool,
     pub(super) place: Place,
-    pub(super) cost: u64,
-    /// The entity up to which it is charged; [`NIL`]: all the way.
-    pub(super) top: u32,
+    pub(super) cost: Cost,
+    /// The entity up to which it is charged; [`Entity::NONE`]: all the way.
+    pub(super) top: Entity,
 }
 
 impl Contracts {
@@ -46,7 +47,7 @@ impl Contracts {
         }
         let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
             self.reservations
-                .piece_limit_ns(now, live.group, self.window.delay())
+                .piece_limit(now, live.group, self.window.delay())
         } else {
             None
         };
@@ -89,7 +90,7 @@ impl Contracts {
             last,
             place,
             cost: self.model.cost(live.op, place, u64::from(bytes)),
-            top: NIL,
+            top: Entity::NONE,
         }
     }
 

@@ -5,6 +5,7 @@
 //! the present, owed nothing for it. Two entities that wait all the time differ in service / weight by at most one piece of each
 //! (Goyal, Vin, Cheng: "Start-time fair queueing", 1996), whatever the drive's speed does.
 
+use super::unit::{Charge, Entity};
 use crate::heap::Heap;
 use crate::list::NIL;
 use crate::mutant;
@@ -21,10 +22,10 @@ const SHIFT: u32 = 16;
 const AHEAD_MAX: u64 = 1_000_000_000;
 
 /// What one piece is charged at the most: a quarter of an hour of drive time. Virtual time compares what is nearer than 2^63.
-const COST_MAX: u64 = 1 << 40;
+const CHARGE_MAX: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug)]
-struct Entity {
+struct Node {
     parent: u32,
     /// It and those beside it that are of its class, by their start tags.
     set: u32,
@@ -40,7 +41,7 @@ struct Entity {
 #[derive(Debug)]
 pub(super) struct Shares {
     groups: u32,
-    entities: Vec<Entity>,
+    entities: Vec<Node>,
     /// Two for each group: of its children, and of those of the idle class. That has a virtual time of its own: what is left to it
     /// now and then moves nobody else's.
     sets: Tournaments,
@@ -52,7 +53,7 @@ pub(super) struct Shares {
 
 impl Shares {
     pub(super) fn new(groups: u32, streams: u32, idle_timeout: Span) -> Self {
-        let entity = Entity {
+        let entity = Node {
             parent: NIL,
             set: NIL,
             start: 0,
@@ -71,8 +72,8 @@ impl Shares {
         }
     }
 
-    pub(super) fn of_stream(&self, stream: u32) -> u32 {
-        self.groups + stream
+    pub(super) fn of_stream(&self, stream: u32) -> Entity {
+        Entity(self.groups + stream)
     }
 
     /// Those below a group that are of a class.
@@ -89,17 +90,17 @@ impl Shares {
     pub(super) fn set(
         &mut self,
         now: Instant,
-        entity: u32,
+        entity: Entity,
         parent: u32,
         weight: u32,
         idle_class: bool,
     ) {
-        let active = self.entities[entity as usize].active;
+        let active = self.entities[entity.0 as usize].active;
         if active {
             self.deactivate(entity);
         }
         let set = self.set_of(parent, idle_class);
-        let e = &mut self.entities[entity as usize];
+        let e = &mut self.entities[entity.0 as usize];
         if e.set != set {
             if e.parent != NIL {
                 self.sets.leave(e.set);
@@ -115,8 +116,8 @@ impl Shares {
     }
 
     /// Takes an inactive entity out of the tree.
-    pub(super) fn forget(&mut self, entity: u32) {
-        let e = &mut self.entities[entity as usize];
+    pub(super) fn forget(&mut self, entity: Entity) {
+        let e = &mut self.entities[entity.0 as usize];
         debug_assert!(!e.active);
         if e.parent != NIL {
             self.sets.leave(e.set);
@@ -125,8 +126,8 @@ impl Shares {
     }
 
     /// The entity has something to send: it and every group above it.
-    pub(super) fn activate(&mut self, now: Instant, entity: u32) {
-        let mut at = entity;
+    pub(super) fn activate(&mut self, now: Instant, entity: Entity) {
+        let mut at = entity.0;
         while at != NIL {
             let e = &mut self.entities[at as usize];
             if e.parent == NIL || e.active {
@@ -148,8 +149,8 @@ impl Shares {
     }
 
     /// The entity has nothing more to send, and perhaps the groups above it have not either.
-    pub(super) fn deactivate(&mut self, entity: u32) {
-        let mut at = entity;
+    pub(super) fn deactivate(&mut self, entity: Entity) {
+        let mut at = entity.0;
         loop {
             let e = &mut self.entities[at as usize];
             if e.parent == NIL || !e.active {
@@ -169,8 +170,8 @@ impl Shares {
     }
 
     /// True if the entity, or a group above it, is of the idle class.
-    pub(super) fn is_idle_class(&self, entity: u32) -> bool {
-        let mut at = entity;
+    pub(super) fn is_idle_class(&self, entity: Entity) -> bool {
+        let mut at = entity.0;
         while at != NIL {
             let e = &self.entities[at as usize];
             if e.idle_class {
@@ -182,8 +183,8 @@ impl Shares {
     }
 
     /// True if the entity or a stream below it has something to send.
-    pub(super) fn is_active(&self, entity: u32) -> bool {
-        self.entities[entity as usize].active
+    pub(super) fn is_active(&self, entity: Entity) -> bool {
+        self.entities[entity.0 as usize].active
     }
 
     /// The group of the idle class that has waited too long, if one has.
@@ -223,32 +224,32 @@ impl Shares {
         }
     }
 
-    /// `cost` was spent on the stream: it and the groups above it move on, up to and including `top`; all of them if that is not
+    /// `charge` was spent on the stream: it and the groups above it move on, up to and including `top`; all of them if that is not
     /// among them.
     #[inline]
-    pub(super) fn charge(&mut self, now: Instant, entity: u32, cost: u64, top: u32) {
-        let (mut at, work) = (entity, cost.min(COST_MAX) << SHIFT);
+    pub(super) fn charge(&mut self, now: Instant, entity: Entity, charge: Charge, top: Entity) {
+        let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
         while let Some(parent) = self.charge_one(at, work) {
             let e = &self.entities[at as usize];
             if e.idle_class && e.active {
                 self.served_idle(now, at);
             }
-            if at == top {
+            if at == top.0 {
                 return;
             }
             at = parent;
         }
     }
 
-    /// A flush of the stream cost `cost`; that is no service for which an entity of the idle class would have waited.
-    pub(super) fn charge_flush(&mut self, entity: u32, cost: u64) {
-        let (mut at, work) = (entity, cost.min(COST_MAX) << SHIFT);
+    /// A flush of the stream cost `charge`; that is no service for which an entity of the idle class would have waited.
+    pub(super) fn charge_flush(&mut self, entity: Entity, charge: Charge) {
+        let (mut at, work) = (entity.0, charge.0.min(CHARGE_MAX) << SHIFT);
         while let Some(parent) = self.charge_one(at, work) {
             at = parent;
         }
     }
 
-    /// It moves on by `work`: cost in the units of virtual time. Returns the group above; `None` if the entity has no place in the tree, as the root has none.
+    /// It moves on by `work`: what it is charged, in the units of virtual time. Returns the group above; `None` if the entity has no place in the tree, as the root has none.
     #[expect(clippy::inline_always, reason = "once for each level of each piece")]
     #[inline(always)]
     fn charge_one(&mut self, at: u32, work: u64) -> Option<u32> {
@@ -305,13 +306,13 @@ impl Shares {
     }
 
     /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
-    pub(super) fn owes(&self, one: u32, other: u32) -> bool {
+    pub(super) fn owes(&self, one: Entity, other: Entity) -> bool {
         let parent = |at: u32| self.entities[at as usize].parent;
         let above = |at: u32| {
             core::iter::successors(Some(at), move |&at| Some(parent(at)).filter(|&p| p != NIL))
         };
-        for a in above(one) {
-            let found = above(other).find(|&b| parent(b) == parent(a));
+        for a in above(one.0) {
+            let found = above(other.0).find(|&b| parent(b) == parent(a));
             if let Some(b) = found {
                 let [a, b] = [a, b].map(|at| &self.entities[at as usize]);
                 return !a.idle_class && (b.idle_class || before(a.start, b.start));
@@ -320,14 +321,14 @@ impl Shares {
         false
     }
 
-    /// True if the entity, or a group above it, is ahead of the one whose turn it is beside it in the same tenant by more than `cost` of
+    /// True if the entity, or a group above it, is ahead of the one whose turn it is beside it in the same tenant by more than `charge` of
     /// service: what it has now, it has of their tenant's share.
-    pub(super) fn is_past(&self, entity: u32, cost: u64) -> bool {
-        let mut at = entity;
+    pub(super) fn is_past(&self, entity: Entity, charge: Charge) -> bool {
+        let mut at = entity.0;
         while !matches!(self.entities[at as usize].parent, 0 | NIL) {
             let e = &self.entities[at as usize];
             if let Some(first) = self.sets.first(e.set) {
-                let most = (cost.min(COST_MAX) << SHIFT) / u64::from(e.weight);
+                let most = (charge.0.min(CHARGE_MAX) << SHIFT) / u64::from(e.weight);
                 let start = self.entities[first as usize].start;
                 if before(start.wrapping_add(most), e.start) {
                     return true;
@@ -356,9 +357,10 @@ mod tests {
         for cost in [1 << 47, 1 << 48, (1 << 48) - 1, u64::MAX >> 1] {
             let stream = shares.pick(0).unwrap();
             let entity = shares.of_stream(stream);
-            let before_it = shares.entities[entity as usize].start;
-            shares.charge(NOW, entity, cost, NIL);
-            assert!(!before(shares.entities[entity as usize].start, before_it));
+            let start = |shares: &Shares| shares.entities[entity.0 as usize].start;
+            let before_it = start(&shares);
+            shares.charge(NOW, entity, Charge(cost), Entity::NONE);
+            assert!(!before(start(&shares), before_it));
         }
     }
 
@@ -367,7 +369,7 @@ mod tests {
         for _ in 0..turns {
             let stream = shares.pick(0).unwrap();
             count[stream as usize] += 1;
-            shares.charge(NOW, shares.of_stream(stream), cost, NIL);
+            shares.charge(NOW, shares.of_stream(stream), Charge(cost), Entity::NONE);
         }
         count
     }
@@ -376,7 +378,7 @@ mod tests {
     fn tree() -> Shares {
         let mut shares = Shares::new(5, 4, Span::from_millis(200));
         for (group, parent, weight) in [(1, 0, 100), (2, 0, 300), (3, 2, 10), (4, 2, 20)] {
-            shares.set(NOW, group, parent, weight, false);
+            shares.set(NOW, Entity(group), parent, weight, false);
         }
         for (stream, group) in [(0, 1), (1, 3), (2, 4)] {
             let entity = shares.of_stream(stream);
@@ -396,7 +398,7 @@ mod tests {
         let mut shares = tree();
         let entity = shares.of_stream(0);
         shares.deactivate(entity);
-        assert!(!shares.is_active(1));
+        assert!(!shares.is_active(Entity(1)));
         served(&mut shares, 300, 1_000);
         shares.activate(NOW, entity);
         let count = served(&mut shares, 400, 1_000);
@@ -409,7 +411,7 @@ mod tests {
         let entity = shares.of_stream(0);
         // Twenty pieces out of turn: of the next eighty turns the other tenant gets all that its share makes up.
         for _ in 0..20 {
-            shares.charge(NOW, entity, 1_000, NIL);
+            shares.charge(NOW, entity, Charge(1_000), Entity::NONE);
         }
         let count = served(&mut shares, 60, 1_000);
         assert_eq!(count[0], 0);
@@ -419,12 +421,12 @@ mod tests {
     #[test]
     fn the_idle_class_waits_for_nobody_or_for_its_time() {
         let mut shares = tree();
-        shares.set(NOW, 1, 0, 100, true);
+        shares.set(NOW, Entity(1), 0, 100, true);
         assert_eq!(served(&mut shares, 30, 1_000)[0], 0);
         let late = Instant::ZERO + Span::from_millis(200);
         assert_eq!(shares.overdue(late), Some(1));
         let entity = shares.of_stream(0);
-        shares.charge(late, entity, 1_000, NIL);
+        shares.charge(late, entity, Charge(1_000), Entity::NONE);
         assert_eq!(shares.overdue(late), None);
         assert_ne!(shares.pick(0), Some(0));
     }
@@ -432,9 +434,9 @@ mod tests {
     #[test]
     fn a_group_that_comes_to_the_idle_class_is_owed_nothing_and_owes_nothing() {
         let mut shares = tree();
-        shares.set(NOW, 2, 0, 100, true);
+        shares.set(NOW, Entity(2), 0, 100, true);
         assert_eq!(served(&mut shares, 400, 1_000_000)[0], 400);
-        shares.set(NOW, 1, 0, 100, true);
+        shares.set(NOW, Entity(1), 0, 100, true);
         let count = served(&mut shares, 40, 1_000_000);
         assert_eq!(count[0], 20, "{count:?}");
     }

@@ -9,6 +9,7 @@
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
 
 use super::cost::{Model, Place};
+use super::unit::Cost;
 use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 const TURN_FACTOR: u64 = 9;
 const TURN_MAX_NS: u64 = 100_000_000;
 /// Turns pay from this on.
-pub(super) const SEEK_COSTLY_NS: u64 = 200_000;
+pub(super) const SEEK_COSTLY: Cost = Cost::from_nanos(200_000);
 /// A stream that had an answer asks again within twice the time that it usually takes and this.
 const SOON_NS: u64 = 100_000;
 /// A piece that begins so little behind the end of another goes on there.
@@ -126,7 +127,7 @@ impl Turn {
     /// True if going elsewhere costs this drive enough for turns to pay.
     #[inline]
     pub(super) fn seeks_are_costly(model: &Model) -> bool {
-        model.seek_cost() >= SEEK_COSTLY_NS
+        model.seek_cost() >= SEEK_COSTLY
     }
 
     /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
@@ -150,14 +151,16 @@ impl Turn {
 
     /// How long a turn is, in nanoseconds.
     pub(super) fn length_ns(model: &Model) -> u64 {
-        (TURN_FACTOR * model.seek_cost()).min(TURN_MAX_NS)
+        (model.seek_cost() * TURN_FACTOR)
+            .as_nanos()
+            .min(TURN_MAX_NS)
     }
 
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
     pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
         let pattern = &self.patterns[stream as usize];
         let pause = 2 * pattern.think_ns + SOON_NS;
-        if pattern.live > 0 || pattern.vain_waits > 2 || pause > model.seek_cost() {
+        if pattern.live > 0 || pattern.vain_waits > 2 || pause > model.seek_cost().as_nanos() {
             return None;
         }
         let until = pattern.quiet + Span::from_nanos(pause);
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn who_is_soon_back_is_waited_for_and_who_did_not_come_three_times_is_not() {
-        let model = Model::with_seek_cost(AWAY);
+        let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
         let mut turn = Turn::new(1);
         turn.patterns[0].think_ns = (AWAY - SOON_NS) / 2;
         assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(AWAY)));
@@ -221,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_turn_lasts_for_nine_times_the_way_or_until_its_stream_goes() {
-        let model = Model::with_seek_cost(AWAY);
+        let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
         let mut turn = Turn::new(3);
         turn.stream = Some(2);
         assert_eq!(turn.last(at(9 * AWAY - 1), &model), Some(2));

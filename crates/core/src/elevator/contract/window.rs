@@ -13,6 +13,7 @@
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
+use super::unit::Cost;
 use crate::table::Piece;
 use crate::{Instant, Op, Span};
 
@@ -21,43 +22,43 @@ const SEVERAL: u64 = 28;
 /// Twice the delay: room to grow into.
 const GAIN: u64 = 2;
 /// The bound is never below this: a live host is this late now and then.
-const BOUND_MIN_NS: u64 = 250_000;
+const BOUND_MIN: Cost = Cost::from_nanos(250_000);
 /// The largest piece is forgotten after one to two of these.
 const MEMORY: Span = Span::from_millis(500);
 /// The delay is measured on purpose when it has not been for this time; and the attempt is given up after this time.
 const MEASURE: Span = Span::from_secs(5);
 const PATIENCE: Span = Span::from_millis(50);
 /// What going elsewhere costs, at the least, on a drive that is better left to choose.
-const SEEK_CHOOSES_NS: u64 = 1_000_000;
+const SEEK_CHOOSES: Cost = Cost::from_nanos(1_000_000);
 /// A late driver is allowed for by this cost more in flight at first and at most.
-const LATE_FIRST_NS: u64 = 100_000;
-const LATE_MAX_NS: u64 = 10_000_000;
+const LATE_FIRST: Cost = Cost::from_nanos(100_000);
+const LATE_MAX: Cost = Cost::from_nanos(10_000_000);
 
 /// The most of the last one to two spans of memory.
 #[derive(Clone, Copy, Debug)]
 struct Most {
-    now: u64,
-    before: u64,
+    now: Cost,
+    before: Cost,
     since: Instant,
 }
 
 impl Most {
     const NONE: Self = Self {
-        now: 0,
-        before: 0,
+        now: Cost::ZERO,
+        before: Cost::ZERO,
         since: Instant::ZERO,
     };
 
-    fn add(&mut self, now: Instant, sample: u64) {
+    fn add(&mut self, now: Instant, sample: Cost) {
         if now.since(self.since) >= MEMORY {
             self.before = self.now;
-            self.now = 0;
+            self.now = Cost::ZERO;
             self.since = now;
         }
         self.now = self.now.max(sample);
     }
 
-    fn get(&self) -> u64 {
+    fn get(&self) -> Cost {
         self.now.max(self.before)
     }
 }
@@ -122,7 +123,10 @@ impl Alone {
     /// The least time beyond what the piece costs: a late driver or a hiccup of the drive only adds to it (as BBR takes the least
     /// round trip).
     fn delay(&self, model: &Model) -> Option<u64> {
-        let delay = |s: &Sample| s.time.saturating_sub(model.cost(s.op, s.place, s.bytes));
+        let delay = |s: &Sample| {
+            s.time
+                .saturating_sub(model.cost(s.op, s.place, s.bytes).as_nanos())
+        };
         self.samples.iter().flatten().map(delay).min()
     }
 }
@@ -143,11 +147,11 @@ pub(super) struct Window {
     measured: Instant,
     /// Somebody was held back for want of room in the window since the last piece was sent.
     full: bool,
-    late: u64,
+    late: Cost,
     /// What follows: the delay of reads, of the rest, and the larger one; the bound.
     each: [u64; 2],
     delay: u64,
-    bound: u64,
+    bound: Cost,
 }
 
 impl Window {
@@ -160,23 +164,23 @@ impl Window {
             unmeasured: 3,
             measured: Instant::ZERO,
             full: false,
-            late: 0,
+            late: Cost::ZERO,
             each: [0; 2],
             delay: 0,
-            bound: u64::MAX,
+            bound: Cost::MAX,
         }
     }
 
     /// True if a piece of `cost` may join `flight`.
     #[inline]
-    pub(super) fn has_room(&mut self, now: Instant, flight: u64, cost: u64) -> bool {
+    pub(super) fn has_room(&mut self, now: Instant, flight: Cost, cost: Cost) -> bool {
         let bound = if self.is_measuring(now) {
-            0
+            Cost::ZERO
         } else {
             // The piece may be the first that is so large.
-            self.bound.max(GAIN * (self.delay + cost))
+            self.bound.max((Cost::from_nanos(self.delay) + cost) * GAIN)
         };
-        let room = flight == 0 || flight.saturating_add(cost) <= bound;
+        let room = flight == Cost::ZERO || flight.saturating_add(cost) <= bound;
         self.full |= !room;
         room
     }
@@ -213,14 +217,14 @@ impl Window {
     }
 
     /// The cost of the largest piece of late.
-    pub(super) fn largest(&self) -> u64 {
+    pub(super) fn largest(&self) -> Cost {
         self.largest.get()
     }
 
     /// A piece goes to the drive, which has `flight`.
     #[inline]
-    pub(super) fn observe_dispatch(&mut self, flight: u64) {
-        self.alone = flight == 0;
+    pub(super) fn observe_dispatch(&mut self, flight: Cost) {
+        self.alone = flight == Cost::ZERO;
         self.full = false;
     }
 
@@ -231,8 +235,8 @@ impl Window {
         now: Instant,
         piece: &Piece,
         place: Place,
-        cost: u64,
-        flight: u64,
+        cost: Cost,
+        flight: Cost,
         model: &Model,
     ) -> bool {
         let mut alone = false;
@@ -245,7 +249,7 @@ impl Window {
         if flight == cost {
             if core::mem::take(&mut self.full) {
                 // Somebody was told that there is enough in the drive, and now it has nothing.
-                self.late = (2 * self.late).clamp(LATE_FIRST_NS, LATE_MAX_NS);
+                self.late = (self.late * 2).clamp(LATE_FIRST, LATE_MAX);
                 self.settle(model);
             }
             alone = core::mem::take(&mut self.alone) && tells;
@@ -275,7 +279,8 @@ impl Window {
 
     /// True if pieces waited for one another in a round, instead of for somebody to ask.
     pub(super) fn is_telling(&self, round: Round) -> bool {
-        round.flight >= GAIN * self.each[usize::from(!round.reads)] + round.piece
+        let delay = Cost::from_nanos(self.each[usize::from(!round.reads)]);
+        round.flight >= delay * GAIN + round.piece
     }
 
     /// Whether the drive does several things at once as fast as one, if a round in which it had several tells: each took hardly longer
@@ -295,7 +300,7 @@ impl Window {
             // What it was taken to cost before says nothing.
             self.largest = Most::NONE;
         }
-        self.largest.add(now, 0);
+        self.largest.add(now, Cost::ZERO);
         self.settle(model);
     }
 
@@ -306,11 +311,11 @@ impl Window {
             self.each[op] = least.into_iter().chain(alone).min().unwrap_or(0);
         }
         self.delay = self.each[0].max(self.each[1]);
-        let needed = self.delay.saturating_add(self.largest.get());
-        self.bound = if model.seek_cost() >= SEEK_CHOOSES_NS && model.is_settled() {
-            u64::MAX
+        let needed = Cost::from_nanos(self.delay).saturating_add(self.largest.get());
+        self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
+            Cost::MAX
         } else {
-            (GAIN * needed).max(BOUND_MIN_NS) + self.late
+            (needed * GAIN).max(BOUND_MIN) + self.late
         };
     }
 }
@@ -324,8 +329,8 @@ mod tests {
         let mut window = Window::new();
         window.least[0].add(Instant::ZERO, 3_000_000);
         let round = |time: u64, at_once: u64| Round {
-            flight: 0,
-            piece: 0,
+            flight: Cost::ZERO,
+            piece: Cost::ZERO,
             time,
             depth: 16 * at_once,
             reads: true,

@@ -1,13 +1,17 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
 use super::{CompletedPiece, REQUEST, Reservation, Reservations, average};
-use crate::elevator::contract::{dirty::Synced, served};
+use crate::elevator::contract::{
+    dirty::Synced,
+    served,
+    unit::{Bytes, Cost},
+};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Op, Span};
 
 impl Reservations {
     /// A request of `bytes` was submitted.
-    pub(in super::super) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: u64) {
+    pub(in super::super) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
         let mut at = self.nearest[group.0 as usize];
         self.notice_standstill(now);
         while at != NIL {
@@ -41,8 +45,8 @@ impl Reservations {
         &mut self,
         now: Instant,
         group: GroupId,
-        bytes: u64,
-        cost: u64,
+        bytes: Bytes,
+        cost: Cost,
         last: bool,
     ) {
         let due = now.saturating_sub(self.late);
@@ -50,7 +54,7 @@ impl Reservations {
         while at != NIL {
             let ahead = self.ahead;
             let r = &mut self.table[at as usize];
-            if r.mean_outstanding == 0 {
+            if r.mean_outstanding == Bytes::ZERO {
                 (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests * REQUEST);
                 r.period_ns = r.time_for_usual();
             }
@@ -95,8 +99,8 @@ impl Reservations {
         &mut self,
         now: Instant,
         group: GroupId,
-        bytes: u64,
-        cost: u64,
+        bytes: Bytes,
+        cost: Cost,
         last: bool,
         drive: CompletedPiece<'_>,
     ) -> bool {
@@ -108,8 +112,9 @@ impl Reservations {
                 if r.ended != now {
                     (r.ended, r.before_end) = (now, (r.outstanding, r.requests));
                 }
-                r.mean_outstanding = average(r.mean_outstanding, r.before_end.0);
-                r.mean_requests = average(r.mean_requests, r.before_end.1 * REQUEST);
+                let (bytes, requests) = r.before_end;
+                r.mean_outstanding = Bytes(average(r.mean_outstanding.0, bytes.0));
+                r.mean_requests = average(r.mean_requests, requests * REQUEST);
                 r.period_ns = r.time_for_usual();
             }
             hidden |= r.observe_completion(drive);
@@ -126,7 +131,7 @@ impl Reservations {
 
     /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
     /// up, or it will arrive again.
-    pub(in super::super) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: u64) {
+    pub(in super::super) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             self.forget_outstanding(now, at, bytes, true);
@@ -136,7 +141,7 @@ impl Reservations {
 
     /// Of what is in the drive, that of others than the nearest reservation's.
     #[inline]
-    pub(in super::super) fn cost_of_others(&self, group: GroupId, flight: u64) -> u64 {
+    pub(in super::super) fn cost_of_others(&self, group: GroupId, flight: Cost) -> Cost {
         match self.nearest[group.0 as usize] {
             NIL => flight,
             at => flight.saturating_sub(self.table[at as usize].flight),
@@ -147,18 +152,18 @@ impl Reservations {
     /// been sent, from each piece in the drive its group, modelled cost, operation and bytes.
     pub(in super::super) fn recount(
         &mut self,
-        requests: impl Iterator<Item = (GroupId, u64)>,
-        pieces: impl Iterator<Item = (GroupId, u64, Op, u64)>,
+        requests: impl Iterator<Item = (GroupId, Bytes)>,
+        pieces: impl Iterator<Item = (GroupId, Cost, Op, Bytes)>,
     ) {
         for r in &mut self.table {
-            (r.flight, r.bytes_in_drive, r.requests_in_drive) = (0, 0, 0);
-            (r.outstanding, r.requests) = (0, 0);
+            (r.flight, r.bytes_in_drive, r.requests_in_drive) = (Cost::ZERO, Bytes::ZERO, 0);
+            (r.outstanding, r.requests) = (Bytes::ZERO, 0);
         }
         for (group, left) in requests {
             self.for_each_reservation(group, |r| {
                 r.outstanding += left;
                 r.requests += 1;
-                r.requests_in_drive += u64::from(left == 0);
+                r.requests_in_drive += u64::from(left == Bytes::ZERO);
             });
         }
         for (group, cost, op, bytes) in pieces {
@@ -348,7 +353,7 @@ impl Reservations {
         self.urgent.clear(at);
     }
 
-    fn forget_outstanding(&mut self, now: Instant, at: u32, bytes: u64, last: bool) {
+    fn forget_outstanding(&mut self, now: Instant, at: u32, bytes: Bytes, last: bool) {
         let r = &mut self.table[at as usize];
         r.outstanding = r.outstanding.saturating_sub(bytes);
         r.last_seen = now;

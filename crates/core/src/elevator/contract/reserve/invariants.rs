@@ -4,7 +4,7 @@ use super::room::AHEAD_MAX_NS;
 use super::{Reservation, Reservations};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
-use crate::elevator::contract::{is_outstanding, served};
+use crate::elevator::contract::{is_outstanding, served, unit::Bytes};
 use crate::group::Groups;
 use crate::list::NIL;
 use crate::table::{Live, Stage};
@@ -12,7 +12,7 @@ use crate::time::mul_div_floor;
 use crate::{Capacity, Class, GroupId, Op, ROOT, Span};
 
 /// The longest piece there is.
-const PIECE_MAX: u64 = 64 << 20;
+const PIECE_MAX: Bytes = Bytes(64 << 20);
 
 impl Reservations {
     /// Asserts it. `active`: somebody in a group has something to send; `sums` is room for sums by group.
@@ -66,7 +66,7 @@ impl Reservations {
             let contract = contract.map(|group| group.contract).unwrap_or_default();
             let reserved = contract.reserved();
             assert_eq!(
-                (r.bytes, r.iops),
+                (r.bandwidth, r.iops),
                 (reserved.bytes, reserved.iops),
                 "group {slot}"
             );
@@ -80,7 +80,7 @@ impl Reservations {
             );
             if r.exists() {
                 assert_eq!(r.above, path.next().unwrap_or(NIL), "group {slot}");
-                bytes += if r.above == NIL { r.bytes } else { 0 };
+                bytes += if r.above == NIL { r.bandwidth } else { 0 };
             }
         }
         let capacity = capacity.map_or(0, |capacity| capacity.bytes());
@@ -117,19 +117,19 @@ impl Reservations {
         self.sum_up(sums, unsent.chain(pieces()));
         for (group, r) in self.all() {
             assert_eq!(
-                r.outstanding, sums[group as usize],
+                r.outstanding.0, sums[group as usize],
                 "bytes of group {group}"
             );
         }
         let services = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let services = services.map(|(_, p)| {
             let group = table.requests[p.request].group;
-            (group, served(p.op, p.length.into()))
+            (group, served(p.op, p.length.into()).0)
         });
         self.sum_up(sums, services);
         for (group, r) in self.all() {
             assert_eq!(
-                r.bytes_in_drive, sums[group as usize],
+                r.bytes_in_drive.0, sums[group as usize],
                 "bytes in the drive of group {group}"
             );
         }
@@ -163,7 +163,7 @@ impl Reservations {
         );
         for (group, r) in self.all() {
             assert!(
-                r.flight <= sums[group as usize],
+                r.flight.as_nanos() <= sums[group as usize],
                 "cost in the drive of group {group}"
             );
         }

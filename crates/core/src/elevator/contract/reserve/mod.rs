@@ -18,6 +18,7 @@ mod room;
 
 pub(super) use room::{CompletedPiece, DispatchQuery, Late};
 
+use super::unit::{Bytes, Cost};
 use crate::contract::{Class, Contract};
 use crate::group::Groups;
 use crate::heap::Heap;
@@ -38,7 +39,7 @@ const HEADROOM: u64 = 5;
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     /// Bytes and requests a second, zero for none; both zero: nothing reserved.
-    bytes: u64,
+    bandwidth: u64,
     iops: u64,
     realtime: bool,
     /// Nearest group with a reservation above this one, or [`NIL`].
@@ -46,14 +47,14 @@ struct Reservation {
     /// Up to here the promise has been kept.
     kept_until: Instant,
     /// Bytes and requests submitted and not done.
-    outstanding: u64,
+    outstanding: Bytes,
     requests: u64,
     /// Averages of the two just before a request ends; of requests in 256ths.
-    mean_outstanding: u64,
+    mean_outstanding: Bytes,
     mean_requests: u64,
     /// When one ended last, and the two before any did then: those that end together were all outstanding.
     ended: Instant,
-    before_end: (u64, u64),
+    before_end: (Bytes, u64),
     /// The time at the promised rate that these take.
     period_ns: u64,
     /// The time at the promised rate of what went to the drive since its last flush ended.
@@ -66,8 +67,8 @@ struct Reservation {
     /// Its last sign of life.
     last_seen: Instant,
     /// Modelled cost of its own in the drive; bytes, and requests that are there wholly.
-    flight: u64,
-    bytes_in_drive: u64,
+    flight: Cost,
+    bytes_in_drive: Bytes,
     requests_in_drive: u64,
     /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
     solo_latency: u64,
@@ -90,25 +91,25 @@ const REQUEST: u64 = 256;
 const FULL_INTERFERENCE: u64 = 256;
 
 const NOTHING: Reservation = Reservation {
-    bytes: 0,
+    bandwidth: 0,
     iops: 0,
     realtime: false,
     above: NIL,
     kept_until: Instant::ZERO,
-    outstanding: 0,
+    outstanding: Bytes::ZERO,
     requests: 0,
-    mean_outstanding: 0,
+    mean_outstanding: Bytes::ZERO,
     mean_requests: 0,
     ended: Instant::ZERO,
-    before_end: (0, 0),
+    before_end: (Bytes::ZERO, 0),
     period_ns: 0,
     cycle_ns: 0,
     idle_since: Instant::ZERO,
     flushes: 0,
     think_ns: 0,
     last_seen: Instant::ZERO,
-    flight: 0,
-    bytes_in_drive: 0,
+    flight: Cost::ZERO,
+    bytes_in_drive: Bytes::ZERO,
     requests_in_drive: 0,
     solo_latency: 0,
     interference: FULL_INTERFERENCE,
@@ -120,12 +121,12 @@ const NOTHING: Reservation = Reservation {
 
 impl Reservation {
     fn exists(&self) -> bool {
-        self.bytes > 0 || self.iops > 0
+        self.bandwidth > 0 || self.iops > 0
     }
 
     /// The time at the promised rate, with the headroom, that this service takes.
     #[inline]
-    fn time_for(&self, bytes: u64, requests: u64) -> u64 {
+    fn time_for(&self, bytes: Bytes, requests: u64) -> u64 {
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
@@ -137,12 +138,12 @@ impl Reservation {
                 )
             }
         };
-        at(bytes, self.bytes).max(at(requests, self.iops))
+        at(bytes.0, self.bandwidth).max(at(requests, self.iops))
     }
 
     /// The time that what it has outstanding as a rule takes at the promised rate.
     fn time_for_usual(&self) -> u64 {
-        let requests = self.time_for(0, self.mean_requests) / REQUEST;
+        let requests = self.time_for(Bytes::ZERO, self.mean_requests) / REQUEST;
         self.time_for(self.mean_outstanding, 0).max(requests)
     }
 }
@@ -232,10 +233,10 @@ impl Reservations {
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
         let due = now.saturating_sub(self.late);
         let r = &mut self.table[slot as usize];
-        let before = (r.bytes, r.iops, r.realtime);
-        (r.bytes, r.iops) = (reserved.bytes, reserved.iops);
+        let before = (r.bandwidth, r.iops, r.realtime);
+        (r.bandwidth, r.iops) = (reserved.bytes, reserved.iops);
         r.realtime = realtime;
-        let changed = before != (r.bytes, r.iops, r.realtime);
+        let changed = before != (r.bandwidth, r.iops, r.realtime);
         let exists = r.exists();
         if existed && !exists {
             self.remove_bound(slot);

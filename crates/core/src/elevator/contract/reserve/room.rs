@@ -12,6 +12,7 @@
 //! A client that not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
 //! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
 
+use super::super::unit::Cost;
 use super::{FULL_INTERFERENCE, Reservation, Reservations};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Op, Span};
@@ -50,7 +51,7 @@ pub(in super::super) struct CompletedPiece<'a> {
     /// How long such a piece takes at the least, or what it costs, if that is more: asked for by those that seem late.
     pub(in super::super) usual: &'a dyn Fn() -> u64,
     /// The modelled cost that others had in the drive when it went there.
-    pub(in super::super) cost_ahead: u64,
+    pub(in super::super) cost_ahead: Cost,
     /// It had the drive to itself all the time.
     pub(in super::super) alone: bool,
     /// The drive does one thing after the other.
@@ -62,11 +63,11 @@ pub(in super::super) struct CompletedPiece<'a> {
 pub(in super::super) struct DispatchQuery {
     /// Whose it is.
     pub(in super::super) group: GroupId,
-    pub(in super::super) cost: u64,
+    pub(in super::super) cost: Cost,
     /// All that is in the drive.
-    pub(in super::super) flight: u64,
+    pub(in super::super) flight: Cost,
     /// What the drive has to do for requests that it has answered.
-    pub(in super::super) hidden: u64,
+    pub(in super::super) hidden: Cost,
     /// How long the drive takes for a piece beyond what it costs.
     pub(in super::super) delay: u64,
     /// The drive does one thing after the other: whomever it lets pass, all that is there has to be done.
@@ -116,6 +117,7 @@ impl Reservation {
         } = drive;
         let far = if alone { 2 } else { 3 };
         let late = |usual: u64| time > far * usual + HIDDEN_NS;
+        let cost_ahead = cost_ahead.as_nanos();
         let hidden =
             cost_ahead == 0 && self.solo_latency > 0 && late(self.solo_latency) && late(usual());
         if self.solo_latency == 0 {
@@ -139,8 +141,8 @@ impl Reservation {
         self.reachable = within(self.period_ns.saturating_sub(self.think_ns));
         self.pauses = !self.reachable && within(self.period_ns / 2);
         self.reachable |= self.pauses;
-        self.drive_limited =
-            (serial || 2 * self.flight >= self.solo_latency) && self.solo_latency > self.period_ns;
+        self.drive_limited = (serial || 2 * self.flight.as_nanos() >= self.solo_latency)
+            && self.solo_latency > self.period_ns;
         hidden
     }
 
@@ -149,30 +151,32 @@ impl Reservation {
         &self,
         now: Instant,
         late: Span,
-        others: u64,
+        others: Cost,
         query: &DispatchQuery,
         waits: bool,
     ) -> bool {
+        // The drive is busy: it is done with what is in it after the time that it costs.
+        let (others, cost) = (others.as_nanos(), query.cost.as_nanos());
         if self.realtime {
-            let others = query.flight.saturating_sub(self.flight);
+            let others = query.flight.saturating_sub(self.flight).as_nanos();
             // Others have as much again as it has itself, and what keeps the drive busy, unless it could not have its max beside that.
             let twice = 2 * self.solo_latency.max(query.delay);
-            let most = twice.max(query.delay + 2 * query.cost);
+            let most = twice.max(query.delay + 2 * cost);
             let allowed_ns = self.allowed_ns();
             let most = if (self.solo_latency..self.solo_latency + most).contains(&allowed_ns) {
-                (allowed_ns - self.solo_latency).clamp(query.delay + query.cost, most)
+                (allowed_ns - self.solo_latency).clamp(query.delay + cost, most)
             } else {
                 most
             };
             let most = most + query.lag;
-            return others == 0 || others + query.cost <= most;
+            return others == 0 || others + cost <= most;
         }
         let interference = if query.serial {
             self.interference.max(FULL_INTERFERENCE)
         } else {
             self.interference
         };
-        let cost_ahead = (others + query.cost).saturating_mul(interference) / FULL_INTERFERENCE;
+        let cost_ahead = (others + cost).saturating_mul(interference) / FULL_INTERFERENCE;
         let allowed_ns = self.allowed_ns();
         let due = now.saturating_sub(late);
         if !waits && now > self.expected_arrival() {
@@ -184,11 +188,11 @@ impl Reservation {
         }
         if !self.reachable {
             if self.drive_limited {
-                let slice = query.overdue && (others == 0 || others + query.cost <= SLICE_NS);
+                let slice = query.overdue && (others == 0 || others + cost <= SLICE_NS);
                 return slice || cost_ahead <= self.kept_until.since(due).as_nanos();
             }
-            let least = query.delay + (query.delay / 2).max(2 * query.cost);
-            return others + query.cost <= least.max(self.period_ns / 8 * 7);
+            let least = query.delay + (query.delay / 2).max(2 * cost);
+            return others + cost <= least.max(self.period_ns / 8 * 7);
         }
         let mut begin = self.latest_start();
         if !waits {
@@ -223,8 +227,9 @@ impl Reservation {
 impl Reservations {
     /// On a drive where going elsewhere costs `away` and pieces cost up to `largest`, reservations are served ahead so far that others are
     /// not stopped for each request.
-    pub(in super::super) fn set_ahead(&mut self, away: u64, largest: u64) {
-        self.ahead = Span::from_nanos((4 * away).max(2 * largest).min(AHEAD_MAX_NS));
+    pub(in super::super) fn set_ahead(&mut self, away: Cost, largest: Cost) {
+        let ahead = (away * 4).max(largest * 2);
+        self.ahead = Span::from_nanos(ahead.as_nanos().min(AHEAD_MAX_NS));
     }
 
     /// The reservation for whose sake a piece must wait.
@@ -237,7 +242,8 @@ impl Reservations {
         self.learning = query.new;
         let due = now.saturating_sub(self.late).as_nanos();
         // Beyond this nothing that begins is delayed too long.
-        let far = due.saturating_add((query.flight + query.hidden + query.cost).saturating_mul(8));
+        let all = (query.flight + query.hidden + query.cost).as_nanos();
+        let far = due.saturating_add(all.saturating_mul(8));
         let limit = match query.behind {
             NIL => far,
             behind => far.min(self.table[behind as usize].latest_start().as_nanos()),
@@ -253,14 +259,14 @@ impl Reservations {
         })
     }
 
-    /// The largest piece that a member of `group` may send, in nanoseconds of modelled cost; `None` if there is no need to cut.
+    /// What the largest piece costs that a member of `group` may send; `None` if there is no need to cut.
     #[inline]
-    pub(in super::super) fn piece_limit_ns(
+    pub(in super::super) fn piece_limit(
         &mut self,
         now: Instant,
         group: GroupId,
         delay: u64,
-    ) -> Option<u64> {
+    ) -> Option<Cost> {
         if self.bounds_nobody() {
             return None;
         }
@@ -281,7 +287,7 @@ impl Reservations {
         } else {
             r.period_ns / 8 * 7
         };
-        Some(room.max(delay / 2) / 2)
+        Some(Cost::from_nanos(room.max(delay / 2) / 2))
     }
 
     /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known

@@ -1,0 +1,104 @@
+//! Quantities and numbers that are kept apart, although all of them are integers.
+
+use crate::list::NIL;
+use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
+
+/// Drive time that pieces cost by the model, in nanoseconds. It is a price, not time that passes: only where the drive is busy is what is
+/// in flight the time until it is done (Little's law), and there the code says so ([`Cost::as_nanos`]).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
+pub(super) struct Cost(u64);
+
+impl Cost {
+    pub(super) const ZERO: Self = Self(0);
+    pub(super) const MAX: Self = Self(u64::MAX);
+
+    pub(super) const fn from_nanos(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    pub(super) const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    pub(super) const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    pub(super) const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl SubAssign for Cost {
+    fn sub_assign(&mut self, other: Self) {
+        self.0 -= other.0;
+    }
+}
+
+impl Mul<u64> for Cost {
+    type Output = Self;
+    fn mul(self, n: u64) -> Self {
+        Self(self.0 * n)
+    }
+}
+
+impl Div<u64> for Cost {
+    type Output = Self;
+    fn div(self, n: u64) -> Self {
+        Self(self.0 / n)
+    }
+}
+
+/// Bytes that clients asked for or were served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(super) struct Bytes(pub(super) u64);
+
+impl Bytes {
+    pub(super) const ZERO: Self = Self(0);
+
+    pub(super) const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl From<u32> for Bytes {
+    fn from(bytes: u32) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+/// What an entity is charged in its share: nanoseconds of drive time, or bytes, as [`Excess`](super::Excess) says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(super) struct Charge(pub(super) u64);
+
+/// What has a share: a group, by its slot, or a stream, by the number of groups and its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub(super) struct Entity(pub(super) u32);
+
+impl Entity {
+    /// No entity.
+    pub(super) const NONE: Self = Self(NIL);
+}
