@@ -103,6 +103,24 @@ fn a_slow_reader_is_charged_by_time() {
     );
 }
 
+/// Slow is less than half of the largest budget: a reader that got exactly half when it has nothing more is charged what it got.
+#[test]
+fn a_reader_of_half_a_budget_is_not_slow() {
+    let config = Config {
+        max_budget: 2 * 1_848,
+        ..plain()
+    };
+    let mut host = host(config, &GROUPS);
+    host.add(Client {
+        think: 300_000,
+        until: ms(80),
+        ..RANDOM.of(0)
+    });
+    host.add(STREAMER.of(1));
+    host.run(ms(110));
+    check(&log(&mut host, 2, 1), "0 0-87714 10922 TooIdle 1848 1848");
+}
+
 #[test]
 fn charged_by_service_it_keeps_its_share_of_bytes() {
     let config = Config {
