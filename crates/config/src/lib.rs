@@ -44,6 +44,7 @@ pub mod manual;
 mod measured;
 mod nearest;
 mod note;
+mod notify;
 pub mod os_error;
 pub mod parameter;
 mod places;
@@ -68,11 +69,9 @@ pub use check::warnings;
 pub use listen::{Address, Id, Limits, Listen, Owner};
 pub use load::{load, load_again, parse};
 pub use note::{notes, promised};
+pub use notify::{CallRule, Notify, Wakes};
 pub use plan::{Member, Plan, Slot, plan};
 pub use policy::Policy;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
-pub use server::{
-    Cache, CallRule, Drive, DriveLimits, Notify, Server, Storage, Tenant, ThreadPriority, Volume,
-    Wakes,
-};
+pub use server::{Cache, Drive, DriveLimits, Server, Storage, Tenant, ThreadPriority, Volume};

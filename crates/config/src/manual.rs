@@ -274,7 +274,7 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
             page,
             "| `{}` | {} | `{}` | {} | {} |",
             tunable.name,
-            tunable::kind(tunable).text(),
+            key::Kind::of(tunable).text(),
             tunable::toml(tunable, tunable.default),
             tunable.about,
             tunable.source

@@ -2,9 +2,10 @@
 
 use crate::listen::{Id, Owner};
 use crate::low;
+use crate::notify::{CallRule, Notify, Wakes};
 use crate::policy::{Budget, Policy};
 use crate::profile;
-use crate::server::{Cache, CallRule, Drive, Notify, Server, Storage, Volume, Wakes};
+use crate::server::{Cache, Drive, Server, Storage, Volume};
 use crate::text::Quoted;
 use crate::tunable;
 use crate::units::{Rate, Size, Time};

@@ -1,9 +1,10 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
 use crate::listen::{Limits, Listen};
+use crate::notify::Wakes;
 use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits};
 use crate::problem::Problem;
-use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, Wakes};
+use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
 use crate::text::{join, path, quoted};
 use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,6 +12,17 @@ pub(crate) fn quoted(text: &str) -> String {
     format!("{head:?}...")
 }
 
+/// Whether a text can be the name of a drive, a policy, a scenario, or of what is in one.
+pub(crate) fn is_name(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_';
+    name.len() <= 64
+        && name.bytes().all(inner)
+        && name
+            .as_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_alphanumeric)
+}
+
 /// A key's path, quoted where TOML would have it.
 pub(crate) fn join(path: &str, key: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';

@@ -1,6 +1,5 @@
 //! Tunables of elevators, by the core's tables: what they are called, what they can be, how they are printed.
 
-use crate::key;
 use crate::units::{Size, Time};
 use weir_core::Span;
 use weir_core::elevator::{self, Kind};
@@ -44,18 +43,6 @@ pub(crate) fn toml(tunable: &Tunable, value: u64) -> String {
             format!("\"{}\"", word.unwrap_or(&""))
         }
         _ => value.to_string(),
-    }
-}
-
-/// What a tunable can be.
-pub(crate) const fn kind(tunable: &Tunable) -> key::Kind {
-    let (least, most) = tunable.bounds;
-    match (tunable.unit, tunable.unit.bytes()) {
-        (_, Some(bytes)) => key::Kind::Size(least * bytes, most.saturating_mul(bytes), bytes),
-        (Unit::Time, _) => key::Kind::Time(Span::from_nanos(least), Span::from_nanos(most)),
-        (Unit::Flag, _) => key::Kind::Flag,
-        (Unit::Word(words), _) => key::Kind::Word(words),
-        _ => key::Kind::Count(least, most),
     }
 }
 

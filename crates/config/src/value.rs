@@ -1,10 +1,10 @@
 //! Values read by tables: parameters of drive models, tunables of elevators.
 
 use crate::document::{Document, Entry, Table};
-use crate::key;
+use crate::key::Kind;
 use crate::parameter::{Parameter, Unit as ParameterUnit};
 use crate::tunable;
-use weir_core::elevator::Kind;
+use weir_core::elevator;
 use weir_core::tunable::{Tunable, Tuned};
 use weir_core::{ConfigError, Span};
 use weir_drive::Config;
@@ -33,7 +33,7 @@ pub(crate) fn parameter(
 pub(crate) fn tunable_table<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
-    kind: &Kind,
+    kind: &elevator::Kind,
 ) -> Option<Table<'a>> {
     let tunables = tunable::of(kind);
     if !entry.is_table() {
@@ -72,14 +72,14 @@ pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mu
 
 /// A value of a tunable within its bounds.
 fn tunable_value<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, tunable: &Tunable) -> Option<u64> {
-    match tunable::kind(tunable) {
-        key::Kind::Size(least, most, unit) => {
+    match Kind::of(tunable) {
+        Kind::Size(least, most, unit) => {
             let size = entry.size_in(doc, least..=most, unit);
             size.map(|size| size / unit)
         }
-        key::Kind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),
-        key::Kind::Word(words) => entry.choice(doc, words).map(|place| place as u64),
-        key::Kind::Count(least, most) => entry.integer(doc, least..=most),
+        Kind::Time(least, most) => entry.time_in(doc, least..=most).map(Span::as_nanos),
+        Kind::Word(words) => entry.choice(doc, words).map(|place| place as u64),
+        Kind::Count(least, most) => entry.integer(doc, least..=most),
         _ => entry.boolean(doc).map(u64::from),
     }
 }

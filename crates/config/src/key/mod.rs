@@ -21,14 +21,15 @@ pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER};
 pub(crate) use scenario::{
-    CHANGE, CLIENT, EXPECT, FREEZE, GROUP, HOST, HOUR, PATH, PUBLISHED, RW, SCENARIO, SCENARIOS,
-    VARIED,
+    CHANGE, CLIENT, EXPECT, FILE_MOST, FREEZE, GROUP, HOST, HOUR, PATH, PUBLISHED, REQUEST_MOST,
+    RW, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{ATTACH, TENANT, VOLUME};
 
 use crate::units::{Size, Time};
 use weir_core::Span;
+use weir_core::tunable::{Tunable, Unit};
 
 /// The keys that a kind of table can have.
 #[derive(Debug)]
@@ -128,6 +129,18 @@ impl Shape {
 }
 
 impl Kind {
+    /// What a tunable of an elevator or a controller can be.
+    pub(crate) const fn of(tunable: &Tunable) -> Self {
+        let (least, most) = tunable.bounds;
+        match (tunable.unit, tunable.unit.bytes()) {
+            (_, Some(bytes)) => Self::Size(least * bytes, most.saturating_mul(bytes), bytes),
+            (Unit::Time, _) => Self::Time(Span::from_nanos(least), Span::from_nanos(most)),
+            (Unit::Flag, _) => Self::Flag,
+            (Unit::Word(words), _) => Self::Word(words),
+            _ => Self::Count(least, most),
+        }
+    }
+
     /// The words that it can be; none if it is no word.
     pub(crate) fn words(self) -> &'static [&'static str] {
         match self {

@@ -2,7 +2,6 @@
 
 use super::{DefaultValue, Key, Kind, Shape, words};
 use crate::policy::{ClassKnob, Limit, Min, Share, Target, Words};
-use crate::tunable;
 use weir_core::Span;
 use weir_core::control::{cost, low, slices};
 use weir_core::tunable::Tunable;
@@ -133,7 +132,7 @@ pub(crate) const KNOBS: Shape = Shape {
 const fn tunable(tunable: &'static Tunable, default: &'static str, example: &'static str) -> Key {
     Key {
         name: tunable.name,
-        kind: tunable::kind(tunable),
+        kind: Kind::of(tunable),
         default: DefaultValue::Value(default),
         about: tunable.about,
         example,

@@ -1,8 +1,12 @@
 //! Scenarios: what each client does.
 
 use super::{CAPACITY, CONTRACTS, COSTS, DefaultValue, GUEST, Key, Kind, Shape, words};
-use crate::scenario::{FILE_MOST, Figure, REQUEST_MOST};
+use crate::scenario::Figure;
 use weir_core::Span;
+
+/// Longest request, and longest file.
+pub(crate) const REQUEST_MOST: u64 = 64 << 20;
+pub(crate) const FILE_MOST: u64 = 1 << 50;
 
 /// Most of what a scenario's times can be.
 pub(crate) const HOUR: Span = Span::from_secs(3600);

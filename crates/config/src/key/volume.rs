@@ -1,7 +1,7 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{DefaultValue, Key, Kind, Shape, contract, words};
-use crate::server::CallRule;
+use crate::notify::CallRule;
 use weir_core::Span;
 
 pub(crate) const VOLUME: Shape = Shape {

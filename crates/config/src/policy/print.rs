@@ -1,6 +1,7 @@
 //! A policy written as a file: to be read, and to be copied and changed.
 
 use super::{Budget, Controller, Policy, Words, cost};
+use crate::key::Kind;
 use crate::text::{Quoted, block};
 use crate::tunable;
 use crate::units::Time;
@@ -65,7 +66,7 @@ fn tunables(text: &mut String, tuned: &dyn Tuned, is_derived: impl Fn(&Tunable) 
         let default = tunable::toml(tunable, tunable.default);
         let facts = format!(
             "{}; default {default}; {}.",
-            tunable::kind(tunable).text(),
+            Kind::of(tunable).text(),
             tunable.source
         );
         comment(text, &facts);
@@ -98,7 +99,7 @@ fn cost_lines(text: &mut String, policy: &Policy) {
     comment(text, tunable.about);
     comment(
         text,
-        &format!("{}; {}.", tunable::kind(tunable).text(), tunable.source),
+        &format!("{}; {}.", Kind::of(tunable).text(), tunable.source),
     );
     let _ = writeln!(text, "{line}");
 }

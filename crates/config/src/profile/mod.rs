@@ -131,16 +131,6 @@ pub(crate) fn profile<'a>(
     })
 }
 
-pub(crate) fn is_name(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.' || b == b'_';
-    name.len() <= 64
-        && name.bytes().all(inner)
-        && name
-            .as_bytes()
-            .first()
-            .is_some_and(u8::is_ascii_alphanumeric)
-}
-
 /// Prints a profile so that it reads back as an equal one: in one order and in the shortest units.
 pub fn print(profile: &Profile) -> String {
     let Profile { name, about, drive } = profile;

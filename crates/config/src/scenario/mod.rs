@@ -26,10 +26,6 @@ pub use suite::{SUITES, Suite, suite};
 pub use guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
 pub use host::{Adapter, Advice, Buffered, Merging, NrRequests, PAGE, Plug};
 
-/// Longest request, and longest file.
-pub(crate) const REQUEST_MOST: u64 = 64 << 20;
-pub(crate) const FILE_MOST: u64 = 1 << 50;
-
 pub use path::{Machine, Path, Stall};
 
 use crate::admission::promised_together;

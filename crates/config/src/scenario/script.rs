@@ -127,7 +127,7 @@ pub(super) fn stem(file: &str) -> String {
         .map(|c| if allowed(c) { c } else { '-' })
         .collect();
     let name: String = name.chars().take(64).collect();
-    if crate::profile::is_name(&name) {
+    if crate::text::is_name(&name) {
         name
     } else {
         "scenario".to_owned()

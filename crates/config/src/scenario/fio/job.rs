@@ -4,12 +4,13 @@ use super::value::{base, bytes, count, flag, say, size, size_of, time, time_rang
 use super::{Line, Section};
 use crate::document::Document;
 use crate::key::HOUR;
+use crate::key::{FILE_MOST, REQUEST_MOST};
 use crate::nearest;
 use crate::problem::Problem;
+use crate::scenario::PAGE;
 use crate::scenario::class::{UNCLASSED, of_priority};
 use crate::scenario::distribution::{distribution, parts, pattern_of};
 use crate::scenario::draft::{Client, names};
-use crate::scenario::{FILE_MOST, PAGE, REQUEST_MOST};
 use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::{Class, Contract, Flags, Knobs, Priority, PriorityClass, Span};

@@ -196,7 +196,7 @@ fn sections<'a>(
                     "write [{name}]; a scenario in TOML is a file whose name ends in .toml"
                 );
                 doc.at(&span, "", "a section has one bracket at either end", &help);
-            } else if !crate::profile::is_name(name) {
+            } else if !crate::text::is_name(name) {
                 let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
                 doc.at(&span, "", format!("{name:?} is not a valid name"), help);
             }

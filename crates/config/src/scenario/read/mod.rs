@@ -16,7 +16,7 @@ use crate::key::{self, CHANGE, FREEZE, GROUP, HOST, PATH};
 use crate::nearest;
 use crate::profile;
 use crate::read::{capacity, contract as read_contract, knobs};
-use crate::text::{join, quoted};
+use crate::text::{is_name, join, quoted};
 use weir_core::Contract;
 use weir_drive::Freeze;
 
@@ -279,7 +279,7 @@ pub(super) fn name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Stri
 
 /// A name, if it may be one.
 pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> Option<String> {
-    if profile::is_name(name) {
+    if is_name(name) {
         return Some(name.to_owned());
     }
     let what = format!("{} is not a valid name", quoted(name));
