@@ -32,7 +32,7 @@ impl Reservations {
             );
             let urgent = self.urgent.get(group).is_some();
             assert_eq!(urgent, waits && r.realtime, "group {group}");
-            // It is served ahead by so much, and by the piece that takes it there.
+            // A promise is served ahead up to a bound, and by the piece that reaches it.
             let ahead = Span::from_nanos(AHEAD_MAX_NS.saturating_add(r.time_for(PIECE_MAX, 1)));
             assert!(
                 r.kept_until <= cx.now + ahead,
