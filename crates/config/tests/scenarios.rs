@@ -287,7 +287,7 @@ fn job_files_play_the_same_once_printed() {
         "[a]\nsize=1m\ndirect=1\nruntime=1\nbs=4k\nrate_iops=200\n",
         "a.fio",
     );
-    let jobs = jobs.expect("it is a job").printed().map(|p| p.to_string());
+    let jobs = jobs.expect("it is a job").printed();
     assert!(
         jobs.is_some_and(|text| text.contains("\nrate_iops = 200\n")),
         "a rate of requests stays one where it is exact"
