@@ -312,13 +312,7 @@ mod tests {
     fn judged(name: &str, records: &[Record]) -> (Fate, String) {
         let script = weir_config::scenario::find(name).unwrap();
         let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
-        let choice = weir_config::scenario::Choice {
-            drive: &drive,
-            capacity: drive.capacity(),
-            case: None,
-            policy: "none",
-            seconds: None,
-        };
+        let choice = weir_config::scenario::Choice::new(&drive, None, "none");
         let scenario = script.scenario(&choice).unwrap();
         verdict(Judged {
             script: &script,

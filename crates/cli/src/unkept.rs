@@ -44,13 +44,7 @@ mod tests {
         let text = "[[client]]\nname = \"a\"\nnumjobs = 2\nsize = \"1MiB\"\nmin = \"1MB/s\"\nionice = \"idle\"\n\n\
                     [[client]]\nname = \"b\"\nsize = \"1MiB\"\nshare = 400\n";
         let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
-        let choice = Choice {
-            drive: &drive,
-            capacity: drive.capacity(),
-            case: None,
-            policy: "",
-            seconds: None,
-        };
+        let choice = Choice::new(&drive, None, "");
         let scenario = parse(text, "x.toml").unwrap().scenario(&choice).unwrap();
         let played = ["none", "bfq", "contract"].map(|p| (scenario.clone(), find(p).unwrap()));
         assert_eq!(

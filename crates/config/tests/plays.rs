@@ -56,13 +56,7 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
     let (name, case_name) = (script.name(), case.unwrap_or("all"));
     let mut text = format!("{name}: {case_name} on {drive} under {policy}\n");
     let drive = profile::find(drive).expect("built in").drive;
-    let choice = Choice {
-        drive: &drive,
-        capacity: drive.capacity(),
-        case,
-        policy,
-        seconds: None,
-    };
+    let choice = Choice::new(&drive, case, policy);
     match script.scenario(&choice) {
         Ok(scenario) => text += &shown(&scenario),
         Err(problems) => text += &told(&problems),

@@ -52,13 +52,7 @@ fn what_comes_with_weir_can_be_played_on_every_drive() {
             for policy in ["none", "io.latency", "bfq-linux", "bfq", "contract"] {
                 for drive in profile::names() {
                     let drive = profile::find(drive).expect("built in").drive;
-                    let choice = Choice {
-                        drive: &drive,
-                        capacity: drive.capacity(),
-                        case,
-                        policy,
-                        seconds: None,
-                    };
+                    let choice = Choice::new(&drive, case, policy);
                     let built = script.scenario(&choice).expect("read before");
                     let target = built.clients.iter().find(|c| c.name == script.target());
                     assert!(target.is_some(), "{name}: {}", script.target());
@@ -87,13 +81,7 @@ fn script(text: &str) -> Script {
 /// A scenario on a null drive in a case under a policy.
 fn built(script: &Script, case: Option<&str>, policy: &str) -> scenario::Scenario {
     let drive = profile::find("demo").expect("built in").drive;
-    let choice = Choice {
-        drive: &drive,
-        capacity: drive.capacity(),
-        case,
-        policy,
-        seconds: None,
-    };
+    let choice = Choice::new(&drive, case, policy);
     script.scenario(&choice).expect("read before")
 }
 

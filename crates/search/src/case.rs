@@ -47,13 +47,11 @@ impl Case {
         } else {
             profile::find(word).map_err(|e| e.to_string())?.drive
         };
-        let choice = Choice {
-            drive: &drive,
-            capacity: drive.capacity(),
-            case: script.cases().first().map(String::as_str),
-            policy: "contract",
-            seconds: None,
-        };
+        let choice = Choice::new(
+            &drive,
+            script.cases().first().map(String::as_str),
+            "contract",
+        );
         let scenario = script.scenario(&choice).map_err(said)?;
         let whole = Span::from_secs(scenario.duration.as_nanos() / 1_000_000_000);
         if (scenario.warm_up, scenario.duration) != (Span::ZERO, whole) || whole == Span::ZERO {

@@ -23,13 +23,7 @@ fn play(host: &str, policy: &str) -> (u64, u64) {
     );
     let script = read(&text, "x.toml").unwrap();
     let drive = profile::find("demo").unwrap().drive;
-    let choice = Choice {
-        drive: &drive,
-        capacity: drive.capacity(),
-        case: None,
-        policy,
-        seconds: None,
-    };
+    let choice = Choice::new(&drive, None, policy);
     let scenario = script.scenario(&choice).unwrap();
     let policy = find(policy).unwrap();
     let mut auditors = Auditors::new();

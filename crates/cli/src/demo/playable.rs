@@ -25,13 +25,7 @@ pub(super) fn check(script: &Script, on: On) -> Result<(), Failure> {
         return Ok(());
     }
     let drive = Config::Null(null::Config::demo());
-    let choice = Choice {
-        drive: &drive,
-        capacity: drive.capacity(),
-        case: None,
-        policy: "",
-        seconds: None,
-    };
+    let choice = Choice::new(&drive, None, "");
     // What is wrong with it is said where it is played.
     match script.scenario(&choice).ok().as_ref().and_then(not_live) {
         Some(why) => refuse(&format!("{why}, which a real server is not played with")),

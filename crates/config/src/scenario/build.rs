@@ -28,6 +28,19 @@ pub struct Choice<'a> {
     pub seconds: Option<u32>,
 }
 
+impl<'a> Choice<'a> {
+    /// A case under a policy, for as long as the file says, on a drive of the capacity that its model states.
+    pub fn new(drive: &'a Config, case: Option<&'a str>, policy: &'a str) -> Self {
+        Self {
+            drive,
+            capacity: drive.capacity(),
+            case,
+            policy,
+            seconds: None,
+        }
+    }
+}
+
 impl Draft {
     /// What a run plays on the drive that was chosen.
     pub(super) fn build(&self, name: &str, choice: &Choice<'_>) -> Scenario {

@@ -77,13 +77,7 @@ mod tests {
     /// The classes of all clients under a policy, and what is said of priorities that are none.
     fn played(text: &str, file: &str, policy: &str) -> (Vec<Class>, Vec<String>) {
         let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
-        let choice = Choice {
-            drive: &drive,
-            capacity: drive.capacity(),
-            case: None,
-            policy,
-            seconds: None,
-        };
+        let choice = Choice::new(&drive, None, policy);
         let scenario = parse(text, file).unwrap().scenario(&choice).unwrap();
         let remarks = scenario.unclassed.iter().map(ToString::to_string);
         let remarks = remarks.collect();

@@ -98,13 +98,7 @@ pub(crate) fn scenario_text(text: &str, ending: &str) -> Result<(), Vec<Problem>
     let one = script.cases().is_empty().then_some(None);
     for case in cases.chain(one).take(8) {
         for policy in ["none", "bfq", "contract"] {
-            let choice = Choice {
-                drive: &drive,
-                capacity: drive.capacity(),
-                case,
-                policy,
-                seconds: None,
-            };
+            let choice = Choice::new(&drive, case, policy);
             let mut built = script.scenario(&choice).expect("read before");
             // Remarks say where in which file.
             built.unclassed.clear();

@@ -54,7 +54,8 @@ pub fn compared(policy: &str) -> Policy {
     let mut chosen = policy::find(policy).expect("it comes with Weir");
     let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
     let script = find("latency").expect("it comes with Weir");
-    let tuned = script.tune(&choice(&drive, Interferers::Readers, policy), &mut chosen);
+    let readers = Choice::new(&drive, Some(Interferers::Readers.name()), policy);
+    let tuned = script.tune(&readers, &mut chosen);
     tuned.expect("what comes with Weir can be played");
     chosen
 }
@@ -83,7 +84,7 @@ pub fn latency(
         Reads::Continuous => "latency",
         Reads::Sporadic => "latency-sporadic",
     };
-    let choice = choice(drive, interferers, policy);
+    let choice = Choice::new(drive, Some(interferers.name()), policy);
     let script = find(name).expect("it comes with Weir");
     let built = script.scenario(&choice);
     let mut scenario = built.expect("what comes with Weir can be played");
@@ -96,18 +97,4 @@ pub fn latency(
     }
     scenario.spaces.fill(file * count);
     scenario
-}
-
-fn choice<'a>(
-    drive: &'a weir_drive::Config,
-    interferers: Interferers,
-    policy: &'a str,
-) -> Choice<'a> {
-    Choice {
-        drive,
-        capacity: drive.capacity(),
-        case: Some(interferers.name()),
-        policy,
-        seconds: None,
-    }
 }

@@ -24,13 +24,7 @@ pub fn shares(duration: Span) -> Scenario {
 /// The scenario of a file, measured from its beginning. Seeds depend on its name here.
 fn on_the_demo_drive(file: &str, name: &str, duration: Span) -> Scenario {
     let drive = Config::Null(null::Config::demo());
-    let choice = Choice {
-        drive: &drive,
-        capacity: drive.capacity(),
-        case: None,
-        policy: "none",
-        seconds: None,
-    };
+    let choice = Choice::new(&drive, None, "none");
     let script = find(file).expect("it comes with Weir");
     let built = script.scenario(&choice);
     Scenario {
