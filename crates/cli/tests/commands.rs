@@ -157,7 +157,7 @@ fn policies() {
         "mine.toml",
         &said
             .out
-            .replace("charge = \"service\"", "charge = \"linux\""),
+            .replace("charge = \"linux\"", "charge = \"service\""),
     );
     let other = run(&scratch, &["policies", "mine.toml"]);
     assert_eq!(other.status, Some(1));

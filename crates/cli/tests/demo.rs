@@ -52,8 +52,8 @@ fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
     let total = |policy| number(of(&records, policy, "total"), "throughput_mbps");
     let target = |policy, key| number(of(&records, policy, "target"), key);
     assert!(target("none", "throughput_mbps") < 1.0);
-    assert!(target("bfq", "throughput_mbps") >= 10.0);
-    assert!(total("bfq") >= 0.7 * total("none"));
+    assert!(target("bfq-bytes", "throughput_mbps") >= 10.0);
+    assert!(total("bfq-bytes") >= 0.7 * total("none"));
     assert!(target("contract", "worst_second_mbps") >= 10.0);
     assert!(total("contract") >= 0.9 * total("none"));
     for record in records

@@ -124,7 +124,7 @@ A file's cases are differences to it: `[case.writers.client.reader]` changes the
 `numjobs = 0`). `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written in the same way. A case is put in first, then the kind of drive, then the
 policy. What a case calls a client by does not change how `on` and `under` name it.
 
-The tunables of elevators can be stated, too, in the file or in what differs: `bfq = { charge = \"linux\" }`, by the keys that `configuration.md`
+The tunables of elevators can be stated, too, in the file or in what differs: `bfq = { low_latency = false }`, by the keys that `configuration.md`
 has. They hold under every policy of that elevator, over what the policy says of them.
 
 What `fio` does and this does not: a `rate` is an open loop here, whose latencies count from when a request was due; with `iodepth` above 1 each
@@ -191,7 +191,7 @@ A policy says how a drive is shared: an elevator with its tunables, controllers 
 
 A server never refuses a contract because its drive's policy does not keep it: `weir check` and the server's log warn of each key that is not
 kept, and say what is done with it instead. A min counts against the capacity all the same. Only a drive whose min is `\"kept\"` keeps it:
-under `\"none\"` it does nothing, under `\"bfq\"` and `\"bfq-linux\"` it is a weight.
+under `\"none\"` it does nothing, under `\"bfq\"` it is a weight.
 
 Those that come with Weir:
 

@@ -326,7 +326,7 @@ fn any_word_chooses_a_policy_or_says_why_not() {
 fn a_volume_that_comes_changes_the_weights_of_the_others() {
     let server = |more: &str| {
         let text = format!(
-            "drive.d = {{ policy = \"bfq\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }} }}\n\
+            "drive.d = {{ policy = \"bfq-bytes\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }} }}\n\
              listen.nbd = [\"127.0.0.1:0\"]\n\
              volume.a = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"10MB/s\" }}\n\
              volume.b = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"5MB/s\" }}\n{more}"

@@ -127,6 +127,7 @@ fn every_key_of_drives_arrives() {
         merge: false,
         stable_merge: true,
         charge: bfq::Charge::Service,
+        asymmetry: bfq::Asymmetry::Weights,
     };
     assert_eq!(linux.policy.name, "bfq");
     assert_eq!(linux.policy.elevator, Elevator::Bfq(tuned));

@@ -151,6 +151,8 @@ fn scenario(
     let mut scenario = Scenario {
         clients: Vec::new(),
         capacity: Some(boundless),
+        // The lab's drive has just been made.
+        run_in: Span::ZERO,
         ..all.clone()
     };
     scenario.name = format!("{}: {}", experiment.name, case.name);

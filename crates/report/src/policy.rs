@@ -4,11 +4,12 @@ use crate::svg::{DASHES, Ink};
 
 /// The policies with a colour of their own, those of Linux that Weir does not have yet included, so that a new one needs no new colour.
 /// Whatever else somebody composes or writes has one of the colours left and any line pattern, which follow from its name.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "none",
     "io.latency",
     "bfq-linux",
     "bfq",
+    "bfq-bytes",
     "contract",
     "mq-deadline",
     "io.cost",

@@ -54,9 +54,10 @@ impl Case {
         );
         let scenario = script.scenario(&choice).map_err(said)?;
         let whole = Span::from_secs(scenario.duration.as_nanos() / 1_000_000_000);
-        if (scenario.warm_up, scenario.duration) != (Span::ZERO, whole) || whole == Span::ZERO {
+        let before = scenario.run_in + scenario.warm_up;
+        if (before, scenario.duration) != (Span::ZERO, whole) || whole == Span::ZERO {
             return Err(format!(
-                "{file}: a case lasts for whole seconds without a warm-up: write duration = \"5s\" and warm_up = \"0s\""
+                "{file}: a case lasts for whole seconds, without a run-in or a warm-up: write duration = \"5s\", run_in = \"0s\" and warm_up = \"0s\""
             ));
         }
         let mut clients = (0..).map(SpaceId).zip(&scenario.clients);
@@ -347,7 +348,7 @@ pub fn max_bandwidth(bandwidth: u64) -> Max {
 #[cfg(test)]
 pub(crate) fn reader(head: &str, more: &str) -> Case {
     let text = format!(
-        "warm_up = \"0s\"\ncapacity = {{ read = \"1GB/s\", write = \"1GB/s\" }}\n{head}\n\n[[client]]\nname = \"a\"\n\
+        "run_in = \"0s\"\nwarm_up = \"0s\"\ncapacity = {{ read = \"1GB/s\", write = \"1GB/s\" }}\n{head}\n\n[[client]]\nname = \"a\"\n\
          rw = \"randread\"\nnorandommap = true\nsize = \"1GiB\"\ndirect = true\n{more}\n"
     );
     Case::read(&text, "x.toml").unwrap_or_else(|e| panic!("{e}"))

@@ -1,7 +1,7 @@
 //! The search: random runs that look for contracts that are not kept.
 //!
 //! A [`Case`](case::Case) is drawn from a seed: a drive, clients, their contracts and what happens to them. A
-//! [`Trial`](trial::Trial) runs it under `none`, `bfq` and `contract`, with the promised clients alone, and with each client
+//! [`Trial`](trial::Trial) runs it under `none`, `bfq-bytes` and `contract`, with the promised clients alone, and with each client
 //! alone; the [`Outcome`](trial::Outcome) says which promises were kept ([`judge`]) and what it cost the others. A
 //! [search](search::search) does this for many seeds, and their [table](tally::table) shows the goals beside the figures.
 //!

@@ -81,7 +81,7 @@ impl Outcome {
 pub struct Trial {
     /// All clients under `none`.
     pub none: Played,
-    /// All clients under `bfq`.
+    /// All clients under `bfq-bytes`.
     pub bfq: Played,
     /// All clients under `contract`.
     pub contract: Played,
@@ -95,7 +95,7 @@ pub struct Trial {
     pub alone_keeps: bool,
     /// The promises under contract, second by second.
     pub judged: Vec<Judged>,
-    /// The promises under `bfq`.
+    /// The promises under `bfq-bytes`.
     pub judged_bfq: Vec<Judged>,
 }
 
@@ -198,7 +198,7 @@ pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
     let none = play(case, &Policy::none(), false)?;
     let bfq = play(
         case,
-        &policy::find("bfq").expect("it comes with Weir"),
+        &policy::find("bfq-bytes").expect("it comes with Weir"),
         false,
     )?;
     let contract = play(case, &Policy::contract(), audited)?;

@@ -199,7 +199,7 @@ mod tests {
             )
         };
         let text = [
-            "duration = \"2s\"\nwarm_up = \"0s\"\ndrives = [\"seagate-no-ncq\"]\n\
+            "duration = \"2s\"\nrun_in = \"0s\"\nwarm_up = \"0s\"\ndrives = [\"seagate-no-ncq\"]\n\
              capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
              [[client]]\nname = \"a\"\nbs = \"64KiB\"\nsize = \"1GiB\"\ndirect = true\nmin = \"50MB/s\"\n",
             &at_random("b", "iodepth = 4"),

@@ -64,13 +64,17 @@ fn a_scenario_that_is_no_case_says_why() {
     let client = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n";
     let shared = "file = \"f\"\nnumjobs = 2\n";
     for (head, more, why) in [
-        ("", "", "without a warm-up"),
+        ("", "", "a run-in or a warm-up"),
         (
-            "warm_up = \"0s\"\nduration = \"1500ms\"\n",
+            "run_in = \"0s\"\nwarm_up = \"0s\"\nduration = \"1500ms\"\n",
             "",
             "whole seconds",
         ),
-        ("warm_up = \"0s\"\n", shared, "a file of its own"),
+        (
+            "run_in = \"0s\"\nwarm_up = \"0s\"\n",
+            shared,
+            "a file of its own",
+        ),
         ("drives = [\"dmo\"]\n", "", "no drive \"dmo\""),
         ("drives = [{ kind = \"nul\" }]\n", "", "null"),
         ("seconds = 5\n", "", "x.toml:1:1: seconds: unknown key"),

@@ -9,8 +9,8 @@ fn main() -> Result<(), weir_sim::Error> {
     let scenario = scenario::demo(Span::from_secs(seconds.unwrap_or(10)));
     let policies = [
         Policy::none(),
-        find("bfq-linux").unwrap(),
         find("bfq").unwrap(),
+        find("bfq-bytes").unwrap(),
         Policy::contract(),
     ];
     println!("policy      client        MB/s  worst s   mean us    p99 us  limited by");

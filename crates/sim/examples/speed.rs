@@ -34,8 +34,8 @@ fn main() -> Result<(), weir_sim::Error> {
         }
         let policies = [
             Policy::none(),
-            find("bfq-linux").unwrap(),
             find("bfq").unwrap(),
+            find("bfq-bytes").unwrap(),
             Policy::contract(),
         ];
         for policy in &policies {

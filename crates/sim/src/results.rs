@@ -18,9 +18,9 @@ pub struct Results {
     pub drew: bool,
     /// What the contracts add up to at the beginning.
     pub promised: Promised,
-    /// Changes in the course of the run that were refused, and when.
+    /// Changes in the course of the run that were refused, and when in the scenario's time.
     pub refusals: Vec<(Instant, Refusal)>,
-    /// The layer's totals.
+    /// The layer's totals, those of the run-in among them.
     pub counters: Counters,
     /// Requests that clients still waited for at the end.
     pub unanswered: u64,

@@ -41,7 +41,7 @@ fn a_contract_is_kept_in_every_second_at_nine_tenths_of_the_total() {
 fn bfq_set_up_for_bandwidth_gives_the_target_its_min_at_seven_tenths_of_the_total() {
     let scenario = scenario::demo(Span::from_secs(4));
     let all = run(&scenario, &Policy::none()).total.bytes();
-    let results = run(&scenario, &find("bfq").unwrap());
+    let results = run(&scenario, &find("bfq-bytes").unwrap());
     let target = results.clients[0].meter.bytes();
     assert!(target >= 4 * MIN, "{target}");
     let total = results.total.bytes();
@@ -63,7 +63,7 @@ fn among_equals_nobody_is_idled_for() {
 #[test]
 fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
     let scenario = scenario::shares(Span::from_secs(10));
-    for policy in [Policy::contract(), find("bfq").unwrap()] {
+    for policy in [Policy::contract(), find("bfq-bytes").unwrap()] {
         let results = run(&scenario, &policy);
         let rate = |client: usize| results.clients[client].meter.bytes() / (1 << client);
         let normal: Vec<f64> = (0..4).map(|client| rate(client) as f64).collect();

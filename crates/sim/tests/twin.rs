@@ -15,8 +15,8 @@ use weir_sim::{
 fn policies() -> [Policy; 4] {
     [
         Policy::none(),
-        find("bfq-linux").unwrap(),
         find("bfq").unwrap(),
+        find("bfq-bytes").unwrap(),
         Policy::contract(),
     ]
 }

@@ -203,8 +203,8 @@ fn notes(played: Played<'_>, runs: &[Shown]) -> Vec<String> {
                     same figures on every machine. There is no network between the clients and the core."
             .into(),
     };
-    let weights = "Under bfq and bfq-linux promises are given as weights, for it knows no others. bfq-linux is set up as Linux \
-                   does; bfq charges bytes, never time, and its budgets are so small that a second holds ten turns of everyone."
+    let weights = "Under bfq and bfq-bytes promises are given as weights, for it knows no others. bfq is Linux's with low_latency \
+                   off; bfq-bytes charges bytes, never time, and its budgets are so small that a second holds ten turns of everyone."
         .to_owned();
     let raised = runs.iter().find_map(|run| run.raised).map(|raised| {
         let threads = if raised {

@@ -133,6 +133,14 @@ pub(crate) const VARIED: &[Key] = &[
         example: "\"2s\"",
     },
     Key {
+        name: "run_in",
+        kind: Kind::Time(Span::ZERO, HOUR),
+        default: DefaultValue::Value("\"3s\""),
+        about: "For how long the drive is read in sequence before the run, so that what learns of a drive has learned; a second of rest follows. \
+                No other time counts it. `\"0s\"`: the run begins as after boot.",
+        example: "\"0s\"",
+    },
+    Key {
         name: "warm_up",
         kind: Kind::Time(Span::ZERO, HOUR),
         default: DefaultValue::Value("\"500ms\""),

@@ -375,6 +375,7 @@ mod tests {
         for (policy, all) in [
             ("bfq", [1_000, 283, 44]),
             ("bfq-linux", [1_000, 283, 44]),
+            ("bfq-bytes", [1_000, 283, 44]),
             ("bfq-4.18", [1_000, 283, 44]),
             ("cfq", [1_000, 283, 44]),
             ("io.cost", [10_000, 2_832, 442]),
@@ -420,14 +421,26 @@ mod tests {
         };
         let equal = [min(10_000_000); 16];
         // 250 MB/s over 16, over 20, in sectors.
-        assert_eq!(budget("bfq", Some(DRIVE), &equal), 1_525);
+        assert_eq!(budget("bfq-bytes", Some(DRIVE), &equal), 1_525);
         let shares = [100, 200, 400, 800].map(share);
-        assert_eq!(budget("bfq", Some(DRIVE), &shares), 1_627);
-        assert_eq!(budget("bfq", None, &equal), 0, "measured by BFQ itself");
-        assert_eq!(budget("bfq", Some(DRIVE), &[]), 0, "nobody is promised");
-        assert_eq!(budget("bfq-linux", Some(DRIVE), &equal), 0);
+        assert_eq!(budget("bfq-bytes", Some(DRIVE), &shares), 1_627);
+        assert_eq!(
+            budget("bfq-bytes", None, &equal),
+            0,
+            "measured by BFQ itself"
+        );
+        assert_eq!(
+            budget("bfq-bytes", Some(DRIVE), &[]),
+            0,
+            "nobody is promised"
+        );
+        assert_eq!(budget("bfq", Some(DRIVE), &equal), 0);
         let slow = Capacity { read: 1, ..DRIVE };
-        assert_eq!(budget("bfq", Some(slow), &equal), 1, "zero means another");
+        assert_eq!(
+            budget("bfq-bytes", Some(slow), &equal),
+            1,
+            "zero means another"
+        );
     }
 
     #[test]

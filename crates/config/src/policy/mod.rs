@@ -188,8 +188,9 @@ impl Default for Policy {
 
 built_in! { "policy" in "policies":
     "none"
-    "bfq-linux"
     "bfq"
+    "bfq-linux"
+    "bfq-bytes"
     "bfq-4.18"
     "mq-deadline"
     "kyber"

@@ -59,6 +59,7 @@ impl Draft {
         scenario.merging = self.host.merging;
         scenario.path = self.path;
         scenario.guest.clone_from(&self.guest);
+        scenario.run_in = self.run_in;
         scenario.warm_up = self.warm_up;
         scenario.unclassed.clone_from(&self.unclassed);
         for group in &self.groups {

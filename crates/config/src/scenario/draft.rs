@@ -11,6 +11,7 @@ use weir_load::Program;
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) duration: Span,
+    pub(super) run_in: Span,
     pub(super) warm_up: Span,
     /// Its last request is waited for.
     pub(super) awaits: Option<String>,

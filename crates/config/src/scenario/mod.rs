@@ -74,6 +74,10 @@ pub struct Scenario {
     pub machine: Machine,
     /// What happens in between, in any order; of two things at the same time the first in the list happens first.
     pub actions: Vec<Scheduled>,
+    /// For this time the drive is read in sequence before anything else happens, and rests for a second then: what elevators and
+    /// controllers learn of a drive, they have learned when the run begins. Times of the scenario do not count it. Zero: it begins as
+    /// after boot.
+    pub run_in: Span,
     /// Time before the measurement begins.
     pub warm_up: Span,
     /// Time measured.
@@ -94,6 +98,9 @@ pub struct Scenario {
 
 /// How long a run waits for [`Scenario::awaits`] at most.
 pub const PATIENCE: Span = Span::from_secs(60);
+
+/// Reads in flight during [`Scenario::run_in`].
+pub const RUN_IN_DEPTH: u32 = 32;
 
 /// A group of the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,6 +216,7 @@ impl Scenario {
             guest: None,
             machine: Machine::default(),
             actions: Vec::new(),
+            run_in: Span::ZERO,
             warm_up: Span::ZERO,
             duration,
             awaits: None,
@@ -331,16 +339,19 @@ impl Scenario {
             return sizes;
         }
         let depths = self.clients.iter().map(|c| self.outstanding(c));
+        let runs_in = self.run_in > Span::ZERO;
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
+        let per_stream = depths.max().unwrap_or(0) + 1;
+        let least = if runs_in { RUN_IN_DEPTH } else { 0 };
         Sizes {
-            requests,
+            requests: requests.max(least),
             streams,
-            groups,
+            groups: groups + u32::from(runs_in),
             spaces: self.spaces.len().max(1) as u32,
-            per_stream: depths.max().unwrap_or(0) + 1,
+            per_stream: per_stream.max(least),
             reserved: 1,
-            scheduler_tags: requests,
+            scheduler_tags: requests.max(least),
             ..Sizes::default()
         }
     }

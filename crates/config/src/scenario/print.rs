@@ -33,6 +33,7 @@ impl fmt::Display for Jobs<'_> {
         writeln!(f, "policies = [{}]", list(&facts.policies))?;
         writeln!(f, "repetitions = {}", facts.repetitions)?;
         writeln!(f, "duration = \"{}\"", Time(draft.duration))?;
+        writeln!(f, "run_in = \"{}\"", Time(draft.run_in))?;
         writeln!(f, "warm_up = \"{}\"", Time(draft.warm_up))?;
         writeln!(f, "layout = \"files\"")?;
         writeln!(f, "# With \"each\" every client has a contract of its own.")?;
@@ -58,6 +59,7 @@ impl fmt::Display for Printed<'_> {
         let scenario = self.0;
         writeln!(f, "name = {}", Quoted(&scenario.name))?;
         writeln!(f, "duration = \"{}\"", Time(scenario.duration))?;
+        writeln!(f, "run_in = \"{}\"", Time(scenario.run_in))?;
         writeln!(f, "warm_up = \"{}\"", Time(scenario.warm_up))?;
         writeln!(f, "repetitions = 1")?;
         writeln!(f, "drives = [{}]", profile::word(&scenario.drive))?;

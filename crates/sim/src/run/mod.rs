@@ -2,6 +2,7 @@
 
 mod clients;
 mod rings;
+mod run_in;
 mod turn;
 
 use crate::agenda::Agenda;
@@ -15,6 +16,7 @@ use crate::ring::{Out, Rings};
 use crate::states::States;
 use crate::timers::Timers;
 use crate::{Error, Policy, Scenario};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use weir_core::record::{Observed, Observer};
@@ -27,7 +29,8 @@ use weir_measure::{Level, Occupancy};
 
 /// A scenario run under a policy, in virtual time.
 pub struct Run<'a> {
-    scenario: &'a Scenario,
+    /// As it is played: behind the run-in.
+    scenario: Cow<'a, Scenario>,
     name: weir_measure::Run,
     layer: Observed<Vec<&'a mut dyn Observer>>,
     drive: Box<dyn Drive>,
@@ -128,18 +131,21 @@ impl<'a> Run<'a> {
         repetition: u32,
         observers: Vec<&'a mut dyn Observer>,
     ) -> Result<Self, Error> {
-        let config = Self::config(scenario, policy);
+        let scenario = run_in::delayed(scenario);
+        let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
         let merging = config.merge.is_on();
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
-            .change(Instant::ZERO, &edits(scenario, policy))
+            .change(Instant::ZERO, &edits(&scenario, policy))
             .map_err(Error::Refused)?;
+        let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
+        let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
         let files = Files::new(&scenario.clients);
         let guests = (0..scenario.clients.len() as u32)
             .map(|client| {
                 let seed = weir_load::seed(&scenario.name, repetition, client);
-                Guest::new(scenario, client, &files, seed)
+                Guest::new(&scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let outstanding = scenario.clients.iter().map(|c| scenario.outstanding(c));
@@ -150,13 +156,12 @@ impl<'a> Run<'a> {
             None => outstanding,
         };
         let rings = scenario.guest.as_ref();
-        let rings = rings.map(|guest| Rings::new(scenario, guest, followed));
+        let rings = rings.map(|guest| Rings::new(&scenario, guest, followed));
         Ok(Self {
-            scenario,
-            name: name(scenario, policy, repetition),
+            name: name(&scenario, policy, repetition),
             layer,
-            drive: drive(scenario)?,
-            bases: bases(scenario)?,
+            drive,
+            bases,
             by_slot: vec![0; streams as usize],
             by_tag: Vec::new(),
             idling: Idling::default(),
@@ -169,8 +174,8 @@ impl<'a> Run<'a> {
             rings,
             out: Vec::new(),
             timers: Timers::new(guests.len()),
-            agenda: Agenda::new(scenario, policy)?,
-            wake: None,
+            agenda: Agenda::new(&scenario, policy)?,
+            wake,
             changed: false,
             ready: VecDeque::with_capacity(guests.len()),
             guests,
@@ -188,6 +193,7 @@ impl<'a> Run<'a> {
             still: 0,
             promised,
             refusals: Vec::new(),
+            scenario,
         })
     }
 
@@ -316,7 +322,7 @@ impl<'a> Run<'a> {
             Some(_) => self.reached,
             None => self.now,
         };
-        let scenario = self.scenario;
+        let scenario = &*self.scenario;
         let mut total = meter(scenario);
         total.cut(until.as_nanos());
         let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();

@@ -1,6 +1,6 @@
 //! The loop: the events of one instant, in order.
 
-use super::Run;
+use super::{Run, run_in};
 use crate::Error;
 use crate::agenda::Item;
 use weir_core::{Completion, Cookie, Dispatch, Instant, Op, Output, Sample, Wanted};
@@ -100,7 +100,11 @@ impl Run<'_> {
             match item {
                 Item::Change(edits) => {
                     if let Err(refusal) = self.layer.change(self.now, &edits) {
-                        self.refusals.push((self.now, refusal));
+                        let at = Instant::ZERO
+                            + self
+                                .now
+                                .since(Instant::ZERO + run_in::length(&self.scenario));
+                        self.refusals.push((at, refusal));
                     }
                 }
                 Item::Arrive(client) => self.connect(client)?,
@@ -208,7 +212,7 @@ impl Run<'_> {
             depth.set(self.now.as_nanos(), self.drive.in_flight().into());
         }
         if let Some(states) = &mut self.states {
-            states.look(self.now, layer, self.scenario, &self.by_slot);
+            states.look(self.now, layer, &self.scenario, &self.by_slot);
         }
     }
 

@@ -25,6 +25,9 @@ const FILE_MAX: usize = 1 << 20;
 /// What jobs are played on unless a drive is chosen: a flash drive as many machines have one, whose model is held against published figures.
 const DRIVE: &str = "samsung-970-pro";
 
+/// For how long the drive is read before a run, as in a scenario's file that does not say.
+const RUN_IN: Span = Span::from_secs(3);
+
 /// An option as it stands in a file.
 #[derive(Clone, Debug)]
 struct Line<'a> {
@@ -126,6 +129,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
     };
     let draft = Draft {
         duration: ends.max().unwrap_or(Span::ZERO),
+        run_in: RUN_IN,
         warm_up,
         awaits: None,
         exits: None,

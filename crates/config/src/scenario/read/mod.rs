@@ -39,6 +39,7 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
     let host = host(doc, root).unwrap_or_default();
     let mut draft = Draft {
         duration: root.time(doc, "duration"),
+        run_in: root.time(doc, "run_in"),
         warm_up: root.time(doc, "warm_up"),
         awaits: None,
         exits: None,

@@ -14,6 +14,16 @@ words! {
     }
 }
 
+words! {
+    /// What makes competitors unlike each other, so that the drive idles for each of them.
+    pub enum Asymmetry {
+        /// Several groups compete, or several classes, or queues of different weights.
+        Groups = "groups",
+        /// Groups of different weights compete, or queues of different weights.
+        Weights = "weights",
+    }
+}
+
 const STRICT_IDLE: Span = Span::from_millis(8);
 
 tunables! {
@@ -53,6 +63,10 @@ tunables! {
         low_latency: bool, Unit::Flag, [0, 1], 1,
             "Raises the weight of queues that start something or are soft real-time.",
             "block/bfq-iosched.c: bfq_low_latency_store, bfq_bfqq_handle_idle_busy_switch";
+        asymmetry: Asymmetry, Unit::Word(Asymmetry::WORDS), [0, 1], 0,
+            "What makes competitors unlike each other, so that the drive idles for each of them. `\"groups\"`: several groups compete, or \
+             several classes, or queues of different weights. `\"weights\"`: different weights, of groups or of queues, as before 4.20.",
+            "block/bfq-iosched.c: bfq_asymmetric_scenario, bfq_symmetric_scenario";
         injection: bool, Unit::Flag, [0, 1], 1,
             "Sends requests of others while the drive idles, as many as the stream in service hardly notices. Always on in Linux.",
             "block/bfq-iosched.c: bfq_choose_bfqq_for_injection";

@@ -63,6 +63,7 @@ impl Bfq {
             return;
         };
         let weight = u32::from(group.contract.share);
+        self.symmetry.set_group(id.0, group.parent.0, weight);
         let known = self.parents[id.0 as usize];
         if known.is_some_and(|parent| parent != group.parent.0) {
             self.forget_group(id);

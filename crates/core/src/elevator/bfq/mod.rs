@@ -35,12 +35,13 @@ mod stable;
 mod symmetry;
 mod turn;
 mod wakers;
+mod weights;
 mod wf2q;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Charge, Config};
+pub use config::{Asymmetry, Charge, Config};
 
 use super::{Next, Schedule};
 use crate::cx::Cx;
@@ -118,7 +119,7 @@ impl Bfq {
             budgets: Budgets::new(config.max_budget),
             peak: Peak::new(rotational),
             queueing: Queueing::default(),
-            symmetry: Symmetry::new(groups),
+            symmetry: Symmetry::new(groups, config.asymmetry),
             burst: Burst::new(queues),
             depth: Depth::new(table, groups + queues),
             cooperation: Cooperation::new(groups, streams, queues, &config),

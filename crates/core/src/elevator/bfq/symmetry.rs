@@ -1,8 +1,10 @@
 //! Whether all that compete are alike. Where they are, the drive's own queue shares fairly enough and nobody is idled for. Counts
 //! are kept as things change; nothing is scanned.
 
+use super::config::Asymmetry;
 use super::entity::{CLASSES, IDLE};
 use super::queue::{LEVELS, Queue};
+use super::weights::GroupWeights;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -22,10 +24,12 @@ pub(super) struct Symmetry {
     groups_pending: u32,
     /// Several groups or several classes compete.
     uneven: bool,
+    /// The weights of these groups, where they alone decide.
+    weights: Option<GroupWeights>,
 }
 
 impl Symmetry {
-    pub(super) fn new(groups: u32) -> Self {
+    pub(super) fn new(groups: u32, rule: Asymmetry) -> Self {
         Self {
             busy: [0; CLASSES],
             async_busy: 0,
@@ -35,6 +39,14 @@ impl Symmetry {
             groups: vec![0; groups as usize],
             groups_pending: 0,
             uneven: false,
+            weights: (rule == Asymmetry::Weights).then(|| GroupWeights::new(groups)),
+        }
+    }
+
+    /// A group came, or it has another weight.
+    pub(super) fn set_group(&mut self, group: u32, parent: u32, weight: u32) {
+        if let Some(weights) = &mut self.weights {
+            weights.set(group, parent, weight);
         }
     }
 
@@ -77,6 +89,9 @@ impl Symmetry {
             let group = &mut self.groups[queue.group as usize];
             *group += 1;
             self.groups_pending += u32::from(*group == 1);
+            if let Some(weights) = &mut self.weights {
+                weights.enter(queue.group);
+            }
         }
         self.compare();
     }
@@ -142,21 +157,32 @@ impl Symmetry {
         let group = &mut self.groups[queue.group as usize];
         *group -= 1;
         self.groups_pending -= u32::from(*group == 0);
+        if let Some(weights) = &mut self.weights {
+            weights.leave(queue.group);
+        }
         self.compare();
     }
 
     fn compare(&mut self) {
+        if let Some(weights) = &self.weights {
+            self.uneven = weights.differ();
+            return;
+        }
         let classes = self.busy.iter().filter(|&&n| n > 0).count();
         self.uneven = self.groups_pending > 1 || classes > 1;
     }
 
     /// True if `queue` would suffer from being treated like all others: weights differ and it is not of the lowest, or classes
-    /// differ, or several groups compete (Linux: `bfq_asymmetric_scenario`).
+    /// differ, or several groups compete (Linux: `bfq_asymmetric_scenario`). Before 4.20: weights differ, of queues or of groups
+    /// (`bfq_symmetric_scenario`).
     #[inline]
     pub(super) fn is_broken_for(&self, queue: &Queue) -> bool {
         self.uneven
             || (self.level_mask & (self.level_mask.wrapping_sub(1)) != 0
-                && !(queue.pending && !queue.raising.is_raised() && self.is_lowest(queue.level)))
+                && !(self.weights.is_none()
+                    && queue.pending
+                    && !queue.raising.is_raised()
+                    && self.is_lowest(queue.level)))
     }
 
     /// The higher the level, the lower the weight.

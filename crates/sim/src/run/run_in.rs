@@ -1,0 +1,186 @@
+//! What the drive has done before the run: elevators and controllers that learn of the drive have learned.
+
+use crate::{Error, Scenario};
+use std::borrow::Cow;
+use weir_config::scenario::RUN_IN_DEPTH;
+use weir_core::record::{Observed, Observer};
+use weir_core::{
+    Completion, Contract, Cookie, Edit, Flags, GroupId, Instant, Op, Output, Priority, ROOT,
+    Request, SpaceId, Span, StreamId, StreamSpec,
+};
+use weir_drive::Drive;
+
+/// From the last read of the run-in to the beginning of the run.
+const REST: Span = Span::from_secs(1);
+
+/// Bytes of a read.
+const LENGTH: u64 = 128 << 10;
+
+/// The time that passes before the scenario's own begins.
+pub(super) fn length(scenario: &Scenario) -> Span {
+    match scenario.run_in {
+        Span::ZERO => Span::ZERO,
+        run_in => run_in + REST,
+    }
+}
+
+/// The scenario as its run plays it: everything happens later by the time that the run-in takes.
+pub(super) fn delayed(scenario: &Scenario) -> Cow<'_, Scenario> {
+    let by = length(scenario);
+    if by == Span::ZERO {
+        return Cow::Borrowed(scenario);
+    }
+    let mut scenario = scenario.clone();
+    scenario.warm_up += by;
+    for client in &mut scenario.clients {
+        client.arrives += by;
+        client.leaves = client.leaves.map(|at| at + by);
+        client.program.start += by;
+        client.program.stop = client.program.stop.map(|at| at + by);
+    }
+    for scheduled in &mut scenario.actions {
+        scheduled.at += by;
+    }
+    for change in &mut scenario.changes {
+        change.at += by;
+    }
+    if let Some(freeze) = &mut scenario.freeze {
+        freeze.first += by;
+    }
+    Cow::Owned(scenario)
+}
+
+/// Reads the first space in sequence, as many requests at a time as a fast drive needs, for the scenario's `run_in`. Nothing is in
+/// flight afterwards. Returns when the layer is to be polled next.
+///
+/// # Errors
+/// The layer has no room for a stream, or a read is never answered.
+pub(super) fn play(
+    scenario: &Scenario,
+    layer: &mut Observed<Vec<&mut dyn Observer>>,
+    drive: &mut dyn Drive,
+    bases: &[u64],
+) -> Result<Option<Instant>, Error> {
+    let size = scenario.spaces.first().copied().unwrap_or(0);
+    if scenario.run_in == Span::ZERO || size < LENGTH {
+        return Ok(None);
+    }
+    let (group, stream) = open(scenario, layer)?;
+    let mut reader = Reader {
+        stream,
+        pieces: size / LENGTH,
+        sent: 0,
+        in_flight: 0,
+    };
+    let base = bases.first().copied().unwrap_or(0);
+    let until = Instant::ZERO + scenario.run_in;
+    let (mut now, mut completions, mut outputs) = (Instant::ZERO, Vec::new(), Vec::new());
+    loop {
+        while let Some(ended) = drive.pop(now) {
+            completions.push(ended.completion);
+        }
+        if !completions.is_empty() {
+            layer.complete(now, &completions);
+            completions.clear();
+        }
+        if now < until {
+            reader.fill(now, layer);
+        }
+        let wake = layer.poll(now, &mut outputs);
+        let mut answered = false;
+        for output in outputs.drain(..) {
+            match output {
+                Output::Dispatch(mut command) => {
+                    command.offset += base;
+                    if drive.submit(now, &command).is_err() {
+                        completions.push(Completion::busy(command.tag));
+                    }
+                }
+                Output::Done(_) => {
+                    reader.in_flight -= 1;
+                    answered = true;
+                }
+                Output::Pause(_) | Output::Resume(_) => {}
+            }
+        }
+        if now >= until && reader.in_flight == 0 {
+            layer.close(now, stream);
+            if group != ROOT {
+                change(layer, now, Edit::RemoveGroup(group))?;
+            }
+            return Ok(layer.poll(now, &mut outputs).map(|wake| wake.at));
+        }
+        if !answered && completions.is_empty() {
+            let next = [drive.next_completion(), wake.map(|wake| wake.at)];
+            let next = next.into_iter().flatten().min();
+            now = next.ok_or(Error::Stuck { at: now })?.max(now);
+        }
+    }
+}
+
+/// Opens the stream that reads. Streams hang on leaves: among groups it gets one of its own.
+fn open(
+    scenario: &Scenario,
+    layer: &mut Observed<Vec<&mut dyn Observer>>,
+) -> Result<(GroupId, StreamId), Error> {
+    let group = match scenario.groups.len() {
+        0 => ROOT,
+        groups => GroupId(groups as u32 + 1),
+    };
+    if group != ROOT {
+        let add = Edit::AddGroup {
+            id: group,
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+        };
+        change(layer, Instant::ZERO, add)?;
+    }
+    let spec = StreamSpec {
+        group,
+        priority: Priority::default(),
+    };
+    let opened = layer.open(Instant::ZERO, spec);
+    let stream = opened.map_err(|error| {
+        let client = "run_in".to_owned();
+        Error::Open { client, error }
+    })?;
+    Ok((group, stream))
+}
+
+fn change(
+    layer: &mut Observed<Vec<&mut dyn Observer>>,
+    now: Instant,
+    edit: Edit,
+) -> Result<(), Error> {
+    let changed = layer.change(now, &[edit]);
+    changed.map(drop).map_err(Error::Refused)
+}
+
+/// Reads one piece after the other, and from the beginning again.
+struct Reader {
+    stream: StreamId,
+    pieces: u64,
+    sent: Cookie,
+    in_flight: u32,
+}
+
+impl Reader {
+    fn fill(&mut self, now: Instant, layer: &mut Observed<Vec<&mut dyn Observer>>) {
+        while self.in_flight < RUN_IN_DEPTH {
+            let request = Request {
+                stream: self.stream,
+                space: SpaceId(0),
+                op: Op::Read,
+                flags: Flags::NONE,
+                offset: self.sent % self.pieces * LENGTH,
+                length: LENGTH as u32,
+                cookie: self.sent,
+            };
+            if layer.submit(now, &[request]).is_err() {
+                return;
+            }
+            self.sent += 1;
+            self.in_flight += 1;
+        }
+    }
+}
