@@ -246,7 +246,6 @@ fn a_time_that_is_over_is_not_waited_for() {
             count: 9,
             delay: span(50),
         },
-        ..CallBounds::default()
     };
     let gather = Gather {
         count: 8,
@@ -455,30 +454,6 @@ fn spdks_delay_ends_with_the_load() {
     assert_eq!(calls.published(ns(at + 1), 1, 1, true), Decision::Call);
 }
 
-#[test]
-fn a_wish_is_granted_within_limits() {
-    let gather = |count, delay| Gather {
-        count,
-        delay: span(delay),
-    };
-    let bounds = CallBounds {
-        least: gather(4, 50),
-        most: gather(64, 1000),
-    };
-    let mut calls = Calls::new(CallPolicy::AtOnce, bounds);
-    assert_eq!(calls.wish(Some(gather(1, 0))), Some(gather(4, 50)));
-    assert_eq!(
-        calls.wish(Some(gather(u32::MAX, u64::MAX / 1000))),
-        Some(gather(64, 1000))
-    );
-    assert_eq!(calls.wish(Some(gather(16, 100))), Some(gather(16, 100)));
-    assert_eq!(calls.published(us(0), 15, 1, true), Decision::Wait(us(100)));
-    assert_eq!(calls.published(us(1), 1, 1, true), Decision::Call);
-    assert_eq!(calls.wish(None), None);
-    assert_eq!(calls.published(us(2), 1, 1, true), Decision::Call);
-    assert_eq!(calls.published(us(3), 1, 1, false), Decision::Nothing);
-}
-
 fn call_policy() -> impl Strategy<Value = CallPolicy> {
     let micros = || (0u64..3000).prop_map(span);
     prop_oneof![
@@ -507,12 +482,10 @@ proptest! {
     fn every_response_is_told_of_in_time(
         policy in call_policy(),
         (count, delay) in (0u32..50, 0u64..5000),
-        wish in prop::option::of((0u32..50, 0u64..5000)),
         steps in prop::collection::vec((0u64..300_000, 0u32..6, 0u32..40, any::<bool>()), 1..200),
     ) {
-        let bounds = CallBounds { most: Gather { count, delay: span(delay) }, ..CallBounds::default() };
+        let bounds = CallBounds { most: Gather { count, delay: span(delay) } };
         let mut calls = Calls::new(policy, bounds);
-        calls.wish(wish.map(|(count, delay)| Gather { count, delay: span(delay) }));
         let (mut now, mut waits) = (0, None::<u64>);
         for (gap, responses, in_flight, wanted) in steps {
             let next = now + gap;
@@ -536,7 +509,7 @@ proptest! {
                     prop_assert!(until > ns(now) && until <= ns(since) + span(delay));
                     prop_assert_eq!(calls.due(), Some(until));
                     prop_assert!((1..count).contains(&calls.waiting()));
-                    prop_assert!(policy != CallPolicy::AtOnce || wish.is_some());
+                    prop_assert!(policy != CallPolicy::AtOnce);
                 }
                 Decision::Nothing => prop_assert_eq!(before.or(waits), None),
             }

@@ -64,6 +64,8 @@ built_in! { "profile" in "profiles":
     "stripe-8"
     "scsi-debug"
     "iscsi-1ms"
+    "iscsi-1ms-each"
+    "iscsi-memory"
 }
 
 /// A profile that comes with Weir.

@@ -69,12 +69,10 @@ impl Default for Spdk {
     }
 }
 
-/// What the owner lets a guest and a policy do.
+/// What no policy goes beyond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallBounds {
-    /// A guest's wish is raised to this: for a guest whose calls cost the host too much.
-    pub least: Gather,
-    /// A guest's wish is lowered to this; and no policy lets more responses wait, or any for longer.
+    /// No more responses wait, and none for longer.
     pub most: Gather,
 }
 
@@ -82,24 +80,10 @@ impl Default for CallBounds {
     /// Up to 256 responses and 10 ms.
     fn default() -> Self {
         Self {
-            least: Gather {
-                count: 1,
-                delay: Span::ZERO,
-            },
             most: Gather {
                 count: 256,
                 delay: Span::from_millis(10),
             },
-        }
-    }
-}
-
-impl CallBounds {
-    /// What is granted of a wish.
-    pub fn grant(&self, wish: Gather) -> Gather {
-        Gather {
-            count: wish.count.max(self.least.count).min(self.most.count),
-            delay: wish.delay.max(self.least.delay).min(self.most.delay),
         }
     }
 }
@@ -120,8 +104,6 @@ pub enum Decision {
 pub struct Calls {
     policy: CallPolicy,
     bounds: CallBounds,
-    /// What was granted of the guest's wish.
-    granted: Option<Gather>,
     /// How many responses wait to be told of.
     waiting: u32,
     /// Since when the first of them waits.
@@ -148,7 +130,6 @@ impl Calls {
         Self {
             policy,
             bounds,
-            granted: None,
             waiting: 0,
             since: Instant::ZERO,
             called: None,
@@ -170,20 +151,6 @@ impl Calls {
     /// How many responses wait to be told of.
     pub const fn waiting(&self) -> u32 {
         self.waiting
-    }
-
-    /// The guest would rather be called so: what is granted of it, within the owner's limits. `None` takes the wish back; the owner's policy
-    /// holds again. What waits already is decided upon anew with the next response or at its instant, whichever comes first.
-    pub fn wish(&mut self, wish: Option<Gather>) -> Option<Gather> {
-        self.granted = wish.map(|wish| self.bounds.grant(wish));
-        self.granted
-    }
-
-    /// Changes policy and bounds; a wish is granted anew.
-    pub fn set_policy(&mut self, policy: CallPolicy, bounds: CallBounds) {
-        (self.policy, self.bounds) = (policy, bounds);
-        (self.ratio, self.place, self.delay) = ((1, 1), 0, Span::ZERO);
-        self.granted = self.granted.map(|granted| bounds.grant(granted));
     }
 
     /// `responses` were published, `in_flight` commands of the guest are yet to be answered, and the guest wants a call for what was
@@ -225,8 +192,7 @@ impl Calls {
 
     /// Until when what waits may wait; `None` is "not at all".
     fn until(&mut self, now: Instant, responses: u32, in_flight: u32) -> Option<Instant> {
-        let policy = self.granted.map_or(self.policy, CallPolicy::Gather);
-        match policy {
+        match self.policy {
             CallPolicy::AtOnce => None,
             CallPolicy::Gather(Gather { count, delay }) => {
                 (self.waiting < count).then(|| self.since + delay)
@@ -417,10 +383,7 @@ mod tests {
             count: 3,
             delay: Span::from_micros(50),
         };
-        let bounds = CallBounds {
-            most,
-            ..CallBounds::default()
-        };
+        let bounds = CallBounds { most };
         let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), bounds);
         calls.ratio = (1, 100);
         let us = |n| Instant::ZERO + Span::from_micros(n);

@@ -120,11 +120,6 @@ impl Kicks {
         self.plan
     }
 
-    /// Changes the policy. What was put off by the old one keeps its instant.
-    pub const fn set_policy(&mut self, policy: KickPolicy) {
-        self.policy = policy;
-    }
-
     /// A kick was heard, in a turn of events that began at `turn` (`now` if the caller knows no turns). While a [`Plan::Wait`] lasts it
     /// changes nothing: what it stands for is found when the wait is over.
     pub fn kicked(&mut self, now: Instant, turn: Instant) -> Plan {
