@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod experiment;
+pub mod guest;
 pub mod lab;
 pub mod page;
 pub mod play;

@@ -2,19 +2,22 @@
 //! `experiment: case` contains one of the words, and stores each sample as it comes: a run that was broken off goes on where it was. To play a
 //! case again, take its lines out of the file. `weir-conformance weir [WORD...]` prints the simulator's
 //! samples of cases, and `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
+//! `weir-conformance guest GUEST_LAB WEIR [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with a
+//! program `weir` as the drive. To play a row again, take its line out of `guest/linux.txt`. `weir-conformance guest-page` prints their page,
+//! `docs/conformance-guest.md`.
 //! `WEIR_CONFORMANCE` is another directory of experiments and samples than this crate's.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use std::{env, fs};
 use weir_conformance::experiment::{Case, Experiment};
 use weir_conformance::lab::Lab;
 use weir_conformance::sample;
-use weir_conformance::{RUNS, SECONDS, compare, play, root, stored};
+use weir_conformance::{RUNS, SECONDS, compare, guest, play, root, stored};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -26,9 +29,11 @@ fn main() -> ExitCode {
             linux(Path::new(lab), runs.unwrap_or(RUNS), which)
         }
         ["weir", which @ ..] => weir(which),
+        ["guest", lab, program, which @ ..] => guest(Path::new(lab), Path::new(program), which),
+        ["guest-page"] => guest::compare().map(|page| print!("{page}")),
         ["page"] => compare().map(|written| print!("{}", written.page)),
         _ => Err(
-            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page".to_owned(),
+            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page | guest GUEST_LAB WEIR [WORD...] | guest-page".to_owned(),
         ),
     };
     match done {
@@ -63,12 +68,22 @@ fn weir(which: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
+fn scratch() -> PathBuf {
+    env::temp_dir().join(format!("weir-conformance-{}", std::process::id()))
+}
+
+fn guest(lab: &Path, program: &Path, which: &[&str]) -> Result<(), String> {
+    let scratch = scratch();
+    let done = guest::fill(lab, program, &scratch, which);
+    let _ = fs::remove_dir_all(&scratch);
+    done
+}
+
 /// Plays the cases that are named, or all. One that cannot be played does not keep the others from it.
 fn linux(lab: &Path, runs: u32, which: &[&str]) -> Result<(), String> {
-    let scratch = env::temp_dir().join(format!("weir-conformance-{}", std::process::id()));
     let lab = Lab {
         directory: lab.to_owned(),
-        scratch,
+        scratch: scratch(),
     };
     let mut problems = Vec::new();
     for experiment in Experiment::all(&root().join("experiments"))? {

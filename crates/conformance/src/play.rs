@@ -65,23 +65,13 @@ fn sample(case: &Case, run: u32, player: &Player, meter: &Meter, seconds: u32) -
 
 /// The policy with what the case says of it.
 fn policy(case: &Case) -> Result<Policy, String> {
-    let mut policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
-    if case.qos.is_some() || case.model.is_some() {
-        let mut text = policy::print(&policy);
-        for (key, line) in [("qos", &case.qos), ("model", &case.model)] {
-            let Some(line) = line else { continue };
-            let stated = format!("{key} = {line:?}");
-            let lines = text.lines().map(|l| {
-                if l.starts_with(&format!("{key} = ")) {
-                    stated.as_str()
-                } else {
-                    l
-                }
-            });
-            text = lines.collect::<Vec<_>>().join("\n");
-        }
-        policy = policy::read(&text, "").map_err(|e| format!("{}: {e:?}", case.name))?;
-    }
+    let policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
+    let stated = [("qos", &case.qos), ("model", &case.model)];
+    let stated = stated
+        .into_iter()
+        .filter_map(|(key, line)| Some((key, line.as_deref()?)));
+    let mut policy = with_cost(&policy, &stated.collect::<Vec<_>>())
+        .map_err(|e| format!("{}: {e}", case.name))?;
     // Low limits of cases are those of reads.
     policy.low.limits = control::low::Directions::Reads;
     // Weir's are for all groups: the longest that one states, which groups that reach their limits do not notice.
@@ -98,6 +88,24 @@ fn policy(case: &Case) -> Result<Policy, String> {
         }
     }
     Ok(policy)
+}
+
+/// A policy of which lines of `io.cost` are as stated, by their keys.
+///
+/// # Errors
+/// A line that is none of its.
+pub(crate) fn with_cost(policy: &Policy, stated: &[(&str, &str)]) -> Result<Policy, String> {
+    if stated.is_empty() {
+        return Ok(policy.clone());
+    }
+    let text = policy::print(policy);
+    let lines = text.lines().map(|l| {
+        let stated = stated
+            .iter()
+            .find(|(key, _)| l.starts_with(&format!("{key} = ")));
+        stated.map_or_else(|| l.to_owned(), |(key, line)| format!("{key} = {line:?}"))
+    });
+    policy::read(&lines.collect::<Vec<_>>().join("\n"), "").map_err(|e| format!("{e:?}"))
 }
 
 fn drive(null_blk: NullBlk) -> weir_drive::Config {

@@ -1,27 +1,45 @@
-//! The page and its table are what the simulator gives today.
+//! The pages and the table are what the simulator gives today.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::{env, fs};
 use weir_conformance::experiment::Experiment;
-use weir_conformance::{RUNS, compare, root, stored};
+use weir_conformance::guest::row::Row;
+use weir_conformance::{RUNS, compare, guest, root, stored};
 
 #[test]
 fn page_and_table_are_current() {
     let written = compare().unwrap();
-    for (name, text) in [("md", written.page), ("csv", written.rows)] {
-        let file = format!("../../docs/conformance.{name}");
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        if env::var_os("WEIR_BLESS").is_some() {
-            fs::write(&file, &text).unwrap();
-        }
-        let stored = fs::read_to_string(&file).unwrap();
-        let differs = stored.lines().zip(text.lines()).find(|(a, b)| a != b);
-        assert!(
-            stored == text,
-            "{} is not what `WEIR_BLESS=1 cargo test -p weir-conformance` writes: {differs:?}",
-            file.display()
-        );
+    hold("conformance.md", &written.page);
+    hold("conformance.csv", &written.rows);
+}
+
+#[test]
+fn page_of_the_guest_is_current() {
+    hold("conformance-guest.md", &guest::compare().unwrap());
+}
+
+#[test]
+fn every_row_of_the_guest_has_figures_of_linux() {
+    let rows = guest::rows().unwrap();
+    let rows: BTreeSet<String> = rows.row.iter().map(Row::name).collect();
+    let stored: BTreeSet<String> = guest::stored().unwrap().into_keys().collect();
+    assert_eq!(rows, stored);
+}
+
+/// A document is what was written just now.
+fn hold(name: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/{name}"));
+    if env::var_os("WEIR_BLESS").is_some() {
+        fs::write(&file, text).unwrap();
     }
+    let stored = fs::read_to_string(&file).unwrap();
+    let differs = stored.lines().zip(text.lines()).find(|(a, b)| a != b);
+    assert!(
+        stored == text,
+        "{} is not what `WEIR_BLESS=1 cargo test -p weir-conformance` writes: {differs:?}",
+        file.display()
+    );
 }
 
 #[test]

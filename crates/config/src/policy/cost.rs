@@ -6,7 +6,7 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use std::fmt::Write as _;
-use weir_core::control::cost::{Config, DONATION, MODEL};
+use weir_core::control::cost::{Config, Control, DONATION, MODEL};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of the two files.
@@ -61,8 +61,13 @@ impl File {
         line[1..].to_owned()
     }
 
-    /// Reads a line: what it does not name stays as it is.
+    /// Reads a line: what it does not name stays as it is, but that a line with settings and without `ctrl` is the user's
+    /// (`ioc_qos_write`, `ioc_cost_model_write`).
     fn read(self, line: &str, config: &mut Config) -> Result<(), Wrong> {
+        let mut names = line.split_whitespace().map(|word| word.split_once('='));
+        let control = self.tunables().find(|(_, t)| t.name == self.key());
+        let control =
+            control.filter(|_| names.all(|name| name.is_none_or(|(name, _)| name != "ctrl")));
         for (nth, word) in line.split_whitespace().enumerate() {
             if nth == 0 && is_device(word) {
                 continue;
@@ -91,7 +96,12 @@ impl File {
             };
             let (least, most) = tunable.bounds;
             match parse(tunable, value) {
-                Some(value) if (least..=most).contains(&value) => config.set(place, value),
+                Some(value) if (least..=most).contains(&value) => {
+                    config.set(place, value);
+                    if let Some((place, _)) = control {
+                        config.set(place, Control::User as u64);
+                    }
+                }
                 _ => {
                     let what = format!("{name} cannot be {}", quoted(value));
                     return Err((what, format!("write {name}={}", allowed(tunable))));
@@ -199,6 +209,11 @@ mod tests {
         assert_eq!(File::Model.line(&config), model);
         let short = read(File::Qos, "rpct=5.5 min=33").unwrap();
         assert_eq!((short.rpct, short.min), (550, 3_300));
+        assert_eq!((short.qos, short.model), (Control::User, Control::Auto));
+        let auto = read(File::Qos, "rpct=5.5 ctrl=auto").unwrap();
+        assert_eq!(auto.qos, Control::Auto);
+        let enabled = read(File::Qos, "8:16 enable=1").unwrap();
+        assert_eq!(enabled, Config::default());
         assert_eq!(read(File::Qos, ""), Ok(Config::default()));
     }
 
