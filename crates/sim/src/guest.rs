@@ -47,7 +47,7 @@ impl Guest {
         let transfer = scenario.drive.shape().max_transfer;
         let process = (spec.buffered.as_ref())
             .zip(files.base(client))
-            .map(|(buffered, base)| Process::new(client, spec, buffered, base, transfer))
+            .map(|(buffered, base)| Process::new(client, seed, spec, buffered, base, transfer))
             .transpose()?
             .map(Box::new);
         Ok(Self {
@@ -73,6 +73,12 @@ impl Guest {
                 Flags::NONE
             },
         })
+    }
+
+    /// Something about it was drawn: another repetition would differ.
+    pub(crate) fn has_drawn(&self) -> bool {
+        let process = self.process.as_ref();
+        self.program.has_drawn() || process.is_some_and(|process| process.draws())
     }
 
     /// Ends its measurement. What was due and not even sent by its deadline is late.

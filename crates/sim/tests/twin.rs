@@ -197,6 +197,7 @@ fn buffer(rng: &mut Rng, s: &mut Scenario) {
             read_ahead: 4096 * (rng.range(0, 1) * rng.range(0, 64)) as u32,
             advice: advice[rng.range(0, 2) as usize],
             copy: Span::from_nanos(rng.range(1, 3_000)),
+            wakeup: Span::from_nanos(rng.range(0, 1) * rng.range(0, 50_000)),
         });
     }
 }

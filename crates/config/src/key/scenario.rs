@@ -321,6 +321,14 @@ pub(crate) const HOST: Shape = Shape {
             about: "Time of a system call for each page that it reads from the cache or writes to it.",
             example: "\"500ns\"",
         },
+        Key {
+            name: "wakeup",
+            kind: Kind::Time(Span::ZERO, Span::from_secs(1)),
+            default: DefaultValue::Value("\"0s\""),
+            about: "A process that has waited for the page cache runs again at most this much later, evenly drawn each time, so that runs differ \
+                    as on a real host.",
+            example: "\"20us\"",
+        },
     ]],
 };
 

@@ -377,9 +377,11 @@ mod tests {
             ("bfq-linux", [1_000, 283, 44]),
             ("bfq-bytes", [1_000, 283, 44]),
             ("bfq-4.18", [1_000, 283, 44]),
+            ("bfq-5.3", [1_000, 283, 44]),
             ("cfq", [1_000, 283, 44]),
             ("io.cost", [10_000, 2_832, 442]),
             ("io.cost-5.5", [10_000, 2_832, 442]),
+            ("io.cost-s", [10_000, 2_832, 442]),
         ] {
             assert_eq!(weights(policy, &contracts), all, "{policy}");
             let policy = find(policy).unwrap();

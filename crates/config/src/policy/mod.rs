@@ -192,6 +192,7 @@ built_in! { "policy" in "policies":
     "bfq-linux"
     "bfq-bytes"
     "bfq-4.18"
+    "bfq-5.3"
     "mq-deadline"
     "kyber"
     "cfq"
@@ -201,6 +202,9 @@ built_in! { "policy" in "policies":
     "io.latency"
     "io.cost"
     "io.cost-5.5"
+    "io.cost-s"
+    "io.cost-s-disk"
+    "io.cost-s-nvme"
     "max-limits"
 }
 

@@ -141,6 +141,7 @@ impl Draft {
             let buffered = client.buffered.then(|| Buffered {
                 read_ahead: self.host.read_ahead,
                 copy: self.host.copy,
+                wakeup: self.host.wakeup,
                 ..Buffered::advised(client.program.pattern)
             });
             let place = scenario.clients.len();

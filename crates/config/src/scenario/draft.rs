@@ -59,6 +59,7 @@ pub(super) struct Host {
     pub(super) merging: Merging,
     pub(super) read_ahead: u32,
     pub(super) copy: Span,
+    pub(super) wakeup: Span,
 }
 
 /// A group.
@@ -131,6 +132,7 @@ impl Default for Host {
             merging: Merging::default(),
             read_ahead: buffered.read_ahead,
             copy: buffered.copy,
+            wakeup: buffered.wakeup,
         }
     }
 }

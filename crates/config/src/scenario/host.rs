@@ -15,15 +15,18 @@ pub struct Buffered {
     pub advice: Advice,
     /// Time of a system call for each page, to copy it and for all else: 1 ns to 1 s. Such calls cost the simulator no event.
     pub copy: Span,
+    /// A process that has waited runs again at most this much later, evenly drawn each time: at most 1 s.
+    pub wakeup: Span,
 }
 
 impl Default for Buffered {
-    /// Linux's 128 KiB, no advice, 1 us a page.
+    /// Linux's 128 KiB, no advice, 1 us a page; a process that has waited runs again at once.
     fn default() -> Self {
         Self {
             read_ahead: 128 * 1024,
             advice: Advice::Normal,
             copy: Span::from_micros(1),
+            wakeup: Span::ZERO,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use weir_core::{Flags, Instant, Op, Span};
 use weir_load::{Client, Io, Pattern, Size, Step, SyncMode};
 use weir_measure::Meter;
+use weir_random::Rng;
 
 /// How far a process may run ahead of the others in virtual time while its calls need no I/O.
 const AHEAD: Span = Span::from_millis(1);
@@ -36,6 +37,8 @@ pub(crate) struct Process {
     call: Option<Call>,
     /// It is busy until then.
     free: Instant,
+    /// How much later than at once it runs on when it has waited.
+    wakeups: Rng,
     /// Number of commands so far, which numbers the next one.
     commands: u64,
 }
@@ -94,6 +97,7 @@ impl Process {
     /// `transfer`: the drive's maximum transfer in bytes.
     pub(crate) fn new(
         client: u32,
+        seed: u64,
         spec: &ClientSpec,
         buffered: &Buffered,
         base: u64,
@@ -114,6 +118,8 @@ impl Process {
             dirty: BTreeSet::new(),
             call: None,
             free: Instant::ZERO,
+            // The program draws from the seed itself.
+            wakeups: Rng::new(!seed),
             commands: 0,
         })
     }
@@ -216,6 +222,7 @@ impl Process {
         // A page that another process could not read is missing, and this one reads it itself.
         call.failed |= !well && over.client == self.client;
         call.parts.add(parts.last(now.since(since)));
+        self.wake(now);
         true
     }
 
@@ -237,6 +244,20 @@ impl Process {
         call.stage = over;
         call.failed |= !well;
         call.parts.add(parts.last(now.since(since)));
+        self.wake(now);
+    }
+
+    /// It has waited, and is to run.
+    fn wake(&mut self, now: Instant) {
+        let most = self.buffered.wakeup.as_nanos();
+        if most > 0 {
+            self.free = now + Span::from_nanos(self.wakeups.range(0, most));
+        }
+    }
+
+    /// It does not run on at once where it has waited, so that runs differ.
+    pub(crate) fn draws(&self) -> bool {
+        self.buffered.wakeup > Span::ZERO
     }
 
     fn begin(&self, cache: &mut Cache, io: Io) -> Call {
@@ -495,7 +516,7 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
         SyncMode::Never => u32::MAX,
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
     };
-    let copy = buffered.copy.as_nanos();
+    let (copy, wakeup) = (buffered.copy.as_nanos(), buffered.wakeup.as_nanos());
     let read_ahead = buffered.read_ahead.into();
     let rules = [
         (program.depth == 1, "depth", program.depth.into(), "1"),
@@ -541,6 +562,12 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
             "copy",
             copy,
             "1 to 1000000000 ns (1 s)",
+        ),
+        (
+            wakeup <= 1_000_000_000,
+            "wakeup",
+            wakeup,
+            "at most 1000000000 ns (1 s)",
         ),
     ];
     weir_core::rule::check(rules).map_err(|broken| Error::Buffered {

@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         let mut total = meter(scenario);
         total.cut(until.as_nanos());
         let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();
-        let drew = self.guests.iter().any(|guest| guest.program.has_drawn());
+        let drew = self.guests.iter().any(Guest::has_drawn);
         let (mut clients, mut unanswered) = (Vec::new(), 0);
         for (i, mut guest) in self.guests.into_iter().enumerate() {
             let spec = &scenario.clients[i];

@@ -7,6 +7,7 @@
 use crate::{Policy, Scenario};
 use weir_config::policy;
 use weir_config::scenario::{Choice, find};
+use weir_core::Span;
 use weir_load::Region;
 
 /// Bytes of each process's file, where nothing else is asked for. The S suite takes what half the free space of the file system
@@ -44,7 +45,7 @@ impl Interferers {
 ///
 /// Under `contract` each process is in a group of its own, and the target is promised [`PROMISE`]; the scenario's capacity must be stated
 /// then.
-pub const COMPARED: [&str; 3] = ["none", "io.latency", "bfq"];
+pub const COMPARED: [&str; 3] = ["none", "io.latency", "bfq-5.3"];
 
 /// The policy of a name with what the scenario states of its tunables.
 ///
@@ -94,6 +95,10 @@ pub fn latency(
             start: number * file,
             length: file,
         };
+        // What a drive is fitted to is not to depend on how its host's wake-ups fell.
+        if let Some(buffered) = &mut client.buffered {
+            buffered.wakeup = Span::ZERO;
+        }
     }
     scenario.spaces.fill(file * count);
     scenario

@@ -179,6 +179,7 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
     host.merging.plug = table.word(doc, "plug", [Plug::Cache, Plug::All, Plug::None]);
     host.read_ahead = table.size(doc, "read_ahead") as u32;
     host.copy = table.time(doc, "copy");
+    host.wakeup = table.time(doc, "wakeup");
     Some(host)
 }
 

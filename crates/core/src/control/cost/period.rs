@@ -79,6 +79,8 @@ pub(super) struct Found {
     /// Groups that could use more, and groups whose requests are in the drive for longer than a period.
     pub(super) shortages: u32,
     pub(super) lagging: u32,
+    /// Groups that give weight away each by itself: that goes to the others before the rate is raised (Linux 5.4 to 5.9).
+    pub(super) surpluses: u32,
     /// Microseconds of the drive's time.
     pub(super) usage: u64,
 }
@@ -273,7 +275,7 @@ impl Cost {
         let level = if is_busy {
             self.busy_level.max(0) + 1
         } else if has_room && found.shortages > 0 {
-            self.busy_level.min(0) - i32::from(found.lagging == 0)
+            self.busy_level.min(0) - i32::from(found.lagging == 0 && found.surpluses == 0)
         } else {
             0
         };
@@ -345,6 +347,7 @@ mod tests {
         let found = Found {
             shortages,
             lagging,
+            surpluses: 0,
             usage: 0,
         };
         cost.set_level(&latencies, &found);
@@ -387,6 +390,18 @@ mod tests {
             [0, 0, -4],
             "a group that lags is waited for"
         );
+    }
+
+    #[test]
+    fn what_groups_give_away_goes_to_others_before_the_rate_is_raised() {
+        let mut cost = cost();
+        let found = Found {
+            shortages: 1,
+            surpluses: 1,
+            ..Found::default()
+        };
+        cost.set_level(&Latencies::default(), &found);
+        assert_eq!(cost.busy_level, 0);
     }
 
     #[test]

@@ -96,7 +96,6 @@ impl Cost {
     /// Which groups have too little, and which have more than they use.
     pub(super) fn look_at_surplus(&mut self, now: &Now, passed: i64) -> Found {
         let mut found = Found::default();
-        let mut donors = 0_u32;
         for at in 0..self.scratch.len() {
             let group = self.scratch[at];
             let (hwa, hwi) = self.weights.parts(group);
@@ -113,14 +112,14 @@ impl Cost {
                 account.move_by(excess);
                 history.taken = history.taken.wrapping_add(excess.cast_unsigned());
                 history.has_surplus = keeps(used, hwi).is_some();
-                donors += u32::from(history.has_surplus);
+                found.surpluses += u32::from(history.has_surplus);
             } else if hwi < hwa {
                 self.take_back(group, used, now);
             } else {
                 found.shortages += 1;
             }
         }
-        if found.shortages > 0 && donors > 0 {
+        if found.shortages > 0 && found.surpluses > 0 {
             self.give_surplus(now);
         }
         found

@@ -70,6 +70,13 @@ tunables! {
         injection: bool, Unit::Flag, [0, 1], 1,
             "Sends requests of others while the drive idles, as many as the stream in service hardly notices. Always on in Linux.",
             "block/bfq-iosched.c: bfq_choose_bfqq_for_injection";
+        waker_detections: u32, Unit::Count, [1, 100], 3,
+            "After this many requests in a row that each came soon after another queue's, the stream waits for that queue, whose requests \
+             are sent while the drive idles for the stream. A constant in Linux: 2 from 5.3 to 5.12.",
+            "block/bfq-iosched.c: bfq_check_waker";
+        waker_window: Span, Unit::Time, [0, SECOND], 4 * MS,
+            "How soon is soon after another queue's request. A constant in Linux: 200us from 5.3 to 5.12.",
+            "block/bfq-iosched.c: bfq_check_waker";
         merge: bool, Unit::Flag, [0, 1], 1,
             "Merges the queues of streams whose requests are near to each other, on drives that seek or do not queue. Always on in Linux.",
             "block/bfq-iosched.c: bfq_setup_cooperator";

@@ -1,16 +1,12 @@
 //! Wakers: queues upon whose requests others wait. While the drive idles for a queue its waker's requests are sent, for without
 //! them it would wait for ever (Linux: `bfq_check_waker`).
 
-use super::Bfq;
+use super::{Bfq, Config};
+use crate::Instant;
 use crate::list::{Links, List, NIL};
-use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A request so soon after another's completion may be due to it.
-const SOON: Span = Span::from_millis(4);
-/// So often in a row, it is.
-const DETECTIONS: u8 = 3;
 /// Within this number of idle slices.
 const WITHIN: u64 = 128;
 
@@ -18,7 +14,7 @@ const WITHIN: u64 = 128;
 struct Waker {
     queue: u32,
     tentative: u32,
-    detections: u8,
+    detections: u32,
     since: Instant,
     woken: List,
 }
@@ -69,17 +65,17 @@ impl Wakers {
     }
 
     /// A request of `q` came soon after the last completion.
-    fn suspect(&mut self, now: Instant, q: u32, slice_idle: Span) {
+    fn suspect(&mut self, now: Instant, q: u32, config: &Config) {
         let last = self.last;
         let waker = &mut self.queues[q as usize];
-        if last != waker.tentative || now > waker.since + slice_idle.saturating_mul(WITHIN) {
+        if last != waker.tentative || now > waker.since + config.slice_idle.saturating_mul(WITHIN) {
             waker.tentative = last;
             waker.detections = 1;
             waker.since = now;
         } else {
             waker.detections += 1;
         }
-        if waker.detections == DETECTIONS {
+        if waker.detections == config.waker_detections {
             waker.tentative = NIL;
             let before = core::mem::replace(&mut waker.queue, last);
             self.unlink(q, before);
@@ -128,9 +124,9 @@ impl Bfq {
     /// A queue that takes its time had nothing waiting and has a request.
     pub(super) fn check_waker(&mut self, now: Instant, q: u32) {
         let last = self.wakers.last;
-        let soon = now.since(self.peak.last_completion()) < SOON;
+        let soon = now.since(self.peak.last_completion()) < self.config.waker_window;
         if soon && last != NIL && last != q {
-            self.wakers.suspect(now, q, self.config.slice_idle);
+            self.wakers.suspect(now, q, &self.config);
         }
     }
 }
@@ -139,26 +135,24 @@ impl Bfq {
 mod tests {
     use super::*;
 
-    const IDLE: Span = Span::from_millis(8);
-
     fn ms(n: u64) -> Instant {
         Instant::from_nanos(n * 1_000_000)
     }
 
     #[test]
     fn three_in_a_row_within_a_second_make_a_waker() {
-        let mut wakers = Wakers::new(4);
+        let (mut wakers, config) = (Wakers::new(4), Config::default());
         for (last, at) in [(1, 0), (1, 10), (2, 20), (1, 30), (1, 40), (1, 1_100)] {
             wakers.last = last;
-            wakers.suspect(ms(at), 0, IDLE);
+            wakers.suspect(ms(at), 0, &config);
             assert_eq!(wakers.of(0), NIL);
         }
-        wakers.suspect(ms(1_110), 0, IDLE);
-        wakers.suspect(ms(1_120), 0, IDLE);
+        wakers.suspect(ms(1_110), 0, &config);
+        wakers.suspect(ms(1_120), 0, &config);
         assert_eq!((wakers.of(0), wakers.woken_by(1)), (1, 0));
         wakers.last = 3;
         for at in 2_000..2_003 {
-            wakers.suspect(ms(at), 0, IDLE);
+            wakers.suspect(ms(at), 0, &config);
         }
         assert_eq!((wakers.of(0), wakers.woken_by(1)), (3, NIL));
         wakers.forget(3);

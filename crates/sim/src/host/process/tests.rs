@@ -21,7 +21,7 @@ impl Alone {
         let mut scenario = Scenario::new("alone", drive, Span::from_secs(10));
         let spec = scenario.tenant("alone", Contract::DEFAULT, file, program);
         Self {
-            process: Process::new(0, spec, &buffered, 0, 1280 * 1024).unwrap(),
+            process: Process::new(0, 1, spec, &buffered, 0, 1280 * 1024).unwrap(),
             cache: Cache::new(file / PAGE),
             program: Client::new(&program, 1, spec.region).unwrap(),
             meter: Meter::new(0, 10_000_000_000),
@@ -276,7 +276,7 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
         let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
         let mut scenario = Scenario::new("bad", drive, Span::from_secs(1));
         let spec = scenario.tenant("bad", Contract::DEFAULT, MIB, program);
-        let error = Process::new(0, spec, &buffered, 0, 4096).unwrap_err();
+        let error = Process::new(0, 1, spec, &buffered, 0, 4096).unwrap_err();
         assert!(
             matches!(error, Error::Buffered { key: k, .. } if k == key),
             "{error}"
