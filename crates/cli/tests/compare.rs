@@ -235,7 +235,7 @@ fn records_are_in_order_and_say_where_time_went() {
     let mut at = records.iter();
     for drive in ["disk", "demo"] {
         for case in ["readers", "writers"] {
-            for policy in ["none", "io.latency", "bfq"] {
+            for policy in ["none", "io.latency", "bfq-5.3", "bfq"] {
                 for repeat in 0..2 {
                     let run: Vec<&Value> = at.by_ref().take(17).collect();
                     for record in &run {

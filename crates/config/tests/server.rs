@@ -128,6 +128,8 @@ fn every_key_of_drives_arrives() {
         stable_merge: true,
         charge: bfq::Charge::Service,
         asymmetry: bfq::Asymmetry::Weights,
+        waker_detections: 2,
+        waker_window: Span::from_micros(200),
     };
     assert_eq!(linux.policy.name, "bfq");
     assert_eq!(linux.policy.elevator, Elevator::Bfq(tuned));

@@ -244,7 +244,7 @@ fn patterns(text: &mut String, drives: &[Validation]) {
     text.push_str(
         "\n## Single reads now and then\n\nThe appendix of the comparison: one read each 100 ms. On the Samsung about 1 ms whatever the policy; \
          on the Plextor with writers the policy makes no difference either. All of it is predicted.\n\n\
-         | drive | case | none | io.latency | bfq |\n|---|---|---:|---:|---:|\n",
+         | drive | case | none | io.latency | bfq-5.3 |\n|---|---|---:|---:|---:|\n",
     );
     for drive in drives {
         for interferers in Interferers::ALL {

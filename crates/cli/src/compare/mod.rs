@@ -307,7 +307,8 @@ mod tests {
 
     /// A short comparison on two drives, played.
     fn played(jobs: usize) -> ([Plan; 1], Vec<Played>) {
-        let words = "weir compare latency --drive plextor-px-256m5s --drive hitachi-hts72755 --case readers --repetitions 3 --seconds 1";
+        let words = "weir compare latency --drive plextor-px-256m5s --drive hitachi-hts72755 --case readers --repetitions 3 --seconds 1 \
+                     --policy none --policy io.latency --policy bfq";
         let arguments = crate::Arguments::parse_from(words.split(' '));
         let crate::Command::Compare(options) = arguments.command else {
             panic!("another command");
