@@ -3,9 +3,7 @@
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use weir_core::{Instant, Span};
-use weir_wire::notify::{
-    CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
-};
+use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -241,17 +239,15 @@ fn a_time_that_is_over_is_not_waited_for() {
     let mut kicks = Kicks::new(KickPolicy::Spin { span: span(20) });
     kicks.enable(us(0));
     assert_eq!(kicks.looked(us(0), 0), Plan::Arm);
-    let bounds = CallBounds {
-        most: Gather {
-            count: 9,
-            delay: span(50),
-        },
+    let most = Gather {
+        count: 9,
+        delay: span(50),
     };
     let gather = Gather {
         count: 8,
         delay: span(100),
     };
-    let mut calls = Calls::new(CallPolicy::Gather(gather), bounds);
+    let mut calls = Calls::new(CallPolicy::Gather(gather), most);
     assert_eq!(calls.published(us(0), 1, 9, true), Decision::Wait(us(50)));
     assert_eq!(calls.timer(us(49)), Decision::Wait(us(50)), "not yet");
     assert_eq!(calls.published(us(50), 1, 9, true), Decision::Call);
@@ -260,7 +256,7 @@ fn a_time_that_is_over_is_not_waited_for() {
 
 #[test]
 fn vic_delays_nothing_below_its_rate() {
-    let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), CallBounds::default());
+    let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), Gather::MOST);
     let mut now = ns(0);
     for (gap, delayed) in [(1_000, false), (400, true), (1_000, false)] {
         let mut waits = 0;
@@ -378,7 +374,7 @@ fn adaptive() -> [CallPolicy; 2] {
 fn at_depth_one_no_adaptive_policy_delays_anything_below_its_threshold() {
     for policy in adaptive() {
         for service in [17_000, 50_000, 4_000_000] {
-            let mut calls = Calls::new(policy, CallBounds::default());
+            let mut calls = Calls::new(policy, Gather::MOST);
             let seen = closed(&mut calls, 1, (1, service), 0);
             assert_eq!(
                 (seen.longest, seen.calls),
@@ -407,7 +403,7 @@ fn at_depth_32_there_is_a_call_for_four_requests() {
         CallPolicy::Spdk(spdk),
     ] {
         for (servers, service) in [(1, 5_000), (4, 20_000), (32, 80_000)] {
-            let mut calls = Calls::new(policy, CallBounds::default());
+            let mut calls = Calls::new(policy, Gather::MOST);
             // After vIC's first epoch, in which it knows nothing yet.
             let seen = closed(&mut calls, 32, (servers, service), SECOND / 4);
             let calls = seen.calls;
@@ -424,7 +420,7 @@ fn spdks_delay_ends_with_the_load() {
         base: span(100),
         ..Spdk::default()
     };
-    let most = CallBounds::default();
+    let most = Gather::MOST;
     let mut calls = Calls::new(CallPolicy::Spdk(spdk), most);
     // Twice the threshold for 30 ms.
     let mut delayed = 0;
@@ -484,8 +480,8 @@ proptest! {
         (count, delay) in (0u32..50, 0u64..5000),
         steps in prop::collection::vec((0u64..300_000, 0u32..6, 0u32..40, any::<bool>()), 1..200),
     ) {
-        let bounds = CallBounds { most: Gather { count, delay: span(delay) } };
-        let mut calls = Calls::new(policy, bounds);
+        let most = Gather { count, delay: span(delay) };
+        let mut calls = Calls::new(policy, most);
         let (mut now, mut waits) = (0, None::<u64>);
         for (gap, responses, in_flight, wanted) in steps {
             let next = now + gap;
@@ -611,7 +607,7 @@ fn call_table(table: &mut String) {
     ];
     for (name, policy) in policies {
         let _ = writeln!(table, "calls, {name}");
-        let mut calls = Calls::new(policy, CallBounds::default());
+        let mut calls = Calls::new(policy, Gather::MOST);
         // 2 ms with 32 in flight, then 3 ms with little.
         let busy = (0..100u64).map(|step| (step * 20, 31));
         let idle = (0..4u64).map(|step| (2500 + 500 * step, 0));

@@ -3,7 +3,7 @@
 use weir_config::scenario as said;
 use weir_core::{Instant, Span};
 use weir_wire::notify::{
-    CallBounds, CallPolicy, Calls as Machine, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
+    CallPolicy, Calls as Machine, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
 };
 
 /// XSA-332 counts in jiffies: 4 ms, with 250 of them a second.
@@ -59,7 +59,7 @@ impl Calls {
             }),
         };
         Self {
-            machine: Machine::new(policy, CallBounds::default()),
+            machine: Machine::new(policy, Gather::MOST),
             owed: false,
         }
     }

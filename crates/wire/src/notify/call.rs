@@ -69,23 +69,12 @@ impl Default for Spdk {
     }
 }
 
-/// What no policy goes beyond.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CallBounds {
-    /// No more responses wait, and none for longer.
-    pub most: Gather,
-}
-
-impl Default for CallBounds {
-    /// Up to 256 responses and 10 ms.
-    fn default() -> Self {
-        Self {
-            most: Gather {
-                count: 256,
-                delay: Span::from_millis(10),
-            },
-        }
-    }
+impl Gather {
+    /// No policy lets more responses wait, or any for longer, unless [`Calls::new`] is told otherwise.
+    pub const MOST: Self = Self {
+        count: 256,
+        delay: Span::from_millis(10),
+    };
 }
 
 /// What to do now.
@@ -103,7 +92,8 @@ pub enum Decision {
 #[derive(Clone, Debug)]
 pub struct Calls {
     policy: CallPolicy,
-    bounds: CallBounds,
+    /// No more responses wait, and none for longer, whatever the policy.
+    most: Gather,
     /// How many responses wait to be told of.
     waiting: u32,
     /// Since when the first of them waits.
@@ -125,11 +115,11 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// A queue of which nothing is known yet.
-    pub const fn new(policy: CallPolicy, bounds: CallBounds) -> Self {
+    /// A queue of which nothing is known yet. `most`: what no policy goes beyond.
+    pub const fn new(policy: CallPolicy, most: Gather) -> Self {
         Self {
             policy,
-            bounds,
+            most,
             waiting: 0,
             since: Instant::ZERO,
             called: None,
@@ -171,8 +161,8 @@ impl Calls {
         }
         self.waiting = self.waiting.saturating_add(responses);
         let until = self.until(now, responses, in_flight);
-        let longest = self.since + self.bounds.most.delay;
-        let full = self.waiting >= self.bounds.most.count;
+        let longest = self.since + self.most.delay;
+        let full = self.waiting >= self.most.count;
         match until {
             Some(until) if now < until && now < longest && !full => {
                 self.put_off(until.min(longest))
@@ -331,7 +321,7 @@ mod tests {
         for ratio in [(1, 1), (4, 5), (3, 4), (2, 3), (1, 2), (1, 4)] {
             for together in 1..8 {
                 let policy = CallPolicy::Vic(Vic::default());
-                let mut calls = Calls::new(policy, CallBounds::default());
+                let mut calls = Calls::new(policy, Gather::MOST);
                 calls.ratio = ratio;
                 for first in (0..40).step_by(together) {
                     let mut these = first..first + together as u32;
@@ -369,7 +359,7 @@ mod tests {
         };
         let ms = |n| Instant::ZERO + Span::from_millis(n);
         for (next, expected) in [(10, 40), (19, 40), (20, 0)] {
-            let mut calls = Calls::new(CallPolicy::Spdk(spdk), CallBounds::default());
+            let mut calls = Calls::new(CallPolicy::Spdk(spdk), Gather::MOST);
             calls.published(ms(1), 1200, 0, true);
             calls.published(ms(next), 1, 0, true);
             assert_eq!(calls.delay, Span::from_micros(expected), "{next} ms");
@@ -383,8 +373,7 @@ mod tests {
             count: 3,
             delay: Span::from_micros(50),
         };
-        let bounds = CallBounds { most };
-        let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), bounds);
+        let mut calls = Calls::new(CallPolicy::Vic(Vic::default()), most);
         calls.ratio = (1, 100);
         let us = |n| Instant::ZERO + Span::from_micros(n);
         assert_eq!(calls.published(us(0), 1, 9, true), Decision::Call);

@@ -25,5 +25,5 @@
 mod call;
 mod kick;
 
-pub use call::{CallBounds, CallPolicy, Calls, Decision, Gather, Spdk, Vic};
+pub use call::{CallPolicy, Calls, Decision, Gather, Spdk, Vic};
 pub use kick::{KickPolicy, Kicks, Plan};

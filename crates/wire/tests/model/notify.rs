@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use weir_core::{Instant, Span};
-use weir_wire::notify::{CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
+use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
 use weir_wire::ring::split::{Chain, Device, Driver};
 
 use super::event::Event;
@@ -37,7 +37,7 @@ fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event
         count: 2,
         delay: Span::from_micros(100),
     });
-    let mut calls = Calls::new(policy, CallBounds::default());
+    let mut calls = Calls::new(policy, Gather::MOST);
     let (mut chain, mut served, mut now) = (Chain::default(), 0, Instant::ZERO);
     loop {
         let (found, wanted) = serve(&mut device, &mut chain, served);

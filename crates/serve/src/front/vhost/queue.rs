@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use weir_config::{CallRule, Wakes};
 use weir_core::{Instant, Span};
 use weir_uring::{GuestMemory, Handle, OpId, Part};
-use weir_wire::notify::{
-    CallBounds, CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic,
-};
+use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan, Spdk, Vic};
 use weir_wire::ring::split::{Areas, Device, LayoutError, Settings, lengths};
 use weir_wire::ring::{Load, Shared};
 use weir_wire::vhost::RingAddresses;
@@ -62,7 +60,7 @@ pub(super) struct Queue {
 pub(super) struct Notify {
     pub(super) kicks: KickPolicy,
     pub(super) calls: CallPolicy,
-    pub(super) limits: CallBounds,
+    pub(super) limits: Gather,
 }
 
 impl Notify {
@@ -81,9 +79,9 @@ impl Notify {
             count: notify.call_count,
             delay: notify.call_delay,
         };
-        let mut limits = CallBounds::default();
+        let mut limits = Gather::MOST;
         if notify.calls != CallRule::Gather && gather.count > 1 {
-            limits.most.count = gather.count;
+            limits.count = gather.count;
         }
         let calls = match notify.calls {
             CallRule::Gather if gather.count > 1 && gather.delay > Span::ZERO => {
@@ -92,7 +90,7 @@ impl Notify {
             CallRule::Gather => CallPolicy::AtOnce,
             CallRule::Vic => {
                 if gather.delay > Span::ZERO {
-                    limits.most.delay = gather.delay;
+                    limits.delay = gather.delay;
                 }
                 CallPolicy::Vic(Vic::default())
             }
