@@ -212,7 +212,6 @@ fn figures(console: &str) -> Option<Figures> {
     let sectors = |counted: &[f64]| Some(counted.get(2)? + counted.get(6)?);
     Some(Figures {
         latency_us: target[39].parse().ok().filter(|us| *us > 0.0)?,
-        iops: target[7].parse().ok()?,
         total_mb: (sectors(after)? - sectors(before)?) * 512.0
             / 1e6
             / (until.first()? - from.first()?),

@@ -16,8 +16,6 @@ use std::path::{Path, PathBuf};
 pub struct Figures {
     /// The target's mean latency, microseconds.
     pub latency_us: f64,
-    /// The target's requests a second.
-    pub iops: f64,
     /// MB/s of all clients.
     pub total_mb: f64,
 }
@@ -52,7 +50,6 @@ fn parse(line: &str) -> Option<(String, Figures)> {
     let mut number = || fields.next()?.parse().ok();
     let figures = Figures {
         latency_us: number()?,
-        iops: number()?,
         total_mb: number()?,
     };
     fields.next().is_none().then_some((name, figures))
@@ -107,15 +104,14 @@ pub fn fill(lab: &Path, weir: &Path, scratch: &Path, which: &[&str]) -> Result<(
 
 /// Writes Linux's figures in the order of the rows.
 fn write(rows: &[Row], figures: &BTreeMap<String, Figures>) -> Result<(), String> {
-    let mut text = "# drive: policy: job | target's mean latency in us | target's requests a second | MB/s of all\n".to_owned();
+    let mut text = "# drive: policy: job | target's mean latency in us | MB/s of all\n".to_owned();
     for name in rows.iter().map(Row::name) {
         if let Some(Figures {
             latency_us,
-            iops,
             total_mb,
         }) = figures.get(&name)
         {
-            let _ = writeln!(text, "{name} | {latency_us:.1} | {iops:.1} | {total_mb:.1}");
+            let _ = writeln!(text, "{name} | {latency_us:.1} | {total_mb:.1}");
         }
     }
     fs::write(file(), text).map_err(|e| format!("{}: {e}", file().display()))

@@ -49,7 +49,6 @@ fn without(path_us: f64, linux: Figures) -> Figures {
     let more = 1e6 / latency_us - 1e6 / linux.latency_us;
     Figures {
         latency_us,
-        iops: linux.iops + more,
         total_mb: linux.total_mb + more * 4096.0 / 1e6,
     }
 }

@@ -42,7 +42,6 @@ pub fn play(rows: &Rows, row: &Row) -> Result<Figures, String> {
     let seconds = f64::from(RUNS * row.seconds);
     Ok(Figures {
         latency_us: waited_us / requests,
-        iops: requests / seconds,
         total_mb: bytes / seconds / 1e6,
     })
 }
