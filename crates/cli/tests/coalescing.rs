@@ -3,10 +3,9 @@
 
 mod common;
 
-use common::{Scratch, run};
+use common::{Scratch, document, records, run};
 use serde_json::Value;
 use std::fmt::Write;
-use std::path::Path;
 
 /// The results of a scenario.
 struct Played {
@@ -25,10 +24,8 @@ impl Played {
         }
         let said = run(&Scratch::new(), &arguments);
         assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
-        let lines = said.out.lines();
-        let read = |line| serde_json::from_str(line).expect("an object a line");
         Self {
-            records: lines.map(read).collect(),
+            records: records(&said.out),
         }
     }
 
@@ -589,14 +586,5 @@ between two requests of the others, which costs nothing while the drive is the l
 
 #[test]
 fn the_page_is_what_the_scenarios_give() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/coalescing.md");
-    let page = page();
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        std::fs::write(&path, &page).expect("writable");
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == page,
-        "docs/coalescing.md is not what the scenarios give; WEIR_BLESS=1 cargo test -p weir --test coalescing prints it anew"
-    );
+    document("coalescing.md", "coalescing", &page());
 }

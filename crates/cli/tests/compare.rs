@@ -173,8 +173,7 @@ fn a_suite_is_played_for_one_page() {
     assert!(!page.contains("src=\"http") && !page.contains("href=\"http"));
     let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
     let mut played: Vec<String> = Vec::new();
-    for line in records.lines() {
-        let record: Value = serde_json::from_str(line).expect("an object a line");
+    for record in common::records(&records) {
         let name = record["scenario"].as_str().expect("a name").to_owned();
         if played.last() != Some(&name) {
             played.push(name);
@@ -229,9 +228,7 @@ fn records_are_in_order_and_say_where_time_went() {
     let page = ["--json", "-", "--html", "page.html"];
     let said = compare(&scratch, &[&SHORT[..], &page].concat());
     assert!(said.err.contains("wrote page.html"), "{}", said.err);
-    let records: Vec<Value> = (said.out.lines())
-        .map(|line| serde_json::from_str(line).expect("a record is an object"))
-        .collect();
+    let records = common::records(&said.out);
     let mut at = records.iter();
     for drive in ["disk", "demo"] {
         for case in ["readers", "writers"] {
@@ -360,9 +357,7 @@ fn a_job_file_of_fio_is_compared() {
     let chosen = compare(&scratch, &[&short[..], &["--drive", "demo"]].concat());
     let all = chosen.out + &chosen.err;
     assert!(!all.contains("no --drive"), "{all}");
-    let clients: Vec<Value> = (said.out.lines())
-        .map(|line| serde_json::from_str(line).expect("a record is an object"))
-        .collect();
+    let clients = common::records(&said.out);
     assert!(clients.iter().all(|r| r["drive"] == "samsung-970-pro"));
     let names: Vec<_> = clients[..4].iter().map(|r| &r["client"]).collect();
     assert_eq!(names, ["a", "b-01", "b-02", "total"]);

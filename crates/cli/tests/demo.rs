@@ -18,10 +18,7 @@ fn records(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
     // What policies make of contracts, and on a slow machine how long it takes.
     let is_told = |l: &str| l.starts_with("note: ") || l.starts_with("about ");
     assert!(told.lines().all(is_told), "{told}");
-    let lines = said.out.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("a record is an object"))
-        .collect()
+    common::records(&said.out)
 }
 
 fn of<'a>(records: &'a [Value], policy: &str, client: &str) -> &'a Value {

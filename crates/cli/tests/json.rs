@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{Scratch, run};
+use common::{Scratch, document, records, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
 use weir_measure::keys::{KEYS, Key, When, page};
 
 /// Runs of every kind: with and without promises, with cases, in virtual time and live.
@@ -126,8 +125,7 @@ fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
     for arguments in RUNS {
         let said = run(&scratch, &[arguments, &["--json", "-"][..]].concat());
         assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
-        for line in said.out.lines() {
-            let record: Value = serde_json::from_str(line).expect("an object a line");
+        for record in records(&said.out) {
             if record["client"] == "total" {
                 totals.line(&record);
             } else {
@@ -142,13 +140,5 @@ fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
 
 #[test]
 fn the_page_is_what_the_table_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        std::fs::write(&path, page()).expect("writable");
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == page(),
-        "docs/json.md is not what the table says; {WHERE}"
-    );
+    document("json.md", "json", &page());
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Scratch, golden, run};
-use serde_json::{Value, json};
+use serde_json::json;
 use weir_measure::Need;
 
 /// Four clients on a drive of 100 MB/s, of which two can be promised 40 each: two drives, if promises are kept.
@@ -98,9 +98,7 @@ fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
     scratch.file("mixed.toml", &contracts);
     let plan = ["plan", "mixed.toml", "--policy", "contract", "--json"];
     let said = run(&scratch, &[&plan[..], &["-"]].concat());
-    let lines: Vec<Value> = (said.out.lines())
-        .map(|line| serde_json::from_str(line).expect("an object a line"))
-        .collect();
+    let lines = common::records(&said.out);
     assert_eq!(lines.len(), 2, "{} {}", said.out, said.err);
     let documented: Vec<&str> = Need::KEYS.iter().map(|key| key.0).collect();
     for line in &lines {

@@ -11,7 +11,6 @@ mod common;
 
 use common::running::start;
 use common::{Scratch, wait};
-use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,10 +92,7 @@ fn contracts() -> String {
         "{PROMISES} names another command"
     );
     let records = output(&Scratch::new(), &format!("{COMMAND} --json -"));
-    let records: Vec<Value> = records
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("an object a line"))
-        .collect();
+    let records = common::records(&records);
     let mean = |drive: &str, case: &str, policy: &str, client: &str| {
         let of = records.iter().filter(|r| {
             (&r["drive"], &r["case"], &r["policy"], &r["client"])

@@ -4,6 +4,7 @@
 
 pub(crate) mod running;
 
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -129,6 +130,27 @@ pub(crate) fn golden_text(name: &str, actual: &str) {
         wanted == actual,
         "{name} differs; if that is meant: WEIR_BLESS=1 cargo test -p weir\n--- golden\n{wanted}\n--- actual\n{actual}"
     );
+}
+
+/// Compares a text with the document `docs/NAME`; with `WEIR_BLESS=1` in the environment writes it there before. `test` prints it.
+pub(crate) fn document(name: &str, test: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name);
+    if std::env::var_os("WEIR_BLESS").is_some() {
+        fs::write(&path, text).expect("writable");
+    }
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == text,
+        "docs/{name} is not what it is made from; WEIR_BLESS=1 cargo test -p weir --test {test} prints it anew"
+    );
+}
+
+/// Lines of JSON, an object each.
+pub(crate) fn records(text: &str) -> Vec<Value> {
+    let read = |line| serde_json::from_str(line).expect("an object a line");
+    text.lines().map(read).collect()
 }
 
 /// Waits until `done`; gives up after a time that no machine needs.

@@ -147,14 +147,5 @@ a published figure, and what is predicted, stands in `validation.md`. The claims
 
 #[test]
 fn the_page_is_what_the_scenarios_give() {
-    let path = root().join("docs/published.md");
-    let page = page();
-    if std::env::var_os("WEIR_BLESS").is_some() {
-        std::fs::write(&path, &page).expect("writable");
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        committed == page,
-        "docs/published.md is not what the scenarios give; WEIR_BLESS=1 cargo test -p weir --test published prints it anew"
-    );
+    common::document("published.md", "published", &page());
 }

@@ -1,6 +1,6 @@
 //! Scenarios as `weir compare` plays them, and the figures of what it prints.
 
-use crate::common::{Scratch, run};
+use crate::common::{Scratch, records, run};
 use crate::root;
 use serde::Deserialize;
 use serde_json::Value;
@@ -95,16 +95,10 @@ impl Run {
         let said = run(&scratch, &arguments);
         assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
         Played {
-            records: read(&said.out),
-            states: read(&fs::read_to_string(&trace).expect("it was written")),
+            records: records(&said.out),
+            states: records(&fs::read_to_string(&trace).expect("it was written")),
         }
     }
-}
-
-/// Lines of JSON.
-fn read(text: &str) -> Vec<Value> {
-    let read = |line| serde_json::from_str(line).expect("an object a line");
-    text.lines().map(read).collect()
 }
 
 impl Cell {
