@@ -90,7 +90,7 @@ pub(super) const HDD: &[Parameter] = parameters! { Hdd:
     "seek.full": Time, [.seek.full], "time across all tracks";
     "settle": Time, [.settle], "time that a write takes longer to settle on its track";
     "tags": Count, [.tags], "commands that it picks from by positioning time";
-    "ageing": Time, [.ageing], "time after which a command is served before all younger ones";
+    "ageing": Time, [.ageing], "time after which a command is served before all younger ones, for each stream that waits";
     "overhead": Time, [.overhead], "time from a command's arrival until the disk can act on it";
     "link": Rate, [.link], "rate of the link to the host";
     "segments": Count, [.segments], "segments of the read cache, one for each sequential stream";
@@ -118,7 +118,7 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "block": Pages, [.block], "pages of a die's erase block";
     "read_ahead": Bytes, [.read_ahead], "bytes that a sequential stream is read ahead";
     "window": Time, [.window], "time of the link that is begun with before the controller chooses again";
-    "favour": Bytes, [.favour], "bytes of commands in sequence that may overtake another read";
+    "favour": Bytes, [.favour], "bytes of commands in sequence that may overtake another read, for each stream that waits";
     "write_buffer": Bytes, [.write_buffer], "bytes of writes answered before they are in the flash";
     "flush": Time, [.flush], "time of a flush beside the writes that it waits for";
     "protected": Bool, [.protected], "the write buffer survives a loss of power";

@@ -24,7 +24,8 @@ pub struct Config {
     pub settle: Span,
     /// Commands in the disk's queue (native command queueing), from which it picks by positioning time: 1 to 32.
     pub tags: u16,
-    /// Commands that have waited this long are served before all others, oldest first: 1 ms to 60 s. Nothing else bounds
+    /// Commands that have waited this long, for each stream that waits (commands that adjoin each other), are served before all
+    /// others, oldest first: 1 ms to 60 s. What is in the write cache has as long as a full queue. Nothing else bounds
     /// starvation: a sequential stream at the head's position costs nothing and would always be next.
     pub ageing: Span,
     /// Time from the arrival of a command until the disk can act on it: at most 10 ms.
@@ -61,7 +62,7 @@ impl Config {
             },
             settle: Span::from_micros(500),
             tags: 32,
-            ageing: Span::from_millis(500),
+            ageing: Span::from_millis(30),
             overhead: Span::from_micros(100),
             link: 300_000_000,
             segments: 16,

@@ -2,7 +2,7 @@
 //!
 //! There is one actuator. A command costs the seek to its track ([`Seek`]), the rotational latency until its first byte is under
 //! the head, and the transfer time. The disk serves the command in its queue that it can begin first, unless one has waited
-//! longer than [`Config::ageing`]. After a read, while the queue is empty, the head reads ahead into a segment of the cache; a
+//! longer than [`Config::ageing`] for each stream that waits. After a read, while the queue is empty, the head reads ahead into a segment of the cache; a
 //! hit there costs only the link. Writes are answered when they are in the write cache. They are written to the platters in the
 //! same order of shortest positioning time, but after reads until the cache is half full. A flush ends when everything before it
 //! is on the platters, and no command behind it begins before that.
@@ -354,8 +354,9 @@ impl Hdd {
         let mut best: Option<(bool, Instant, u64, From, usize)> = None;
         // At this distance the head arrives later than the best candidate begins, whatever the rotation; farther is never faster.
         let mut too_far = u32::MAX;
+        let streams = self.streams_waiting();
         for (from, index, job) in queue.chain(dirty) {
-            let overdue = t.since(job.arrived) > self.config.ageing;
+            let overdue = t.since(job.arrived) > self.ageing(from, streams);
             let when = if overdue {
                 job.arrived
             } else {
@@ -380,6 +381,22 @@ impl Hdd {
             }
         }
         best.map(|(_, _, _, from, index)| (from, index))
+    }
+
+    /// How long a command waits before it is overdue, while this many streams do. For what is in the write cache nobody waits: it has as
+    /// long as a full queue.
+    fn ageing(&self, from: From, streams: u64) -> Span {
+        let streams = match from {
+            From::Queue => streams,
+            From::WriteCache => self.config.tags.into(),
+        };
+        self.config.ageing.saturating_mul(streams)
+    }
+
+    /// Runs of neighbouring commands that wait, at least one: streams, and commands at random places.
+    fn streams_waiting(&self) -> u64 {
+        let first = |job: &&Job| !self.waiting.iter().any(|j| j.end == job.start);
+        self.waiting.iter().filter(first).count().max(1) as u64
     }
 
     /// Whether the write cache may be written out: no read waits, the cache is half full, or a flush waits for it.

@@ -114,10 +114,11 @@ fn a_stream_that_reads_on_holds_the_head_until_others_are_of_age() {
         ];
         let (results, _) = run(&config, &mut clients, 30);
         let mean = results[1].mean().as_nanos() / 1_000_000;
-        assert!((millis..millis + 60).contains(&mean), "{mean} ms");
+        // The random read waits, and the stream, in two where one of its commands has gone before an older one.
+        assert!((2 * millis..3 * millis).contains(&mean), "{mean} ms");
         // The bound: all other overdue commands first, each at a full stroke, a revolution and its transfer.
         let one = config.seek.full + config.revolution() + Span::from_millis(3);
-        let bound = config.ageing + one.saturating_mul(6);
+        let bound = config.ageing.saturating_mul(3) + one.saturating_mul(6);
         assert!(results[1].longest <= bound, "{:?}", results[1].longest);
     }
 }
@@ -241,7 +242,8 @@ fn what_is_not_looked_at_would_not_have_been_chosen() {
         }
         let read = drive.read_on(t);
         let key = |j: &Job| {
-            let overdue = t.since(j.arrived) > config.ageing;
+            let ageing = config.ageing.saturating_mul(drive.streams_waiting());
+            let overdue = t.since(j.arrived) > ageing;
             let begins = drive.access(t, j, read).begins;
             (
                 !overdue,

@@ -45,7 +45,8 @@ pub struct Config {
     /// The controller starts the next command when less than this much is on its way to the host, in time of the link: 1 us to
     /// 100 ms. Until then it may still choose.
     pub window: Span,
-    /// Bytes of sequential commands that may overtake another read: 0 (none) to 16 GiB. Nothing else bounds starvation.
+    /// Bytes of sequential commands that may overtake another read, for each stream that waits: 0 (none) to 16 GiB. Nothing else
+    /// bounds starvation.
     pub favour: u64,
     /// Size of the write buffer in bytes; writes in it are answered before they are in the flash: 0 to 16 GiB.
     pub write_buffer: u64,
@@ -82,7 +83,7 @@ impl Config {
             block: 256,
             read_ahead: 256 << 10,
             window: Span::from_micros(600),
-            favour: 16 << 20,
+            favour: 1 << 20,
             write_buffer: 8 << 20,
             protected: false,
             flush: Span::ZERO,

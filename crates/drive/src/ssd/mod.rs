@@ -197,8 +197,9 @@ impl Ssd {
     /// Takes the next read: the oldest that too many bytes have overtaken, else the oldest that continues a stream, else the
     /// oldest.
     fn choose(&mut self) -> Option<Read> {
+        let most = self.config.favour.saturating_mul(self.streams_waiting());
         let rank = |r: &Read| {
-            let overtaken = self.favoured - r.favoured >= self.config.favour;
+            let overtaken = self.favoured - r.favoured >= most;
             (!overtaken, !overtaken && !r.sequential, r.sequence)
         };
         let reads = self.waiting.iter().enumerate();
@@ -208,6 +209,13 @@ impl Ssd {
             self.favoured += read.end - read.start;
         }
         Some(read)
+    }
+
+    /// The number of sequential streams of which reads wait, at least one.
+    fn streams_waiting(&self) -> u64 {
+        let streams = self.waiting.iter().filter(|r| r.sequential);
+        let seen = streams.fold(0_u64, |seen, r| seen | 1 << (r.stream % 64));
+        u64::from(seen.count_ones().max(1))
     }
 
     fn read(&mut self, t: Instant, read: &Read) {

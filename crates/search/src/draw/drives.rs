@@ -122,7 +122,7 @@ fn disk(dice: &mut Dice) -> hdd::Config {
         },
         settle: Span::from_micros(dice.range(0, 1_000)),
         tags: *dice.pick(&[1, 4, 31, 32]),
-        ageing: Span::from_millis(dice.log(20, 4_000)),
+        ageing: Span::from_millis(dice.log(2, 300)),
         overhead: Span::from_micros(dice.range(50, 300)),
         link: 300_000_000,
         segments: dice.range(1, 32) as u16,
