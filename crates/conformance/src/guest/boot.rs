@@ -14,6 +14,9 @@ use weir_config::{policy, profile};
 /// Seconds of real time that a run may take.
 const PATIENCE_S: u32 = 900;
 
+/// Lines of the console that are shown of a run without a report.
+const PROBLEM_LINES: usize = 12;
+
 /// MiB of the guest's memory: what writers write is kept in it.
 const MEMORY_MIB: u32 = 4096;
 
@@ -39,16 +42,27 @@ pub fn play(
     for (name, text) in files {
         fs::write(scratch.join(name), text).map_err(|e| wrong(&e))?;
     }
+    // The lab gives files their own names.
+    let program = scratch.join("weir");
+    fs::copy(weir, &program).map_err(|e| format!("{}: {e}", weir.display()))?;
     let console = scratch.join("console");
     let mut command = Command::new(lab.join("run"));
-    command.arg(scratch.join("script")).arg(&console).arg(weir);
+    command
+        .arg(scratch.join("script"))
+        .arg(&console)
+        .arg(program);
     command.args([scratch.join("server.toml"), scratch.join("jobs.fio")]);
     command.env("LIMIT", PATIENCE_S.to_string());
     command.env("MEM", MEMORY_MIB.to_string());
     let status = command.status().map_err(|e| wrong(&e))?;
     let shown = fs::read_to_string(&console).map_err(|e| wrong(&e))?;
-    figures(&shown)
-        .ok_or_else(|| wrong(&format!("no report, the lab ended with {status}:\n{shown}")))
+    figures(&shown).ok_or_else(|| {
+        let begins: Vec<&str> = shown.lines().take(PROBLEM_LINES).collect();
+        let begins = begins.join("\n");
+        wrong(&format!(
+            "no report, the lab ended with {status}:\n{begins}"
+        ))
+    })
 }
 
 /// The server's file.
