@@ -57,11 +57,11 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
     let mut text = format!("{name}: {case_name} on {drive} under {policy}\n");
     let drive = profile::find(drive).expect("built in").drive;
     let choice = Choice::new(&drive, case, policy);
+    let mut tuned = policy::find(policy).expect("it comes with Weir");
     match script.scenario(&choice) {
-        Ok(scenario) => text += &shown(&scenario),
+        Ok(scenario) => text += &shown(&scenario, &tuned),
         Err(problems) => text += &told(&problems),
     }
-    let mut tuned = policy::find(policy).expect("it comes with Weir");
     if script.tune(&choice, &mut tuned).is_ok() {
         let before = policy::find(policy).expect("it comes with Weir");
         if tuned != before {
@@ -71,7 +71,7 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
     text
 }
 
-fn shown(scenario: &Scenario) -> String {
+fn shown(scenario: &Scenario, policy: &Policy) -> String {
     let mut text = String::new();
     let s = scenario;
     put(&mut text, "name, case", (&s.name, &s.case));
@@ -87,12 +87,16 @@ fn shown(scenario: &Scenario) -> String {
         (s.adapter, s.merging.config(&elevator::Config::None)),
     );
     put(&mut text, "path, machine", (&s.path, &s.machine));
-    put(&mut text, "sizes", s.sizes());
+    put(&mut text, "sizes", s.sizes(policy));
     if let Some(guest) = &s.guest {
         put(&mut text, "guest", guest);
         put(&mut text, "  kicks", guest.kicks.to_string());
         put(&mut text, "  calls", guest.calls.to_string());
-        put(&mut text, "  parts of 10 MB", guest.parts(10_000_000));
+        put(
+            &mut text,
+            "  parts of 10 MB",
+            10_000_000u32.div_ceil(guest.longest),
+        );
     }
     if let Some(freeze) = s.freeze {
         put(&mut text, "freeze", freeze);
@@ -108,7 +112,7 @@ fn shown(scenario: &Scenario) -> String {
     }
     for client in &s.clients {
         put(&mut text, "client", client);
-        put(&mut text, "  outstanding", s.outstanding(client));
+        put(&mut text, "  outstanding", s.outstanding(client, policy));
         if let Some(buffered) = &client.buffered {
             put(&mut text, "  window", buffered.window());
         }

@@ -211,10 +211,11 @@ fn groups_files_and_zones_come_out_as_they_are_written() {
     assert_eq!(starts, [0, 16 << 10, 32 << 10, 4096]);
     assert_eq!(volumes.spaces, [(1 << 20) + (32 << 10), (2 << 20) + 4096]);
     assert!(volumes.clients[..3].iter().all(|c| c.space.0 == 0));
-    assert_eq!(volumes.sizes().spaces, 2);
-    assert_eq!(volumes.outstanding(&volumes.clients[0]), 1);
+    let none = weir_config::Policy::none();
+    assert_eq!(volumes.sizes(&none).spaces, 2);
+    assert_eq!(volumes.outstanding(&volumes.clients[0], &none), 1);
     // The reads of the run-in have room as well.
-    assert_eq!(volumes.sizes().per_stream, scenario::RUN_IN_DEPTH);
+    assert_eq!(volumes.sizes(&none).per_stream, scenario::RUN_IN_DEPTH);
     let files = built(
         &script(&format!("layout = \"files\"\n{text}")),
         None,

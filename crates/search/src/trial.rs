@@ -151,7 +151,7 @@ fn observed(
     if let Some(events) = events {
         scenario.sizes = Some(Sizes {
             events,
-            ..scenario.sizes()
+            ..scenario.sizes(policy)
         });
     }
     let mut watch = Watch::new(case);

@@ -1,7 +1,7 @@
 //! Requests that clients wait for.
 
 use crate::parts::Parts;
-use weir_core::{Cookie, Done, Instant, Span};
+use weir_core::{Cookie, Done, Instant, Outcome, Span};
 
 /// A request that a client waits for.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,29 @@ pub(crate) struct Flight {
     pub(crate) idle: Span,
     /// For how long the drive worked on its last piece; `None` if it worked on none of its own (a flush that joined another).
     pub(crate) service: Option<Span>,
+    /// The request that it is a part of; `None`: it is whole.
+    whole: Option<Cookie>,
+    /// Of a request that was cut: parts that are not over, and the first error.
+    left: u32,
+    outcome: Outcome,
 }
 
 impl Flight {
+    /// A request that is about to be sent.
+    pub(crate) fn new(client: u32, bytes: u32, number: u64, due: Instant) -> Self {
+        Self {
+            client,
+            bytes,
+            number,
+            due,
+            idle: Span::ZERO,
+            service: None,
+            whole: None,
+            left: 0,
+            outcome: Outcome::Ok,
+        }
+    }
+
     /// Where its time went.
     pub(crate) fn parts(&self, done: &Done) -> Parts {
         let waits = done.waits;
@@ -55,8 +75,44 @@ impl Flights {
         slot.into()
     }
 
+    /// Another part of a request that is too long for what it comes to, `bytes` long.
+    pub(crate) fn insert_part(&mut self, whole: Cookie, bytes: u32) -> Cookie {
+        let flight = self.slots[whole as usize].as_mut();
+        let flight = flight.expect("a request is there while it is cut");
+        flight.left += 1;
+        let part = Flight {
+            bytes,
+            whole: Some(whole),
+            left: 0,
+            ..*flight
+        };
+        self.insert(part)
+    }
+
+    /// An answer has come. The request that is over with it, if one is, and how: of one that was cut, with the answer to its last part.
+    /// The waits are those of that part.
     #[inline]
-    pub(crate) fn remove(&mut self, cookie: Cookie) -> Flight {
+    pub(crate) fn end(&mut self, done: &Done) -> Option<(Flight, Done)> {
+        let ended = self.remove(done.cookie);
+        let Some(whole) = ended.whole else {
+            return Some((ended, *done));
+        };
+        let flight = self.slots[whole as usize].as_mut();
+        let flight = flight.expect("a request lasts as long as its parts");
+        if flight.outcome == Outcome::Ok {
+            flight.outcome = done.outcome;
+        }
+        flight.left -= 1;
+        if flight.left > 0 {
+            return None;
+        }
+        (flight.idle, flight.service) = (ended.idle, ended.service);
+        let outcome = flight.outcome;
+        Some((self.remove(whole), Done { outcome, ..*done }))
+    }
+
+    #[inline]
+    fn remove(&mut self, cookie: Cookie) -> Flight {
         let flight = self.slots[cookie as usize].take();
         self.free.push(cookie as u32);
         flight.expect("a cookie is answered once")
@@ -75,12 +131,18 @@ impl Flights {
         of_client.map(|flight| flight.due)
     }
 
-    /// The oldest request of a client.
-    pub(crate) fn oldest(&self, client: u32) -> Option<Cookie> {
+    /// The oldest request of a client, or what is left of its parts.
+    pub(crate) fn oldest(&self, client: u32) -> Vec<Cookie> {
         let of_client = |slot: &Option<Flight>| slot.filter(|flight| flight.client == client);
-        let all = self.slots.iter().enumerate();
-        all.filter_map(|(cookie, slot)| Some((of_client(slot)?.number, cookie as Cookie)))
-            .min()
-            .map(|(_, cookie)| cookie)
+        let all = (0..).zip(&self.slots);
+        let sent = all.filter_map(|(cookie, slot)| Some((cookie, of_client(slot)?)));
+        let sent = sent.filter(|(_, flight)| flight.left == 0);
+        let sent = sent.map(|(cookie, flight)| {
+            let whole = flight.whole.unwrap_or(cookie);
+            ((flight.number, whole), cookie)
+        });
+        let oldest = sent.clone().map(|(request, _)| request).min();
+        let parts = sent.filter(|(request, _)| Some(*request) == oldest);
+        parts.map(|(_, cookie)| cookie).collect()
     }
 }

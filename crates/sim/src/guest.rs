@@ -102,9 +102,9 @@ impl Guest {
         }
     }
 
-    /// The request that its program issues over `stream`.
+    /// The request that its program issues over `stream`, without a cookie yet.
     #[inline]
-    pub(crate) fn request(&self, stream: StreamId, io: &Io, cookie: u64) -> Request {
+    pub(crate) fn request(&self, stream: StreamId, io: &Io) -> Request {
         let of_op = if io.op == Op::Write {
             self.write_flags
         } else {
@@ -117,12 +117,12 @@ impl Guest {
             flags: io.flags.with(self.flags).with(of_op),
             offset: io.offset,
             length: io.length,
-            cookie,
+            cookie: 0,
         }
     }
 
-    /// The request that its process issues over `stream`.
-    pub(crate) fn command(&self, stream: StreamId, command: &Command, cookie: u64) -> Request {
+    /// The request that its process issues over `stream`, without a cookie yet.
+    pub(crate) fn command(&self, stream: StreamId, command: &Command) -> Request {
         Request {
             stream,
             space: self.space,
@@ -130,7 +130,7 @@ impl Guest {
             flags: command.flags.with(self.flags),
             offset: command.offset,
             length: command.length,
-            cookie,
+            cookie: 0,
         }
     }
 

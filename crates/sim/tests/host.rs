@@ -135,7 +135,7 @@ fn nothing_is_lost_or_doubled_and_fdatasync_writes_before_it_flushes() {
         let live = watch.outstanding.len() as u64;
         assert_eq!(counters.accepted, counters.done + live, "{what}");
         assert_eq!((counters.rejected, counters.stray), (0, 0), "{what}");
-        let most = scenario.sizes().requests as usize;
+        let most = scenario.sizes(&Policy::none()).requests as usize;
         assert!(watch.most <= most, "{what}: {} of {most}", watch.most);
         assert_eq!(watch.flushes > 0, scenario.case == "writers", "{what}");
         for client in &results.clients {

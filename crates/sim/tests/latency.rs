@@ -30,12 +30,13 @@ fn rates(target: Span) -> Vec<u64> {
         scenario.tenant(name, Contract::DEFAULT, 1 << 30, reads);
     }
     scenario.groups[0].knobs.latency = target;
+    let policy = find("io.latency").unwrap();
     // Without an elevator Linux's queue has as many requests as the drive has tags.
     scenario.sizes = Some(Sizes {
         scheduler_tags: TAGS.into(),
-        ..scenario.sizes()
+        ..scenario.sizes(&policy)
     });
-    let run = Run::new(&scenario, &find("io.latency").unwrap(), 0).unwrap();
+    let run = Run::new(&scenario, &policy, 0).unwrap();
     let results = run.run(|_| {}).unwrap();
     let clients = results.clients.iter();
     clients.map(|c| c.meter.requests() / 12).collect()

@@ -29,7 +29,8 @@ use crate::problem::Problem;
 use crate::value;
 use std::path::Path;
 use std::sync::LazyLock;
-use weir_core::{control, elevator};
+use weir_core::control;
+use weir_core::elevator::{self, bfq};
 
 /// A way of sharing a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,6 +140,15 @@ impl Policy {
     /// True if classes of contracts are kept.
     pub fn goes_by_classes(&self) -> bool {
         self.mapping.class == ClassKnob::Kept
+    }
+
+    /// True if its elevator is Linux's, to which long requests come in parts. One of our own cuts them itself.
+    pub fn splits_before(&self) -> bool {
+        match &self.elevator {
+            elevator::Config::Contract(_) => false,
+            elevator::Config::Bfq(bfq) => bfq.charge == bfq::Charge::Linux,
+            _ => true,
+        }
     }
 
     /// True if its elevator or one of its controllers is called so.

@@ -123,11 +123,6 @@ impl Guest {
             Ring::Virtio => 254 * 4096,
         }
     }
-
-    /// Requests in the ring that one of `bytes` comes to.
-    pub fn parts(&self, bytes: u32) -> u32 {
-        bytes.div_ceil(self.longest).max(1)
-    }
 }
 
 impl Default for Guest {

@@ -277,16 +277,29 @@ impl Scenario {
         self.clients.last_mut().expect("one was added")
     }
 
-    /// Requests that a client has in the layer at most: a guest cuts those that are too long for its ring.
-    pub fn outstanding(&self, client: &ClientSpec) -> u32 {
+    /// Bytes of a read or write at most that leaves a client in one request. A guest cuts what is too long for its ring, and Linux what
+    /// is too long for the drive, before controllers and elevators see it. A server, and an elevator of our own, has it whole.
+    pub fn longest(&self, policy: &Policy) -> u32 {
+        match &self.guest {
+            Some(guest) => guest.longest,
+            None if self.path == Path::DIRECT && policy.splits_before() => {
+                self.drive.shape().max_transfer
+            }
+            None => u32::MAX,
+        }
+    }
+
+    /// Requests that a client has in the layer at most under a policy, of which one that was too long is several.
+    pub fn outstanding(&self, client: &ClientSpec, policy: &Policy) -> u32 {
         let transfer = self.drive.shape().max_transfer;
         let requests = client.outstanding(transfer);
-        let longest = match client.buffered {
-            Some(_) => transfer.max(client.program.size.most()),
-            None => client.program.size.most(),
+        let most = client.program.size.most();
+        let longest = match (&client.buffered, &self.guest) {
+            (None, _) => most,
+            (Some(_), None) => transfer,
+            (Some(_), Some(_)) => transfer.max(most),
         };
-        let parts = self.guest.as_ref().map_or(1, |g| g.parts(longest));
-        requests.saturating_mul(parts)
+        requests.saturating_mul(longest.div_ceil(self.longest(policy)).max(1))
     }
 
     /// Where on the drive each space begins: see [`Self::places`].
@@ -333,12 +346,12 @@ impl Scenario {
         (latest, over)
     }
 
-    /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding.
-    pub fn sizes(&self) -> Sizes {
+    /// The sizes of the layer's tables: those asked for, or enough for everything these clients can have outstanding under a policy.
+    pub fn sizes(&self, policy: &Policy) -> Sizes {
         if let Some(sizes) = self.sizes {
             return sizes;
         }
-        let depths = self.clients.iter().map(|c| self.outstanding(c));
+        let depths = self.clients.iter().map(|c| self.outstanding(c, policy));
         let runs_in = self.run_in > Span::ZERO;
         let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;

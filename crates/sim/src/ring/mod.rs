@@ -12,13 +12,11 @@ mod back;
 mod count;
 mod front;
 mod notify;
-mod pieces;
 mod queue;
 
 use back::{Back, Thread};
 use count::Count;
 use front::Front;
-use pieces::Pieces;
 use std::collections::VecDeque;
 use weir_config::scenario::{Cost, Guest, Scenario, Threads};
 use weir_core::{Done, Instant, Request, Span};
@@ -45,10 +43,8 @@ pub(crate) struct Rings {
     /// Requests in rings or below, and the answers of those that are done, by the cookie.
     requests: Vec<Option<Request>>,
     answers: Vec<Option<Done>>,
-    /// What a client asks for now, and the number of the batch that it is in.
-    asked: Vec<Request>,
+    /// The number of the batch that what is sent now is in.
     batch: u64,
-    pieces: Pieces,
     /// Events on their way, in the order in which they arrive.
     events: VecDeque<(Instant, Event)>,
     storms: Vec<Storm>,
@@ -134,25 +130,13 @@ impl Rings {
             by_cookie: vec![0; requests as usize],
             requests: vec![None; requests as usize],
             answers: vec![None; requests as usize],
-            asked: Vec::new(),
             batch: 0,
-            pieces: Pieces::new(guest.longest, requests),
             events: VecDeque::new(),
             storms: storms.collect(),
             changed: false,
             cost: guest.cost,
             count: Count::new(start),
         }
-    }
-
-    /// A client asks for something.
-    pub(crate) fn asked(&mut self, request: Request) {
-        self.asked.push(request);
-    }
-
-    /// What was asked for since.
-    pub(crate) fn take_asked(&mut self) -> Vec<Request> {
-        std::mem::take(&mut self.asked)
     }
 
     /// What is sent from now on may not be pushed together with what was sent before, if it is `apart`.
@@ -176,11 +160,6 @@ impl Rings {
         let thread = self.thread_of(guest);
         self.threads[thread].answer(guest, done.cookie);
         self.changed = true;
-    }
-
-    /// Where requests are cut.
-    pub(crate) fn pieces(&mut self) -> &mut Pieces {
-        &mut self.pieces
     }
 
     /// When something happens next: `now`, if something was sent or answered since they ran.

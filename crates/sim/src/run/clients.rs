@@ -66,43 +66,72 @@ impl Run<'_> {
 
     /// Runs a client as far as it gets now.
     pub(super) fn step(&mut self, client: u32) {
-        let guest = &mut self.guests[client as usize];
+        let guest = &self.guests[client as usize];
         let Some(stream) = guest.stream else { return };
         if guest.process.is_some() {
             return self.step_process(client, stream);
         }
         loop {
+            let guest = &mut self.guests[client as usize];
             match guest.program.next(self.now) {
                 Step::Issue(io) => {
-                    let cookie = self.flights.insert(Flight {
-                        client,
-                        bytes: moved(io.op, io.length),
-                        number: io.number,
-                        due: io.due,
-                        idle: self.idling.until(self.now),
-                        service: None,
-                    });
                     if io.op == Op::Flush {
                         guest.meter.flushing(io.due.as_nanos());
                     } else {
                         guest.meter.sent(io.due.as_nanos());
                     }
-                    let request = guest.request(stream, &io, cookie);
-                    if let Some(rings) = &mut self.rings {
-                        rings.asked(request);
-                    } else if !self.transit.is_direct() {
-                        self.transit.send(self.now, request);
-                    } else if guest.paused {
-                        guest.unread.push_back(request);
-                    } else {
-                        self.requests.push(request);
-                    }
+                    let request = guest.request(stream, &io);
+                    let bytes = moved(io.op, io.length);
+                    self.send(Flight::new(client, bytes, io.number, io.due), request);
                 }
                 Step::WaitUntil(at) => break self.timers.set(client, at),
                 Step::WaitForCompletion | Step::Finished => break self.timers.clear(client),
             }
         }
-        self.push(client);
+        self.sent();
+    }
+
+    /// A request leaves its client, in parts if it is too long for what it comes to.
+    fn send(&mut self, mut flight: Flight, request: Request) {
+        let client = flight.client;
+        let plugged = self.is_plugged(client);
+        if let Some(rings) = &mut self.rings {
+            rings.next_batch(!plugged);
+        }
+        flight.idle = self.idling.until(self.now);
+        let cookie = self.flights.insert(flight);
+        let whole = Request { cookie, ..request };
+        if whole.length <= self.longest || !matches!(whole.op, Op::Read | Op::Write) {
+            return self.pass(client, whole);
+        }
+        for done in (0..whole.length).step_by(self.longest as usize) {
+            let length = self.longest.min(whole.length - done);
+            let part = Request {
+                cookie: self.flights.insert_part(whole.cookie, length),
+                offset: whole.offset + u64::from(done),
+                length,
+                ..whole
+            };
+            self.pass(client, part);
+        }
+    }
+
+    /// A request, or a part of one, goes where its client's go.
+    fn pass(&mut self, client: u32, request: Request) {
+        if let Some(rings) = &mut self.rings {
+            rings.send(client, request);
+        } else if self.transit.is_direct() {
+            self.receive(client, request);
+        } else {
+            self.transit.send(self.now, request);
+        }
+    }
+
+    /// A client has sent what it sends at this time.
+    fn sent(&mut self) {
+        if let Some(rings) = &mut self.rings {
+            rings.next_batch(true);
+        }
     }
 
     /// Runs a process's system calls.
@@ -119,31 +148,21 @@ impl Run<'_> {
             &mut guest.meter,
             &mut self.commands,
         );
-        for command in self.commands.drain(..) {
-            let cookie = self.flights.insert(Flight {
-                client,
-                bytes: moved(command.op, command.length),
-                number: command.number,
-                due: self.now,
-                idle: self.idling.until(self.now),
-                service: None,
-            });
-            let request = guest.command(stream, &command, cookie);
-            if let Some(rings) = &mut self.rings {
-                rings.asked(request);
-            } else if !self.transit.is_direct() {
-                self.transit.send(self.now, request);
-            } else if guest.paused {
-                guest.unread.push_back(request);
-            } else {
-                self.requests.push(request);
-            }
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.drain(..) {
+            let request = self.guests[client as usize].command(stream, &command);
+            let bytes = moved(command.op, command.length);
+            self.send(
+                Flight::new(client, bytes, command.number, self.now),
+                request,
+            );
         }
+        self.commands = commands;
         match then {
             Then::At(at) => self.timers.set(client, at),
             Then::Answer => self.timers.clear(client),
         }
-        self.push(client);
+        self.sent();
     }
 
     /// A request reaches the server: it is submitted, unless the layer has paused its stream.
@@ -168,21 +187,22 @@ impl Run<'_> {
                 guest.unread.push_back(request);
             }
             Reject::UnknownStream => self.given_up(&request),
-            _ => self.failed(&request, EINVAL),
+            _ => self.answered(&self.failed(&request, EINVAL)),
         }
     }
 
     /// A request does not reach the layer, whose client has left: nobody hears of it, but in a ring it has a slot.
     fn given_up(&mut self, request: &Request) {
+        let done = self.failed(request, ECANCELED);
         if self.rings.is_some() {
-            self.failed(request, ECANCELED);
+            self.answered(&done);
         } else {
-            self.flights.remove(request.cookie);
+            self.flights.end(&done);
         }
     }
 
-    fn failed(&mut self, request: &Request, error: u16) {
-        self.answered(&Done {
+    fn failed(&self, request: &Request, error: u16) -> Done {
+        Done {
             stream: request.stream,
             cookie: request.cookie,
             op: request.op,
@@ -190,7 +210,7 @@ impl Run<'_> {
             outcome: Outcome::Error(error),
             submitted: self.now,
             waits: Waits::default(),
-        });
+        }
     }
 
     /// The layer, or the server in front of it, replies.
@@ -208,16 +228,18 @@ impl Run<'_> {
     /// A reply reaches its client.
     #[inline]
     pub(super) fn deliver(&mut self, done: &Done) {
-        let flight = self.flights.remove(done.cookie);
+        let Some((flight, done)) = self.flights.end(done) else {
+            return;
+        };
         let guest = &mut self.guests[flight.client as usize];
         if guest.stream == Some(done.stream) {
-            guest.answered(self.now, &flight, done);
+            guest.answered(self.now, &flight, &done);
             self.wake_guest(flight.client);
             let fetch = Fetch {
                 client: flight.client,
                 number: flight.number,
             };
-            self.fetched(fetch, flight.parts(done), done.outcome == Outcome::Ok);
+            self.fetched(fetch, flight.parts(&done), done.outcome == Outcome::Ok);
         }
     }
 

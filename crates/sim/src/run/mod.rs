@@ -53,6 +53,8 @@ pub struct Run<'a> {
     busy: Occupancy,
     is_busy: bool,
     flights: Flights,
+    /// Bytes of a request at most: longer ones leave their clients in parts.
+    longest: u32,
     transit: Transit,
     /// If clients are in virtual machines.
     rings: Option<Rings>,
@@ -148,12 +150,16 @@ impl<'a> Run<'a> {
                 Guest::new(&scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let outstanding = scenario.clients.iter().map(|c| scenario.outstanding(c));
+        let outstanding = scenario
+            .clients
+            .iter()
+            .map(|c| scenario.outstanding(c, policy));
         let outstanding = outstanding.fold(0, u32::saturating_add);
-        // A request that a guest cuts is followed as a whole and in its pieces.
-        let followed = match scenario.guest {
-            Some(_) => 2 * outstanding,
-            None => outstanding,
+        // A request that is cut is followed as a whole and in its parts.
+        let longest = scenario.longest(policy);
+        let followed = match longest {
+            u32::MAX => outstanding,
+            _ => 2 * outstanding,
         };
         let rings = scenario.guest.as_ref();
         let rings = rings.map(|guest| Rings::new(&scenario, guest, followed));
@@ -170,6 +176,7 @@ impl<'a> Run<'a> {
             busy: Occupancy::new((Instant::ZERO + scenario.warm_up).as_nanos()),
             is_busy: false,
             flights: Flights::new(followed),
+            longest,
             transit: Transit::new(scenario.path, &scenario.machine, outstanding),
             rings,
             out: Vec::new(),
@@ -219,7 +226,7 @@ impl<'a> Run<'a> {
             ..scenario.drive.shape()
         };
         let setup = scenario.set_up(policy);
-        let mut sizes = scenario.sizes();
+        let mut sizes = scenario.sizes(policy);
         if let Some(tags) = (scenario.adapter.nr_requests).tags(&drive, &setup.elevator) {
             sizes.scheduler_tags = tags;
         }

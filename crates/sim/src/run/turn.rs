@@ -115,9 +115,10 @@ impl Run<'_> {
                     }
                 }
                 Item::Cancel(client) => {
-                    let stream = self.guests[client as usize].stream;
-                    if let (Some(stream), Some(cookie)) = (stream, self.flights.oldest(client)) {
-                        self.layer.cancel(self.now, stream, cookie);
+                    if let Some(stream) = self.guests[client as usize].stream {
+                        for cookie in self.flights.oldest(client) {
+                            self.layer.cancel(self.now, stream, cookie);
+                        }
                     }
                 }
             }

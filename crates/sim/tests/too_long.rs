@@ -1,0 +1,193 @@
+//! Reads and writes that are longer than the drive takes: several requests under Linux's policies, one under ours.
+
+use std::collections::BTreeMap;
+use weir_config::policy::find;
+use weir_core::record::Call;
+use weir_core::{Contract, Cookie, Instant, Layer, Op, Sizes, Span, StreamId};
+use weir_drive::null;
+use weir_load::{Program, Rng, Size};
+use weir_sim::{Action, Auditors, NrRequests, Observer, Policy, Results, Run, Scenario, Scheduled};
+
+const TRANSFER: u32 = 256 << 10;
+
+/// A scenario on a drive that takes 256 KiB in a command, in a millisecond each.
+fn scenario(tags: u16) -> Scenario {
+    let drive = weir_drive::Config::Null(null::Config {
+        service: Span::from_millis(1),
+        tags,
+        link: 0,
+        command: TRANSFER,
+        ..null::Config::demo()
+    });
+    Scenario::new("too long", drive, Span::from_secs(60))
+}
+
+/// The requests that the layer accepted, and the most that it had at a time.
+#[derive(Default)]
+struct Accepted {
+    live: BTreeMap<(StreamId, Cookie), u32>,
+    most: usize,
+    longest: u32,
+}
+
+impl Observer for Accepted {
+    fn call(&mut self, _: Instant, call: &Call<'_>, _: &mut Layer) {
+        match call {
+            Call::Submit { batch, result } => {
+                let accepted = result.map_or_else(|rejected| rejected.accepted, |()| batch.len());
+                for request in &batch[..accepted] {
+                    let key = (request.stream, request.cookie);
+                    assert!(self.live.insert(key, request.length).is_none());
+                    if matches!(request.op, Op::Read | Op::Write) {
+                        self.longest = self.longest.max(request.length);
+                    }
+                }
+                self.most = self.most.max(self.live.len());
+            }
+            Call::Poll { outputs, .. } => {
+                for output in *outputs {
+                    if let weir_core::Output::Done(done) = output {
+                        assert!(self.live.remove(&(done.stream, done.cookie)).is_some());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn played(scenario: &Scenario, policy: &Policy, seen: &mut Accepted) -> Results {
+    let mut auditors = Auditors::new();
+    let observers: Vec<&mut dyn Observer> = vec![&mut *seen, &mut auditors];
+    let run = Run::observed(scenario, policy, 0, observers).unwrap();
+    let results = run.run(|_| {}).unwrap();
+    let found = auditors.end(seen.live.is_empty());
+    assert!(found.is_empty(), "{}: {:?}", policy.name, found.kept());
+    results
+}
+
+#[test]
+fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_request_under_ours() {
+    let mut scenario = scenario(1);
+    let read = Program {
+        requests: Some(1),
+        ..Program::sequential_reads(1 << 20, 1)
+    };
+    scenario.tenant("reader", Contract::DEFAULT, 1 << 30, read);
+    for (policy, requests) in [("mq-deadline", 4), ("contract", 1), ("bfq-bytes", 1)] {
+        let mut seen = Accepted::default();
+        let results = played(&scenario, &find(policy).unwrap(), &mut seen);
+        let (counters, meter) = (results.counters, &results.clients[0].meter);
+        assert_eq!((counters.accepted, counters.dispatched), (requests, 4));
+        assert_eq!(seen.most as u64, requests, "{policy}");
+        // The program knows nothing of it: one read, of four milliseconds.
+        assert_eq!((meter.requests(), meter.bytes()), (1, 1 << 20), "{policy}");
+        assert_eq!(meter.latency().max(), 4_000_000, "{policy}");
+    }
+}
+
+#[test]
+fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
+    let mut scenario = scenario(32);
+    let contract = |bandwidth, iops| Contract {
+        max: weir_core::Max {
+            read_bandwidth: bandwidth,
+            read_iops: iops,
+            ..weir_core::Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    let reads = Program::sequential_reads(1 << 20, 4);
+    scenario.tenant("bytes", contract(10 << 20, 0), 1 << 30, reads);
+    scenario.tenant("requests", contract(0, 40), 1 << 30, reads);
+    let limited = played(
+        &scenario,
+        &find("io.max").unwrap(),
+        &mut Accepted::default(),
+    );
+    for client in &limited.clients {
+        let mebibytes = client.meter.bytes() >> 20;
+        assert!((595..=605).contains(&mebibytes), "{mebibytes} in a minute");
+    }
+}
+
+/// Reads and writes of drawn sizes; tables that are too small, requests that are given up, clients that go in the middle.
+fn drawn(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed);
+    let mut scenario = scenario(rng.range(1, 9) as u16);
+    scenario.adapter.nr_requests = match rng.range(0, 1) {
+        0 => NrRequests::Unbounded,
+        _ => NrRequests::Each(rng.range(1, 9) as u32),
+    };
+    scenario.merging.nomerges = rng.range(0, 2) as u8;
+    for n in 0..rng.range(1, 5) {
+        let program = Program {
+            writes: rng.range(0, 100) as u8,
+            size: Size::Fixed(512 * rng.range(1, 4000) as u32),
+            requests: Some(rng.range(1, 40)),
+            ..Program::random_reads(4096, rng.range(1, 9) as u32)
+        };
+        let client = scenario.tenant(format!("c{n}"), Contract::DEFAULT, 1 << 26, program);
+        if rng.range(0, 2) == 0 {
+            client.leaves = Some(Span::from_micros(rng.range(1, 100_000)));
+        }
+        let client = n as usize;
+        for _ in 0..rng.range(0, 3) {
+            let at = Span::from_micros(rng.range(1, 100_000));
+            let action = Action::Cancel { client };
+            scenario.actions.push(Scheduled { at, action });
+        }
+    }
+    if rng.range(0, 2) > 0 {
+        scenario.sizes = Some(Sizes {
+            requests: scenario.clients.len() as u32 + rng.range(1, 20) as u32,
+            per_stream: rng.range(1, 12) as u32,
+            ..scenario.sizes(&Policy::none())
+        });
+    }
+    scenario
+}
+
+#[test]
+fn whatever_is_refused_or_given_up_every_read_and_write_is_over_once_and_whole() {
+    let (mut refused, mut failed) = (0, 0);
+    let policies = [
+        "none",
+        "mq-deadline",
+        "kyber",
+        "bfq",
+        "cfq",
+        "io.cost",
+        "io.latency",
+        "bfq-bytes",
+        "contract",
+    ];
+    for seed in 0..150 {
+        let scenario = drawn(seed);
+        for policy in policies {
+            let mut seen = Accepted::default();
+            let policy = find(policy).unwrap();
+            let results = played(&scenario, &policy, &mut seen);
+            let what = format!("seed {seed}, {}", policy.name);
+            assert!(seen.live.is_empty(), "{what}");
+            assert_eq!(results.unanswered, 0, "{what}");
+            assert!(
+                !policy.splits_before() || seen.longest <= TRANSFER,
+                "{what}"
+            );
+            refused += results.counters.rejected;
+            for (spec, client) in scenario.clients.iter().zip(&results.clients) {
+                let (size, meter) = (spec.program.size.most(), &client.meter);
+                let left = spec.leaves.is_some();
+                assert!(
+                    left || Some(client.issued) == spec.program.requests,
+                    "{what}"
+                );
+                assert_eq!(meter.requests() + meter.failures(), client.issued, "{what}");
+                assert_eq!(meter.bytes(), meter.requests() * u64::from(size), "{what}");
+                failed += meter.failures();
+            }
+        }
+    }
+    assert!(refused > 1000 && failed > 1000, "{refused}, {failed}");
+}
