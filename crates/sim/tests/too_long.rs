@@ -88,6 +88,7 @@ fn a_read_of_a_mebibyte_takes_four_tags_under_a_policy_of_linux_and_is_one_reque
 
 #[test]
 fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
+    // In each slice of 20 ms there is room for two parts.
     let mut scenario = scenario(32);
     let contract = |bandwidth, iops| Contract {
         max: weir_core::Max {
@@ -98,8 +99,8 @@ fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
         ..Contract::DEFAULT
     };
     let reads = Program::sequential_reads(1 << 20, 4);
-    scenario.tenant("bytes", contract(10 << 20, 0), 1 << 30, reads);
-    scenario.tenant("requests", contract(0, 40), 1 << 30, reads);
+    scenario.tenant("bytes", contract(25 << 20, 0), 1 << 30, reads);
+    scenario.tenant("requests", contract(0, 100), 1 << 30, reads);
     let limited = played(
         &scenario,
         &find("io.max").unwrap(),
@@ -107,7 +108,10 @@ fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
     );
     for client in &limited.clients {
         let mebibytes = client.meter.bytes() >> 20;
-        assert!((595..=605).contains(&mebibytes), "{mebibytes} in a minute");
+        assert!(
+            (1490..=1510).contains(&mebibytes),
+            "{mebibytes} in a minute"
+        );
     }
 }
 
