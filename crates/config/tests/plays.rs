@@ -71,7 +71,7 @@ fn played(script: &Script, case: Option<&str>, drive: &str, policy: &str) -> Str
     text
 }
 
-fn shown(scenario: &Scenario, policy: &Policy) -> String {
+fn shown(scenario: &Scenario, policy: &policy::Policy) -> String {
     let mut text = String::new();
     let s = scenario;
     put(&mut text, "name, case", (&s.name, &s.case));
