@@ -86,6 +86,9 @@ fn shown(scenario: &Scenario, policy: &policy::Policy) -> String {
         "adapter, merging",
         (s.adapter, s.merging.config(&elevator::Config::None)),
     );
+    if let Some(filesystem) = s.filesystem {
+        put(&mut text, "filesystem", filesystem);
+    }
     put(&mut text, "path, machine", (&s.path, &s.machine));
     put(&mut text, "sizes", s.sizes(policy));
     if let Some(guest) = &s.guest {

@@ -329,6 +329,15 @@ pub(crate) const HOST: Shape = Shape {
                     as on a real host.",
             example: "\"20us\"",
         },
+        Key {
+            name: "filesystem",
+            kind: Kind::Word(&["ext4", "btrfs", "none"]),
+            default: DefaultValue::Value("\"none\""),
+            about: "What clients' files are in, with `layout = \"files\"`. `\"ext4\"`: `fdatasync` after a write to new blocks waits for a commit of \
+                    the journal, which waits for the data of every file that got blocks since the last. `\"btrfs\"`: it waits for its own data and a \
+                    log, and data go to new places. `\"none\"`: blocks are allocated, and a flush is all that it takes.",
+            example: "\"ext4\"",
+        },
     ]],
 };
 

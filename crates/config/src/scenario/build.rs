@@ -1,7 +1,7 @@
 //! From what a file says to what a run plays.
 
 use super::draft::{Client, Draft};
-use super::{Adapter, Buffered, Change, ClientSpec, GroupSpec, PAGE, Scenario};
+use super::{Adapter, Buffered, Change, ClientSpec, Filesystem, GroupSpec, PAGE, Scenario};
 use std::collections::BTreeMap;
 use weir_core::{Capacity, Contract, GroupId, ROOT, SpaceId, Span};
 use weir_drive::Config;
@@ -78,6 +78,13 @@ impl Draft {
         }
         if self.files {
             one_device(&mut scenario);
+        }
+        if let Some(kind) = self.host.filesystem {
+            let length = kind.room();
+            let start = scenario.spaces[0];
+            scenario.spaces[0] += length;
+            let region = Region { start, length };
+            scenario.filesystem = Some(Filesystem { kind, region });
         }
         for change in &self.changes {
             let contract = self.scaled(change.contract, capacity);

@@ -1,7 +1,7 @@
 //! What a scenario's file says, whatever its form, before drive, policy and time are chosen.
 
 use super::expect::{Expect, Published};
-use super::{Guest, Merging, NrRequests, Path};
+use super::{FilesystemKind, Guest, Merging, NrRequests, Path};
 use crate::problem::Problem;
 use weir_core::{Capacity, Class, Contract, Flags, Knobs, Priority, Span};
 use weir_drive::Freeze;
@@ -60,6 +60,7 @@ pub(super) struct Host {
     pub(super) read_ahead: u32,
     pub(super) copy: Span,
     pub(super) wakeup: Span,
+    pub(super) filesystem: Option<FilesystemKind>,
 }
 
 /// A group.
@@ -133,6 +134,7 @@ impl Default for Host {
             read_ahead: buffered.read_ahead,
             copy: buffered.copy,
             wakeup: buffered.wakeup,
+            filesystem: None,
         }
     }
 }

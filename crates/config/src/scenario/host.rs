@@ -1,7 +1,7 @@
-//! The host between the clients' system calls and the drive: page cache and adapter.
+//! The host between the clients' system calls and the drive: page cache, file system and adapter.
 
 use weir_core::{DriveShape, Span, elevator, merge};
-use weir_load::{Pattern, Program, SyncMode};
+use weir_load::{Pattern, Program, Region, SyncMode};
 
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
@@ -88,6 +88,37 @@ pub enum Advice {
     Sequential,
     /// They are random: nothing is read ahead.
     Random,
+}
+
+/// The file system of the processes on the first space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Filesystem {
+    /// Which.
+    pub kind: FilesystemKind,
+    /// What it has of the space for itself: [`LOG`] bytes of log; with btrfs data behind that, wherever their files are.
+    pub region: Region,
+}
+
+/// Bytes of a file system's log.
+pub const LOG: u64 = 128 << 20;
+
+/// A file system that is modelled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FilesystemKind {
+    /// ext4 with `data=ordered`.
+    Ext4,
+    /// btrfs.
+    Btrfs,
+}
+
+impl FilesystemKind {
+    /// Bytes that it has for itself: btrfs allocates data in chunks of 1 GiB.
+    pub const fn room(self) -> u64 {
+        match self {
+            Self::Ext4 => LOG,
+            Self::Btrfs => LOG + (1 << 30),
+        }
+    }
 }
 
 /// What lies between the elevator and the drive.

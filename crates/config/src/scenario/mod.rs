@@ -24,7 +24,9 @@ pub use script::{Script, read};
 pub use suite::{SUITES, Suite, suite};
 
 pub use guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
-pub use host::{Adapter, Advice, Buffered, Merging, NrRequests, PAGE, Plug};
+pub use host::{
+    Adapter, Advice, Buffered, Filesystem, FilesystemKind, LOG, Merging, NrRequests, PAGE, Plug,
+};
 
 pub use path::{Machine, Path, Stall};
 
@@ -61,6 +63,8 @@ pub struct Scenario {
     pub changes: Vec<Change>,
     /// The clients.
     pub clients: Vec<ClientSpec>,
+    /// What writes beside the data of processes so that they are found again; `None`: nothing does.
+    pub filesystem: Option<Filesystem>,
     /// What lies between the elevator and the drive.
     pub adapter: Adapter,
     /// Which neighbouring requests are merged.
@@ -210,6 +214,7 @@ impl Scenario {
             groups: Vec::new(),
             changes: Vec::new(),
             clients: Vec::new(),
+            filesystem: None,
             adapter: Adapter::default(),
             merging: Merging::default(),
             path: Path::DIRECT,
@@ -353,7 +358,10 @@ impl Scenario {
         }
         let depths = self.clients.iter().map(|c| self.outstanding(c, policy));
         let runs_in = self.run_in > Span::ZERO;
-        let (streams, groups) = (self.clients.len() as u32 + 1, self.groups.len() as u32 + 1);
+        // A file system has a stream and a group of its own.
+        let own = u32::from(self.filesystem.is_some());
+        let streams = self.clients.len() as u32 + 1 + own;
+        let groups = self.groups.len() as u32 + 1 + own;
         let requests = depths.clone().fold(0, u32::saturating_add) + streams;
         let per_stream = depths.max().unwrap_or(0) + 1;
         let least = if runs_in { RUN_IN_DEPTH } else { 0 };

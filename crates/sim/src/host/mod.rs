@@ -15,10 +15,12 @@
 mod ata;
 mod cache;
 mod files;
+mod journal;
 mod process;
 mod read_ahead;
 
 pub(crate) use ata::Ata;
 pub(crate) use cache::Fetch;
 pub(crate) use files::Files;
+pub(crate) use journal::Journal;
 pub(crate) use process::{Command, Process, Then};

@@ -45,6 +45,7 @@ impl Run<'_> {
                 self.given_up(&request);
             }
             self.abandon_fetches(client);
+            self.leave_journal(client);
         }
     }
 
@@ -66,8 +67,13 @@ impl Run<'_> {
 
     /// Runs a client as far as it gets now.
     pub(super) fn step(&mut self, client: u32) {
+        let Some(stream) = self.guests[client as usize].stream else {
+            return;
+        };
+        if self.step_journal(client, stream) {
+            return;
+        }
         let guest = &self.guests[client as usize];
-        let Some(stream) = guest.stream else { return };
         if guest.process.is_some() {
             return self.step_process(client, stream);
         }
@@ -148,6 +154,12 @@ impl Run<'_> {
             &mut guest.meter,
             &mut self.commands,
         );
+        self.pass_journal(client);
+        self.send_commands(client, stream, then);
+    }
+
+    /// Sends the commands of a process, or of the file system, which continues `then`.
+    pub(super) fn send_commands(&mut self, client: u32, stream: StreamId, then: Then) {
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
             let request = self.guests[client as usize].command(stream, &command);
@@ -233,6 +245,10 @@ impl Run<'_> {
         };
         let guest = &mut self.guests[flight.client as usize];
         if guest.stream == Some(done.stream) {
+            if self.tell_journal(&flight, &done) {
+                return;
+            }
+            let guest = &mut self.guests[flight.client as usize];
             guest.answered(self.now, &flight, &done);
             self.wake_guest(flight.client);
             let fetch = Fetch {

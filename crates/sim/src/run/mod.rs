@@ -1,6 +1,7 @@
 //! A scenario run under a policy.
 
 mod clients;
+mod filesystem;
 mod rings;
 mod run_in;
 mod turn;
@@ -8,7 +9,7 @@ mod turn;
 use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::{Guest, meter};
-use crate::host::{Ata, Command, Files};
+use crate::host::{Ata, Command, Files, Journal};
 use crate::parts::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
@@ -39,6 +40,8 @@ pub struct Run<'a> {
     guests: Vec<Guest>,
     /// Files that clients with buffered I/O have open.
     files: Files,
+    /// Of the file system that they are in. Its stream is that of the client behind the scenario's.
+    journal: Option<Box<Journal>>,
     /// The client of each stream slot of the layer.
     by_slot: Vec<u32>,
     /// By tag: the cookie of its last dispatch.
@@ -137,6 +140,7 @@ impl<'a> Run<'a> {
         let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
         let merging = config.merge.is_on();
+        let scenario = filesystem::added(scenario);
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
             .change(Instant::ZERO, &edits(&scenario, policy))
@@ -187,6 +191,7 @@ impl<'a> Run<'a> {
             ready: VecDeque::with_capacity(guests.len()),
             guests,
             files,
+            journal: scenario.filesystem.map(|f| Box::new(Journal::new(f))),
             completions: Vec::new(),
             told: 0,
             requests: Vec::with_capacity(outstanding as usize),
@@ -332,11 +337,14 @@ impl<'a> Run<'a> {
         let scenario = &*self.scenario;
         let mut total = meter(scenario);
         total.cut(until.as_nanos());
-        let members = |group| scenario.clients.iter().filter(|c| c.group == group).count();
+        // What the file system itself did is not a client's.
+        let count = scenario.clients.len() - usize::from(self.journal.is_some());
+        let specs = &scenario.clients[..count];
+        let members = |group| specs.iter().filter(|c| c.group == group).count();
         let drew = self.guests.iter().any(Guest::has_drawn);
         let (mut clients, mut unanswered) = (Vec::new(), 0);
-        for (i, mut guest) in self.guests.into_iter().enumerate() {
-            let spec = &scenario.clients[i];
+        let guests = self.guests.into_iter().zip(specs);
+        for (i, (mut guest, spec)) in guests.enumerate() {
             guest.cut(until, spec.deadline);
             // Pages that are read ahead keep nobody waiting.
             let waits = match &guest.process {

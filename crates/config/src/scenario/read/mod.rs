@@ -9,7 +9,7 @@ pub(super) use expect::known_policy;
 pub(super) use tunables::tune;
 
 use super::draft::{CLIENTS, Change, Draft, Facts, Group, Host, RESERVED};
-use super::{NrRequests, Path, Plug};
+use super::{FilesystemKind, NrRequests, Path, Plug};
 use crate::admission::contradicted;
 use crate::document::{Document, Entry, Table};
 use crate::key::{self, CHANGE, FREEZE, GROUP, HOST, PATH};
@@ -56,6 +56,14 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         changes: Vec::new(),
         unclassed: Vec::new(),
     };
+    if draft.host.filesystem.is_some() && (!draft.files || draft.guest.is_some()) {
+        let (what, help) = if draft.files {
+            ("is the host's, and clients are in virtual machines", "leave one of them out")
+        } else {
+            ("is on one device", "write layout = \"files\"")
+        };
+        doc.at(&root.span_of("host"), "host.filesystem", what, help);
+    }
     clients(doc, root, &mut draft);
     // Clients that are not as they should be are not there; that is said already.
     if doc.found() == before {
@@ -180,6 +188,8 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
     host.read_ahead = table.size(doc, "read_ahead") as u32;
     host.copy = table.time(doc, "copy");
     host.wakeup = table.time(doc, "wakeup");
+    let kinds = [FilesystemKind::Ext4, FilesystemKind::Btrfs].map(Some);
+    host.filesystem = table.word(doc, "filesystem", [kinds[0], kinds[1], None]);
     Some(host)
 }
 

@@ -1,0 +1,96 @@
+//! The file system's own requests: a stream among the clients'.
+
+use super::Run;
+use crate::Scenario;
+use crate::flights::Flight;
+use std::borrow::Cow;
+use weir_core::{Contract, Done, Outcome, ROOT, SpaceId, StreamId};
+use weir_load::Program;
+
+/// The scenario with a client behind the others that stands for the file system. Streams hang on leaves: among groups it has one of its
+/// own, with the default contract, where Linux's threads are in the root group.
+pub(super) fn added(scenario: Cow<'_, Scenario>) -> Cow<'_, Scenario> {
+    let Some(filesystem) = scenario.filesystem else {
+        return scenario;
+    };
+    let mut scenario = scenario.into_owned();
+    let grouped = !scenario.groups.is_empty();
+    let program = Program::sequential_reads(4096, 1);
+    let own = scenario.tenant("filesystem", Contract::DEFAULT, 0, program);
+    own.space = SpaceId(0);
+    own.region = filesystem.region;
+    if !grouped {
+        own.group = ROOT;
+        scenario.groups.clear();
+    }
+    scenario.spaces.pop();
+    Cow::Owned(scenario)
+}
+
+impl Run<'_> {
+    /// The client that stands for the file system.
+    fn journal_client(&self) -> Option<u32> {
+        let last = self.guests.len() as u32 - 1;
+        self.journal.is_some().then_some(last)
+    }
+
+    /// Runs the file system, if this is it.
+    pub(super) fn step_journal(&mut self, client: u32, stream: StreamId) -> bool {
+        if self.journal_client() != Some(client) {
+            return false;
+        }
+        if let Some(journal) = &mut self.journal {
+            let then = journal.run(self.now, &mut self.commands);
+            self.send_commands(client, stream, then);
+        }
+        true
+    }
+
+    /// The commands of a process pass the file system, which keeps flushes that a commit answers.
+    pub(super) fn pass_journal(&mut self, client: u32) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let now = self.now;
+        self.commands
+            .retain_mut(|command| !journal.asked(now, client, command));
+        self.wake_journal();
+    }
+
+    /// A client has left.
+    pub(super) fn leave_journal(&mut self, client: u32) {
+        if let Some(journal) = &mut self.journal {
+            journal.left(client);
+            self.wake_journal();
+        }
+    }
+
+    /// A request has been answered. True if it was the file system's own: clients that have waited for a commit run on when that is over.
+    pub(super) fn tell_journal(&mut self, flight: &Flight, done: &Done) -> bool {
+        let own = self.journal_client() == Some(flight.client);
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
+        if !own {
+            if journal.written(flight.client, flight.number) {
+                self.wake_journal();
+            }
+            return false;
+        }
+        let well = done.outcome == Outcome::Ok;
+        for (client, number) in journal.answered(well) {
+            if let Some(process) = &mut self.guests[client as usize].process {
+                process.answered(self.now, number, flight.parts(done), well);
+                self.wake_guest(client);
+            }
+        }
+        self.wake_journal();
+        true
+    }
+
+    fn wake_journal(&mut self) {
+        if let Some(client) = self.journal_client() {
+            self.wake_guest(client);
+        }
+    }
+}
