@@ -508,7 +508,7 @@ const ACCESS: &[Key] = &[
         name: "fsync",
         kind: Kind::Count(0, 65_536),
         default: DefaultValue::Value("0"),
-        about: "After this number of writes it calls `fsync` and waits; 0: never. As `fdatasync`: a file system's journal is not modelled.",
+        about: "After this number of writes it calls `fsync` and waits; 0: never. As `fdatasync`: times of files are not modelled.",
         example: "1",
     },
     Key {

@@ -42,6 +42,7 @@ built_in! { "scenario" in "scenarios":
     "iocost-weights"
     "iocost-vrate"
     "interleaved"
+    "journal"
     "services"
     "ring"
     "coalescing"

@@ -8,9 +8,9 @@
 //!
 //! The model covers what the layer sees of a file whose blocks are contiguous: pages of 4 KiB, read-ahead windows as single
 //! requests up to the drive's maximum transfer, data and flush of an `fdatasync`. The pages of one system call leave as one
-//! request, so Linux's plug would find nothing more to merge. The model leaves out memory pressure (files fit into memory),
-//! write-back without `fdatasync`, and commits of the file system's journal: on a file whose blocks are allocated, `fdatasync`
-//! after an overwrite needs none in ext4.
+//! request, so Linux's plug would find nothing more to merge. The model leaves out memory pressure (files fit into memory)
+//! and write-back without `fdatasync`. Unless a scenario names a file system, blocks are allocated: `fdatasync` after an overwrite needs
+//! no commit in ext4. Where it names one, writes to new blocks and flushes of processes pass its [`Journal`].
 
 mod ata;
 mod cache;

@@ -58,7 +58,10 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
     };
     if draft.host.filesystem.is_some() && (!draft.files || draft.guest.is_some()) {
         let (what, help) = if draft.files {
-            ("is the host's, and clients are in virtual machines", "leave one of them out")
+            (
+                "is the host's, and clients are in virtual machines",
+                "leave one of them out",
+            )
         } else {
             ("is on one device", "write layout = \"files\"")
         };

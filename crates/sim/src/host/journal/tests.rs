@@ -1,0 +1,207 @@
+use super::*;
+use weir_load::Region;
+use weir_random::Rng;
+
+/// Where the region begins, in pages.
+const START: u64 = 10_000;
+
+/// A file system alone: the test decides what processes ask for, and when commands complete.
+struct Alone {
+    journal: Journal,
+    now: Instant,
+}
+
+impl Alone {
+    fn new(kind: FilesystemKind) -> Self {
+        let region = Region {
+            start: START * PAGE,
+            length: kind.room(),
+        };
+        Self {
+            journal: Journal::new(Filesystem { kind, region }),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// A process writes `pages` pages from `page` on; the answer is where.
+    fn write(&mut self, client: u32, number: u64, page: u64, pages: u64) -> u64 {
+        let mut command = command(Op::Write, number, page, pages);
+        assert!(!self.journal.asked(self.now, client, &mut command));
+        command.offset / PAGE
+    }
+
+    /// A process syncs. True if it waits for a commit.
+    fn sync(&mut self, client: u32, number: u64) -> bool {
+        let mut command = command(Op::Flush, number, 0, 0);
+        self.journal.asked(self.now, client, &mut command)
+    }
+
+    /// Runs; the file system's commands, in pages of its region.
+    fn run(&mut self) -> String {
+        let mut commands = Vec::new();
+        self.journal.run(self.now, &mut commands);
+        let line = commands.iter().map(|c| {
+            let pages = u64::from(c.length) / PAGE;
+            match (c.op, c.flags.has(Flags::FUA)) {
+                (Op::Flush, _) => "flush".to_owned(),
+                (_, fua) => {
+                    let fua = if fua { " fua" } else { "" };
+                    format!("write{fua} {}+{pages}", c.offset / PAGE - START)
+                }
+            }
+        });
+        line.collect::<Vec<_>>().join(", ")
+    }
+
+    /// The file system's command completes: flushes that are answered, and its next commands.
+    fn answer(&mut self) -> (Vec<(u32, u64)>, String) {
+        (self.journal.answered(true), self.run())
+    }
+}
+
+fn command(op: Op, number: u64, page: u64, pages: u64) -> Command {
+    Command {
+        number,
+        op,
+        flags: Flags::SYNC,
+        offset: page * PAGE,
+        length: (pages * PAGE) as u32,
+    }
+}
+
+#[test]
+fn a_commit_of_ext4_with_two_files_waits_for_the_data_of_both() {
+    let mut ext4 = Alone::new(FilesystemKind::Ext4);
+    assert_eq!([ext4.write(0, 0, 0, 4), ext4.write(1, 0, 100, 1)], [0, 100]);
+    assert_eq!(ext4.run(), "");
+    assert!(!ext4.journal.written(1, 0), "nothing commits");
+    assert!(ext4.sync(1, 1));
+    assert_eq!(ext4.run(), "", "the other's data are on their way");
+    // What gets blocks from now on is in the next transaction.
+    ext4.write(2, 0, 200, 1);
+    assert!(ext4.journal.written(0, 0));
+    assert_eq!(ext4.run(), "write 1+4");
+    assert!(ext4.sync(0, 1), "it joins the commit");
+    let none = Vec::new();
+    assert_eq!(ext4.answer(), (none.clone(), "flush".to_owned()));
+    assert_eq!(ext4.answer(), (none, "write fua 5+1".to_owned()));
+    assert_eq!(ext4.answer(), (vec![(1, 1), (0, 1)], String::new()));
+    ext4.write(0, 2, 0, 4);
+    assert!(!ext4.sync(0, 3), "its blocks are there");
+    // Nobody syncs: the transaction commits when it is 5 s old.
+    ext4.journal.written(2, 0);
+    ext4.now += PERIOD;
+    assert_eq!(ext4.run(), "write 6+4");
+}
+
+#[test]
+fn a_log_of_btrfs_waits_for_nobodys_data_and_the_next_takes_all_that_came_meanwhile() {
+    let mut btrfs = Alone::new(FilesystemKind::Btrfs);
+    let data = START + LOG / PAGE;
+    let places =
+        [(0, 0, 0, 4), (1, 0, 100, 1), (2, 0, 0, 1)].map(|w| btrfs.write(w.0, w.1, w.2, w.3));
+    assert_eq!(places, [data, data + 4, data + 5]);
+    assert!(btrfs.sync(1, 1));
+    assert_eq!(btrfs.run(), "write 1+8");
+    assert!(btrfs.sync(0, 1) && btrfs.sync(2, 1));
+    let none = Vec::new();
+    assert_eq!(btrfs.answer(), (none.clone(), "flush".to_owned()));
+    assert_eq!(btrfs.answer(), (none, "write fua 0+1".to_owned()));
+    assert_eq!(btrfs.answer(), (vec![(1, 1)], "write 9+8".to_owned()));
+    assert_eq!(btrfs.journal.answered(false), [(0, 1), (2, 1)], "it failed");
+    assert_eq!(btrfs.run(), "");
+}
+
+/// What must hold of any course, counted beside the file system.
+struct Shadow {
+    alone: Alone,
+    /// Writes in flight.
+    writes: BTreeSet<(u32, u64)>,
+    /// By client: writes that were in flight when it wrote last.
+    beside: BTreeMap<u32, BTreeSet<(u32, u64)>>,
+    /// Flushes kept, and the writes that must be over before each is answered.
+    kept: BTreeMap<(u32, u64), BTreeSet<(u32, u64)>>,
+    /// The file system's command is in flight.
+    busy: bool,
+}
+
+impl Shadow {
+    fn run(&mut self) {
+        let line = self.alone.run();
+        assert!(!self.busy || line.is_empty(), "one command at a time");
+        self.busy |= !line.is_empty();
+    }
+
+    fn answer(&mut self) {
+        if !std::mem::take(&mut self.busy) {
+            return;
+        }
+        for over in self.alone.journal.answered(true) {
+            let before = self.kept.remove(&over).expect("it was kept, and once");
+            assert!(before.is_disjoint(&self.writes), "data are not there");
+        }
+    }
+
+    fn complete(&mut self) {
+        if let Some((client, number)) = self.writes.pop_first() {
+            self.alone.journal.written(client, number);
+        }
+    }
+
+    fn leave(&mut self, client: u32) {
+        self.alone.journal.left(client);
+        self.writes.retain(|w| w.0 != client);
+        self.kept.retain(|k, _| k.0 != client);
+        self.beside.remove(&client);
+    }
+}
+
+#[test]
+fn every_flush_is_answered_once_and_after_the_data_that_it_stands_for() {
+    for (seed, kind) in
+        (0..200).flat_map(|s| [(s, FilesystemKind::Ext4), (s, FilesystemKind::Btrfs)])
+    {
+        let mut rng = Rng::new(seed);
+        let mut shadow = Shadow {
+            alone: Alone::new(kind),
+            writes: BTreeSet::new(),
+            beside: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            busy: false,
+        };
+        for number in 0..300 {
+            let client = rng.range(0, 3) as u32;
+            match rng.range(0, 9) {
+                // New blocks each time, so that all of them count.
+                0..3 if !shadow.kept.keys().any(|k| k.0 == client) => {
+                    shadow
+                        .alone
+                        .write(client, number, number * 8, rng.range(1, 8));
+                    shadow.writes.insert((client, number));
+                    let all = shadow.writes.iter().copied();
+                    let counts = |w: &(u32, u64)| kind == FilesystemKind::Ext4 || w.0 == client;
+                    shadow.beside.insert(client, all.filter(counts).collect());
+                }
+                3..5 if !shadow.writes.iter().any(|w| w.0 == client) => {
+                    let beside = shadow.beside.remove(&client);
+                    if shadow.alone.sync(client, number) {
+                        shadow
+                            .kept
+                            .insert((client, number), beside.expect("it wrote"));
+                    }
+                }
+                5 if number % 16 == 0 => shadow.leave(client),
+                6 | 7 => shadow.complete(),
+                _ => shadow.answer(),
+            }
+            shadow.alone.now += Span::from_millis(rng.range(0, 200));
+            shadow.run();
+        }
+        for _ in 0..1000 {
+            shadow.complete();
+            shadow.answer();
+            shadow.run();
+        }
+        assert!(shadow.kept.is_empty(), "{kind:?}, seed {seed}");
+    }
+}
