@@ -25,7 +25,7 @@ pub struct Config {
     /// Commands in the disk's queue (native command queueing), from which it picks by positioning time: 1 to 32.
     pub tags: u16,
     /// Commands that have waited this long, for each stream that waits (commands that adjoin each other), are served before all
-    /// others, oldest first: 1 ms to 60 s. What is in the write cache has as long as a full queue. Nothing else bounds
+    /// others, oldest first: 1 ms to 60 s. What is in the write cache is as old as the flush that waits for it. Nothing else bounds
     /// starvation: a sequential stream at the head's position costs nothing and would always be next.
     pub ageing: Span,
     /// Time from the arrival of a command until the disk can act on it: at most 10 ms.

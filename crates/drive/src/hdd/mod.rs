@@ -354,9 +354,15 @@ impl Hdd {
         let mut best: Option<(bool, Instant, u64, From, usize)> = None;
         // At this distance the head arrives later than the best candidate begins, whatever the rotation; farther is never faster.
         let mut too_far = u32::MAX;
-        let streams = self.streams_waiting();
+        let ageing = self.config.ageing.saturating_mul(self.streams_waiting());
+        // For what is in the write cache nobody waits but a flush.
+        let flush = self.waiting.iter().find(|j| j.sequence == barrier);
         for (from, index, job) in queue.chain(dirty) {
-            let overdue = t.since(job.arrived) > self.ageing(from, streams);
+            let since = match from {
+                From::Queue => Some(job.arrived),
+                From::WriteCache => flush.map(|f| f.arrived),
+            };
+            let overdue = since.is_some_and(|since| t.since(since) > ageing);
             let when = if overdue {
                 job.arrived
             } else {
@@ -381,16 +387,6 @@ impl Hdd {
             }
         }
         best.map(|(_, _, _, from, index)| (from, index))
-    }
-
-    /// How long a command waits before it is overdue, while this many streams do. For what is in the write cache nobody waits: it has as
-    /// long as a full queue.
-    fn ageing(&self, from: From, streams: u64) -> Span {
-        let streams = match from {
-            From::Queue => streams,
-            From::WriteCache => self.config.tags.into(),
-        };
-        self.config.ageing.saturating_mul(streams)
     }
 
     /// Runs of neighbouring commands that wait, at least one: streams, and commands at random places.
