@@ -17,7 +17,7 @@ use weir_core::{
 };
 
 /// A drive on which every contract fits.
-const ENDLESS: Capacity = Capacity {
+pub(crate) const ENDLESS: Capacity = Capacity {
     read: u64::MAX,
     write: u64::MAX,
     iops: u64::MAX,
@@ -515,9 +515,12 @@ fn reserved(contract: &Contract) -> Promised {
     })
 }
 
-/// What groups are promised together, as the core counts it: each with what it hangs on, the first is [`GroupId`] 1. Nothing if their
-/// contracts contradict themselves.
-pub(crate) fn promised_together(groups: impl Iterator<Item = (GroupId, Contract)>) -> Promised {
+/// What groups are promised together of a drive, as the core counts it: each with what it hangs on, the first is [`GroupId`] 1. Nothing if
+/// their contracts contradict themselves.
+pub(crate) fn promised_together(
+    groups: impl Iterator<Item = (GroupId, Contract)>,
+    capacity: Capacity,
+) -> Promised {
     let groups = (1..).map(GroupId).zip(groups);
     let edits: Vec<Edit> = groups
         .map(|(id, (parent, contract))| Edit::AddGroup {
@@ -531,19 +534,23 @@ pub(crate) fn promised_together(groups: impl Iterator<Item = (GroupId, Contract)
         spaces: 1,
         ..Sizes::default()
     };
-    let layer = scratch(&endless(sizes, weir_core::elevator::Config::None));
+    let layer = scratch(&drive_of(
+        capacity,
+        sizes,
+        weir_core::elevator::Config::None,
+    ));
     match layer.map(|mut layer| layer.change(Instant::ZERO, &edits)) {
         Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
         _ => Promised::default(),
     }
 }
 
-/// A layer of these sizes on a drive on which every contract fits.
-fn endless(sizes: Sizes, elevator: weir_core::elevator::Config) -> Config {
+/// A layer of these sizes on a drive that can do this.
+fn drive_of(capacity: Capacity, sizes: Sizes, elevator: weir_core::elevator::Config) -> Config {
     Config {
         sizes,
         drive: DriveShape {
-            capacity: Some(ENDLESS),
+            capacity: Some(capacity),
             ..DriveShape::default()
         },
         ..Config::of(elevator)
@@ -560,7 +567,7 @@ impl Alone {
             spaces: 1,
             ..Sizes::default()
         };
-        let config = endless(sizes, elevator);
+        let config = drive_of(ENDLESS, sizes, elevator);
         let mut layer = scratch(&config).ok()?;
         let add = Edit::AddGroup {
             id: GroupId(1),

@@ -7,8 +7,8 @@ use crate::mutant;
 use crate::refusal::{Promised, Refusal};
 use crate::time::mul_div_ceil;
 
-/// Promises may take this many millionths of the capacity.
-pub(crate) const PROMISABLE: u64 = 900_000;
+/// Promises may take this many millionths of the drive's time.
+pub const PROMISABLE: u64 = 900_000;
 
 /// Checks every contract of the tree by itself and against its parent, adds the promises up and holds them against the drive
 /// (max of the realtime clients plus min of the others at most 0.9 of the capacity). What is promised in bytes and what is promised in

@@ -59,6 +59,7 @@ mod tree;
 pub mod tunable;
 mod wake;
 
+pub use admission::PROMISABLE;
 pub use contract::{Capacity, Class, Contract, Max};
 pub use event::{Event, Listener, Mask, Publish};
 pub use group::Edit;

@@ -5,16 +5,18 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::process::ExitCode;
 use weir_search::case::{Case, KINDS};
-use weir_search::search::{Plan, drawn, search};
+use weir_search::search::{Draw, Kept, Plan, drawn, search, search_again};
 use weir_search::shrink::shrink;
 use weir_search::tally::Failure;
 use weir_search::trial::Outcome;
 use weir_search::{show, tally, trial, why};
 
 const USAGE: &str =
-    "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--first N] [--list] [--why]
-       promises --case SEED|FILE [--kind null|ssd|hdd] [--seconds]
-       promises --shrink SEED|FILE [--kind null|ssd|hdd] [--failure promise|bfq-keeps|total|latency|share|idle|finding|panic]";
+    "usage: promises [--runs N] [--seed N] [--jobs N] [--kind null|ssd|hdd] [--admitted] [--first N] [--list] [--why] [--keep FILE]
+       promises --given FILE [--jobs N] [--first N] [--list] [--why]
+       promises --case SEED|FILE [--kind null|ssd|hdd] [--admitted] [--seconds]
+       promises --shrink SEED|FILE [--kind null|ssd|hdd] [--admitted]
+                [--failure promise|bfq-keeps|total|bfq-total|realtime|latency|share|idle|finding|panic]";
 
 /// The arguments.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ struct Asked {
     first: usize,
     list: bool,
     why: bool,
+    keep: Option<String>,
+    given: Option<String>,
     case: Option<String>,
     seconds: bool,
     shrink: Option<String>,
@@ -42,7 +46,7 @@ fn main() -> ExitCode {
     let done = match (&asked.case, &asked.shrink) {
         (_, Some(text)) => simplify(text, &asked),
         (Some(text), None) => replay(text, &asked),
-        (None, None) => Ok(find(&asked)),
+        (None, None) => find(asked),
     };
     match done {
         Ok(text) => {
@@ -63,12 +67,14 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         plan: Plan {
             seed: 1,
             runs: 1000,
-            kind: None,
+            draw: Draw::default(),
             jobs,
         },
         first: 10,
         list: false,
         why: false,
+        keep: None,
+        given: None,
         case: None,
         seconds: false,
         shrink: None,
@@ -85,9 +91,12 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             "--kind" => {
                 let name = value()?;
                 let kind = KINDS.iter().position(|k| *k == name);
-                asked.plan.kind =
+                asked.plan.draw.kind =
                     Some(kind.ok_or_else(|| format!("{name:?} is no kind of drive"))?);
             }
+            "--admitted" => asked.plan.draw.admitted = true,
+            "--keep" => asked.keep = Some(value()?),
+            "--given" => asked.given = Some(value()?),
             "--case" => asked.case = Some(value()?),
             "--shrink" => asked.shrink = Some(value()?),
             "--failure" => {
@@ -105,14 +114,26 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
 }
 
 /// Runs many cases: prints the table, and the worst.
-fn find(asked: &Asked) -> String {
+fn find(mut asked: Asked) -> Result<String, String> {
     let terminal = stderr().is_terminal();
-    let runs = asked.plan.runs;
-    let outcomes = search(&asked.plan, |done| {
-        if terminal && (done.is_multiple_of(10) || done == runs) {
-            eprint!("\r{done} of {runs}");
+    let progress = |done: u64| {
+        if terminal && done.is_multiple_of(10) {
+            eprint!("\r{done}");
         }
-    });
+    };
+    let outcomes = if let Some(file) = &asked.given {
+        let text = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
+        let kept: Kept = serde_json::from_slice(&text).map_err(|e| format!("{file}: {e}"))?;
+        asked.plan.draw = kept.draw;
+        search_again(kept, asked.plan.jobs, progress)
+    } else {
+        let (outcomes, kept) = search(&asked.plan, progress);
+        if let Some(file) = &asked.keep {
+            let text = serde_json::to_vec(&kept).map_err(|e| e.to_string())?;
+            std::fs::write(file, text).map_err(|e| format!("{file}: {e}"))?;
+        }
+        outcomes
+    };
     if terminal {
         eprintln!();
     }
@@ -121,23 +142,25 @@ fn find(asked: &Asked) -> String {
     } else {
         String::new()
     };
-    let kind = asked.plan.kind.map(|k| format!(" --kind {}", KINDS[k]));
-    let worst = tally::worst(&outcomes, asked.first, &kind.unwrap_or_default());
+    let Draw { kind, admitted } = asked.plan.draw;
+    let kind = kind.map(|k| format!(" --kind {}", KINDS[k]));
+    let with = kind.unwrap_or_default() + if admitted { " --admitted" } else { "" };
+    let worst = tally::worst(&outcomes, asked.first, &with);
     let causes = if asked.why {
-        causes(&outcomes, asked)
+        causes(&outcomes, asked.plan.draw)
     } else {
         String::new()
     };
-    list + &tally::table(&outcomes) + &worst + &causes
+    Ok(list + &tally::table(&outcomes) + &worst + &causes)
 }
 
 /// What the drive's time went to where a feasible promise was broken, the worst first.
-fn causes(outcomes: &[Outcome], asked: &Asked) -> String {
+fn causes(outcomes: &[Outcome], draw: Draw) -> String {
     let mut text = String::from("\nwhy promises were broken, each in its worst second\n");
     let mut all = Vec::new();
     for outcome in tally::failing(outcomes, Failure::Broken) {
         let seed = outcome.seed;
-        let line = match drawn(seed, asked.plan.kind).and_then(|case| why::why(&case)) {
+        let line = match drawn(seed, draw).and_then(|case| why::why(&case)) {
             Ok(Some(why)) => {
                 all.push(why);
                 format!("{}: {why}", outcome.title)
@@ -153,10 +176,15 @@ fn causes(outcomes: &[Outcome], asked: &Asked) -> String {
 /// The case of a seed, or of a scenario's file.
 fn case(word: &str, asked: &Asked) -> Result<Case, String> {
     if let Ok(seed) = word.parse() {
-        return drawn(seed, asked.plan.kind);
+        return drawn(seed, asked.plan.draw);
     }
     let text = std::fs::read_to_string(word).map_err(|e| format!("{word}: {e}"))?;
-    Case::read(&text, word)
+    let case = Case::read(&text, word)?;
+    Ok(if asked.plan.draw.admitted {
+        case.admitted()
+    } else {
+        case
+    })
 }
 
 /// Simplifies a case while it fails in the same way.
@@ -167,7 +195,7 @@ fn simplify(text: &str, asked: &Asked) -> Result<String, String> {
     let first = ways.find(|f| f.badness(&came).is_some());
     let failure = asked.failure.or(first).ok_or("it does not fail")?;
     let terminal = stderr().is_terminal();
-    let small = shrink(&case, failure, |case| {
+    let small = shrink(&case, failure, asked.plan.draw.admitted, |case| {
         if terminal {
             let clients = case.scenario.clients.len();
             eprint!("\r{clients} clients, {} s   ", case.seconds());

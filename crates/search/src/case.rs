@@ -3,7 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 use weir_config::scenario::{Asked, Choice, Printed, parse};
 use weir_config::{Problem, profile};
-use weir_core::{Capacity, Class, Contract, Flags, GroupId, Max, Priority, ROOT, SpaceId, Span};
+use weir_core::{
+    Capacity, Class, Contract, Flags, GroupId, Max, PROMISABLE, Priority, ROOT, SpaceId, Span,
+};
 use weir_load::{Arrival, Program, Region, Size};
 use weir_sim::{Buffered, ClientSpec, GroupSpec, Scenario};
 
@@ -238,7 +240,7 @@ impl Case {
                 0 => 0,
                 most => part(iops, most),
             };
-            part(bytes, c.bytes()) + requests.max(part(moved, c.bytes())) <= 900_000
+            part(bytes, c.bytes()) + requests.max(part(moved, c.bytes())) <= PROMISABLE.into()
         };
         let own = self.scenario.drive.capacity();
         own.filter(fits).unwrap_or_else(|| {

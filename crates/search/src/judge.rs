@@ -6,6 +6,7 @@
 
 use crate::case::Case;
 use crate::watch::Watch;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_core::{Contract, GroupId, Instant, Span};
 use weir_measure::promise::{Judge, Rate, Terms, Verdict};
 
@@ -13,9 +14,10 @@ use weir_measure::promise::{Judge, Rate, Terms, Verdict};
 pub const SPARE: u64 = 104;
 
 /// A promise in one second in which it applied.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// The group.
+    #[serde(serialize_with = "write_group", deserialize_with = "read_group")]
     pub group: GroupId,
     /// The second of the run.
     pub second: u64,
@@ -25,6 +27,14 @@ pub struct Judged {
     pub owed: u64,
     /// What is missing of these; zero if the promise was kept.
     pub lacks: u64,
+}
+
+fn write_group<S: Serializer>(group: &GroupId, to: S) -> Result<S::Ok, S::Error> {
+    group.0.serialize(to)
+}
+
+fn read_group<'a, D: Deserializer<'a>>(from: D) -> Result<GroupId, D::Error> {
+    u32::deserialize(from).map(GroupId)
 }
 
 impl Judged {

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admit;
 pub mod case;
 mod draw;
 pub mod judge;

@@ -2,7 +2,7 @@
 
 use crate::case::Case;
 use crate::judge::{self, Judged};
-use crate::trial::{Outcome, Played, Trial};
+use crate::trial::{Got, Outcome, Trial};
 use std::fmt::Write as _;
 use weir_core::GroupId;
 
@@ -27,25 +27,26 @@ fn clients(case: &Case, trial: &Trial) -> String {
         "contract",
         "alone"
     );
-    let rate = |played: &Played, c: usize| played.clients[c].bytes / case.seconds();
+    let (reference, contract) = (&trial.reference, &trial.contract.clients);
+    let rate = |got: &Got| got.bytes / case.seconds();
     for index in 0..case.scenario.clients.len() {
-        let alone = trial.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
-        let realtime =
-            trial.realtime[index].map_or_else(|| "-".into(), |ns| (ns / 1000).to_string());
+        let alone = reference.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
+        let realtime = reference.realtime[index]
+            .as_ref()
+            .map_or_else(|| "-".into(), |got| (got.p99 / 1000).to_string());
         let _ = writeln!(
             text,
             "{index:>6} {:>5} {:>12} {:>12} {:>12} {alone:>12} {:>11} {:>11} {realtime:>11}",
             case.scenario.clients[index].group.0,
-            rate(&trial.none, index),
-            rate(&trial.bfq, index),
-            rate(&trial.contract, index),
-            trial.none.clients[index].p99 / 1000,
-            trial.contract.clients[index].p99 / 1000,
+            rate(&reference.none[index]),
+            rate(&reference.bfq[index]),
+            rate(&contract[index]),
+            reference.none[index].p99 / 1000,
+            contract[index].p99 / 1000,
         );
     }
-    let all =
-        |played: &Played| played.clients.iter().map(|c| c.bytes).sum::<u64>() / case.seconds();
-    let (none, bfq, contract) = (all(&trial.none), all(&trial.bfq), all(&trial.contract));
+    let all = |clients: &[Got]| clients.iter().map(|c| c.bytes).sum::<u64>() / case.seconds();
+    let (none, bfq, contract) = (all(&reference.none), all(&reference.bfq), all(contract));
     let _ = writeln!(text, "{:>12} {none:>12} {bfq:>12} {contract:>12}", "all");
     text
 }
@@ -59,7 +60,7 @@ fn promises(case: &Case, trial: &Trial) -> String {
     for group in ids.filter(|g| case.is_promised(*g)) {
         let contract = case.group(group);
         let (kept, worst) = fared(&trial.judged, group);
-        let (kept_bfq, worst_bfq) = fared(&trial.judged_bfq, group);
+        let (kept_bfq, worst_bfq) = fared(&trial.reference.judged_bfq, group);
         let _ = writeln!(
             text,
             "{:>6} {:>12} {:>8} {kept:>14} {worst:>12} {kept_bfq:>18} {worst_bfq:>14}",
@@ -109,19 +110,30 @@ pub fn seconds(trial: &Trial) -> String {
 /// The outcome's figures in lines.
 pub fn outcome(outcome: &Outcome) -> String {
     let number = |n: Option<f64>| n.map_or_else(|| "-".into(), |n| format!("{n:.3}"));
+    let some = |all: Vec<String>| {
+        if all.is_empty() {
+            "-".into()
+        } else {
+            all.join(" ")
+        }
+    };
     let latency: Vec<String> = outcome.latency.iter().map(|l| format!("{l:.2}")).collect();
+    let served = outcome.served.iter().map(|s| {
+        let (part, beside) = (s.among_all, s.beside_promised);
+        format!("{part:.3} ({beside:.3} beside promised ones)")
+    });
+    let served: Vec<String> = served.collect();
     format!(
-        "feasible {}, kept {}, worst {:.3}, bfq keeps {}\ntotal / none {}, realtime p99 / alone {}, shares off {}, idle waited {} ms\nfindings {} {}\n",
+        "promised {:.3} of the drive's time, feasible {}, kept {}, worst {:.3}, bfq keeps {}\ntotal / none {}, total / bfq {}, realtime / alone {}, realtime p99 / alone {}, shares off {}, idle waited {} ms\nfindings {} {}\n",
+        outcome.part,
         outcome.feasible,
         outcome.kept(),
         outcome.worst,
         outcome.bfq_keeps,
         number(outcome.total),
-        if latency.is_empty() {
-            "-".into()
-        } else {
-            latency.join(" ")
-        },
+        number(outcome.total_bfq),
+        some(served),
+        some(latency),
         number(outcome.share_off),
         number(outcome.idle_wait),
         outcome.findings.0,

@@ -9,8 +9,13 @@ use weir_load::{Arrival, Pattern, Size, SyncMode};
 use weir_sim::{Buffered, ClientSpec};
 
 /// Removes parts of a case and simplifies the rest, as long as it fails in the same way and at least half as badly. Tells
-/// `progress` about every simpler case. Nothing in it is random.
-pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) -> Case {
+/// `progress` about every simpler case. Nothing in it is random. An admitted case stays one.
+pub fn shrink(
+    case: &Case,
+    failure: Failure,
+    admitted: bool,
+    mut progress: impl FnMut(&Case),
+) -> Case {
     let mut best = case.clone();
     let came = outcome(&best, true);
     let Some(badness) = failure.badness(&came) else {
@@ -34,6 +39,9 @@ pub fn shrink(case: &Case, failure: Failure, mut progress: impl FnMut(&Case)) ->
             let mut at = 0;
             while let Some(mut simpler) = step(&best, at) {
                 simpler.compact();
+                if admitted {
+                    simpler = simpler.admitted();
+                }
                 if simpler != best && !simpler.scenario.clients.is_empty() && fails(&simpler) {
                     progress(&simpler);
                     best = simpler;

@@ -3,6 +3,7 @@
 use crate::case::{Case, work};
 use crate::judge::{self, Judged};
 use crate::watch::Watch;
+use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_config::{policy, profile};
 use weir_core::{Class, Instant, Sizes, Span};
@@ -22,7 +23,7 @@ pub struct Played {
 }
 
 /// The results of a client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Got {
     /// Total bytes.
     pub bytes: u64,
@@ -47,14 +48,22 @@ pub struct Outcome {
     pub feasible: bool,
     /// Whether there is a realtime client.
     pub realtime: bool,
+    /// The part of the drive's time that is promised, against its worst case.
+    pub part: f64,
     /// The least part of what it was owed that any group got in any second under the contract policy; 1 if all promises were kept.
     pub worst: f64,
     /// The second and the group.
     pub worst_at: (u64, u32),
+    /// In how many of the judged seconds a promise got nine tenths of what it was owed, and how many were judged.
+    pub nearly: (usize, usize),
     /// Whether BFQ keeps every promise.
     pub bfq_keeps: bool,
     /// The sum over clients of the bandwidth under contract relative to that alone, divided by the same sum under none.
     pub total: Option<f64>,
+    /// The same, divided by the sum under BFQ.
+    pub total_bfq: Option<f64>,
+    /// What each realtime client gets.
+    pub served: Vec<Served>,
     /// For each realtime client, the 99th percentile of its latency relative to that alone.
     pub latency: Vec<f64>,
     /// The same relative to that alone or to one far access of the drive, whichever is longer.
@@ -63,6 +72,8 @@ pub struct Outcome {
     pub share_off: Option<f64>,
     /// The longest wait of the idle class, in milliseconds.
     pub idle_wait: Option<f64>,
+    /// Whether auditors watched.
+    pub audited: bool,
     /// The number of violations that auditors found, and the first of them.
     pub findings: (u64, String),
     /// Why there is no outcome: a panic or an error.
@@ -76,27 +87,68 @@ impl Outcome {
     }
 }
 
+/// What a realtime client gets, with its max in force, relative to what it gets alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// Beside all others.
+    pub among_all: f64,
+    /// Beside the promised and the realtime ones only.
+    pub beside_promised: f64,
+}
+
+impl Served {
+    /// Whether it gets nine tenths beside the promised and realtime clients.
+    pub fn is_feasible(&self) -> bool {
+        self.beside_promised >= 0.9
+    }
+
+    /// Whether it gets less than nine tenths beside all.
+    pub fn is_short(&self) -> bool {
+        self.among_all < 0.9
+    }
+}
+
+/// The runs that a case is held against.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reference {
+    /// All clients under `none`.
+    pub none: Vec<Got>,
+    /// All clients under `bfq-bytes`.
+    pub bfq: Vec<Got>,
+    /// The promises under `bfq-bytes`, second by second.
+    pub judged_bfq: Vec<Judged>,
+    /// By client: bytes per second alone on the drive, without contract; `None` if that was not run.
+    pub alone: Vec<Option<f64>>,
+    /// By client: realtime ones alone, under `contract`.
+    pub realtime: Vec<Option<Got>>,
+    /// The 99th percentile of far reads alone, in nanoseconds, if there is a realtime client.
+    pub far: Option<u64>,
+    /// What promised and realtime clients do without the others.
+    pub promised: Without,
+    /// Millionths of the drive's time that are promised.
+    pub time: u64,
+}
+
+/// Promised and realtime clients without the others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Without {
+    /// By client: what they get under `contract`.
+    pub clients: Vec<Option<Got>>,
+    /// Whether they keep every promise with some reserve, under `contract` or `none`.
+    pub keeps: bool,
+}
+
 /// All runs of a case.
 #[derive(Debug)]
 pub struct Trial {
-    /// All clients under `none`.
-    pub none: Played,
-    /// All clients under `bfq-bytes`.
-    pub bfq: Played,
+    /// What it is held against.
+    pub reference: Reference,
     /// All clients under `contract`.
     pub contract: Played,
-    /// By client: bytes per second alone on the drive, without contract; `None` if that was not run.
-    pub alone: Vec<Option<f64>>,
-    /// By client: for realtime ones the 99th percentile alone, in nanoseconds.
-    pub realtime: Vec<Option<u64>>,
-    /// The 99th percentile of far reads alone, in nanoseconds, if there is a realtime client.
-    pub far: Option<u64>,
-    /// Whether the promised clients alone keep every promise with some reserve.
-    pub alone_keeps: bool,
-    /// The promises under contract, second by second.
+    /// The promises under `contract`, second by second.
     pub judged: Vec<Judged>,
-    /// The promises under `bfq-bytes`.
-    pub judged_bfq: Vec<Judged>,
+    /// Whether auditors watched.
+    pub audited: bool,
 }
 
 /// Maximum number of different programs that are run alone.
@@ -195,23 +247,43 @@ fn got(results: &Results) -> Vec<Got> {
 /// # Errors
 /// Why one of them failed.
 pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
+    against(case, reference(case)?, audited)
+}
+
+/// Does the runs that a case is held against.
+///
+/// # Errors
+/// Why one of them failed.
+pub fn reference(case: &Case) -> Result<Reference, Broken> {
     let none = play(case, &Policy::none(), false)?;
     let bfq = play(
         case,
         &policy::find("bfq-bytes").expect("it comes with Weir"),
         false,
     )?;
-    let contract = play(case, &Policy::contract(), audited)?;
-    Ok(Trial {
+    Ok(Reference {
+        none: none.clients,
+        judged_bfq: judge::judge(case, &bfq.watch, 100),
+        bfq: bfq.clients,
         alone: alone(case)?,
         realtime: realtime(case)?,
         far: far(case)?,
-        alone_keeps: alone_keeps(case)?,
+        promised: promised(case)?,
+        time: case.promised_time(),
+    })
+}
+
+/// Runs a case under `contract`, and holds it against runs of the same case.
+///
+/// # Errors
+/// Why it failed.
+pub fn against(case: &Case, reference: Reference, audited: bool) -> Result<Trial, Broken> {
+    let contract = play(case, &Policy::contract(), audited)?;
+    Ok(Trial {
+        reference,
         judged: judge::judge(case, &contract.watch, 100),
-        judged_bfq: judge::judge(case, &bfq.watch, 100),
-        none,
-        bfq,
         contract,
+        audited,
     })
 }
 
@@ -233,14 +305,14 @@ fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
     Ok(all)
 }
 
-/// The latency of each realtime client alone, under contract.
-fn realtime(case: &Case) -> Result<Vec<Option<u64>>, Broken> {
+/// Each realtime client alone, under contract.
+fn realtime(case: &Case) -> Result<Vec<Option<Got>>, Broken> {
     let one = |index| {
         if !case.is_realtime(index) {
             return Ok(None);
         }
-        let played = play(&case.only(|c| c == index), &Policy::contract(), false)?;
-        Ok(Some(played.clients[0].p99))
+        let mut played = play(&case.only(|c| c == index), &Policy::contract(), false)?;
+        Ok(played.clients.pop())
     };
     (0..case.scenario.clients.len()).map(one).collect()
 }
@@ -255,66 +327,99 @@ fn far(case: &Case) -> Result<Option<u64>, Broken> {
     Ok(Some(played.clients[0].p99))
 }
 
-/// Whether promised and realtime clients keep their promises without the other clients.
-fn alone_keeps(case: &Case) -> Result<bool, Broken> {
-    let case = case.only(|c| case.is_client_promised(c) || case.is_realtime(c));
-    if case.scenario.clients.is_empty() {
-        return Ok(true);
+/// Promised and realtime clients without the other clients.
+fn promised(case: &Case) -> Result<Without, Broken> {
+    let all = 0..case.scenario.clients.len();
+    let is_there = |c: usize| case.is_client_promised(c) || case.is_realtime(c);
+    let there = case.only(is_there);
+    if there.scenario.clients.is_empty() {
+        let (clients, keeps) = (vec![None; all.len()], true);
+        return Ok(Without { clients, keeps });
     }
-    for policy in [Policy::contract(), Policy::none()] {
-        let played = play(&case, &policy, false)?;
-        let judged = judge::judge(&case, &played.watch, judge::SPARE);
-        if judged.iter().all(Judged::is_kept) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let keeps = |played: &Played| {
+        let judged = judge::judge(&there, &played.watch, judge::SPARE);
+        judged.iter().all(Judged::is_kept)
+    };
+    let played = play(&there, &Policy::contract(), false)?;
+    let keeps = keeps(&played) || keeps(&play(&there, &Policy::none(), false)?);
+    let mut got = played.clients.into_iter();
+    let clients = all.map(|c| is_there(c).then(|| got.next()).flatten());
+    Ok(Without {
+        clients: clients.collect(),
+        keeps,
+    })
 }
 
 impl Trial {
     /// The outcome of all runs.
     pub fn outcome(&self, case: &Case) -> Outcome {
         let worst = judge::worst(&self.judged);
-        let bfq_keeps = self.judged_bfq.iter().all(Judged::is_kept);
+        let reference = &self.reference;
+        let bfq_keeps = reference.judged_bfq.iter().all(Judged::is_kept);
+        let near = self.judged.iter().filter(|j| j.part() >= 0.9);
         let promised = case.groups().any(|g| case.is_promised(g));
         Outcome {
             seed: 0,
             kind: case.kind(),
             title: title(case),
             promised,
-            feasible: promised && (self.alone_keeps || bfq_keeps),
+            feasible: promised && (reference.promised.keeps || bfq_keeps),
             realtime: case.has_realtime(),
+            part: millionths(reference.time),
             worst: worst.map_or(1.0, Judged::part),
             worst_at: worst.map_or((0, 0), |w| (w.second, w.group.0)),
+            nearly: (near.count(), self.judged.len()),
             bfq_keeps,
-            total: self.total(),
+            total: self.total(&reference.none),
+            total_bfq: self.total(&reference.bfq),
+            served: self.served(),
             latency: self.latency(0),
-            latency_far: self.latency(self.far.unwrap_or(0)),
+            latency_far: self.latency(reference.far.unwrap_or(0)),
             share_off: case.clones.then(|| self.share_off(case)).flatten(),
             idle_wait: self.idle_wait(case),
+            audited: self.audited,
             findings: self.contract.findings.clone(),
             broken: None,
         }
     }
 
-    fn total(&self) -> Option<f64> {
-        let sum = |played: &Played| -> f64 {
-            let clients = played.clients.iter().zip(&self.alone);
+    /// What all get under contract and under another policy, each relative to what it gets alone.
+    fn total(&self, other: &[Got]) -> Option<f64> {
+        let sum = |clients: &[Got]| -> f64 {
+            let clients = clients.iter().zip(&self.reference.alone);
             let parts = clients.filter_map(|(got, alone)| {
                 let alone = alone.filter(|a| *a > 0.0)?;
                 Some(got.bytes as f64 / alone)
             });
             parts.sum()
         };
-        let none = sum(&self.none);
-        (none > 0.0).then(|| sum(&self.contract) / none)
+        let other = sum(other);
+        (other > 0.0).then(|| sum(&self.contract.clients) / other)
+    }
+
+    /// What realtime clients get that get something alone.
+    fn served(&self) -> Vec<Served> {
+        let Reference {
+            realtime, promised, ..
+        } = &self.reference;
+        let beside = realtime.iter().zip(&promised.clients);
+        let clients = self.contract.clients.iter().zip(beside);
+        let parts = clients.filter_map(|(got, (alone, beside))| {
+            let alone = alone.as_ref().filter(|a| a.bytes > 0)?;
+            let part = |got: &Got| got.bytes as f64 / alone.bytes as f64;
+            Some(Served {
+                among_all: part(got),
+                beside_promised: part(beside.as_ref()?),
+            })
+        });
+        parts.collect()
     }
 
     /// Of each realtime client, relative to its latency alone, which counts as `least` at the least.
     fn latency(&self, least: u64) -> Vec<f64> {
-        let clients = self.contract.clients.iter().zip(&self.realtime);
+        let clients = self.contract.clients.iter().zip(&self.reference.realtime);
         let ratios = clients.filter_map(|(got, alone)| {
-            let alone = alone.filter(|a| *a > 0)?;
+            let alone = alone.as_ref().map(|a| a.p99).filter(|a| *a > 0)?;
             (got.p99 > 0).then(|| got.p99 as f64 / alone.max(least) as f64)
         });
         ratios.collect()
@@ -355,7 +460,7 @@ impl Trial {
         };
         let share = |c: usize| f64::from(case.scenario.contract(c).share);
         let (less, more) = if share(a) <= share(b) { (a, b) } else { (b, a) };
-        let alone = self.alone[more]?;
+        let alone = self.reference.alone[more]?;
         if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
             return None;
         }
@@ -423,26 +528,42 @@ pub fn title(case: &Case) -> String {
 
 /// As [`trial`] and its outcome; a panic is an outcome, too.
 pub fn outcome(case: &Case, audited: bool) -> Outcome {
-    let played = catch_unwind(AssertUnwindSafe(|| trial(case, audited)));
-    match played {
-        Ok(Ok(trial)) => trial.outcome(case),
-        Ok(Err(why)) => broken(case, why),
-        Err(panic) => broken(case, panicked(panic.as_ref())),
-    }
+    outcome_against(case, caught(|| reference(case)), audited)
+}
+
+/// As [`against`] and its outcome; a panic is an outcome, too.
+pub fn outcome_against(
+    case: &Case,
+    reference: Result<Reference, Broken>,
+    audited: bool,
+) -> Outcome {
+    let trial = reference.and_then(|r| caught(|| against(case, r, audited)));
+    trial.map_or_else(|why| broken(case, why), |trial| trial.outcome(case))
 }
 
 fn broken(case: &Case, why: String) -> Outcome {
     Outcome {
         kind: case.kind(),
         title: title(case),
+        part: millionths(case.promised_time()),
         worst: 1.0,
         broken: Some(why),
         ..Outcome::default()
     }
 }
 
+fn millionths(time: u64) -> f64 {
+    time as f64 / 1e6
+}
+
+/// A panic is a reason why there is nothing, too.
+pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    let came = catch_unwind(AssertUnwindSafe(run));
+    came.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
 /// The message of a panic.
-pub fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panic: {}", text.unwrap_or_default())

@@ -8,7 +8,7 @@ use weir_drive::Freeze;
 use weir_measure::promise::Rate;
 use weir_search::case::{Case, KINDS};
 use weir_search::judge::Judged;
-use weir_search::trial::{self, Outcome, Played, Trial};
+use weir_search::trial::{self, Got, Outcome, Trial};
 
 /// The idle class waits at most 200 ms and a request; the tests allow twice that.
 const IDLE_MS: f64 = 400.0;
@@ -71,11 +71,11 @@ impl Tried {
 
     /// Bytes per second of one client under `contract`.
     fn rate(&self, client: usize) -> u64 {
-        self.rate_in(&self.trial.contract, client)
+        self.rate_in(&self.trial.contract.clients, client)
     }
 
-    fn rate_in(&self, played: &Played, client: usize) -> u64 {
-        played.clients[client].bytes / self.case.seconds()
+    fn rate_in(&self, played: &[Got], client: usize) -> u64 {
+        played[client].bytes / self.case.seconds()
     }
 
     /// Bytes of the client's worst second under `contract`.
@@ -86,7 +86,7 @@ impl Tried {
     }
 
     /// Bytes per second of all clients together.
-    fn all_in(&self, played: &Played) -> u64 {
+    fn all_in(&self, played: &[Got]) -> u64 {
         let clients = 0..self.case.scenario.clients.len();
         clients.map(|c| self.rate_in(played, c)).sum()
     }
@@ -118,8 +118,8 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
     };
     assert!(ratio <= 2.0, "{ratio:.2}");
     let (all, none) = (
-        tried.all_in(&tried.trial.contract),
-        tried.all_in(&tried.trial.none),
+        tried.all_in(&tried.trial.contract.clients),
+        tried.all_in(&tried.trial.reference.none),
     );
     assert!(all * 100 >= none * 95, "{all} of {none}");
 }
@@ -129,7 +129,7 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
 #[test]
 fn the_idle_class_takes_nobodys_turn() {
     let tried = tried("idle-class");
-    let bfq = tried.rate_in(&tried.trial.bfq, 3);
+    let bfq = tried.rate_in(&tried.trial.reference.bfq, 3);
     assert!(tried.least(3) * 4 >= bfq, "{} beside {bfq}", tried.least(3));
     let wait = tried.outcome.idle_wait.expect("there is one of that class");
     assert!(wait <= IDLE_MS, "{wait} ms");
@@ -156,8 +156,8 @@ fn reads_and_writes_on_flash_that_programs_slowly_keep_their_promises() {
 fn two_streams_on_a_disk_take_turns() {
     let tried = tried("two-streams");
     tried.keeps();
-    let alone = tried.trial.alone[0].expect("it was played") as u64;
-    let all = tried.all_in(&tried.trial.contract);
+    let alone = tried.trial.reference.alone[0].expect("it was played") as u64;
+    let all = tried.all_in(&tried.trial.contract.clients);
     assert!(all * 10 >= alone * 8, "{all} of {alone}");
     assert!(tried.least(1) * 8 >= alone, "{} of {alone}", tried.least(1));
 }
@@ -183,8 +183,8 @@ fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
 fn eight_streams_on_a_disk_all_get_on() {
     let tried = tried("eight-streams");
     let (all, bfq) = (
-        tried.all_in(&tried.trial.contract),
-        tried.all_in(&tried.trial.bfq),
+        tried.all_in(&tried.trial.contract.clients),
+        tried.all_in(&tried.trial.reference.bfq),
     );
     assert!(all >= bfq, "{all} beside {bfq}");
     let rates: Vec<u64> = (0..8).map(|c| tried.rate(c)).collect();
@@ -204,7 +204,7 @@ fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
     let [more, less] = [400_000, 200_000].map(beside_fifteen_files);
     more.keeps();
     less.keeps();
-    let others = |t: &Tried| t.all_in(&t.trial.contract) - t.rate(0);
+    let others = |t: &Tried| t.all_in(&t.trial.contract.clients) - t.rate(0);
     assert!(
         others(&less) * 2 >= others(&more) * 3,
         "{} {}",
@@ -236,8 +236,8 @@ fn promises_that_are_exceeded_cost_nothing() {
         tried.keeps();
         tried.wastes_nothing();
         let (all, none) = (
-            tried.all_in(&tried.trial.contract),
-            tried.all_in(&tried.trial.none),
+            tried.all_in(&tried.trial.contract.clients),
+            tried.all_in(&tried.trial.reference.none),
         );
         assert!(all * 10 >= none * 9, "{all} of {none}");
     }
@@ -266,7 +266,7 @@ fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
 #[test]
 fn who_syncs_does_not_pay_for_what_others_wrote() {
     let tried = tried("syncs");
-    let none = tried.rate_in(&tried.trial.none, 0);
+    let none = tried.rate_in(&tried.trial.reference.none, 0);
     assert!(
         tried.rate(0) * 10 >= none * 9,
         "{} beside {none}",
@@ -279,7 +279,7 @@ fn who_syncs_does_not_pay_for_what_others_wrote() {
 #[ignore = "7.2 MB/s, 115 under bfq: nobody is held for a client with one request at a time where going elsewhere costs nothing"]
 fn a_shallow_client_of_a_large_share_gets_it_beside_a_deep_one() {
     let tried = tried("shallow-of-large-share");
-    let bfq = |client| tried.rate_in(&tried.trial.bfq, client);
+    let bfq = |client| tried.rate_in(&tried.trial.reference.bfq, client);
     assert!(
         tried.least(0) * 10 >= bfq(0) * 9,
         "{} beside {}",

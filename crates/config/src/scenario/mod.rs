@@ -30,7 +30,7 @@ pub use host::{
 
 pub use path::{Machine, Path, Stall};
 
-use crate::admission::promised_together;
+use crate::admission::{ENDLESS, promised_together};
 use crate::policy::{Node, Policy, Setup};
 use crate::problem::Problem;
 use weir_core::{
@@ -243,7 +243,13 @@ impl Scenario {
 
     /// What its groups are promised together, whatever the drive can do. Nothing, if their contracts contradict themselves.
     pub fn promised(&self) -> Promised {
-        promised_together(self.groups.iter().map(|g| (g.parent, g.contract)))
+        self.promised_of(ENDLESS)
+    }
+
+    /// As [`Self::promised`], with the part of the time of a drive that can do this much.
+    pub fn promised_of(&self, capacity: Capacity) -> Promised {
+        let groups = self.groups.iter().map(|g| (g.parent, g.contract));
+        promised_together(groups, capacity)
     }
 
     /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.
