@@ -29,7 +29,7 @@ fn clients(case: &Case, trial: &Trial) -> String {
     );
     let (reference, contract) = (&trial.reference, &trial.contract.clients);
     let rate = |got: &Got| got.bytes / case.seconds();
-    for index in 0..case.scenario.clients.len() {
+    for (index, client) in case.scenario.clients.iter().enumerate() {
         let alone = reference.alone[index].map_or_else(|| "-".into(), |a| format!("{a:.0}"));
         let realtime = reference.realtime[index]
             .as_ref()
@@ -37,7 +37,7 @@ fn clients(case: &Case, trial: &Trial) -> String {
         let _ = writeln!(
             text,
             "{index:>6} {:>5} {:>12} {:>12} {:>12} {alone:>12} {:>11} {:>11} {realtime:>11}",
-            case.scenario.clients[index].group.0,
+            client.group.0,
             rate(&reference.none[index]),
             rate(&reference.bfq[index]),
             rate(&contract[index]),
