@@ -116,18 +116,21 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
 /// Runs many cases: prints the table, and the worst.
 fn find(mut asked: Asked) -> Result<String, String> {
     let terminal = stderr().is_terminal();
-    let progress = |done: u64| {
-        if terminal && done.is_multiple_of(10) {
-            eprint!("\r{done}");
+    let progress = |runs: u64| {
+        move |done: u64| {
+            if terminal && (done.is_multiple_of(10) || done == runs) {
+                eprint!("\r{done} of {runs}");
+            }
         }
     };
     let outcomes = if let Some(file) = &asked.given {
         let text = std::fs::read(file).map_err(|e| format!("{file}: {e}"))?;
         let kept: Kept = serde_json::from_slice(&text).map_err(|e| format!("{file}: {e}"))?;
         asked.plan.draw = kept.draw;
-        search_again(kept, asked.plan.jobs, progress)
+        let runs = kept.cases.len() as u64;
+        search_again(kept, asked.plan.jobs, progress(runs))
     } else {
-        let (outcomes, kept) = search(&asked.plan, progress);
+        let (outcomes, kept) = search(&asked.plan, progress(asked.plan.runs));
         if let Some(file) = &asked.keep {
             let text = serde_json::to_vec(&kept).map_err(|e| e.to_string())?;
             std::fs::write(file, text).map_err(|e| format!("{file}: {e}"))?;
