@@ -2,6 +2,7 @@
 //! `cargo run --release -p weir-search --example promises -- --runs 5000 --seed 1`.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{IsTerminal, Write as _, stderr, stdout};
 use std::process::ExitCode;
 use weir_search::case::{Case, KINDS};
@@ -110,6 +111,10 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
             _ => return Err(format!("{word} is unknown")),
         }
     }
+    let one = asked.case.is_some() || asked.shrink.is_some();
+    if asked.given.is_some() && (one || asked.keep.is_some()) {
+        return Err("--given has its own cases, which are kept already".into());
+    }
     Ok(asked)
 }
 
@@ -130,10 +135,13 @@ fn find(mut asked: Asked) -> Result<String, String> {
         let runs = kept.cases.len() as u64;
         search_again(kept, asked.plan.jobs, progress(runs))
     } else {
+        // Made first: what takes minutes is not to be lost because of a wrong name.
+        let made = |file: &String| File::create(file).map_err(|e| format!("{file}: {e}"));
+        let to = asked.keep.as_ref().map(made).transpose()?;
         let (outcomes, kept) = search(&asked.plan, progress(asked.plan.runs));
-        if let Some(file) = &asked.keep {
+        if let (Some(file), Some(mut to)) = (&asked.keep, to) {
             let text = serde_json::to_vec(&kept).map_err(|e| e.to_string())?;
-            std::fs::write(file, text).map_err(|e| format!("{file}: {e}"))?;
+            to.write_all(&text).map_err(|e| format!("{file}: {e}"))?;
         }
         outcomes
     };
