@@ -128,10 +128,10 @@ impl Audit {
         &self.model
     }
 
-    /// From now on also checks that nobody gets ahead of a waiting sibling by more than `lag` bytes of each, by weight,
-    /// after the first `skip` turns.
-    pub fn watch_shares(&mut self, lag: u64, skip: u64) {
-        self.fair = Some(Fair::new(&self.model, lag, skip));
+    /// From now on also checks that nobody gets ahead of a waiting sibling by more than `lag` bytes of each and `owed` bytes of the
+    /// lightest sibling, by weight, after the first `skip` turns.
+    pub fn watch_shares(&mut self, lag: u64, owed: u64, skip: u64) {
+        self.fair = Some(Fair::new(&self.model, lag, owed, skip));
     }
 
     /// From now on also checks that no stream with something to send waits longer than `bound` for its next dispatch.

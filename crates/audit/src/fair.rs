@@ -43,6 +43,8 @@ struct Low {
 pub struct Fair {
     /// How far ahead an entity may get: this many bytes of each of the pair, by weight.
     lag: u64,
+    /// And this many more of the lightest sibling: what one is owed that has been without a request for a moment.
+    owed: u64,
     entities: Vec<Option<Entity>>,
     lows: Vec<Low>,
     groups: usize,
@@ -55,12 +57,13 @@ pub struct Fair {
 }
 
 impl Fair {
-    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns.
-    pub fn new(model: &Model, lag: u64, skip: u64) -> Self {
+    /// Checks an elevator that promises a lag of `lag` bytes after its first `skip` turns, and of `owed` bytes of the lightest sibling.
+    pub fn new(model: &Model, lag: u64, owed: u64, skip: u64) -> Self {
         let groups = model.config.sizes.groups as usize;
         let entities = groups + model.config.sizes.streams as usize;
         let mut fair = Self {
             lag,
+            owed,
             entities: vec![None; entities],
             lows: vec![Low::default(); entities * entities],
             groups,
@@ -129,6 +132,11 @@ impl Fair {
         let Some(own) = self.entities[i].clone() else {
             return;
         };
+        let siblings = self.entities.iter().flatten();
+        let weights = siblings
+            .filter(|e| e.parent == own.parent)
+            .map(|e| e.weight);
+        let owed = (self.owed << SHIFT) / weights.min().unwrap_or(1);
         for (j, other) in self.entities.iter().enumerate() {
             let Some(other) = other else { continue };
             let siblings =
@@ -140,7 +148,8 @@ impl Fair {
             let low = self.lows[i * count + j];
             let gained = own.normal - other.normal - low.ahead;
             let allowed: i128 =
-                ((self.lag << SHIFT) / own.weight + (self.lag << SHIFT) / other.weight).into();
+                ((self.lag << SHIFT) / own.weight + (self.lag << SHIFT) / other.weight + owed)
+                    .into();
             self.worst = self.worst.max((gained * 1000 / allowed).max(0) as u64);
             // A min may be kept with a sixteenth of headroom, and made up for after an eighth of a second behind.
             let (min, passed) = (

@@ -42,6 +42,7 @@ const ELSEWHERE: &[(u32, &str)] = &[
     (mutant::KYBER_TOTAL_IN_DRIVE, KYBER),
     (mutant::KYBER_NEVER_THROTTLED, KYBER),
     (mutant::KYBER_HISTOGRAM_KEPT, KYBER),
+    (mutant::ABSENT_IGNORED, SHALLOW),
     (mutant::LOW_TIMER_LOST, LOW),
     (mutant::LOW_NEVER_DOWN, LOW),
     (mutant::LOW_NEVER_IDLE, LOW),
@@ -54,6 +55,7 @@ const BFQ: &str = "weir-core, elevator/bfq/tests/mutants.rs: differs from a scan
 const DEPTH: &str = "weir-core, elevator/bfq/tests/depth.rs: a reader waits for its tag";
 const SPLIT: &str = "weir-core, elevator/bfq/tests/merge.rs: seeky streams part";
 const COST: &str = "weir-core, tests/cost/rules.rs: each bug breaks its own rule";
+const SHALLOW: &str = "weir-core, elevator/contract/tests/shallow.rs: two of few requests each";
 const LOW: &str = "weir-core, control/low/tests.rs: every bug breaks its rule";
 const SERVE: &str = "weir-serve, tests/durability: a cut of the power loses what was acknowledged";
 

@@ -106,6 +106,7 @@ fn every_key_of_drives_arrives() {
         catch_up: Span::from_millis(50),
         forget: Span::from_millis(10),
         idle_class_timeout: Span::ZERO,
+        sacrifice: 30,
         bound_in_flight: false,
     };
     assert_eq!(disk.policy.name, "contract");

@@ -96,6 +96,7 @@ mutants! {
     109 CFQ_REQUESTS_UNLIMITED "under cfq there are requests without end" "requests"
     110 SLICES_ABOVE_IGNORED "what passes at once under io.max is held against its own group's limit alone" "slices"
     111 SLICES_TIMER_LOST "nothing wakes requests that wait for a slice under io.max" "slices"
+    114 ABSENT_IGNORED "under contract what others are ahead of a client whose requests are all in the drive by is forgotten" "shallow"
     113 SLICES_UNCHARGED "what goes on after it waited does not count against the limit under io.max" "slices"
 }
 

@@ -123,14 +123,14 @@ pub(crate) struct Tournaments {
 }
 
 impl Tournaments {
-    /// `sets` sets with up to `slots` members in all.
-    pub(crate) fn new(sets: u32, slots: u32) -> Self {
+    /// `sets` sets of `slots` slots, with up to `members` members in all: a slot may be a member of several.
+    pub(crate) fn new(sets: u32, slots: u32, members: u32) -> Self {
         Self {
             sets: vec![Set::EMPTY; sets as usize],
             members: vec![0; sets as usize],
             leaves: vec![0; slots as usize],
             // Twice what members may need, so that tidying up is rare.
-            matches: vec![[ABSENT; 2]; 4 * slots as usize],
+            matches: vec![[ABSENT; 2]; 4 * members as usize],
             free: 0,
             order: (0..sets).collect(),
         }
@@ -350,7 +350,7 @@ mod tests {
 
     /// Slots join sets, come, go, are postponed, leave and join others, most of them the same set for a while.
     fn agree(seed: u64, base: u64, ticket: u32) {
-        let mut tournaments = Tournaments::new(SETS, SLOTS);
+        let mut tournaments = Tournaments::new(SETS, SLOTS, SLOTS);
         for set in &mut tournaments.sets {
             set.ticket = ticket;
         }
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn members_that_move_from_set_to_set_find_room() {
         const ALL: u32 = 1_000;
-        let mut tournaments = Tournaments::new(40, ALL);
+        let mut tournaments = Tournaments::new(40, ALL, ALL);
         (0..ALL).for_each(|_| tournaments.join(0));
         // Each set keeps one that is active and has a key.
         for set in 1..40 {

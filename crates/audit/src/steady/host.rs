@@ -301,7 +301,7 @@ fn set_up(scene: &Scene) -> Audited {
     let audit = &mut layer.observer_mut().audit;
     for watch in &scene.watch {
         match *watch {
-            Watch::Shares { lag, skip } => audit.watch_shares(lag, skip),
+            Watch::Shares { lag, owed, skip } => audit.watch_shares(lag, owed, skip),
             Watch::Waits { bound } => audit.watch_waits(bound),
             Watch::Promises { from, least } => audit.watch_promises(from, least),
             Watch::Realtime { bound } => audit.watch_realtime(bound),

@@ -127,6 +127,7 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
     let turn = u64::from(max_budget) * SECTOR + (128 << 10);
     let watch = Watch::Shares {
         lag: BFQ_TURNS * turn,
+        owed: 0,
         skip: BFQ_FIRST_TURNS,
     };
     let mut scene = base(random, elevator::Config::Bfq(config), watch);
@@ -156,12 +157,12 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
         excess: contract::Excess::Bytes,
         ..contract::Config::default()
     };
-    // A little more for rounding in the division by weights.
-    let lag = (128 << 10) + 1024;
+    // A little more for rounding in the division by weights; and what keeps the drive busy, which is a piece and its delay.
+    let (lag, owed) = ((128 << 10) + 1024, 2 * (128 << 10));
     let mut scene = base(
         random,
         elevator::Config::Contract(config),
-        Watch::Shares { lag, skip: 0 },
+        Watch::Shares { lag, owed, skip: 0 },
     );
     scene.config.drive.capacity = CAPACITY;
     shared(random, &mut scene);
@@ -182,7 +183,11 @@ pub(super) fn contract_shares(random: &mut Random) -> Scene {
 /// begins has half a period to spend, of all of the drive as long as it is alone.
 pub(super) fn cost_shares(random: &mut Random) -> Scene {
     let lag = COST_REQUESTS * (128 << 10) + LINK / 2 * COST_BEGIN_MS / 1_000;
-    let watch = Watch::Shares { lag, skip: 0 };
+    let watch = Watch::Shares {
+        lag,
+        owed: 0,
+        skip: 0,
+    };
     let mut scene = base(random, elevator::Config::None, watch);
     let config = cost::Config {
         qos: cost::Control::User,
@@ -288,6 +293,7 @@ pub(super) fn cfq_shares(random: &mut Random) -> Scene {
     let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
     let watch = Watch::Shares {
         lag: CFQ_TURNS * turn + rounding,
+        owed: 0,
         skip: 0,
     };
     let mut scene = base(random, elevator::Config::Cfq(config), watch);

@@ -9,8 +9,10 @@ use weir_core::{Config, Contract, GroupId, Instant, Span};
 pub enum Watch {
     /// Shares, with this lag in bytes; see [`crate::Fair`].
     Shares {
-        /// Bytes.
+        /// Bytes of each of two siblings.
         lag: u64,
+        /// Bytes of the lightest sibling.
+        owed: u64,
         /// Number of turns at the beginning that do not count.
         skip: u64,
     },

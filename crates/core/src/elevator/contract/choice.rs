@@ -4,7 +4,7 @@ use super::Contracts;
 use super::cost::Place;
 use super::offer::Offer;
 use super::turn::Turn;
-use super::unit::{Charge, Cost, Entity};
+use super::unit::{Cost, Entity};
 use crate::event::{Event, Events};
 use crate::list::NIL;
 use crate::table::Table;
@@ -163,7 +163,7 @@ impl Contracts {
 
     /// Holds the drive for a stream that has nothing queued, if that is worth it.
     fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), Held> {
-        if self.turn.is_in_flight(stream) {
+        if self.turn.outstanding(stream) > 0 {
             return Err(Held::NOTHING);
         }
         if let Some(until) = self.turn.wait_until(now, stream, &self.model) {
@@ -212,7 +212,33 @@ impl Contracts {
         if Turn::seeks_are_costly(&self.model) {
             stream = self.keep_turn(now, stream, table)?;
         }
-        Ok(self.offer(now, stream, table))
+        let entity = self.shares.of_stream(stream);
+        match self.shares.absent_behind(now, entity) {
+            Some(absent) => self.offer_ahead(now, stream, absent, table),
+            None => Ok(self.offer(now, stream, table)),
+        }
+    }
+
+    /// The next piece of a stream that is ahead of a group that is absent: if it does not delay that too long.
+    fn offer_ahead(
+        &mut self,
+        now: Instant,
+        stream: u32,
+        absent: u32,
+        table: &Table,
+    ) -> Result<Offer, Held> {
+        let absence = self.shares.absence(absent);
+        let (suffers, until) = (absence.suffers(now), absence.kept_until());
+        let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
+            return Ok(self.offer(now, stream, table));
+        };
+        let offer = self.offer_up_to(now, stream, bound / 2, table);
+        let fits = self.flight.saturating_add(offer.cost) <= bound;
+        if fits || self.flight == Cost::ZERO && until.is_none() {
+            return Ok(offer);
+        }
+        self.model.hold_round();
+        Err(Held { until })
     }
 
     /// True for a write of a client without a promise while enough has been written before the next flush of one that has.
@@ -231,7 +257,7 @@ impl Contracts {
 
     /// A stream waits until a flush begins; meanwhile others are picked.
     fn park(&mut self, stream: u32) {
-        self.shares.deactivate(self.shares.of_stream(stream));
+        self.shares.deactivate(self.shares.of_stream(stream), false);
         if !core::mem::replace(&mut self.is_parked[stream as usize], true) {
             self.parked.push(stream);
         }
@@ -243,7 +269,7 @@ impl Contracts {
             self.is_parked[stream as usize] = false;
             if !self.queues[stream as usize].is_empty() {
                 let entity = self.shares.of_stream(stream);
-                self.shares.activate(now, entity);
+                self.shares.activate(now, entity, false);
             }
         }
     }
@@ -266,10 +292,8 @@ impl Contracts {
             return Ok(by_share);
         };
         // What it had for the sake of its promise may be more than its part of its tenant's share and a turn.
-        if self.shares.is_past(
-            self.shares.of_stream(last),
-            Charge(Turn::length_ns(&self.model)),
-        ) {
+        let turn = self.in_charge(Cost::from_nanos(Turn::length_ns(&self.model)));
+        if self.shares.is_past(self.shares.of_stream(last), turn) {
             return Ok(by_share);
         }
         if let Some(holder) = self.sequential_holder(now, table) {

@@ -28,6 +28,9 @@ tunables! {
         idle_class_timeout: Span, Unit::Time, [0, 3600 * SECOND], 200 * MS,
             "The idle class is served at least once in this long. Zero: never while others wait.",
             "Weir's own; as BFQ_CL_IDLE_TIMEOUT of block/bfq-wf2q.c";
+        sacrifice: u32, Unit::Count, [0, 90], 15,
+            "Up to these hundredths of the drive's speed are given up so that a client with few requests at a time gets its share. Zero: none.",
+            "Weir's own";
         bound_in_flight: bool, Unit::Flag, [0, 1], 1,
             "False: what others have in flight is not bounded for the sake of promises.",
             "Weir's own";

@@ -97,6 +97,8 @@ pub(super) struct Model {
     away: Cost,
     /// Something ended whose cost is not learned here.
     spoilt: bool,
+    /// The drive was not given all that it might have had.
+    held: bool,
     /// Rounds in which there was something of a kind.
     rounds: [u32; 4],
     /// What ended by operation and size, and what a byte of a piece of that size costs, as seen; zero: not seen.
@@ -166,6 +168,7 @@ impl Model {
             parallel: [false; 2],
             away: Cost::ZERO,
             spoilt: false,
+            held: false,
             rounds: [0; 4],
             sizes: [[Ended::default(); SIZES]; 2],
             each: [[0; SIZES]; 2],
@@ -265,6 +268,11 @@ impl Model {
     /// The drive works on something that is not to be learned from.
     pub(super) fn spoil_round(&mut self) {
         self.spoilt = true;
+    }
+
+    /// A piece is held back though the drive might have it: that it does less in this round says nothing.
+    pub(super) fn hold_round(&mut self) {
+        self.held = true;
     }
 
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
@@ -374,6 +382,9 @@ impl Model {
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
         let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
         let error = ratio(self.busy, all) - ONE;
+        if core::mem::take(&mut self.held) && error > 0 && !telling {
+            return;
+        }
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);

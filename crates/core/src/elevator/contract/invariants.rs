@@ -12,6 +12,7 @@ impl Contracts {
         self.check_queues(cx, queued);
         self.check_flight(cx);
         self.check_streams(cx, sums);
+        self.check_groups(cx, sums);
         self.shares.invariants(sums);
         self.reservations
             .invariants(cx, sums, |group| self.shares.is_active(Entity(group)));
@@ -67,6 +68,33 @@ impl Contracts {
         );
     }
 
+    /// What each group has outstanding and in the drive is what its requests are.
+    fn check_groups(&self, cx: &Cx, sums: &mut [u64]) {
+        sums.fill(0);
+        for (_, live) in cx.table.all_live() {
+            sums[live.group.0 as usize] += u64::from(is_outstanding(live));
+        }
+        for (group, presence) in (0..).zip(self.shares.all_presence()) {
+            let outstanding = u64::from(presence.arrivals.outstanding());
+            assert_eq!(
+                outstanding, sums[group as usize],
+                "requests of group {group}"
+            );
+        }
+        sums.fill(0);
+        let live = cx.table.all_live();
+        for (request, live) in live.filter(|(_, l)| l.pieces > 0 && l.request.op != Op::Flush) {
+            sums[live.group.0 as usize] += self.sent[request as usize].cost.as_nanos();
+        }
+        for (group, presence) in (0..).zip(self.shares.all_presence()) {
+            let flight = presence.flight().as_nanos();
+            assert_eq!(
+                flight, sums[group as usize],
+                "cost in the drive of group {group}"
+            );
+        }
+    }
+
     /// What each stream has outstanding is what its requests are.
     fn check_streams(&self, cx: &Cx, sums: &mut [u64]) {
         sums.fill(0);
@@ -74,7 +102,7 @@ impl Contracts {
             sums[live.request.stream.slot() as usize] += u64::from(is_outstanding(live));
         }
         for (stream, _) in cx.table.streams.iter() {
-            let live = u64::from(self.turn.live(stream));
+            let live = u64::from(self.turn.outstanding(stream));
             assert_eq!(live, sums[stream as usize], "requests of stream {stream}");
         }
     }

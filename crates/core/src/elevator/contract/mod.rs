@@ -12,6 +12,7 @@
 //! with turns for a stream that goes on there or has had less than its share.
 
 mod afterwork;
+mod arrival;
 mod choice;
 mod config;
 mod cost;
@@ -21,6 +22,7 @@ mod flush;
 mod invariants;
 mod offer;
 mod reserve;
+mod restraint;
 mod share;
 mod turn;
 mod unit;
@@ -47,6 +49,7 @@ use dirty::Dirty;
 use flush::Pace;
 use offer::Offer;
 use reserve::{CompletedPiece, Reservations};
+use restraint::Restraint;
 use share::Shares;
 use turn::Turn;
 use unit::{Bytes, Charge, Cost, Entity};
@@ -64,6 +67,9 @@ struct Sent {
     place: Place,
     /// It writes what the drive may still have to work on when it has answered.
     lingers: bool,
+    /// What of it has gone there would have cost uncut; and since when the drive has had nothing of other groups, if it had none.
+    work: Cost,
+    alone: Option<u32>,
 }
 
 const UNSENT: Sent = Sent {
@@ -71,6 +77,8 @@ const UNSENT: Sent = Sent {
     cost_ahead: Cost::ZERO,
     place: Place::Far,
     lingers: false,
+    work: Cost::ZERO,
+    alone: None,
 };
 
 /// The drive has turns, or may be found to.
@@ -102,6 +110,7 @@ pub(super) struct Contracts {
     dirty: Dirty,
     turn: Turn,
     shares: Shares,
+    restraint: Restraint,
     reservations: Reservations,
     pace: Pace,
     queues: Vec<List>,
@@ -112,6 +121,9 @@ pub(super) struct Contracts {
     /// Modelled cost of what is in the drive, and of the writes in it that may be answered before they are done.
     flight: Cost,
     writes: Cost,
+    /// The group whose piece was sent last, and how often that has been another.
+    sender: GroupId,
+    changes: u32,
     /// Streams whose writes wait for a flush to begin ([`Dirty`]): they are out of the shares meanwhile.
     parked: Vec<u32>,
     is_parked: Vec<bool>,
@@ -141,6 +153,7 @@ impl Contracts {
             dirty: Dirty::new(),
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
+            restraint: Restraint::new(config.sacrifice),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
             pace: Pace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
@@ -149,6 +162,8 @@ impl Contracts {
             queued: 0,
             flight: Cost::ZERO,
             writes: Cost::ZERO,
+            sender: GroupId(0),
+            changes: 0,
             parked: Vec::with_capacity(streams as usize),
             is_parked: vec![false; streams as usize],
             served: NIL,
@@ -186,12 +201,22 @@ impl Contracts {
         let end = request.offset + u64::from(live.issued) + u64::from(offer.bytes);
         self.turn
             .observe_dispatch(now, offer.stream, request.space, end, offer.place);
+        let work = self.work_of(offer, request);
         let lingers = !request.op.is_read() && (request.may_be_cached() || may_turn(&self.model));
         let sent = &mut self.sent[offer.request as usize];
+        if self.sender != group {
+            (self.sender, self.changes) = (group, self.changes.wrapping_add(1));
+        }
+        if live.issued == 0 {
+            (sent.work, sent.alone) = (Cost::ZERO, Some(self.changes));
+        }
         if live.pieces == 0 {
             sent.cost = Cost::ZERO;
             sent.lingers = lingers;
         }
+        let others = (self.shares.presence(group)).observe_dispatch(offer.cost, self.flight);
+        sent.alone = sent.alone.filter(|_| others == Cost::ZERO);
+        sent.work += work;
         sent.cost += offer.cost;
         sent.cost_ahead = self.reservations.cost_of_others(group, self.flight);
         sent.place = offer.place;
@@ -212,13 +237,13 @@ impl Contracts {
         self.reservations
             .observe_dispatch(now, group, bytes, offer.cost, offer.last);
         let entity = self.shares.of_stream(offer.stream);
-        let mut charge = self.charge_of(offer, request);
+        let mut charge = self.charge_of(work, offer, request);
         if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != Entity::NONE {
             charge = Charge(0);
         }
         self.shares.charge(now, entity, charge, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
-            self.shares.deactivate(entity);
+            self.shares.deactivate(entity, !may_turn(&self.model));
         }
         let shares = &self.shares;
         self.reservations
@@ -235,20 +260,32 @@ impl Contracts {
         offer.cost.max(read / 2)
     }
 
-    /// What a piece is charged in its share: its part of what the request is charged whole, so that splitting costs the client
-    /// nothing.
-    fn charge_of(&self, offer: Offer, request: &Request) -> Charge {
-        if self.config.excess == Excess::Bytes {
-            return Charge(request.charge().min(offer.bytes).into());
-        }
+    /// What a cost comes to in what shares are measured in.
+    fn in_charge(&self, cost: Cost) -> Charge {
+        Charge(match self.config.excess {
+            Excess::Time => cost.as_nanos(),
+            Excess::Bytes => self.model.bytes_in(Op::Read, cost),
+        })
+    }
+
+    /// What a piece is charged in its share: splitting costs the client nothing.
+    fn charge_of(&self, work: Cost, offer: Offer, request: &Request) -> Charge {
+        Charge(match self.config.excess {
+            Excess::Time => work.as_nanos(),
+            Excess::Bytes => request.charge().min(offer.bytes).into(),
+        })
+    }
+
+    /// What a piece costs as a part of its request, if that went whole.
+    fn work_of(&self, offer: Offer, request: &Request) -> Cost {
         if offer.bytes == request.length {
-            return Charge(offer.cost.as_nanos());
+            return offer.cost;
         }
         let whole = self
             .model
             .cost(request.op, offer.place, u64::from(request.length));
         let (bytes, all) = (offer.bytes.into(), request.length.into());
-        Charge(mul_div_ceil(whole.as_nanos(), bytes, all))
+        Cost::from_nanos(mul_div_ceil(whole.as_nanos(), bytes, all))
     }
 }
 
@@ -299,12 +336,13 @@ impl Schedule for Contracts {
         let first = queue.is_empty();
         self.links.push_back(queue, request);
         self.queued += 1;
+        self.turn.observe_request(now, stream);
+        let resumes = self.shares.presence(live.group).observe_request(now);
         if first {
             let entity = self.shares.of_stream(stream);
-            self.shares.activate(now, entity);
+            self.shares.activate(now, entity, resumes);
             self.awaited = None;
         }
-        self.turn.observe_request(now, stream);
         self.reservations
             .observe_arrival(now, live.group, table.left(request).into());
     }
@@ -316,11 +354,12 @@ impl Schedule for Contracts {
         self.links
             .remove(&mut self.queues[stream as usize], request);
         self.queued -= 1;
+        self.turn.observe_answer(now, stream);
+        (self.shares.presence(live.group).arrivals).observe_answer(now);
         if self.queues[stream as usize].is_empty() {
             let entity = self.shares.of_stream(stream);
-            self.shares.deactivate(entity);
+            self.shares.deactivate(entity, false);
         }
-        self.turn.observe_answer(now, stream);
         self.reservations
             .observe_removal(now, live.group, table.left(request).into());
         let shares = &self.shares;
@@ -398,21 +437,7 @@ impl Schedule for Contracts {
         let live = &table.requests[piece.request];
         let stream = live.request.stream.slot();
         if piece.op == Op::Flush {
-            // What a flush costs is known only now: the time it took.
-            let entity = self.shares.of_stream(stream);
-            let time = self.pace.observe_end(now, piece.dispatched, stream);
-            self.shares.charge_flush(entity, Charge(time));
-            if let Some(synced) = self.reservations.judge_flush(now, live.group) {
-                let time = now.since(piece.dispatched).as_nanos();
-                self.dirty.flush_ends(now, time, synced);
-            }
-            self.reservations.observe_flush_end(now, live.group);
-            self.model.spoil_round();
-            if self.pace.running() == 0 {
-                self.reservations.forget_flushes();
-                let waited = self.pace.had_to_write(now.since(piece.dispatched));
-                self.afterwork.flush_ends(now, waited);
-            }
+            self.complete_flush(now, live, piece.dispatched);
             return;
         }
         let sent = &mut self.sent[piece.request as usize];
@@ -432,6 +457,12 @@ impl Schedule for Contracts {
             &self.model,
         );
         self.flight = self.flight.saturating_sub(cost);
+        self.shares.presence(live.group).observe_completion(cost);
+        if self.restraint.is_measuring() {
+            let (part, gone) = (piece.length.into(), live.issued.into());
+            let work = mul_div_ceil(sent.work.as_nanos(), part, gone);
+            (self.restraint).observe_completion(now, Cost::from_nanos(work));
+        }
         if sent.lingers {
             self.writes = self.writes.saturating_sub(cost);
         }
@@ -459,6 +490,8 @@ impl Schedule for Contracts {
         }
         if last {
             self.turn.observe_answer(now, stream);
+            let alone = sent.alone == Some(self.changes);
+            (self.shares.presence(live.group)).observe_answer(now, live, alone);
         }
         if let Some(round) = round {
             self.learn(now, round, table.shape.all_tags());
@@ -515,6 +548,27 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
+    /// A flush is over that began at `dispatched`.
+    fn complete_flush(&mut self, now: Instant, live: &Live, dispatched: Instant) {
+        let stream = live.request.stream.slot();
+        // What a flush costs is known only now: the time it took.
+        let entity = self.shares.of_stream(stream);
+        let time = self.pace.observe_end(now, dispatched, stream);
+        let charge = self.in_charge(Cost::from_nanos(time));
+        self.shares.charge_flush(entity, charge);
+        if let Some(synced) = self.reservations.judge_flush(now, live.group) {
+            let time = now.since(dispatched).as_nanos();
+            self.dirty.flush_ends(now, time, synced);
+        }
+        self.reservations.observe_flush_end(now, live.group);
+        self.model.spoil_round();
+        if self.pace.running() == 0 {
+            self.reservations.forget_flushes();
+            let waited = self.pace.had_to_write(now.since(dispatched));
+            self.afterwork.flush_ends(now, waited);
+        }
+    }
+
     /// A round of learning is over, on a drive with `tags` tags.
     fn learn(&mut self, now: Instant, round: cost::Round, tags: u32) {
         let telling = self.window.is_telling(round) || round.fills_tags(tags);
@@ -528,6 +582,7 @@ impl Contracts {
             Turn::seeks_are_costly(&self.model),
             may_turn(&self.model),
         );
+        self.shares.set_slack(self.in_charge(self.window.needed()));
         let away = self.model.seek_cost();
         let away = if away >= turn::SEEK_COSTLY {
             away

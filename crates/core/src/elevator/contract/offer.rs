@@ -32,8 +32,8 @@ pub(super) struct Offer {
 }
 
 impl Contracts {
-    /// The next piece of a request of `group`: no larger than the tightest bound on it has it.
-    fn cut_piece(&mut self, now: Instant, request: u32, table: &Table) -> (u32, bool) {
+    /// The next piece of a request: no larger than the tightest bound on it has it, nor than `limit`.
+    fn cut_piece(&mut self, now: Instant, request: u32, limit: Cost, table: &Table) -> (u32, bool) {
         let (most, last) = table.piece(request);
         let live = &table.requests[request];
         let op = live.request.op;
@@ -41,7 +41,7 @@ impl Contracts {
             || !matches!(op, Op::Read | Op::Write)
             || Turn::seeks_are_costly(&self.model)
             || self.model.is_new()
-            || self.queued == 1 && self.reservations.bounds_nobody();
+            || self.queued == 1 && self.reservations.bounds_nobody() && limit == Cost::MAX;
         if whole {
             return (most, last);
         }
@@ -51,7 +51,7 @@ impl Contracts {
         } else {
             None
         };
-        let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX);
+        let portion = portion.unwrap_or(PIECE_MAX).min(PIECE_MAX).min(limit);
         if self.model.cost(op, Place::Far, u64::from(most)) < portion {
             // Most are small enough, and this is sooner seen than how large they may be.
             return (most, last);
@@ -71,10 +71,21 @@ impl Contracts {
 
     /// The next piece of a stream.
     pub(super) fn offer(&mut self, now: Instant, stream: u32, table: &Table) -> Offer {
+        self.offer_up_to(now, stream, Cost::MAX, table)
+    }
+
+    /// The next piece of a stream, at a cost of `limit` if it can be cut so.
+    pub(super) fn offer_up_to(
+        &mut self,
+        now: Instant,
+        stream: u32,
+        limit: Cost,
+        table: &Table,
+    ) -> Offer {
         let request = self.queues[stream as usize]
             .first()
             .expect("an active stream has a request");
-        let (bytes, last) = self.cut_piece(now, request, table);
+        let (bytes, last) = self.cut_piece(now, request, limit, table);
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
         // Where it costs little to go elsewhere, that is all the same.

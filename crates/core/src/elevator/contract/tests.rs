@@ -5,6 +5,7 @@ mod flush;
 mod learn;
 mod pace;
 mod rest;
+mod shallow;
 
 use super::*;
 use crate::elevator;

@@ -8,9 +8,10 @@
 //! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
 
+use super::arrival::{Arrivals, STREAM_PAUSE_MAX};
 use super::cost::{Model, Place};
 use super::unit::Cost;
-use crate::{Instant, SpaceId, Span};
+use crate::{Instant, SpaceId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -19,26 +20,19 @@ const TURN_FACTOR: u64 = 9;
 const TURN_MAX_NS: u64 = 100_000_000;
 /// Turns pay from this on.
 pub(super) const SEEK_COSTLY: Cost = Cost::from_nanos(200_000);
-/// A stream that had an answer asks again within twice the time that it usually takes and this.
-const SOON_NS: u64 = 100_000;
 /// A piece that begins so little behind the end of another goes on there.
 const NEAR_BYTES: u64 = 128 << 10;
 
 /// What is known of a stream.
 #[derive(Clone, Copy, Debug)]
-struct ArrivalPattern {
-    /// When its last request ended that left it with nothing outstanding; and the average time until it asked again.
-    quiet: Instant,
-    think_ns: u64,
-    live: u32,
+struct Pattern {
+    arrivals: Arrivals,
     /// How often in a row it has been waited for in vain.
     vain_waits: u8,
 }
 
-const NO_PATTERN: ArrivalPattern = ArrivalPattern {
-    quiet: Instant::ZERO,
-    think_ns: 0,
-    live: 0,
+const NO_PATTERN: Pattern = Pattern {
+    arrivals: Arrivals::NONE,
     vain_waits: 0,
 };
 
@@ -52,7 +46,7 @@ pub(super) struct Turn {
     /// It was a near one.
     near: bool,
     since: Instant,
-    patterns: Vec<ArrivalPattern>,
+    patterns: Vec<Pattern>,
 }
 
 impl Turn {
@@ -96,20 +90,15 @@ impl Turn {
     #[inline]
     pub(super) fn observe_request(&mut self, now: Instant, stream: u32) {
         let pattern = &mut self.patterns[stream as usize];
-        if pattern.live == 0 {
-            let pause = now.since(pattern.quiet).as_nanos();
-            pattern.think_ns = super::reserve::average(pattern.think_ns, pause.min(1 << 34));
+        if pattern.arrivals.observe_request(now, STREAM_PAUSE_MAX) {
             pattern.vain_waits = 0;
         }
-        pattern.live += 1;
     }
 
     /// A request of a stream is over.
     #[inline]
     pub(super) fn observe_answer(&mut self, now: Instant, stream: u32) {
-        let pattern = &mut self.patterns[stream as usize];
-        pattern.live = pattern.live.saturating_sub(1);
-        pattern.quiet = now;
+        self.patterns[stream as usize].arrivals.observe_answer(now);
     }
 
     /// A stream came.
@@ -159,23 +148,17 @@ impl Turn {
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
     pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
         let pattern = &self.patterns[stream as usize];
-        let pause = 2 * pattern.think_ns + SOON_NS;
-        if pattern.live > 0 || pattern.vain_waits > 2 || pause > model.seek_cost().as_nanos() {
+        let worth_it = pattern.arrivals.pause_ns() <= model.seek_cost().as_nanos();
+        if pattern.arrivals.outstanding() > 0 || pattern.vain_waits > 2 || !worth_it {
             return None;
         }
-        let until = pattern.quiet + Span::from_nanos(pause);
+        let until = pattern.arrivals.expected();
         (now < until).then_some(until)
     }
 
-    /// True if a stream has something in the drive.
-    pub(super) fn is_in_flight(&self, stream: u32) -> bool {
-        self.patterns[stream as usize].live > 0
-    }
-
     /// Requests that a stream has outstanding, as far as its answers are waited for.
-    #[cfg(debug_assertions)]
-    pub(super) fn live(&self, stream: u32) -> u32 {
-        self.patterns[stream as usize].live
+    pub(super) fn outstanding(&self, stream: u32) -> u32 {
+        self.patterns[stream as usize].arrivals.outstanding()
     }
 
     /// A stream was waited for and did not come.
@@ -190,6 +173,7 @@ mod tests {
     use super::*;
 
     const AWAY: u64 = 5_000_000;
+    const SOON_NS: u64 = 100_000;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)
@@ -199,15 +183,12 @@ mod tests {
     fn who_is_soon_back_is_waited_for_and_who_did_not_come_three_times_is_not() {
         let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
         let mut turn = Turn::new(1);
-        turn.patterns[0].think_ns = (AWAY - SOON_NS) / 2;
+        turn.patterns[0].arrivals = Arrivals::thinking((AWAY - SOON_NS) / 2, 0);
         assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(AWAY)));
         assert_eq!(turn.wait_until(at(AWAY), 0, &model), None);
-        turn.patterns[0].think_ns += 1;
+        turn.patterns[0].arrivals = Arrivals::thinking((AWAY - SOON_NS) / 2 + 1, 0);
         assert_eq!(turn.wait_until(at(1), 0, &model), None, "it takes too long");
-        turn.patterns[0] = ArrivalPattern {
-            live: 1,
-            ..NO_PATTERN
-        };
+        turn.patterns[0].arrivals = Arrivals::thinking(0, 1);
         assert_eq!(
             turn.wait_until(at(1), 0, &model),
             None,

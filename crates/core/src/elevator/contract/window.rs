@@ -205,6 +205,16 @@ impl Window {
         true
     }
 
+    /// What may be in flight.
+    pub(super) fn bound(&self) -> Cost {
+        self.bound
+    }
+
+    /// What is in flight where the drive is just busy: the delay and the largest piece.
+    pub(super) fn needed(&self) -> Cost {
+        Cost::from_nanos(self.delay).saturating_add(self.largest.get())
+    }
+
     /// How long the drive takes for a piece beyond what it costs: it does that for many at a time.
     pub(super) fn delay(&self) -> u64 {
         self.delay
@@ -311,11 +321,10 @@ impl Window {
             self.each[op] = least.into_iter().chain(alone).min().unwrap_or(0);
         }
         self.delay = self.each[0].max(self.each[1]);
-        let needed = Cost::from_nanos(self.delay).saturating_add(self.largest.get());
         self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
             Cost::MAX
         } else {
-            (needed * GAIN).max(BOUND_MIN) + self.late
+            (self.needed() * GAIN).max(BOUND_MIN) + self.late
         };
     }
 }

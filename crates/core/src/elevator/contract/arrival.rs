@@ -1,0 +1,232 @@
+//! When a client asks again, and whether it would get more if it had the drive to itself.
+
+use super::reserve::average;
+use super::unit::Cost;
+use crate::table::Live;
+use crate::{Instant, Span};
+
+/// A client that had an answer asks again within twice the time that it usually takes and this.
+const SOON_NS: u64 = 100_000;
+/// A stream that goes on where the drive is, or a group, asks again within this time, or has paused: that tells nothing of the next time.
+pub(super) const STREAM_PAUSE_MAX: Span = Span::from_secs(17);
+/// What a request takes alone is looked for this long; after that the least time of all is taken for it.
+const LOOK: Span = Span::from_secs(1);
+const GROUP_PAUSE_MAX: Span = Span::from_millis(20);
+
+/// The requests of a stream, or of a group, as they come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrivals {
+    /// Requests that wait here or are in the drive.
+    outstanding: u32,
+    /// When the last one ended; and the average time from an answer that left nothing outstanding to the next request.
+    quiet: Instant,
+    think_ns: u64,
+}
+
+impl Arrivals {
+    pub(super) const NONE: Self = Self {
+        outstanding: 0,
+        quiet: Instant::ZERO,
+        think_ns: 0,
+    };
+
+    pub(super) fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// It asks. True if it had nothing outstanding. A pause that is longer than `longest` is no time to think.
+    #[inline]
+    pub(super) fn observe_request(&mut self, now: Instant, longest: Span) -> bool {
+        let first = self.outstanding == 0;
+        if first {
+            let pause = now.since(self.quiet);
+            if pause <= longest {
+                self.think_ns = average(self.think_ns, pause.as_nanos());
+            }
+        }
+        self.outstanding += 1;
+        first
+    }
+
+    /// A request of it is over.
+    #[inline]
+    pub(super) fn observe_answer(&mut self, now: Instant) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.quiet = now;
+    }
+
+    /// How long it takes to ask again, at the most, in nanoseconds.
+    pub(super) fn pause_ns(&self) -> u64 {
+        2 * self.think_ns + SOON_NS
+    }
+
+    /// By when it will have asked again, if it asks at all.
+    pub(super) fn expected(&self) -> Instant {
+        self.quiet + Span::from_nanos(self.pause_ns())
+    }
+
+    /// A pattern that was observed.
+    #[cfg(test)]
+    pub(super) fn thinking(think_ns: u64, outstanding: u32) -> Self {
+        Self {
+            outstanding,
+            think_ns,
+            ..Self::NONE
+        }
+    }
+}
+
+/// How long a group's requests take, and how long they take if others have nothing in the drive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Presence {
+    pub(super) arrivals: Arrivals,
+    /// Modelled cost of its pieces in the drive.
+    flight: Cost,
+    /// The average time from when a request came.
+    usual_ns: u64,
+    /// The average time in the drive of those that had it to themselves. Before there were any (`is_solo`) it is about the least of all
+    /// since the first one ended.
+    solo_ns: u64,
+    is_solo: bool,
+    first: Option<Instant>,
+}
+
+impl Presence {
+    pub(super) const NONE: Self = Self {
+        arrivals: Arrivals::NONE,
+        flight: Cost::ZERO,
+        usual_ns: 0,
+        solo_ns: 0,
+        is_solo: false,
+        first: None,
+    };
+
+    #[cfg(debug_assertions)]
+    pub(super) fn flight(&self) -> Cost {
+        self.flight
+    }
+
+    /// It asks. True if it had something outstanding until a moment ago.
+    #[inline]
+    pub(super) fn observe_request(&mut self, now: Instant) -> bool {
+        let resumes = self.kept_until().is_none_or(|until| now <= until);
+        self.arrivals.observe_request(now, GROUP_PAUSE_MAX);
+        resumes
+    }
+
+    /// A piece of it goes to the drive at `cost`, which has `flight`. Returns what of that is others'.
+    #[inline]
+    pub(super) fn observe_dispatch(&mut self, cost: Cost, flight: Cost) -> Cost {
+        let others = flight.saturating_sub(self.flight);
+        self.flight += cost;
+        others
+    }
+
+    /// A piece came back.
+    #[inline]
+    pub(super) fn observe_completion(&mut self, cost: Cost) {
+        self.flight = self.flight.saturating_sub(cost);
+    }
+
+    /// A request is over, with nothing of others in the drive as long as it was there (`alone`).
+    #[inline]
+    pub(super) fn observe_answer(&mut self, now: Instant, live: &Live, alone: bool) {
+        self.note_answer(
+            now,
+            now.since(live.cleared),
+            now.since(live.dispatched),
+            alone,
+        );
+    }
+
+    #[inline]
+    fn note_answer(&mut self, now: Instant, waited: Span, served: Span, alone: bool) {
+        self.arrivals.observe_answer(now);
+        self.usual_ns = average(self.usual_ns, waited.as_nanos());
+        let sample = served.as_nanos();
+        if self.first.is_none() || alone && !self.is_solo {
+            (self.solo_ns, self.is_solo) = (sample, alone);
+            self.first.get_or_insert(now);
+        } else if alone {
+            self.solo_ns = average(self.solo_ns, sample);
+        } else if !self.is_solo {
+            self.solo_ns -= self.solo_ns.saturating_sub(sample) / 2;
+        }
+    }
+
+    /// True if it would get a 32nd more with the drive to itself, or if that is not known.
+    pub(super) fn suffers(&self, now: Instant) -> bool {
+        let is_known = self.is_solo || self.first.is_some_and(|first| now.since(first) > LOOK);
+        let think = self.arrivals.think_ns;
+        let alone = think + self.solo_ns;
+        !is_known || think + self.usual_ns > alone + alone / 32
+    }
+
+    /// True if its place is kept for it now that it has nothing to send.
+    pub(super) fn keeps_place(&self) -> bool {
+        self.arrivals.outstanding > 0
+    }
+
+    /// Until when its place is kept, unless something of it is still in the drive: no longer than what is waited for takes.
+    pub(super) fn kept_until(&self) -> Option<Instant> {
+        if self.arrivals.outstanding > 0 {
+            return None;
+        }
+        let soon = self.arrivals.think_ns <= self.solo_ns;
+        Some(if soon {
+            self.arrivals.expected()
+        } else {
+            self.arrivals.quiet
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client with one request at a time, each of which comes back `time` after it came.
+    fn asking(time: Span, alone: bool) -> Presence {
+        let (mut presence, mut now) = (Presence::NONE, Instant::ZERO);
+        for _ in 0..100 {
+            presence.observe_request(now);
+            now += time;
+            presence.note_answer(now, time, time, alone);
+        }
+        presence
+    }
+
+    #[test]
+    fn a_client_suffers_that_would_get_more_alone() {
+        let soon = Instant::ZERO + Span::from_millis(200);
+        let later = |client: &mut Presence, micros: u64| {
+            for _ in 0..200 {
+                client.observe_request(soon);
+                let waited = Span::from_micros(micros);
+                client.note_answer(soon, waited, waited, false);
+            }
+        };
+        let mut client = asking(Span::from_millis(1), true);
+        assert!(!client.suffers(soon));
+        later(&mut client, 1_025);
+        assert!(!client.suffers(soon));
+        later(&mut client, 1_040);
+        assert!(client.suffers(soon));
+        let mut crowded = asking(Span::from_millis(1), false);
+        assert!(crowded.suffers(soon), "nothing is known");
+        let late = soon + LOOK;
+        assert!(!crowded.suffers(late), "it is never served sooner");
+        later(&mut crowded, 1_200);
+        assert!(crowded.suffers(late), "it has been served sooner");
+    }
+
+    #[test]
+    fn a_place_is_kept_as_long_as_something_is_in_the_drive_and_while_the_client_thinks() {
+        let mut client = asking(Span::from_millis(1), true);
+        let quiet = client.arrivals.quiet;
+        assert_eq!(client.kept_until(), Some(quiet + Span::from_micros(100)));
+        assert!(!client.observe_request(quiet + Span::from_micros(101)));
+        assert!(client.keeps_place() && client.kept_until().is_none());
+        assert!(client.observe_request(quiet + Span::from_micros(102)));
+    }
+}

@@ -1,0 +1,78 @@
+//! Shares of clients with few requests at a time.
+
+use super::*;
+
+/// Readers of few requests whose shares are as one to `ratio`.
+fn two(ratio: u16, depth: u32) -> [Client; 2] {
+    [100, 100 * ratio].map(|weight| Client {
+        depth,
+        contract: share(weight),
+        ..READER
+    })
+}
+
+/// How many times as much the second one gets as the first, in hundredths, and all that both get in a second: after the first one.
+fn play(clients: &[Client; 2]) -> (u64, u64) {
+    let run = contract(clients, 6);
+    let [one, other] = [0, 1].map(|client| run.tenths[client][10..].iter().sum::<u64>());
+    (100 * other / one, (one + other) / 5)
+}
+
+#[test]
+fn two_with_few_requests_divide_by_their_shares() {
+    for (ratio, depth) in [(2, 1), (2, 2), (2, 4), (10, 2), (10, 4)] {
+        let (part, all) = play(&two(ratio, depth));
+        let asked = 100 * u64::from(ratio);
+        assert!(
+            (asked * 9 / 10..=asked * 11 / 10).contains(&part),
+            "1 : {ratio}, {depth}: {part}"
+        );
+        assert!(all >= LINK * 85 / 100, "1 : {ratio}, {depth}: {all}");
+    }
+}
+
+#[test]
+fn a_client_with_one_small_read_at_a_time_costs_others_no_more_than_may_be_given_up() {
+    let pipe = Pipe {
+        service: 2_000_000,
+        ..PIPE
+    };
+    let shallow = Client {
+        size: 4 * KIB,
+        depth: 1,
+        contract: share(1_000),
+        ..READER
+    };
+    let deep = Client {
+        depth: 32,
+        contract: share(500),
+        ..READER
+    };
+    let play = |sacrifice| {
+        let config = elevator::Config::Contract(Config {
+            sacrifice,
+            ..Config::default()
+        });
+        let clients = [deep, shallow];
+        Host::new(config, pipe, &clients, 6).run(6)
+    };
+    let [none, some] = [0, 15].map(play);
+    let most = none.all() * 83 / 100;
+    assert!(some.all() >= most, "{} of {}", some.all(), none.all());
+    let [before, after] = [none.total(1), some.total(1)];
+    assert!(after >= before * 120 / 100, "{after}, not {before}");
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+#[ignore = "switches a bug on for the whole process: run it alone"]
+fn a_bug_that_forgets_the_absent_is_noticed() {
+    use crate::mutant;
+    let _alone = mutant::alone();
+    let asked = 900..=1_100;
+    assert!(asked.contains(&play(&two(10, 2)).0));
+    mutant::select(mutant::ABSENT_IGNORED);
+    let (part, _) = play(&two(10, 2));
+    mutant::select(0);
+    assert!(!asked.contains(&part), "{part}");
+}
