@@ -5,7 +5,7 @@
 //! - no client without a promise gets a piece dispatched, except that each client of the idle class is served once per timeout of
 //!   the idle class;
 //! - a client with a promise gets at most what the promise is worth in that time and in the time that it may catch up
-//!   (`catch_up`), a sixteenth more, and a piece;
+//!   (`catch_up`), an eighth more, and a piece;
 //! - and, on request, the realtime client does not wait longer than a stated bound for a dispatch.
 //!
 //! The first two bound what may overtake it, whatever the drive does. [`crate::Promise`] checks that promises are kept beside it.

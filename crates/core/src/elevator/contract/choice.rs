@@ -49,65 +49,89 @@ impl Contracts {
         if mutant::is(mutant::REALTIME_NOT_URGENT) {
             urgent = None;
         }
-        if let Some(group) = urgent
-            && !self.is_late_for(now, group)
-        {
-            return self.offer_realtime(now, group, table);
+        if let Some(group) = urgent {
+            return self.choose_urgent(now, group, table);
         }
         if let Some(served) = self.continue_serving(now, table)? {
             return Ok(served);
         }
-        let mut behind = self.reservations.behind(now);
-        if mutant::is(mutant::BEHIND_IGNORED) {
-            behind = None;
-        }
-        if let Some(group) = behind {
+        if let Some(group) = self.behind(now) {
             let offer = self.offer_reserved(now, group, table);
             return match self.blocking_reservation(now, &offer, group, table) {
                 None => {
                     self.serve(now, group);
                     Ok(offer)
                 }
-                Some(other) => match urgent {
-                    Some(group) if self.reservations.lag(now, other) == Span::ZERO => {
-                        Ok(self.offer_reserved(now, group, table))
-                    }
-                    _ => self.serve_instead(now, offer, other, table, events),
-                },
+                Some(other) => self.serve_instead(now, offer, other, table, events),
             };
         }
         self.choose_by_share(now, table, events)
     }
 
-    /// The next piece of a realtime client, unless it would be too much for a client that is behind by far and has its request in the
-    /// drive or is about to ask.
-    fn offer_realtime(&mut self, now: Instant, group: u32, table: &Table) -> Result<Offer, Held> {
-        let offer = self.offer_reserved(now, group, table);
-        let lag = self.reservations.lag(now, group).max(YIELD);
-        match self.blocking_reservation(now, &offer, NIL, table) {
-            Some(other) if self.flight > Cost::ZERO && self.reservations.lag(now, other) > lag => {
-                Err(Held {
-                    until: self
-                        .reservations
-                        .expected_arrival(other)
-                        .filter(|&at| at > now),
-                })
-            }
-            _ => Ok(offer),
+    /// The reservation that is behind its promise and has the earliest deadline.
+    fn behind(&mut self, now: Instant) -> Option<u32> {
+        if mutant::is(mutant::BEHIND_IGNORED) {
+            return None;
         }
+        self.reservations.behind(now)
     }
 
-    /// True if somebody is behind its promise by far, and by more than a realtime client is behind its max: the drive is too slow for
-    /// both, and gives each its part.
-    fn is_late_for(&mut self, now: Instant, realtime: u32) -> bool {
-        let Some(behind) = self.reservations.behind(now) else {
-            return false;
-        };
+    /// The next piece of a realtime client, or of one that is behind its promise by far, and by more than the realtime client is behind
+    /// its max: the drive is too slow for both, and gives each its part.
+    fn choose_urgent(&mut self, now: Instant, realtime: u32, table: &Table) -> Result<Offer, Held> {
+        let behind = self.behind(now);
+        let most = self.reservations.lag(now, realtime).max(YIELD);
+        let mut late = behind.filter(|&g| self.reservations.lag(now, g) > most);
         if mutant::is(mutant::REALTIME_STARVES_PROMISES) {
-            return false;
+            late = None;
         }
-        let lag = self.reservations.lag(now, behind);
-        lag > YIELD && lag > self.reservations.lag(now, realtime)
+        if mutant::is(mutant::PROMISES_STARVE_REALTIME) && self.served != NIL {
+            let served = Some(self.served);
+            late = served.filter(|&g| self.shares.is_active(Entity(g)));
+        }
+        if let Some(late) = late
+            && let Some(offer) = self.offer_late(now, late, most, table)?
+        {
+            return Ok(offer);
+        }
+        let offer = self.offer_reserved(now, realtime, table);
+        let blocking = self.blocking_reservation(now, &offer, realtime, table);
+        // The drive is not kept for a client that thinks.
+        let waits = blocking.is_some_and(|g| {
+            let first = self.reservations.is_realtime(g) || self.reservations.lag(now, g) > most;
+            first && self.reservations.expected_arrival(g).is_none()
+        });
+        if waits && self.flight > Cost::ZERO {
+            return Err(Held::NOTHING);
+        }
+        Ok(offer)
+    }
+
+    /// The next piece of a reservation that is behind by more than `most`: of the one that is served, of `late`, or of the one for whose
+    /// sake that has to wait.
+    fn offer_late(
+        &mut self,
+        now: Instant,
+        late: u32,
+        most: Span,
+        table: &Table,
+    ) -> Result<Option<Offer>, Held> {
+        if self.served != NIL
+            && self.reservations.lag(now, self.served) > most
+            && let Some(offer) = self.continue_serving(now, table)?
+        {
+            return Ok(Some(offer));
+        }
+        let offer = self.offer_reserved(now, late, table);
+        let Some(other) = self.blocking_reservation(now, &offer, late, table) else {
+            self.serve(now, late);
+            return Ok(Some(offer));
+        };
+        if !self.shares.is_active(Entity(other)) || self.reservations.lag(now, other) <= most {
+            return Ok(None);
+        }
+        self.serve(now, other);
+        Ok(Some(self.offer_reserved(now, other, table)))
     }
 
     /// A reservation is served, from now on until it has had as much at one go as it may.

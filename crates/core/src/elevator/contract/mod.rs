@@ -247,7 +247,7 @@ impl Contracts {
         }
         let shares = &self.shares;
         self.reservations
-            .update_waiting(now, group, |g| shares.is_active(Entity(g)));
+            .update_waiting(group, |g| shares.is_active(Entity(g)));
     }
 
     /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
@@ -364,7 +364,7 @@ impl Schedule for Contracts {
             .observe_removal(now, live.group, table.left(request).into());
         let shares = &self.shares;
         self.reservations
-            .update_waiting(now, live.group, |g| shares.is_active(Entity(g)));
+            .update_waiting(live.group, |g| shares.is_active(Entity(g)));
     }
 
     fn next(&mut self, cx: &mut Cx) -> Next {
@@ -519,7 +519,7 @@ impl Schedule for Contracts {
         self.reservations.recount(requests, pieces);
         let shares = &self.shares;
         self.reservations
-            .restart_waiting(now, |g| shares.is_active(Entity(g)));
+            .restart_waiting(|g| shares.is_active(Entity(g)));
     }
 
     #[cfg(debug_assertions)]

@@ -445,6 +445,48 @@ fn a_realtime_client_is_answered_at_once() {
 }
 
 #[test]
+fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
+    let realtime = |bandwidth, burst| Contract {
+        class: Class::Realtime,
+        max: Max {
+            bandwidth,
+            burst,
+            ..Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    // Thirty small reads a second, beside a realtime client that has all of its max and mins that a drive at half of its speed cannot keep.
+    let paced = Client {
+        size: 4 * KIB,
+        depth: 1,
+        think: 30_000_000,
+        contract: realtime(10_000_000, Span::from_millis(10)),
+        ..READER
+    };
+    let greedy = Client {
+        depth: 4,
+        contract: realtime(40_000_000, Span::ZERO),
+        ..READER
+    };
+    let promised = Client {
+        depth: 16,
+        contract: min(80_000_000),
+        ..READER
+    };
+    let slow = Pipe {
+        link: LINK / 2,
+        ..PIPE
+    };
+    let kept = contract_on(slow, &[paced, greedy, promised, promised], 5);
+    assert!(kept.longest[0] < 20_000_000, "{}", kept.longest[0]);
+    // The drive keeps its half of each promise.
+    for (client, promise) in [(1, 40_000_000), (2, 80_000_000), (3, 80_000_000)] {
+        let got = kept.worst(client, 10, 50);
+        assert!(got >= promise / 2, "client {client}: {got}");
+    }
+}
+
+#[test]
 fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
     let brief = Client {
         from: 2 * SECOND,

@@ -23,7 +23,8 @@ impl Reservations {
                 if pause <= forget {
                     r.think_ns = average(r.think_ns, pause.as_nanos());
                 }
-                if pause > forget || r.pauses {
+                // What a realtime client did not ask for of late is still its own: it is served up to its max.
+                if (pause > forget || r.pauses) && !r.realtime {
                     r.kept_until = r.kept_until.max(due);
                 }
             }
@@ -35,7 +36,7 @@ impl Reservations {
             r.requests += 1;
             r.last_seen = now;
             self.update_bound(at);
-            self.start_waiting(now, at);
+            self.start_waiting(at);
             at = self.table[at as usize].above;
         }
     }
@@ -68,7 +69,7 @@ impl Reservations {
             r.bytes_in_drive += bytes;
             r.requests_in_drive += u64::from(last);
             let above = r.above;
-            // Realtime ones take turns.
+            // A realtime one waits for its turn by its clock.
             self.urgent.clear(at);
             self.update_bound(at);
             at = above;
@@ -78,14 +79,13 @@ impl Reservations {
     /// The reservations above `group` that still have something to send wait on.
     pub(in super::super) fn update_waiting(
         &mut self,
-        now: Instant,
         group: GroupId,
         active: impl Fn(u32) -> bool,
     ) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             if active(at) {
-                self.start_waiting(now, at);
+                self.start_waiting(at);
             } else {
                 self.stop_waiting(at);
             }
@@ -185,18 +185,18 @@ impl Reservations {
     }
 
     /// A reservation with something to send waits, whatever it was promised before.
-    pub(in super::super) fn restart_waiting(&mut self, now: Instant, active: impl Fn(u32) -> bool) {
+    pub(in super::super) fn restart_waiting(&mut self, active: impl Fn(u32) -> bool) {
         for at in 0..self.table.len() as u32 {
             if self.table[at as usize].exists() {
                 self.update_bound(at);
                 if active(at) {
-                    self.start_waiting(now, at);
+                    self.start_waiting(at);
                 }
             }
         }
     }
 
-    /// The realtime reservation that has waited longest.
+    /// The realtime reservation that is furthest behind its max.
     #[inline]
     pub(in super::super) fn first_urgent(&self) -> Option<u32> {
         self.urgent.first().map(|(_, g)| g)
@@ -325,12 +325,12 @@ impl Reservations {
         self.table[group as usize].kept_until >= now.saturating_sub(self.late) + self.ahead
     }
 
-    pub(super) fn start_waiting(&mut self, now: Instant, at: u32) {
+    pub(super) fn start_waiting(&mut self, at: u32) {
         let r = &self.table[at as usize];
         if r.realtime {
             if self.urgent.get(at).is_none() {
                 let ticket = self.urgent.ticket();
-                self.urgent.set(at, now, ticket);
+                self.urgent.set(at, r.kept_until, ticket);
             }
         } else {
             let kept_until = r.kept_until.as_nanos();

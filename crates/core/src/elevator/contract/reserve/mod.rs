@@ -154,8 +154,7 @@ pub(super) struct Reservations {
     table: Vec<Reservation>,
     /// The group itself if it has a reservation, else the nearest above it that has, else [`NIL`].
     nearest: Vec<u32>,
-    /// Those with something to send, by their deadline, from when their promise has been kept on; realtime ones apart, by when they
-    /// began to wait.
+    /// Those with something to send, by their deadline, from when their promise has been kept on; realtime ones apart, by their clock.
     behind: Tree,
     waiting: Forest,
     urgent: Heap,
@@ -251,7 +250,7 @@ impl Reservations {
             self.remove_bound(slot);
             self.stop_waiting(slot);
             if waits {
-                self.start_waiting(now, slot);
+                self.start_waiting(slot);
             }
         }
     }

@@ -160,8 +160,7 @@ impl Reservation {
         if self.realtime {
             let others = query.flight.saturating_sub(self.flight).as_nanos();
             // Others have as much again as it has itself, and what keeps the drive busy, unless it could not have its max beside that.
-            let twice = 2 * self.solo_latency.max(query.delay);
-            let most = twice.max(query.delay + 2 * cost);
+            let most = (2 * self.solo_latency).max(query.delay + 2 * cost);
             let allowed_ns = self.allowed_ns();
             let most = if (self.solo_latency..self.solo_latency + most).contains(&allowed_ns) {
                 (allowed_ns - self.solo_latency).clamp(query.delay + cost, most)
@@ -386,7 +385,12 @@ impl Reservations {
         let mut found = None;
         for group in waits.into_iter().chain(others.take(SYNC_LOOKED_AT)) {
             let r = &self.table[group as usize];
-            let lag = due.since(r.kept_until).as_nanos();
+            // A realtime client's clock shows what it did not ask for, not what it lacks.
+            let lag = if r.realtime {
+                0
+            } else {
+                due.since(r.kept_until).as_nanos()
+            };
             let in_time = lag.saturating_add(wait) <= r.period_ns / 2;
             if in_time || (lag == 0 && running == 0) || (lag > 0 && lag <= behind.as_nanos()) {
                 continue;
