@@ -3,30 +3,45 @@
 use crate::list::NIL;
 use alloc::vec::Vec;
 
-#[derive(Clone, Debug)]
-struct Slot<T> {
+/// Two cache lines, which processors like to fetch together.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Lines;
+
+/// Half a cache line.
+#[derive(Debug)]
+#[repr(align(32))]
+pub(crate) struct HalfLine;
+
+/// It begins where an `A` may stand, and with its value.
+#[derive(Debug)]
+#[repr(C)]
+struct Slot<T, A> {
+    align: [A; 0],
+    value: T,
     /// Odd while the slot is in use.
     generation: u32,
     /// The free slot after this one while it is free itself, or [`NIL`].
     next_free: u32,
-    value: T,
 }
 
-/// Up to `capacity` values; full is an answer. Slots are reused last freed first, and written in place.
+/// Up to `capacity` values; full is an answer. Slots are reused last freed first, and written in place. Each begins where an `A` may stand:
+/// so it is known which of a value's fields share a cache line.
 #[derive(Debug)]
-pub(crate) struct Pool<T> {
-    slots: Vec<Slot<T>>,
+pub(crate) struct Pool<T, A> {
+    slots: Vec<Slot<T, A>>,
     /// The first free slot, or [`NIL`].
     free: u32,
 }
 
-impl<T: Clone> Pool<T> {
+impl<T: Clone, A> Pool<T, A> {
     /// Slots that hold `empty` until they are used.
     pub(crate) fn new(capacity: u32, empty: T) -> Self {
         let slot = |next| Slot {
+            align: [],
+            value: empty.clone(),
             generation: 0,
             next_free: if next < capacity { next } else { NIL },
-            value: empty.clone(),
         };
         Self {
             slots: (1..=capacity).map(slot).collect(),
@@ -35,7 +50,7 @@ impl<T: Clone> Pool<T> {
     }
 }
 
-impl<T> Pool<T> {
+impl<T, A> Pool<T, A> {
     pub(crate) fn capacity(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -117,7 +132,7 @@ impl<T> Pool<T> {
     }
 }
 
-impl<T> core::ops::Index<u32> for Pool<T> {
+impl<T, A> core::ops::Index<u32> for Pool<T, A> {
     type Output = T;
 
     #[inline]
@@ -128,7 +143,7 @@ impl<T> core::ops::Index<u32> for Pool<T> {
     }
 }
 
-impl<T> core::ops::IndexMut<u32> for Pool<T> {
+impl<T, A> core::ops::IndexMut<u32> for Pool<T, A> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
         let slot = &mut self.slots[index as usize];
@@ -143,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_stale_name_finds_nothing() {
-        let mut pool = Pool::new(1, 0);
+        let mut pool: Pool<_, HalfLine> = Pool::new(1, 0);
         let slot = pool.insert(7).unwrap();
         let name = pool.generation(slot);
         assert_eq!(pool.get_named(slot, name), Some(&7));

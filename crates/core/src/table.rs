@@ -5,7 +5,7 @@ use crate::group::Groups;
 use crate::id::{GroupId, QueueId, SpaceId, StreamId, Tag};
 use crate::list::NIL;
 use crate::merge::{self, Commands};
-use crate::pool::Pool;
+use crate::pool::{HalfLine, Lines, Pool};
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::shape::{DriveShape, Sizes};
 use crate::space::Spaces;
@@ -37,30 +37,35 @@ pub(crate) enum Stage {
     Finished,
 }
 
-/// A request that was accepted and is not done.
+/// A request that was accepted and is not done. There may be many more than the cache holds, so what a dispatch and a completion touch
+/// stands first and fills one cache line; what is told at the end and seldom looked at before is in the next.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Live {
     /// As it was submitted; of the leader of a command, offset and length are the command's until it is over.
     pub(crate) request: Request,
-    /// Number of requests that were accepted before it.
-    pub(crate) number: u64,
-    pub(crate) group: GroupId,
-    pub(crate) stage: Stage,
-    /// Has a scheduler tag.
-    pub(crate) tagged: bool,
+    /// When its first piece went to the drive; [`Instant::MAX`]: none has yet.
+    pub(crate) dispatched: Instant,
     /// Bytes handed to the drive so far.
     pub(crate) issued: u32,
     /// Pieces in the drive.
     pub(crate) pieces: u32,
     pub(crate) outcome: Outcome,
+    pub(crate) stage: Stage,
+    /// Has a scheduler tag.
+    pub(crate) tagged: bool,
+    pub(crate) group: GroupId,
     pub(crate) submitted: Instant,
     /// When it came to where it is held back, or ended.
     pub(crate) since: Instant,
     /// Its submission, plus the time for which it was held back.
     pub(crate) cleared: Instant,
-    /// When its first piece went to the drive; [`Instant::MAX`]: none has yet.
-    pub(crate) dispatched: Instant,
+    /// Number of requests that were accepted before it.
+    pub(crate) number: u64,
 }
+
+/// The first cache line ends with `tagged`.
+const _: () = assert!(core::mem::offset_of!(Live, group) == 64);
 
 impl Live {
     /// What stands in a free slot.
@@ -169,8 +174,8 @@ impl Piece {
 /// The tables.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) requests: Pool<Live>,
-    pub(crate) streams: Pool<Stream>,
+    pub(crate) requests: Pool<Live, Lines>,
+    pub(crate) streams: Pool<Stream, HalfLine>,
     pub(crate) groups: Groups,
     pub(crate) spaces: Spaces,
     pub(crate) pieces: Pieces,
