@@ -29,6 +29,8 @@ pub(crate) enum Stage {
     Merged,
     /// A flush that waits for the one in flight.
     Flush,
+    /// A flush in the drive.
+    Flushing,
     /// In the elevator, perhaps with some pieces in the drive already.
     Elevator,
     /// Wholly in the drive.
@@ -51,9 +53,9 @@ pub(crate) struct Live {
     /// Pieces in the drive.
     pub(crate) pieces: u32,
     pub(crate) outcome: Outcome,
-    pub(crate) stage: Stage,
     /// Has a scheduler tag.
     pub(crate) tagged: bool,
+    pub(crate) stage: Stage,
     pub(crate) group: GroupId,
     pub(crate) submitted: Instant,
     /// When it came to where it is held back, or ended.
@@ -64,7 +66,7 @@ pub(crate) struct Live {
     pub(crate) number: u64,
 }
 
-/// The first cache line ends with `tagged`.
+/// The first cache line ends with `stage`.
 const _: () = assert!(core::mem::offset_of!(Live, group) == 64);
 
 impl Live {

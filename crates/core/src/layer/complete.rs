@@ -3,7 +3,7 @@
 use super::Layer;
 use crate::mutant;
 use crate::table::{Piece, Stage};
-use crate::{Completion, Instant, Op, Outcome, QueueId, Tag};
+use crate::{Completion, Instant, Outcome, QueueId, Tag};
 
 impl Layer {
     /// A batch of completions. Tags that are not in flight are counted and ignored.
@@ -42,21 +42,26 @@ impl Layer {
         if outcome != Outcome::Ok {
             live.fail(outcome);
         }
-        if live.request.op == Op::Flush {
-            self.end_flush(now, request);
-            return;
-        }
         debug_assert!(live.pieces > 0 && live.is_dispatched());
         live.pieces -= 1;
-        if live.pieces == 0 {
-            match live.stage {
-                Stage::Drive => {
-                    let tagged = live.finish(now);
-                    self.end(now, request, tagged);
-                }
-                Stage::OnHold => self.release_held_tag(now, request),
-                _ => {}
-            }
+        if live.pieces > 0 {
+            return;
+        }
+        if live.stage == Stage::Drive {
+            let tagged = live.finish(now);
+            self.end(now, request, tagged);
+        } else {
+            self.leave_drive(now, request);
+        }
+    }
+
+    /// Nothing of a request is in the drive any more, and it is a flush or has more to send.
+    #[inline(never)]
+    fn leave_drive(&mut self, now: Instant, request: u32) {
+        match self.cx.table.requests[request].stage {
+            Stage::Flushing => self.end_flush(now, request),
+            Stage::OnHold => self.release_held_tag(now, request),
+            _ => {}
         }
     }
 
@@ -86,7 +91,6 @@ impl Layer {
         self.release(now);
     }
 
-    #[inline(never)]
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);

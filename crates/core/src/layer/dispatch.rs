@@ -185,7 +185,7 @@ impl Layer {
         for member in self.flushes.running(space, queue) {
             let live = &mut self.cx.table.requests[member];
             debug_assert!(live.request.op == Op::Flush && live.stage == Stage::Flush);
-            live.stage = Stage::Drive;
+            live.stage = Stage::Flushing;
             live.dispatched = now;
             live.pieces = 1;
         }

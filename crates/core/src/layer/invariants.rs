@@ -147,7 +147,8 @@ impl Layer {
                 let unsent = live.issued < live.request.length;
                 stream.state == State::Open && live.tagged && unsent
             }
-            Stage::Drive => in_drive && live.tagged == (live.request.op != Op::Flush),
+            Stage::Flushing => live.request.op == Op::Flush && !live.tagged && in_drive,
+            Stage::Drive => in_drive && live.tagged,
             Stage::Finished => !in_drive,
         };
         assert!(

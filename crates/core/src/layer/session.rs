@@ -195,7 +195,12 @@ impl Layer {
                     self.cx.table.merges.remove_end(request);
                 }
             }
-            Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Drive | Stage::Finished => {}
+            Stage::OnHold
+            | Stage::Plug
+            | Stage::Merged
+            | Stage::Flushing
+            | Stage::Drive
+            | Stage::Finished => {}
         }
         let live = &mut self.cx.table.requests[request];
         if matches!(live.stage, Stage::Controller(_) | Stage::OnHold) && !live.is_dispatched() {
@@ -213,7 +218,10 @@ impl Layer {
     fn give_up(&mut self, now: Instant, request: u32) {
         self.dissolve_command(now, request);
         let live = &self.cx.table.requests[request];
-        if matches!(live.stage, Stage::Drive | Stage::Merged | Stage::Finished) {
+        if matches!(
+            live.stage,
+            Stage::Flushing | Stage::Drive | Stage::Merged | Stage::Finished
+        ) {
             return;
         }
         self.take_out(now, request);

@@ -177,7 +177,7 @@ impl Layer {
                 self.flushes.insert(space, queue, request);
             }
             Stage::Drive => self.finish_if_over(now, request),
-            Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Finished => {}
+            Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Flushing | Stage::Finished => {}
         }
     }
 
@@ -337,10 +337,11 @@ impl Layer {
             self.elevator.insert(&mut self.cx, slot);
             return Ok(());
         }
-        if self.merging && !self.limits_tags {
-            return self.accept_to_merge(now, request);
+        match (self.merging, self.limits_tags) {
+            (false, _) => self.accept_plain(now, request),
+            (true, false) => self.accept_to_merge(now, request),
+            (true, true) => self.accept_slow(now, request),
         }
-        self.accept_slow(now, request)
     }
 
     /// What is taken of the shared room then, if there is room for one more request of a stream and it lies in its space; none is left for
@@ -355,13 +356,43 @@ impl Layer {
         (shared <= self.shared_max).then_some(shared)
     }
 
+    /// As [`Self::room_for`], if the stream is open and no controller or listener must see its requests.
+    #[inline]
+    fn room_for_plain(&self, request: &Request) -> Option<u32> {
+        let StreamId { index, generation } = request.stream;
+        let stream = self.cx.table.streams.get_of(index, generation)?;
+        let is_plain = stream.state == State::Open && !stream.through_chain;
+        let stream = is_plain.then_some(stream)?;
+        self.room_for(request, stream)
+    }
+
+    /// Accepts a request that is not merged where elevators limit tags or there are several hardware queues: while nobody waits for a tag,
+    /// most get one at once.
+    #[inline(never)]
+    fn accept_plain(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
+        let queue = self.cx.table.pieces.queue_of(request.stream.index);
+        let has_tag = self.front.is_empty() && self.tags.has(queue);
+        let room = has_tag.then(|| self.room_for_plain(request)).flatten();
+        let Some(shared) = room else {
+            return self.accept_slow(now, request);
+        };
+        let slot = self.take_slot(now, request, shared);
+        self.cx.table.requests[slot].since = now;
+        if !self.limits_tags || self.may_tag(slot) {
+            self.tag_in_batch(slot);
+        } else {
+            let live = &mut self.cx.table.requests[slot];
+            (live.stage, live.tagged) = (Stage::Front, false);
+            self.wait_for_tag(slot);
+        }
+        Ok(())
+    }
+
     /// Accepts a request where requests are merged: most join the plug.
     #[inline(never)]
     fn accept_to_merge(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
-        let StreamId { index, generation } = request.stream;
-        let stream = self.cx.table.streams.get_of(index, generation);
-        let plain = stream.filter(|stream| stream.state == State::Open && !stream.through_chain);
-        let Some(shared) = plain.and_then(|stream| self.room_for(request, stream)) else {
+        let index = request.stream.index;
+        let Some(shared) = self.room_for_plain(request) else {
             return self.accept_slow(now, request);
         };
         let slot = self.take_slot(now, request, shared);
