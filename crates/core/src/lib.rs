@@ -39,6 +39,7 @@ mod heap;
 mod id;
 mod knobs;
 mod layer;
+mod leaves;
 mod list;
 pub mod merge;
 pub mod mutant;

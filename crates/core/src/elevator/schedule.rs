@@ -80,7 +80,7 @@ pub(crate) trait Schedule: core::fmt::Debug {
     /// A command inside has grown.
     fn grown(&mut self, _cx: &mut Cx, _leader: u32, _side: Side) {}
     /// The command inside that lies next to one that has grown on this side, in the order in which they would be sent.
-    fn neighbour(&self, _leader: u32, _side: Side) -> Option<u32> {
+    fn neighbour(&mut self, _leader: u32, _side: Side) -> Option<u32> {
         None
     }
     /// A command inside is part of another now, and leaves.

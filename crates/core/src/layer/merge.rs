@@ -187,7 +187,7 @@ impl Layer {
 
     /// A command has grown: if it reaches the next one, the two are one (Linux: `attempt_back_merge`, `attempt_front_merge`).
     fn close_gap(&mut self, leader: u32, side: Side) {
-        let elevator = self.elevator.other();
+        let elevator = self.elevator.other_mut();
         let Some(other) = elevator.and_then(|e| e.neighbour(leader, side)) else {
             return;
         };

@@ -304,7 +304,7 @@ impl Schedule for Cfq {
         self.command_grown(cx, leader, side);
     }
 
-    fn neighbour(&self, leader: u32, side: Side) -> Option<u32> {
+    fn neighbour(&mut self, leader: u32, side: Side) -> Option<u32> {
         self.order.neighbour(leader, side)
     }
 

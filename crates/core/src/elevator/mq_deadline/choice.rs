@@ -3,7 +3,8 @@
 use super::queue::{Direction, Queue};
 use super::{MqDeadline, PRIORITIES};
 use crate::mutant;
-use crate::time::{Instant, Span};
+use crate::table::Table;
+use crate::time::Instant;
 
 impl MqDeadline {
     /// The request of which a piece is sent now (Linux: `dd_dispatch_request`).
@@ -12,7 +13,7 @@ impl MqDeadline {
             return Some(request);
         }
         for priority in 0..PRIORITIES {
-            let request = self.choose_at(priority, now, Span::ZERO);
+            let request = self.choose_at(priority, now);
             if request.is_some() || self.is_in_the_way(priority) {
                 return request;
             }
@@ -30,18 +31,20 @@ impl MqDeadline {
             return None;
         }
         let age = self.config.prio_aging_expire;
-        (1..PRIORITIES).find_map(|priority| self.choose_at(priority, now, age))
+        // A batch may have begun or ended even where its request has not waited for so long, as in Linux.
+        (1..PRIORITIES).find_map(|priority| {
+            let chosen = self.choose_at(priority, now);
+            chosen.filter(|&request| self.waiting.entered(request) + age <= now)
+        })
     }
 
-    /// A request of this priority that has waited for `age` at least; a batch may have begun or ended even where it has not, as in
-    /// Linux (`__dd_dispatch_request`).
-    fn choose_at(&mut self, priority: usize, now: Instant, age: Span) -> Option<u32> {
+    /// A request of this priority (Linux: `__dd_dispatch_request`).
+    fn choose_at(&mut self, priority: usize, now: Instant) -> Option<u32> {
         let queue = self.queues[priority];
-        let request = match queue.next(self.direction) {
-            Some(next) if self.sent < self.config.fifo_batch => next,
-            _ => self.begin_batch(&queue, now)?,
-        };
-        (self.waiting.entered(request) + age <= now).then_some(request)
+        match queue.next(self.direction) {
+            Some(next) if self.sent < self.config.fifo_batch => Some(next),
+            _ => self.begin_batch(&queue, now),
+        }
     }
 
     /// Lower priorities wait for this one.
@@ -94,6 +97,13 @@ impl MqDeadline {
             return false;
         }
         self.waiting.entered(oldest) + expire <= now
+    }
+
+    /// A batch begins with a request, and most likely goes on with those behind it.
+    pub(super) fn look_ahead(&mut self, table: &Table, request: u32) {
+        let queue = &self.queues[self.waiting.priority(request)];
+        let batch = self.config.fifo_batch as usize;
+        self.waiting.look_behind(queue, request, batch, table);
     }
 
     /// A piece of a request goes to the drive.

@@ -8,7 +8,7 @@ use crate::merge::{Join, Side};
 
 impl MqDeadline {
     /// Linux: `elv_merge`, `dd_request_merge`.
-    pub(super) fn find_command(&self, cx: &Cx, request: u32) -> Option<Join> {
+    pub(super) fn find_command(&mut self, cx: &Cx, request: u32) -> Option<Join> {
         let table = &cx.table;
         let allowed = |leader: &u32| table.is_compatible(*leader, request);
         let last = table.last_merged().filter(allowed).and_then(|leader| {

@@ -50,7 +50,7 @@ pub(crate) struct MqDeadline {
 impl MqDeadline {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         Self {
-            waiting: Waiting::new(table.requests.capacity()),
+            waiting: Waiting::new(table.requests.capacity(), PRIORITIES),
             queues: [Queue::EMPTY; PRIORITIES],
             in_drive: [0; PRIORITIES],
             direction: Direction::Read,
@@ -109,6 +109,9 @@ impl Schedule for MqDeadline {
         let Some(request) = self.choose(cx.now) else {
             return Next::Nothing;
         };
+        if self.sent == 0 {
+            self.look_ahead(&cx.table, request);
+        }
         let (bytes, last) = cx.table.piece(request);
         self.send(request, last);
         Next::Take { request, bytes }
@@ -152,8 +155,9 @@ impl Schedule for MqDeadline {
         self.command_grown(cx, leader, side);
     }
 
-    fn neighbour(&self, leader: u32, side: Side) -> Option<u32> {
-        self.waiting.neighbour(leader, side)
+    fn neighbour(&mut self, leader: u32, side: Side) -> Option<u32> {
+        let queue = &self.queues[self.waiting.priority(leader)];
+        self.waiting.neighbour(queue, leader, side)
     }
 
     fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {

@@ -1,12 +1,12 @@
 //! What waits: by position and by age, reads and writes apart.
 
 use crate::elevator::common::seek::Place;
+use crate::leaves::{BigTree, Leaves};
 use crate::list::{Links, List, NIL};
 use crate::merge::Side;
 use crate::request::Op;
-use crate::table::Live;
+use crate::table::{Live, Table};
 use crate::time::Instant;
-use crate::tree::{Sorted, Tree};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -31,7 +31,7 @@ impl Direction {
 /// The requests of one direction (Linux: `fifo_list`, `sort_list` and `next_rq` of `struct dd_per_prio`).
 #[derive(Clone, Copy, Debug)]
 struct Lane {
-    sorted: Tree,
+    sorted: BigTree,
     fifo: List,
     /// The one behind that was sent last, by position, or [`NIL`]: the batch goes on with it.
     next: u32,
@@ -46,7 +46,7 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) const EMPTY: Self = Self {
         lanes: [Lane {
-            sorted: Tree::EMPTY,
+            sorted: BigTree::EMPTY,
             fifo: List::EMPTY,
             next: NIL,
         }; 2],
@@ -76,10 +76,13 @@ impl Queue {
     }
 }
 
-/// A request that waits, or of which something is in the drive.
+/// A request that waits, or of which something is in the drive. It lies in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Item {
     entered: Instant,
+    /// What it is sorted by.
+    key: u64,
     direction: Direction,
     priority: u8,
 }
@@ -87,20 +90,22 @@ struct Item {
 /// The links of all queues.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    sorted: Sorted,
+    sorted: Leaves,
     fifo: Links,
     items: Vec<Item>,
 }
 
 impl Waiting {
-    pub(super) fn new(requests: u32) -> Self {
+    /// Room for these requests, in so many queues.
+    pub(super) fn new(requests: u32, queues: usize) -> Self {
         let unused = Item {
             entered: Instant::ZERO,
+            key: 0,
             direction: Direction::Read,
             priority: 0,
         };
         Self {
-            sorted: Sorted::new(requests),
+            sorted: Leaves::new(requests, 2 * queues as u32),
             fifo: Links::new(requests),
             items: vec![unused; requests as usize],
         }
@@ -125,48 +130,72 @@ impl Waiting {
         priority: u8,
         live: &Live,
     ) {
-        let direction = Direction::of(live.request.op);
+        let (direction, key) = (Direction::of(live.request.op), position(live));
         self.items[request as usize] = Item {
             entered: now,
+            key,
             direction,
             priority,
         };
         let lane = queue.lane_mut(direction);
-        (self.sorted).insert(&mut lane.sorted, request, position(live), 0);
+        self.sorted.insert(&mut lane.sorted, request, key);
         self.fifo.push_back(&mut lane.fifo, request);
     }
 
     /// A request leaves undispatched; a batch that was to go on with it goes on behind it (Linux: `deadline_remove_request`).
     pub(super) fn remove(&mut self, queue: &mut Queue, request: u32) {
-        let after = self.sorted.next(request).unwrap_or(NIL);
-        let lane = queue.lane_mut(self.items[request as usize].direction);
+        let direction = self.items[request as usize].direction;
+        let after = self.take_out(queue, request);
+        let lane = queue.lane_mut(direction);
         if lane.next == request {
             lane.next = after;
         }
-        self.sorted.remove(&mut lane.sorted, request);
+    }
+
+    /// Takes a request out; returns the one behind it by position, or [`NIL`].
+    fn take_out(&mut self, queue: &mut Queue, request: u32) -> u32 {
+        let Item { direction, key, .. } = self.items[request as usize];
+        let lane = queue.lane_mut(direction);
         self.fifo.remove(&mut lane.fifo, request);
+        let after = self.sorted.remove(&mut lane.sorted, request, key);
+        after.unwrap_or(NIL)
     }
 
     /// A request of this direction that begins there.
-    pub(super) fn at(&self, queue: &Queue, direction: Direction, start: Place) -> Option<u32> {
+    pub(super) fn at(&mut self, queue: &Queue, direction: Direction, start: Place) -> Option<u32> {
         let tree = &queue.lane(direction).sorted;
-        let found = self.sorted.last_up_to(tree, start.key())?;
-        (self.sorted.key(found) == start.key()).then_some(found)
+        let (found, key) = self.sorted.last_up_to(tree, start.key())?;
+        (key == start.key()).then_some(found)
+    }
+
+    /// Looks at the requests behind one, by position, up to this number of them.
+    pub(super) fn look_behind(&mut self, queue: &Queue, request: u32, most: usize, table: &Table) {
+        let Item { direction, key, .. } = self.items[request as usize];
+        let tree = &queue.lane(direction).sorted;
+        let look = |request: u32| {
+            table.look_at(request);
+            core::hint::black_box(self.items[request as usize].key);
+        };
+        self.sorted.show_next(tree, (request, key), most, look);
     }
 
     /// The request behind one or before it, in order of position.
-    pub(super) fn neighbour(&self, request: u32, side: Side) -> Option<u32> {
+    pub(super) fn neighbour(&mut self, queue: &Queue, request: u32, side: Side) -> Option<u32> {
+        let Item { direction, key, .. } = self.items[request as usize];
+        let tree = &queue.lane(direction).sorted;
         match side {
-            Side::Back => self.sorted.next(request),
-            Side::Front => self.sorted.prev(request),
+            Side::Back => self.sorted.next(tree, request, key),
+            Side::Front => self.sorted.prev(tree, request, key),
         }
     }
 
     /// A request begins elsewhere now. If a batch was to go on with it, it still is.
     pub(super) fn moved(&mut self, queue: &mut Queue, request: u32, live: &Live) {
-        let lane = queue.lane_mut(self.items[request as usize].direction);
-        self.sorted.remove(&mut lane.sorted, request);
-        (self.sorted).insert(&mut lane.sorted, request, position(live), 0);
+        let item = &mut self.items[request as usize];
+        let before = core::mem::replace(&mut item.key, position(live));
+        let tree = &mut queue.lane_mut(item.direction).sorted;
+        self.sorted.remove(tree, request, before);
+        self.sorted.insert(tree, request, item.key);
     }
 
     /// A request becomes part of another of its queue, which is as old from now on as the older of the two.
@@ -191,13 +220,12 @@ impl Waiting {
     pub(super) fn sent(&mut self, queue: &mut Queue, request: u32, last: bool) {
         let direction = self.items[request as usize].direction;
         debug_assert!(!queue.is_empty(), "what is sent did not wait");
-        if last {
-            let after = self.sorted.next(request).unwrap_or(NIL);
-            self.remove(queue, request);
-            queue.lane_mut(direction).next = after;
+        let next = if last {
+            self.take_out(queue, request)
         } else {
-            queue.lane_mut(direction).next = request;
-        }
+            request
+        };
+        queue.lane_mut(direction).next = next;
     }
 }
 
