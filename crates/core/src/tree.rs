@@ -206,13 +206,6 @@ impl<const STARTS: bool> Treap<STARTS> {
         }
     }
 
-    /// Gives the first slot of a tree an earlier key.
-    pub(crate) fn lower_first(&mut self, slot: u32, key: u64) {
-        let node = &mut self.nodes[slot as usize];
-        debug_assert!(node.prev == NIL && before(key, node.key), "it is not first");
-        node.key = key;
-    }
-
     /// Takes `slot` out of `tree`, which must be the tree it is in.
     pub(crate) fn remove(&mut self, tree: &mut Tree, slot: u32) {
         debug_assert!(self.contains(slot), "slot {slot} is in no tree");

@@ -40,7 +40,7 @@ impl MqDeadline {
     /// A command has grown (Linux: `dd_request_merged`).
     pub(super) fn command_grown(&mut self, cx: &Cx, leader: u32, side: Side) {
         if side == Side::Front {
-            let queue = &mut self.queues[self.waiting.priority(leader)];
+            let queue = &self.queues[self.waiting.priority(leader)];
             (self.waiting).moved(queue, leader, &cx.table.requests[leader]);
         }
     }

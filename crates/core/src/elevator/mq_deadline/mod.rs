@@ -51,7 +51,7 @@ impl MqDeadline {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         Self {
             waiting: Waiting::new(table.requests.capacity(), PRIORITIES),
-            queues: [Queue::EMPTY; PRIORITIES],
+            queues: core::array::from_fn(Queue::new),
             in_drive: [0; PRIORITIES],
             direction: Direction::Read,
             sent: 0,

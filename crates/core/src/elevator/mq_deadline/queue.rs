@@ -1,7 +1,7 @@
 //! What waits: by position and by age, reads and writes apart.
 
 use crate::elevator::common::seek::Place;
-use crate::leaves::{BigTree, Leaves};
+use crate::leaves::Leaves;
 use crate::list::{Links, List, NIL};
 use crate::merge::Side;
 use crate::request::Op;
@@ -31,7 +31,8 @@ impl Direction {
 /// The requests of one direction (Linux: `fifo_list`, `sort_list` and `next_rq` of `struct dd_per_prio`).
 #[derive(Clone, Copy, Debug)]
 struct Lane {
-    sorted: BigTree,
+    /// The number of its tree.
+    sorted: usize,
     fifo: List,
     /// The one behind that was sent last, by position, or [`NIL`]: the batch goes on with it.
     next: u32,
@@ -44,13 +45,16 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) const EMPTY: Self = Self {
-        lanes: [Lane {
-            sorted: BigTree::EMPTY,
-            fifo: List::EMPTY,
-            next: NIL,
-        }; 2],
-    };
+    /// The empty queue of a priority.
+    pub(super) fn new(priority: usize) -> Self {
+        Self {
+            lanes: [0, 1].map(|lane| Lane {
+                sorted: 2 * priority + lane,
+                fifo: List::EMPTY,
+                next: NIL,
+            }),
+        }
+    }
 
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.iter().all(|lane| lane.fifo.is_empty())
@@ -138,7 +142,7 @@ impl Waiting {
             priority,
         };
         let lane = queue.lane_mut(direction);
-        self.sorted.insert(&mut lane.sorted, request, key);
+        self.sorted.insert(lane.sorted, request, key);
         self.fifo.push_back(&mut lane.fifo, request);
     }
 
@@ -157,13 +161,13 @@ impl Waiting {
         let Item { direction, key, .. } = self.items[request as usize];
         let lane = queue.lane_mut(direction);
         self.fifo.remove(&mut lane.fifo, request);
-        let after = self.sorted.remove(&mut lane.sorted, request, key);
+        let after = self.sorted.remove(lane.sorted, request, key);
         after.unwrap_or(NIL)
     }
 
     /// A request of this direction that begins there.
     pub(super) fn at(&mut self, queue: &Queue, direction: Direction, start: Place) -> Option<u32> {
-        let tree = &queue.lane(direction).sorted;
+        let tree = queue.lane(direction).sorted;
         let (found, key) = self.sorted.last_up_to(tree, start.key())?;
         (key == start.key()).then_some(found)
     }
@@ -171,7 +175,7 @@ impl Waiting {
     /// Looks at the requests behind one, by position, up to this number of them.
     pub(super) fn look_behind(&mut self, queue: &Queue, request: u32, most: usize, table: &Table) {
         let Item { direction, key, .. } = self.items[request as usize];
-        let tree = &queue.lane(direction).sorted;
+        let tree = queue.lane(direction).sorted;
         let look = |request: u32| {
             table.look_at(request);
             core::hint::black_box(self.items[request as usize].key);
@@ -182,7 +186,7 @@ impl Waiting {
     /// The request behind one or before it, in order of position.
     pub(super) fn neighbour(&mut self, queue: &Queue, request: u32, side: Side) -> Option<u32> {
         let Item { direction, key, .. } = self.items[request as usize];
-        let tree = &queue.lane(direction).sorted;
+        let tree = queue.lane(direction).sorted;
         match side {
             Side::Back => self.sorted.next(tree, request, key),
             Side::Front => self.sorted.prev(tree, request, key),
@@ -190,10 +194,10 @@ impl Waiting {
     }
 
     /// A request begins elsewhere now. If a batch was to go on with it, it still is.
-    pub(super) fn moved(&mut self, queue: &mut Queue, request: u32, live: &Live) {
+    pub(super) fn moved(&mut self, queue: &Queue, request: u32, live: &Live) {
         let item = &mut self.items[request as usize];
         let before = core::mem::replace(&mut item.key, position(live));
-        let tree = &mut queue.lane_mut(item.direction).sorted;
+        let tree = queue.lane(item.direction).sorted;
         self.sorted.remove(tree, request, before);
         self.sorted.insert(tree, request, item.key);
     }
