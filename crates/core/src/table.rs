@@ -39,15 +39,13 @@ pub(crate) enum Stage {
     Finished,
 }
 
-/// A request that was accepted and is not done. There may be many more than the cache holds, so what a dispatch and a completion touch
+/// A request that was accepted and is not done. There may be many more than the cache holds, so what a dispatch and a completion look at
 /// stands first and fills one cache line; what is told at the end and seldom looked at before is in the next.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Live {
     /// As it was submitted; of the leader of a command, offset and length are the command's until it is over.
     pub(crate) request: Request,
-    /// When its first piece went to the drive; [`Instant::MAX`]: none has yet.
-    pub(crate) dispatched: Instant,
     /// Bytes handed to the drive so far.
     pub(crate) issued: u32,
     /// Pieces in the drive.
@@ -57,6 +55,9 @@ pub(crate) struct Live {
     pub(crate) tagged: bool,
     pub(crate) stage: Stage,
     pub(crate) group: GroupId,
+    /// When its first piece went to the drive; [`Instant::MAX`]: none has yet. Nothing waits until this is written, and with it comes the
+    /// line that the answer is made from.
+    pub(crate) dispatched: Instant,
     pub(crate) submitted: Instant,
     /// When it came to where it is held back, or ended.
     pub(crate) since: Instant,
@@ -66,8 +67,8 @@ pub(crate) struct Live {
     pub(crate) number: u64,
 }
 
-/// The first cache line ends with `stage`.
-const _: () = assert!(core::mem::offset_of!(Live, group) == 64);
+/// The second cache line begins with it.
+const _: () = assert!(core::mem::offset_of!(Live, dispatched) == 64);
 
 impl Live {
     /// What stands in a free slot.
