@@ -1,4 +1,4 @@
-//! Timers: an indexed binary heap over slot numbers, ordered by (time, ticket).
+//! Timers: an indexed heap over slot numbers, ordered by (time, ticket). Below each entry there are four, which are two cache lines.
 
 use crate::Instant;
 use alloc::vec;
@@ -6,17 +6,24 @@ use alloc::vec::Vec;
 
 const OUT: u32 = u32::MAX;
 
+/// Entries below each.
+const BELOW: usize = 4;
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    at: Instant,
-    ticket: u64,
+    /// The time, then the ticket.
+    key: u128,
     slot: u32,
 }
 
 impl Entry {
-    #[inline]
-    fn is_before(&self, other: &Self) -> bool {
-        (self.at, self.ticket) < (other.at, other.ticket)
+    fn new(at: Instant, ticket: u64, slot: u32) -> Self {
+        let key = u128::from(at.as_nanos()) << 64 | u128::from(ticket);
+        Self { key, slot }
+    }
+
+    fn at(&self) -> Instant {
+        Instant::from_nanos((self.key >> 64) as u64)
     }
 }
 
@@ -28,6 +35,8 @@ pub(crate) struct Heap {
     tickets: u64,
     /// The time of the first entry: asked far more often than entries come and go.
     next: Instant,
+    /// Entries stay where they are put, in no order.
+    is_loose: bool,
 }
 
 impl Heap {
@@ -37,6 +46,7 @@ impl Heap {
             places: vec![OUT; capacity as usize],
             tickets: 0,
             next: Instant::MAX,
+            is_loose: false,
         }
     }
 
@@ -46,13 +56,28 @@ impl Heap {
         self.tickets
     }
 
+    /// Many timers are going to be set: until [`Self::tighten`] they are in no order, and nobody asks for the first.
+    pub(crate) fn loosen(&mut self) {
+        self.is_loose = true;
+    }
+
+    /// Puts the timers in order again, if they are not.
+    pub(crate) fn tighten(&mut self) {
+        if core::mem::take(&mut self.is_loose) {
+            for place in (0..self.entries.len().div_ceil(BELOW)).rev() {
+                self.sift_down(place, self.entries[place]);
+            }
+            self.set_next();
+        }
+    }
+
     /// Sets the slot's timer, replacing what it had.
     pub(crate) fn set(&mut self, slot: u32, at: Instant, ticket: u64) {
-        let entry = Entry { at, ticket, slot };
+        let entry = Entry::new(at, ticket, slot);
         let place = self.places[slot as usize];
         if place == OUT {
             self.entries.push(entry);
-            self.sift_up(self.entries.len() - 1, entry);
+            self.sift(self.entries.len() - 1, entry);
         } else {
             self.sift(place as usize, entry);
         }
@@ -80,12 +105,26 @@ impl Heap {
     }
 
     fn set_next(&mut self) {
-        self.next = self.entries.first().map_or(Instant::MAX, |e| e.at);
+        self.next = self.entries.first().map_or(Instant::MAX, Entry::at);
     }
 
     /// The earliest timer: its time and slot.
     pub(crate) fn first(&self) -> Option<(Instant, u32)> {
-        self.entries.first().map(|e| (e.at, e.slot))
+        self.entries.first().map(|e| (e.at(), e.slot))
+    }
+
+    /// Shows the slots of all timers before a time.
+    pub(crate) fn each_before(&self, end: Instant, show: &mut impl FnMut(u32)) {
+        self.each_below(0, end, show);
+    }
+
+    fn each_below(&self, place: usize, end: Instant, show: &mut impl FnMut(u32)) {
+        if let Some(entry) = self.entries.get(place).filter(|entry| entry.at() < end) {
+            show(entry.slot);
+            for below in BELOW * place + 1..=BELOW * place + BELOW {
+                self.each_below(below, end, show);
+            }
+        }
     }
 
     /// The slot's timer and ticket.
@@ -93,13 +132,15 @@ impl Heap {
         let place = self.places[slot as usize];
         (place != OUT).then(|| {
             let entry = self.entries[place as usize];
-            (entry.at, entry.ticket)
+            (entry.at(), entry.key as u64)
         })
     }
 
     /// Puts an entry at a place from which another has gone, or where it belongs then.
     fn sift(&mut self, place: usize, entry: Entry) {
-        if place > 0 && entry.is_before(&self.entries[(place - 1) / 2]) {
+        if self.is_loose {
+            self.put(place, entry);
+        } else if place > 0 && entry.key < self.entries[(place - 1) / BELOW].key {
             self.sift_up(place, entry);
         } else {
             self.sift_down(place, entry);
@@ -109,9 +150,9 @@ impl Heap {
     /// Those above that come later move down to make room for an entry.
     fn sift_up(&mut self, mut place: usize, entry: Entry) {
         while place > 0 {
-            let above = (place - 1) / 2;
+            let above = (place - 1) / BELOW;
             let other = self.entries[above];
-            if !entry.is_before(&other) {
+            if entry.key >= other.key {
                 break;
             }
             self.put(place, other);
@@ -123,21 +164,18 @@ impl Heap {
     /// Those below that come sooner move up to make room for an entry.
     fn sift_down(&mut self, mut place: usize, entry: Entry) {
         loop {
-            let mut below = 2 * place + 1;
-            let Some(&first) = self.entries.get(below) else {
+            let first = BELOW * place + 1;
+            let Some(below) = self.entries.get(first..) else {
                 break;
             };
-            let mut least = first;
-            if let Some(&second) = self.entries.get(below + 1)
-                && second.is_before(&first)
-            {
-                (below, least) = (below + 1, second);
-            }
-            if !least.is_before(&entry) {
+            let Some(least) = least(below) else {
+                break;
+            };
+            if below[least].key >= entry.key {
                 break;
             }
-            self.put(place, least);
-            place = below;
+            self.put(place, below[least]);
+            place = first + least;
         }
         self.put(place, entry);
     }
@@ -147,6 +185,23 @@ impl Heap {
         self.entries[place] = entry;
         self.places[entry.slot as usize] = place as u32;
     }
+}
+
+/// Which of the first entries comes first.
+#[inline]
+fn least(entries: &[Entry]) -> Option<usize> {
+    let Some(all) = entries.first_chunk::<BELOW>() else {
+        return least_of_few(entries);
+    };
+    let left = usize::from(all[1].key < all[0].key);
+    let right = 2 + usize::from(all[3].key < all[2].key);
+    let is_right = all[right].key < all[left].key;
+    Some(if is_right { right } else { left })
+}
+
+#[cold]
+fn least_of_few(entries: &[Entry]) -> Option<usize> {
+    (0..entries.len()).min_by_key(|&at| entries[at].key)
 }
 
 #[cfg(test)]
@@ -162,6 +217,11 @@ mod tests {
         for _ in 0..20_000 {
             let state = rng.next_u64();
             let slot = (state >> 33) as u32 % 32;
+            match (state >> 20) % 16 {
+                0 => heap.loosen(),
+                1..4 => heap.tighten(),
+                _ => {}
+            }
             if (state >> 60) < 5 {
                 heap.clear(slot);
                 model[slot as usize] = None;
@@ -170,11 +230,22 @@ mod tests {
                 heap.set(slot, at, ticket);
                 model[slot as usize] = Some((at, ticket));
             }
+            assert_eq!(heap.get(slot), model[slot as usize]);
+            if heap.is_loose {
+                continue;
+            }
             let least = (0..32u32)
                 .filter(|&s| model[s as usize].is_some())
                 .min_by_key(|&s| model[s as usize]);
             assert_eq!(heap.first().map(|f| f.1), least);
-            assert_eq!(heap.get(slot), model[slot as usize]);
+            let end = Instant::from_nanos((state >> 20) % 60);
+            let (mut shown, mut before) = (0u32, 0u32);
+            heap.each_before(end, &mut |slot| shown |= 1 << slot);
+            for (slot, timer) in model.iter().enumerate() {
+                let is_before = timer.is_some_and(|timer| timer.0 < end);
+                before |= u32::from(is_before) << slot;
+            }
+            assert_eq!(shown, before);
         }
     }
 }

@@ -27,9 +27,7 @@ pub(crate) struct Chain {
     controllers: Vec<Box<dyn Controller>>,
     /// The first controller behind the gate.
     gate: u8,
-    /// The earliest wake of all.
-    wake: Option<Wake>,
-    /// When that is; [`Instant::MAX`]: never. Every call into the layer looks at it.
+    /// When the first of them wants to be called; [`Instant::MAX`]: none does. Every call into the layer looks at it.
     due: Instant,
 }
 
@@ -59,7 +57,6 @@ impl Chain {
         Self {
             controllers,
             gate: gate as u8,
-            wake: None,
             due: Instant::MAX,
         }
     }
@@ -127,16 +124,18 @@ impl Chain {
     }
 
     /// See [`Controller::ended`]; controllers in front of the gate are told of what was served.
-    pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) {
+    pub(crate) fn ended(&mut self, cx: &mut Cx, request: u32, took: Option<Span>) -> bool {
         let told = if took.is_some() {
             &mut self.controllers[..]
         } else {
             self.behind_gate()
         };
+        let mut passes = false;
         for controller in told {
-            controller.ended(cx, request, took);
+            passes |= controller.ended(cx, request, took);
         }
         self.settle();
+        passes
     }
 
     /// A request that controller `holder` holds leaves the chain.
@@ -162,7 +161,11 @@ impl Chain {
 
     /// When a controller wants to be called, and why.
     pub(crate) fn wake(&self) -> Option<Wake> {
-        self.wake
+        let first = self.controllers.iter().find(|c| c.due() == self.due)?;
+        (self.due < Instant::MAX).then(|| Wake {
+            at: self.due,
+            reason: first.reason(),
+        })
     }
 
     /// The longest backlog of a stream at any controller.
@@ -186,11 +189,10 @@ impl Chain {
         &mut self.controllers[usize::from(self.gate)..]
     }
 
-    /// Takes the controllers' wakes anew.
+    /// Asks the controllers anew when they want to be called.
     fn settle(&mut self) {
-        let wakes = self.controllers.iter().map(|c| c.wake());
-        self.wake = wakes.fold(None, Wake::earlier);
-        self.due = self.wake.map_or(Instant::MAX, |wake| wake.at);
+        let dues = self.controllers.iter().map(|c| c.due());
+        self.due = dues.min().unwrap_or(Instant::MAX);
     }
 }
 
@@ -199,7 +201,6 @@ mod tests {
     use super::*;
     use crate::event::Events;
     use crate::shape::{DriveShape, Sizes};
-    use crate::wake::Reason;
     use alloc::rc::Rc;
     use core::cell::RefCell;
     use std::vec;
@@ -242,8 +243,9 @@ mod tests {
         fn tagged(&mut self, _cx: &mut Cx, request: u32, _waited: Span) {
             self.note("tagged", request);
         }
-        fn ended(&mut self, _cx: &mut Cx, request: u32, _took: Option<Span>) {
+        fn ended(&mut self, _cx: &mut Cx, request: u32, _took: Option<Span>) -> bool {
             self.note("ended", request);
+            false
         }
         fn remove(&mut self, _cx: &mut Cx, request: u32) {
             self.note("remove", request);
@@ -252,11 +254,8 @@ mod tests {
             self.passed = Some(self.holds);
             self.due = u64::MAX;
         }
-        fn wake(&self) -> Option<Wake> {
-            (self.due < u64::MAX).then_some(Wake {
-                at: Instant::from_nanos(self.due),
-                reason: Reason::Limit,
-            })
+        fn due(&self) -> Instant {
+            Instant::from_nanos(self.due)
         }
         fn backlog(&self, _table: &Table, _stream: u32) -> Span {
             Span::from_nanos(u64::from(self.number))

@@ -4,8 +4,8 @@ use crate::cx::Cx;
 use crate::id::GroupId;
 use crate::sample::Take;
 use crate::table::Table;
-use crate::time::Span;
-use crate::wake::Wake;
+use crate::time::{Instant, Span};
+use crate::wake::Reason;
 use core::fmt::Debug;
 
 /// What a controller says of a request that comes to it.
@@ -40,14 +40,21 @@ pub(crate) trait Controller: Debug {
     /// A request that did not enter goes to the drive as part of another's command (Linux: `rq_qos_merge`).
     fn merged(&mut self, _cx: &mut Cx, _request: u32, _leader: u32) {}
     /// A request that passed is over, `took` after its submission; `None` if nothing of it was served. It is also told of requests
-    /// that never entered, since they came before it covered their group. In front of the gate, only of what was served.
-    fn ended(&mut self, _cx: &mut Cx, _request: u32, _took: Option<Span>) {}
+    /// that never entered, since they came before it covered their group. In front of the gate, only of what was served. True if
+    /// requests that were held may go on.
+    fn ended(&mut self, _cx: &mut Cx, _request: u32, _took: Option<Span>) -> bool {
+        false
+    }
     /// A request that is held leaves: given up. Nothing is charged for it.
     fn remove(&mut self, cx: &mut Cx, request: u32);
-    /// The time of [`Self::wake`] has come, or may have.
+    /// The time of [`Self::due`] has come, or may have.
     fn run(&mut self, cx: &mut Cx);
-    /// When [`Self::run`] is to be called, and why.
-    fn wake(&self) -> Option<Wake>;
+    /// When [`Self::run`] is to be called; [`Instant::MAX`]: never.
+    fn due(&self) -> Instant;
+    /// Why it is to be called then.
+    fn reason(&self) -> Reason {
+        Reason::Limit
+    }
     /// How long what the stream has here will take to pass, as far as that is known.
     fn backlog(&self, _table: &Table, _stream: u32) -> Span {
         Span::ZERO

@@ -18,7 +18,7 @@ use crate::request::Flags;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
 use crate::time::{Instant, Span};
-use crate::wake::{Reason, Wake};
+use crate::wake::Reason;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -247,10 +247,10 @@ impl Controller for Latency {
         Some(id)
     }
 
-    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) {
+    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) -> bool {
         let mut at = self.forget(id);
         if at == NIL {
-            return;
+            return !self.passed.is_empty();
         }
         let free = cx.table.requests[id].request.flags.has(Flags::META);
         while at != NIL && GroupId(at) != ROOT {
@@ -268,6 +268,7 @@ impl Controller for Latency {
             self.wake_waiters(cx.now, at);
             at = parent;
         }
+        !self.passed.is_empty()
     }
 
     fn remove(&mut self, cx: &mut Cx, id: u32) {
@@ -316,11 +317,12 @@ impl Controller for Latency {
         self.set_due();
     }
 
-    fn wake(&self) -> Option<Wake> {
-        (self.due < Instant::MAX).then_some(Wake {
-            at: self.due,
-            reason: Reason::Latency,
-        })
+    fn due(&self) -> Instant {
+        self.due
+    }
+
+    fn reason(&self) -> Reason {
+        Reason::Latency
     }
 
     fn sample(&self, cx: &Cx, take: &mut Take<'_>) {

@@ -19,7 +19,6 @@ use crate::request::Request;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
 use crate::time::{Instant, Span};
-use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -119,8 +118,12 @@ impl Controller for Throttle {
     fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
         let live = &cx.table.requests[id];
         let queue = queue_of(live.group, &live.request);
-        if self.queues[queue as usize].is_empty() && self.ready(queue).0 <= cx.now {
-            self.take(cx.now, queue, live.request.charge());
+        let waits = !self.queues[queue as usize].is_empty();
+        let is_free = !waits && !self.covers(live.group);
+        if is_free || !waits && self.ready(queue).0 <= cx.now {
+            if !is_free {
+                self.take(cx.now, queue, live.request.charge());
+            }
             cx.events.publish(cx.now, || released(live));
             return Verdict::Pass;
         }
@@ -157,12 +160,8 @@ impl Controller for Throttle {
         }
     }
 
-    fn wake(&self) -> Option<Wake> {
-        let at = self.timers.next();
-        (at < Instant::MAX).then_some(Wake {
-            at,
-            reason: Reason::Limit,
-        })
+    fn due(&self) -> Instant {
+        self.timers.next()
     }
 
     fn backlog(&self, table: &Table, stream: u32) -> Span {

@@ -147,8 +147,9 @@ impl Layer {
         if self.chain_counts {
             let live = &self.cx.table.requests[request];
             let took = live.is_dispatched().then(|| now.since(live.submitted));
-            self.chain.ended(&mut self.cx, request, took);
-            self.release(now);
+            if self.chain.ended(&mut self.cx, request, took) {
+                self.release(now);
+            }
         }
     }
 }

@@ -79,7 +79,15 @@ impl Layer {
             debug_assert!(self.cx.table.streams[stream].throttled > 0);
             self.cx.table.streams[stream].throttled -= 1;
         }
-        self.reconsider_pause(stream);
+        self.holds_changed(stream, holder);
+    }
+
+    /// A controller holds one more of a stream's requests, or one fewer. What is held behind the gate makes no backlog by itself.
+    #[inline]
+    fn holds_changed(&mut self, stream: u32, holder: u8) {
+        if holder < self.chain.gate() || self.cx.table.streams[stream].is_throttled() {
+            self.reconsider_pause(stream);
+        }
     }
 
     /// Takes a request through the chain from controller `from` on: until one holds it, or past all of them to where it goes then.
@@ -93,9 +101,12 @@ impl Layer {
         if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
             on_hold = false;
         }
+        // What has a scheduler tag is in the drive in part and was past the chain before.
+        let is_stopped = on_hold || tagged || self.merging;
+        let stop = if is_stopped { gate } else { len };
         let mut holder = None;
         if through_chain {
-            holder = self.chain.climb(&mut self.cx, request, from, gate);
+            holder = self.chain.climb(&mut self.cx, request, from, stop);
         }
         if holder.is_none() && on_hold {
             // What waits for its client takes up no place.
@@ -104,8 +115,7 @@ impl Layer {
             if self.merging && from <= gate && self.merge_arrived(request) {
                 return;
             }
-            // What has a scheduler tag is in the drive in part and was past the chain before.
-            if through_chain {
+            if through_chain && is_stopped {
                 holder = self.chain.climb(&mut self.cx, request, from.max(gate), len);
             }
             if self.merging && holder.is_some() {
@@ -167,7 +177,7 @@ impl Layer {
                 if number < self.chain.gate() {
                     self.cx.table.streams[stream.index].throttled += 1;
                 }
-                self.reconsider_pause(stream.index);
+                self.holds_changed(stream.index, number);
             }
             Stage::Elevator if self.limits_tags => self.try_tag(request),
             Stage::Elevator => self.tag_in_batch(request),
@@ -371,11 +381,12 @@ impl Layer {
     #[inline(never)]
     fn accept_plain(&mut self, now: Instant, request: &Request) -> Result<(), Reject> {
         let queue = self.cx.table.pieces.queue_of(request.stream.index);
-        let has_tag = self.front.is_empty() && self.tags.has(queue);
-        let room = has_tag.then(|| self.room_for_plain(request)).flatten();
-        let Some(shared) = room else {
+        let Some(shared) = self.room_for_plain(request) else {
             return self.accept_slow(now, request);
         };
+        if !self.front.is_empty() || !self.tags.has(queue) {
+            return self.accept_slow(now, request);
+        }
         let slot = self.take_slot(now, request, shared);
         self.cx.table.requests[slot].since = now;
         if !self.limits_tags || self.may_tag(slot) {

@@ -1,7 +1,7 @@
 //! What happens to a request: it goes on if its group has the budget, and waits or is owed otherwise.
 
 use super::model::Place;
-use super::vtime::Now;
+use super::vtime::{Now, ahead};
 use super::weights::{Node, absolute, relative};
 use super::{Account, Cost, Cursor, Slot, Stage};
 use crate::control::controller::Verdict;
@@ -81,11 +81,8 @@ impl Cost {
     pub(super) fn charge(&mut self, id: u32, relative: u64) {
         let slot = &mut self.slots[id as usize];
         debug_assert!(slot.group != NIL, "nobody is there to be charged");
-        slot.charged = relative;
-        self.rests.end(slot.group);
-        let account = &mut self.accounts[slot.group as usize];
-        account.vtime = account.vtime.wrapping_add(relative);
-        account.usage = account.usage.saturating_add(slot.absolute);
+        self.active.wake(slot.group);
+        self.accounts[slot.group as usize].charge(slot, relative);
     }
 
     /// A request goes on, and its group owes it. One that owes too much is delayed.
@@ -156,9 +153,38 @@ impl Cost {
 
     /// Pays debts, lets waiters go on that have the budget for it, and sets the timer for the next (Linux: `iocg_kick_waitq`).
     pub(super) fn kick(&mut self, group: u32, pays: bool, now: &Now) {
-        self.rests.end(group);
+        self.active.wake(group);
+        let account = self.account(group);
+        let mut budget = -account.lead(now);
+        if (account.debt, account.delay) != (0, 0) {
+            budget = self.pay_debts(group, budget, pays, now);
+        }
+        let (_, hwi) = self.weights.parts(group);
+        let account = &mut self.accounts[group as usize];
+        while let Some(id) = account.waiters.first() {
+            let slot = &mut self.slots[id as usize];
+            let price = relative(slot.absolute, hwi);
+            budget -= price.cast_signed();
+            if mutant::is(mutant::COST_BUDGET_IGNORED) {
+                budget = 0;
+            }
+            if budget < 0 {
+                self.set_timer(group, budget.unsigned_abs(), now);
+                return;
+            }
+            debug_assert!(slot.stage == Stage::Waiting);
+            slot.stage = Stage::Passed;
+            account.charge(slot, price);
+            self.links.pop_front(&mut account.waiters);
+            self.links.push_back(&mut self.passed, id);
+        }
+        self.timers.clear(group);
+    }
+
+    /// A group that owes something, or is delayed, pays of its budget, and has its delay taken anew. Returns the budget that is left.
+    #[inline(never)]
+    fn pay_debts(&mut self, group: u32, mut budget: i64, pays: bool, now: &Now) -> i64 {
         let (hwa, _) = self.weights.parts(group);
-        let mut budget = -self.account(group).lead(now);
         let debt = self.account(group).debt;
         if pays && debt > 0 && budget > 0 {
             let payment = absolute(budget.cast_unsigned(), hwa).min(debt);
@@ -174,40 +200,26 @@ impl Cost {
         if debt > 0 {
             budget = (budget - relative(debt, hwa).cast_signed()).min(0);
         }
-        let (_, hwi) = self.weights.parts(group);
-        while let Some(id) = self.account(group).waiters.first() {
-            let price = relative(self.slots[id as usize].absolute, hwi);
-            budget -= price.cast_signed();
-            if mutant::is(mutant::COST_BUDGET_IGNORED) {
-                budget = 0;
-            }
-            if budget < 0 {
-                self.set_timer(group, budget.unsigned_abs(), now);
-                return;
-            }
-            self.links
-                .pop_front(&mut self.accounts[group as usize].waiters);
-            debug_assert!(self.slots[id as usize].stage == Stage::Waiting);
-            self.charge(id, price);
-            self.slots[id as usize].stage = Stage::Passed;
-            self.links.push_back(&mut self.passed, id);
-        }
-        self.timers.clear(group);
+        budget
     }
 
-    /// The first waiter of a group lacks this much budget. A timer that is near enough stays.
-    fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) {
+    /// The first waiter of a group lacks this much budget. A timer that is near enough stays: none is that has run out, since one is set
+    /// later than now by more than the slack. Returns when the timer is then.
+    #[inline]
+    fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) -> Instant {
         let at = self.timer_for(lacks, now);
         if let Some((before, _)) = self.timers.get(group)
             && self.is_near(before, at)
         {
-            return;
+            return before;
         }
         if mutant::is(mutant::COST_TIMER_LOST) {
-            return;
+            self.timers.clear(group);
+            return at;
         }
         let ticket = self.timers.ticket();
         self.timers.set(group, at, ticket);
+        at
     }
 
     /// When a group that lacks this budget is to be kicked. Linux's timer is late on purpose.
@@ -232,9 +244,24 @@ impl Cost {
             let (vtime, absolute) = (account.vtime, self.slots[first as usize].absolute);
             let (_, hwi) = self.weights.parts(group);
             let until = vtime.wrapping_add(relative(absolute, hwi));
-            let generation = self.weights.generation();
-            self.rests.begin(group, generation, until, timer);
+            if self.rests.begin(group, until, timer) {
+                self.active.rest(group);
+            }
         }
+    }
+
+    /// Timers run at another rate: sets that of a group that rests anew. False if it does not rest any longer.
+    pub(super) fn retime(&mut self, group: u32, now: &Now) -> bool {
+        let until = self.rests.until(group);
+        let lacks = ahead(until, now.v);
+        if lacks > 0 {
+            let timer = self.set_timer(group, lacks.unsigned_abs(), now);
+            if self.rests.begin(group, until, timer) {
+                return true;
+            }
+        }
+        self.active.wake(group);
+        false
     }
 
     /// True if looking at a group at the end of a period would show that it has too little, and do nothing: what is told of one that rests.

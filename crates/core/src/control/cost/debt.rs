@@ -76,7 +76,7 @@ impl Cost {
             let active = self.weights.node(group).active;
             self.propagate(group, active, 0, false, now);
         }
-        self.rests.end(group);
+        self.active.wake(group);
         let account = self.account_mut(group);
         account.usage = account.usage.saturating_add(cost);
         if mutant::is(mutant::COST_DEBT_FORGOTTEN) {

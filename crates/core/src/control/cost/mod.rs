@@ -11,6 +11,7 @@
 //! (what happens at the end of a period, and to which groups nothing does), `profiles` and `config` (what is told). `docs/io-cost.md` has
 //! each function of Linux with its place here.
 
+mod active;
 mod budget;
 mod config;
 mod debt;
@@ -37,7 +38,8 @@ use crate::request::Request;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
 use crate::time::{Instant, Span};
-use crate::wake::{Reason, Wake};
+use crate::wake::Reason;
+use active::Active;
 use alloc::vec;
 use alloc::vec::Vec;
 use budget::{fits, sectors};
@@ -114,6 +116,13 @@ impl Account {
         self.done = self.done.wrapping_add(vtime);
     }
 
+    /// It is charged for a request.
+    fn charge(&mut self, slot: &mut Slot, relative: u64) {
+        slot.charged = relative;
+        self.vtime = self.vtime.wrapping_add(relative);
+        self.usage = self.usage.saturating_add(slot.absolute);
+    }
+
     /// Nothing of it came in this period, and nothing is in the drive.
     fn is_idle(&self, period: u64) -> bool {
         self.came != period && self.done == self.vtime
@@ -168,8 +177,7 @@ pub(super) struct Cost {
     clock: Clock,
     weights: Weights,
     accounts: Vec<Account>,
-    active: List,
-    active_links: Links,
+    active: Active,
     rests: Rests,
     slots: Vec<Slot>,
     /// A request is in one list at most: of its group's waiters, of its delayed, or of those that have passed.
@@ -208,8 +216,7 @@ impl Cost {
             clock: Clock::new(params.period()),
             weights: Weights::new(groups),
             accounts: vec![Account::NEW; groups as usize],
-            active: List::EMPTY,
-            active_links: Links::new(groups),
+            active: Active::new(groups),
             rests: Rests::new(groups),
             slots: vec![Slot::OUT; live as usize],
             links: Links::new(live),
@@ -266,7 +273,7 @@ impl Cost {
 impl Controller for Cost {
     /// Takes the tree and its weights anew. A group in another place of it begins as if it had been away.
     fn set(&mut self, cx: &mut Cx) {
-        self.rests.end_all();
+        self.active.wake_all();
         let groups = &cx.table.groups;
         let now = self.clock.now(cx.now);
         for group in 0..groups.capacity() {
@@ -370,23 +377,24 @@ impl Controller for Cost {
         self.slots[id as usize].waited += waited;
     }
 
-    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) {
+    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) -> bool {
+        let passes = !self.passed.is_empty();
         let slot = core::mem::replace(&mut self.slots[id as usize], Slot::OUT);
         let live = &cx.table.requests[id];
         if took.is_some() && !slot.is_merged {
             self.record(cx.now, live, slot.waited);
         }
         if mutant::is(mutant::COST_DONE_FORGOTTEN) {
-            return;
+            return passes;
         }
         if slot.group == NIL {
-            return;
+            return passes;
         }
-        self.rests.end(slot.group);
+        self.active.wake(slot.group);
         let account = self.account_mut(slot.group);
         if took.is_some() {
             account.done = account.done.wrapping_add(slot.charged);
-            return;
+            return passes;
         }
         // Nothing was served.
         account.vtime = account.vtime.wrapping_sub(slot.charged);
@@ -395,6 +403,7 @@ impl Controller for Cost {
             let now = self.clock.now(cx.now);
             self.pay(slot.group, slot.absolute, &now);
         }
+        passes
     }
 
     fn remove(&mut self, cx: &mut Cx, id: u32) {
@@ -428,12 +437,13 @@ impl Controller for Cost {
             if at > cx.now {
                 break;
             }
-            self.timers.clear(timer);
             let groups = self.accounts.len() as u32;
             if timer < groups {
+                // It sets its timer anew, or takes it away.
                 let in_debt = self.account(timer).debt > 0;
                 self.kick(timer, in_debt, &now);
             } else {
+                self.timers.clear(timer);
                 self.delay_is_over(cx, timer - groups);
             }
         }
@@ -443,11 +453,12 @@ impl Controller for Cost {
         self.set_due();
     }
 
-    fn wake(&self) -> Option<Wake> {
-        (self.due < Instant::MAX).then_some(Wake {
-            at: self.due,
-            reason: Reason::Cost,
-        })
+    fn due(&self) -> Instant {
+        self.due
+    }
+
+    fn reason(&self) -> Reason {
+        Reason::Cost
     }
 
     fn sample(&self, cx: &Cx, take: &mut Take<'_>) {
@@ -503,7 +514,7 @@ impl Cost {
         account.is_active = true;
         account.activated_at = now.us;
         self.surplus.begin(group, account.vtime);
-        self.active_links.push_back(&mut self.active, group);
+        self.active.push(group);
         self.weights.forget_part(group);
         let &weights::Node {
             weight, last_inuse, ..
@@ -522,7 +533,7 @@ impl Cost {
     fn deactivate(&mut self, group: u32) {
         self.weights.propagate(group, 0, 0);
         self.account_mut(group).is_active = false;
-        self.active_links.remove(&mut self.active, group);
+        self.active.remove(group);
     }
 
     /// The groups above one and itself, as this controller knows them, but the root.
@@ -609,14 +620,9 @@ mod tests {
             account.vtime = now.v + (1 << 40);
             account.done = account.vtime - behind;
             assert!(cost.enter(&mut cx, second) == Verdict::Hold);
-            let glance = cost.rests.glance(&cost.clock, &now);
+            cost.wake_resting(&now);
             cost.rest(GROUP);
-            let generation = cost.weights.generation();
-            assert_eq!(
-                cost.rests.has(GROUP, generation, &glance),
-                rests,
-                "{behind}"
-            );
+            assert_eq!(cost.active.rests(GROUP), rests, "{behind}");
         }
     }
 

@@ -109,7 +109,7 @@ impl Cost {
         }
         self.forgive(found.usage, debtors, now);
         self.number += 1;
-        if self.active.is_empty() {
+        if self.active.len() == 0 {
             self.busy_level = 0;
             self.clock.error = 0;
             self.is_running = false;
@@ -122,16 +122,25 @@ impl Cost {
     /// Lets those groups go on that can, and forgets those that are idle (Linux: `ioc_check_iocgs`). Lists the active groups but those that
     /// rest; returns how many these are, and how many owe something.
     fn check_groups(&mut self, now: &Now) -> (u32, u32) {
-        let glance = self.rests.glance(&self.clock, now);
+        let retimes = self.wake_resting(now);
         let begun = self.weights.generation();
-        let (mut resting, mut debtors) = (0, 0);
+        let (mut debtors, mut place) = (0, 0);
         self.scratch.clear();
-        let mut next = self.active.first();
-        while let Some(group) = next {
-            next = self.active_links.next(group);
-            if self.rests.has(group, self.weights.generation(), &glance) {
+        if retimes {
+            self.timers.loosen();
+        }
+        loop {
+            let next = if retimes {
+                self.active.next(place)
+            } else {
+                self.active.next_awake(place)
+            };
+            let Some((group, behind)) = next else {
+                break;
+            };
+            place = behind;
+            if self.active.rests(group) && self.retime(group, now) {
                 debug_assert!(self.would_rest(group, now), "group {group} does not rest");
-                resting += 1;
                 continue;
             }
             let account = self.account(group);
@@ -139,6 +148,7 @@ impl Cost {
                 self.kick(group, true, now);
                 let account = self.account(group);
                 debtors += u32::from(account.debt > 0 || account.delay > 0);
+                self.wake_if_reweighted();
             } else if account.is_idle(self.number) {
                 // It has been away for a period, and begins with the target when it comes back.
                 let excess = ahead(now.v, account.vtime) - self.clock.margins.target;
@@ -151,14 +161,64 @@ impl Cost {
             }
             self.scratch.push(group);
         }
+        self.timers.tighten();
         self.weights.commit();
+        self.wake_if_reweighted();
         if self.weights.generation() != begun {
             // Those that rested have other parts of the drive now.
-            resting = 0;
             self.scratch.clear();
-            self.scratch.extend(self.active_links.iter(&self.active));
+            self.scratch.extend(self.active.iter());
         }
-        (resting, debtors)
+        (self.active.len() - self.scratch.len() as u32, debtors)
+    }
+
+    /// Wakes the groups that rest and would not be found as they were left. True if those that still rest have to be given other timers.
+    pub(super) fn wake_resting(&mut self, now: &Now) -> bool {
+        self.wake_if_reweighted();
+        if self.rests.is_new_rate(&self.clock) {
+            return true;
+        }
+        let glance = self.rests.glance(now);
+        if !self.rests.all_timers_stay(&glance) {
+            self.rests.forget_offsets();
+            let mut place = 0;
+            while let Some((group, behind)) = self.active.next(place) {
+                place = behind;
+                if self.active.rests(group) && !self.rests.still_rests(group, &glance) {
+                    self.active.wake(group);
+                }
+            }
+        }
+        let groups = self.accounts.len() as u32;
+        let (active, rests) = (&mut self.active, &self.rests);
+        self.timers.each_before(rests.horizon(now), &mut |timer| {
+            if timer < groups && active.rests(timer) && ahead(rests.until(timer), now.v) <= 0 {
+                active.wake(timer);
+            }
+        });
+        #[cfg(debug_assertions)]
+        self.check_resting(now);
+        false
+    }
+
+    #[cfg(debug_assertions)]
+    fn check_resting(&mut self, now: &Now) {
+        let mut place = 0;
+        while let Some((group, behind)) = self.active.next(place) {
+            place = behind;
+            let rests = self.active.rests(group);
+            assert!(
+                !rests || self.would_rest(group, now),
+                "group {group} does not rest"
+            );
+        }
+    }
+
+    /// Weights have changed: all groups have other parts of the drive, and nobody rests.
+    fn wake_if_reweighted(&mut self) {
+        if self.rests.is_new_generation(self.weights.generation()) {
+            self.active.wake_all();
+        }
     }
 
     /// Which groups have too little, and which have more than they use. Those that rest have too little.
@@ -168,6 +228,7 @@ impl Cost {
             shortages: resting,
             ..Found::default()
         };
+        let has_targets = self.has_targets();
         for at in 0..self.scratch.len() {
             let group = self.scratch[at];
             let (hwa, hwi) = self.weights.parts(group);
@@ -176,7 +237,7 @@ impl Cost {
             let used = core::mem::take(&mut account.usage) / base_rate;
             let account = self.account(group);
             found.usage += used;
-            found.lagging += u32::from(self.is_lagging(account, now, passed));
+            found.lagging += u32::from(has_targets && is_lagging(account, now, passed));
             let margin = ahead(now.v, account.vtime);
             let has_more = account.waiters.is_empty() && margin > self.clock.margins.low;
             if hwi >= hwa && !has_more {
@@ -208,14 +269,9 @@ impl Cost {
         found
     }
 
-    /// It has requests in the drive that came before the period, so that the drive's latency is not yet known.
-    pub(super) fn is_lagging(&self, account: &Account, now: &Now, passed: i64) -> bool {
-        let targets = self.params.may_miss.iter().any(|&m| m != 1_000_000);
-        targets
-            && account.delay == 0
-            && ahead(account.vtime, account.done) > 0
-            && ahead(now.v, account.vtime) < LAGGING_MAX * passed
-            && ahead(now.v, account.done) > passed
+    /// It matters how long requests take.
+    pub(super) fn has_targets(&self) -> bool {
+        self.params.may_miss.iter().any(|&m| m != 1_000_000)
     }
 
     /// The part of the drive that a group needs to come out at the target margin at the end of the next period, if it goes on using
@@ -302,6 +358,14 @@ impl Cost {
         };
         self.clock.set_base_rate(rate);
     }
+}
+
+/// A group has requests in the drive that came before the period, so that the drive's latency is not yet known.
+pub(super) fn is_lagging(account: &Account, now: &Now, passed: i64) -> bool {
+    account.delay == 0
+        && ahead(account.vtime, account.done) > 0
+        && ahead(now.v, account.vtime) < LAGGING_MAX * passed
+        && ahead(now.v, account.done) > passed
 }
 
 /// `of` [`ONE`]ths of an amount of vtime.

@@ -3,10 +3,11 @@
 //! Linux looks after each active group at the end of each period (`ioc_check_iocgs`, and again for donation). Where thousands wait for
 //! their budget, nearly all are found as they were left: what the first waiter lacks, it still lacks, and its timer stands where it
 //! would be set. Such a group *rests*. What can be told without looking at it is when its first waiter has its budget, in the drive's
-//! vtime, and from what distance between the drive's two clocks on its timer would be moved. Whatever happens to the group itself ends its rest.
+//! vtime, and from what distance between the drive's two clocks on its timer would be moved. Whatever happens to the group itself ends its
+//! rest ([`Active::wake`](super::active::Active::wake)).
 
 use super::vtime::{Clock, Now, ahead};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -16,29 +17,23 @@ const ROUNDINGS: u64 = 4;
 /// When a group has to be looked at again.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// The generation of weights for which it holds; zero: it does not rest.
-    generation: u64,
     /// When its first waiter has its budget, in the drive's vtime.
     until: u64,
     /// Where its timer stands: the distance between the drive's clocks at which it would be set there again.
     offset: u64,
 }
 
-impl Rest {
-    const NONE: Self = Self {
-        generation: 0,
-        until: 0,
-        offset: 0,
-    };
-}
-
-/// The groups that rest. Numbers are slots of groups.
+/// What is known of groups that rest. Numbers are slots of groups.
 #[derive(Debug)]
 pub(super) struct Rests {
     groups: Vec<Rest>,
     /// As of the last period: vtime in a microsecond, and how late timers may be, in microseconds.
     base_rate: u64,
     slack: u64,
+    /// The generation of weights for which it holds.
+    generation: u64,
+    /// No group that rests has a lower offset, or a higher one; `None`: none rests.
+    offsets: Option<(u64, u64)>,
 }
 
 /// The instant at which groups are asked for.
@@ -53,62 +48,113 @@ pub(super) struct Glance {
 
 impl Rests {
     pub(super) fn new(groups: u32) -> Self {
+        let none = Rest {
+            until: 0,
+            offset: 0,
+        };
         Self {
-            groups: vec![Rest::NONE; groups as usize],
+            groups: vec![none; groups as usize],
             base_rate: 0,
             slack: 0,
+            generation: 0,
+            offsets: None,
         }
     }
 
-    /// A period ends. Nobody rests whose timer was set by another rate.
-    pub(super) fn glance(&mut self, clock: &Clock, now: &Now) -> Glance {
-        let slack = clock.slack.as_nanos() / 1_000;
-        if (self.base_rate, self.slack) != (clock.base_rate, slack) {
-            (self.base_rate, self.slack) = (clock.base_rate, slack);
-            self.end_all();
+    /// A period ends. True if timers were set by another rate.
+    pub(super) fn is_new_rate(&mut self, clock: &Clock) -> bool {
+        let before = (self.base_rate, self.slack);
+        self.base_rate = clock.base_rate;
+        self.slack = clock.slack.as_nanos() / 1_000;
+        let is_new = before != (self.base_rate, self.slack);
+        if is_new {
+            self.offsets = None;
         }
+        is_new
+    }
+
+    /// True if this is another generation of weights, for which nobody rests.
+    pub(super) fn is_new_generation(&mut self, generation: u64) -> bool {
+        let is_new = core::mem::replace(&mut self.generation, generation) != generation;
+        if is_new {
+            self.offsets = None;
+        }
+        is_new
+    }
+
+    pub(super) fn glance(&self, now: &Now) -> Glance {
         Glance {
             v: now.v,
             distance: self.distance(now.v, now.us),
-            tolerance: slack.saturating_sub(ROUNDINGS) * self.base_rate,
+            tolerance: self.slack.saturating_sub(ROUNDINGS) * self.base_rate,
         }
     }
 
-    /// The first waiter of a group has its budget when the drive's vtime is `until`, and its timer stands at `timer`.
-    pub(super) fn begin(&mut self, group: u32, generation: u64, until: u64, timer: Instant) {
-        if self.slack > ROUNDINGS {
-            let timer = (timer.as_nanos() / 1_000).wrapping_sub(2 * self.slack);
-            self.groups[group as usize] = Rest {
-                generation,
-                until,
-                offset: self.distance(until, timer),
-            };
+    /// The first waiter of a group has its budget when the drive's vtime is `until`, and its timer stands at `timer`. False if timers are
+    /// too near to be told by.
+    pub(super) fn begin(&mut self, group: u32, until: u64, timer: Instant) -> bool {
+        if self.slack <= ROUNDINGS {
+            return false;
         }
+        let timer = (timer.as_nanos() / 1_000).wrapping_sub(2 * self.slack);
+        let offset = self.distance(until, timer);
+        self.groups[group as usize] = Rest { until, offset };
+        self.span(offset);
+        true
     }
 
-    /// Something happens to a group.
-    #[inline]
-    pub(super) fn end(&mut self, group: u32) {
-        self.groups[group as usize].generation = 0;
+    /// When the first waiter of a group that rests has its budget, in the drive's vtime.
+    pub(super) fn until(&self, group: u32) -> u64 {
+        self.groups[group as usize].until
     }
 
-    /// Something happens to all of them.
-    pub(super) fn end_all(&mut self) {
-        self.groups.fill(Rest::NONE);
+    /// True if the timers of all groups that rest would be set where they are.
+    pub(super) fn all_timers_stay(&self, at: &Glance) -> bool {
+        (self.offsets).is_none_or(|(low, high)| at.stays(low) && at.stays(high))
     }
 
-    /// True if a group would be found as it was left.
-    #[inline]
-    pub(super) fn has(&self, group: u32, generation: u64, at: &Glance) -> bool {
-        let rest = &self.groups[group as usize];
-        let moved = rest.offset.wrapping_sub(at.distance);
-        rest.generation == generation
-            && ahead(rest.until, at.v) > 0
-            && moved.wrapping_add(at.tolerance) <= 2 * at.tolerance
+    /// The groups that rest are told anew, by [`Self::still_rests`].
+    pub(super) fn forget_offsets(&mut self) {
+        self.offsets = None;
+    }
+
+    /// True if a group that rests would be found as it was left.
+    pub(super) fn still_rests(&mut self, group: u32, at: &Glance) -> bool {
+        let Rest { until, offset } = self.groups[group as usize];
+        let rests = ahead(until, at.v) > 0 && at.stays(offset);
+        if rests {
+            self.span(offset);
+        }
+        rests
+    }
+
+    /// Where no timer is moved, the first waiters of groups with a timer at or behind this do not have their budget yet.
+    pub(super) fn horizon(&self, now: &Now) -> Instant {
+        now.at + Span::from_micros(3 * self.slack + 1)
+    }
+
+    fn span(&mut self, offset: u64) {
+        let (low, high) = self.offsets.unwrap_or((offset, offset));
+        let low = if ahead(offset, low) < 0 { offset } else { low };
+        let high = if ahead(offset, high) > 0 {
+            offset
+        } else {
+            high
+        };
+        self.offsets = Some((low, high));
     }
 
     fn distance(&self, v: u64, us: u64) -> u64 {
         v.wrapping_sub(us.wrapping_mul(self.base_rate))
+    }
+}
+
+impl Glance {
+    /// A timer that stands there would be set there.
+    #[inline]
+    fn stays(&self, offset: u64) -> bool {
+        let moved = offset.wrapping_sub(self.distance);
+        moved.wrapping_add(self.tolerance) <= 2 * self.tolerance
     }
 }
 
@@ -117,36 +163,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_rests_until_it_can_pay_or_its_timer_moves_or_something_happens_to_it() {
+    fn a_group_rests_until_it_can_pay_or_its_timer_moves() {
         let clock = Clock::new(10_000);
         let mut rests = Rests::new(2);
         let at = |us: u64| clock.now(Instant::from_nanos(us * 1_000));
-        let begun = at(5_000);
-        rests.glance(&clock, &begun);
+        assert!(rests.is_new_rate(&clock) && !rests.is_new_rate(&clock));
+        assert!(rests.is_new_generation(7) && !rests.is_new_generation(7));
         let slack = clock.slack.as_nanos() / 1_000;
         // It lacks the budget of 20 ms, and its timer is late by twice the slack.
         let until = at(25_000).v;
         let timer = Instant::from_nanos((25_000 + 2 * slack) * 1_000);
-        rests.begin(1, 7, until, timer);
-        let glance = rests.glance(&clock, &at(15_000));
-        assert!(rests.has(1, 7, &glance));
-        assert!(!rests.has(1, 8, &glance), "its weight has changed");
-        assert!(!rests.has(0, 7, &glance));
-        let paid = rests.glance(&clock, &at(25_000));
-        assert!(!rests.has(1, 7, &paid), "it has its budget");
+        assert!(rests.begin(1, until, timer));
+        let glance = rests.glance(&at(15_000));
+        assert!(rests.still_rests(1, &glance) && rests.all_timers_stay(&glance));
+        let paid = rests.glance(&at(25_000));
+        assert!(!rests.still_rests(1, &paid), "it has its budget");
         // The drive's clock ran ahead of the base rate.
-        for (us, rests_still) in [(slack - ROUNDINGS - 1, true), (slack, false)] {
+        for (us, stays) in [(slack - ROUNDINGS - 1, true), (slack, false)] {
             let now = at(15_000);
             let v = now.v + us * clock.base_rate;
-            let glance = rests.glance(&clock, &Now { v, ..now });
-            assert_eq!(rests.has(1, 7, &glance), rests_still, "{us} us");
+            let glance = rests.glance(&Now { v, ..now });
+            assert_eq!(rests.still_rests(1, &glance), stays, "{us} us");
+            assert_eq!(rests.all_timers_stay(&glance), stays, "{us} us");
         }
-        rests.end(1);
-        assert!(!rests.has(1, 7, &glance));
-        rests.begin(1, 7, until, timer);
         let mut faster = clock.clone();
         faster.set_base_rate(clock.base_rate + 1);
-        let glance = rests.glance(&faster, &at(15_000));
-        assert!(!rests.has(1, 7, &glance), "the rate has changed");
+        assert!(rests.is_new_rate(&faster));
+        assert!(rests.is_new_generation(8));
+    }
+
+    /// Whatever the distance between the clocks, as long as it moves no timer.
+    #[test]
+    fn who_has_its_timer_behind_the_horizon_does_not_have_its_budget() {
+        let clock = Clock::new(10_000);
+        let mut rests = Rests::new(1);
+        rests.is_new_rate(&clock);
+        let slack = clock.slack.as_nanos() / 1_000;
+        let begun = clock.now(Instant::from_nanos(5_000_000));
+        for lacks in 1..40 * slack {
+            let until = begun.v + lacks * clock.base_rate - lacks % 3;
+            let timer = Instant::from_nanos((5_000 + lacks + 2 * slack) * 1_000);
+            assert!(rests.begin(0, until, timer));
+            let (mut behind, mut paid) = (0, 0);
+            for us in (5_000..5_000 + 40 * slack).step_by(50) {
+                for ahead in [0, slack / 2, slack - ROUNDINGS] {
+                    let now = clock.now(Instant::from_nanos(us * 1_000));
+                    let v = now.v + ahead * clock.base_rate;
+                    let now = Now { v, ..now };
+                    let glance = rests.glance(&now);
+                    if !rests.all_timers_stay(&glance) {
+                        continue;
+                    }
+                    let is_behind = timer >= rests.horizon(&now);
+                    assert!(!is_behind || rests.still_rests(0, &glance));
+                    behind += u32::from(is_behind);
+                    paid += u32::from(!rests.still_rests(0, &glance));
+                }
+            }
+            assert!(paid > 0 && (behind > 0 || lacks < 2 * slack));
+            rests.forget_offsets();
+        }
     }
 }

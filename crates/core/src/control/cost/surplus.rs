@@ -5,7 +5,7 @@
 //! have too little. It takes some back at the end of a period in which it used more, and all at once when one of its requests comes
 //! with little budget left.
 
-use super::period::Found;
+use super::period::{Found, is_lagging};
 use super::vtime::{Now, ahead};
 use super::weights::ONE;
 use super::{Account, Cost};
@@ -96,13 +96,14 @@ impl Cost {
     /// Which groups have too little, and which have more than they use.
     pub(super) fn look_at_surplus(&mut self, now: &Now, passed: i64) -> Found {
         let mut found = Found::default();
+        let has_targets = self.has_targets();
         for at in 0..self.scratch.len() {
             let group = self.scratch[at];
             let (hwa, hwi) = self.weights.parts(group);
             let account = &mut self.accounts[group as usize];
             found.usage += core::mem::take(&mut account.usage) / self.clock.base_rate;
             let account = self.account(group);
-            found.lagging += u32::from(self.is_lagging(account, now, passed));
+            found.lagging += u32::from(has_targets && is_lagging(account, now, passed));
             let history = &mut self.surplus.groups[group as usize];
             let used = history.use_of(&self.accounts[group as usize], hwi, now, passed);
             history.has_surplus = false;

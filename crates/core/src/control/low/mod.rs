@@ -25,7 +25,6 @@ use crate::request::Op;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
 use crate::time::{Instant, Span};
-use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 use idle::{Baseline, IdleDetector};
@@ -278,10 +277,10 @@ impl Controller for Low {
         Some(id)
     }
 
-    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) {
+    fn ended(&mut self, cx: &mut Cx, id: u32, took: Option<Span>) -> bool {
         let live = &cx.table.requests[id];
         if took.is_none() || !self.covers(live.group) {
-            return;
+            return false;
         }
         let (tick, bytes) = (self.levels.tick(cx.now), u64::from(live.request.charge()));
         let direction = usize::from(!live.request.op.is_read());
@@ -294,6 +293,7 @@ impl Controller for Low {
         let bad = self.baseline.is_bad(direction, bytes, took, node.latency);
         node.idle_detector
             .observe_completion(cx.now, tick, self.limits.slice, bad);
+        false
     }
 
     fn remove(&mut self, cx: &mut Cx, id: u32) {
@@ -302,7 +302,7 @@ impl Controller for Low {
 
     /// Lets go what may, and looks whether the limits are to end.
     fn run(&mut self, cx: &mut Cx) {
-        if self.wake().is_none_or(|wake| wake.at > cx.now) {
+        if self.due() > cx.now {
             return;
         }
         if self.may_upgrade(cx.now, None) {
@@ -312,16 +312,14 @@ impl Controller for Low {
         self.look_at = self.next_look(cx.now);
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn due(&self) -> Instant {
         if mutant::is(mutant::LOW_TIMER_LOST) {
-            return None;
+            return Instant::MAX;
         }
-        let first = self.levels.next();
-        let at = first.min(self.look_at);
-        (first < Instant::MAX).then_some(Wake {
-            at,
-            reason: Reason::Limit,
-        })
+        match self.levels.next() {
+            Instant::MAX => Instant::MAX,
+            first => first.min(self.look_at),
+        }
     }
 
     fn sample(&self, _cx: &Cx, take: &mut Take<'_>) {

@@ -27,7 +27,6 @@ use crate::mutant;
 use crate::sample::Take;
 use crate::table::Table;
 use crate::time::{Instant, Span};
-use crate::wake::{Reason, Wake};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -159,15 +158,11 @@ impl Controller for Slices {
         self.levels.run(&mut self.limits, cx);
     }
 
-    fn wake(&self) -> Option<Wake> {
+    fn due(&self) -> Instant {
         if mutant::is(mutant::SLICES_TIMER_LOST) {
-            return None;
+            return Instant::MAX;
         }
-        let at = self.levels.next();
-        (at < Instant::MAX).then_some(Wake {
-            at,
-            reason: Reason::Limit,
-        })
+        self.levels.next()
     }
 
     fn backlog(&self, table: &Table, stream: u32) -> Span {
