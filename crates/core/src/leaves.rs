@@ -73,7 +73,7 @@ pub(crate) struct Leaves {
 }
 
 impl Leaves {
-    /// Room for `slots` slots in so many trees.
+    /// Room for `slots` slots in `trees` trees.
     pub(crate) fn new(slots: u32, trees: u32) -> Self {
         // Two leaves of a branch have 17 slots, two branches 33 leaves. One more of each is there between a split and an insertion.
         let leaves = slots / 7 + 2 * trees + 2;

@@ -31,7 +31,7 @@ impl MqDeadline {
             return None;
         }
         let age = self.config.prio_aging_expire;
-        // A batch may have begun or ended even where its request has not waited for so long, as in Linux.
+        // A batch may have begun or ended even where its request has not waited for that long, as in Linux.
         (1..PRIORITIES).find_map(|priority| {
             let chosen = self.choose_at(priority, now);
             chosen.filter(|&request| self.waiting.entered(request) + age <= now)

@@ -100,7 +100,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Room for these requests, in so many queues.
+    /// Room for this number of requests and of queues.
     pub(super) fn new(requests: u32, queues: usize) -> Self {
         let unused = Item {
             entered: Instant::ZERO,
