@@ -7,8 +7,8 @@
 //! their targets or wait for tags, and rises while they do not and somebody is held back.
 //!
 //! In the order of reading: `model` (what a request costs), `vtime` (the clock), `weights` (parts of the drive), this file (what is
-//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period` and `rest`
-//! (what happens at the end of a period, and to which groups nothing does), `profiles` and `config` (what is told). `docs/io-cost.md` has
+//! kept of a group and of a request), `budget` (what happens to a request), `debt` (what must not wait), `donation`, `period`, `active` and
+//! `rest` (what happens at the end of a period, and to which groups nothing does), `profiles` and `config` (what is told). `docs/io-cost.md` has
 //! each function of Linux with its place here.
 
 mod active;
