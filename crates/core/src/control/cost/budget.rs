@@ -82,6 +82,7 @@ impl Cost {
         let slot = &mut self.slots[id as usize];
         debug_assert!(slot.group != NIL, "nobody is there to be charged");
         self.active.wake(slot.group);
+        self.rests.forget(slot.group);
         self.accounts[slot.group as usize].charge(slot, relative);
     }
 
@@ -169,7 +170,7 @@ impl Cost {
                 budget = 0;
             }
             if budget < 0 {
-                self.set_timer(group, budget.unsigned_abs(), now);
+                self.await_budget(group, budget.unsigned_abs(), now);
                 return;
             }
             debug_assert!(slot.stage == Stage::Waiting);
@@ -203,8 +204,21 @@ impl Cost {
         budget
     }
 
-    /// The first waiter of a group lacks this much budget. A timer that is near enough stays: none is that has run out, since one is set
-    /// later than now by more than the slack. Returns when the timer is then.
+    /// The first waiter of a group lacks this much budget: sets its timer, and notes what is known of it then.
+    #[inline]
+    fn await_budget(&mut self, group: u32, lacks: u64, now: &Now) {
+        if mutant::is(mutant::COST_TIMER_LOST) {
+            self.timers.clear(group);
+            self.rests.forget(group);
+            return;
+        }
+        let timer = self.set_timer(group, lacks, now);
+        let (generation, until) = (self.weights.generation(), now.v.wrapping_add(lacks));
+        self.rests.note(group, generation, until, timer);
+    }
+
+    /// A timer that is near enough stays: none is that has run out, since one is set later than now by more than the slack. Returns when the
+    /// timer is then.
     #[inline]
     fn set_timer(&mut self, group: u32, lacks: u64, now: &Now) -> Instant {
         let at = self.timer_for(lacks, now);
@@ -212,10 +226,6 @@ impl Cost {
             && self.is_near(before, at)
         {
             return before;
-        }
-        if mutant::is(mutant::COST_TIMER_LOST) {
-            self.timers.clear(group);
-            return at;
         }
         let ticket = self.timers.ticket();
         self.timers.set(group, at, ticket);
@@ -238,15 +248,10 @@ impl Cost {
         let account = self.account(group);
         let is_still = account.vtime == account.done && account.debt == 0 && account.delay == 0;
         if is_still
-            && let Some(first) = account.waiters.first()
-            && let Some((timer, _)) = self.timers.get(group)
+            && !account.waiters.is_empty()
+            && self.rests.begin(group, self.weights.generation())
         {
-            let (vtime, absolute) = (account.vtime, self.slots[first as usize].absolute);
-            let (_, hwi) = self.weights.parts(group);
-            let until = vtime.wrapping_add(relative(absolute, hwi));
-            if self.rests.begin(group, until, timer) {
-                self.active.rest(group);
-            }
+            self.active.rest(group);
         }
     }
 
@@ -255,8 +260,8 @@ impl Cost {
         let until = self.rests.until(group);
         let lacks = ahead(until, now.v);
         if lacks > 0 {
-            let timer = self.set_timer(group, lacks.unsigned_abs(), now);
-            if self.rests.begin(group, until, timer) {
+            self.await_budget(group, lacks.unsigned_abs(), now);
+            if self.rests.begin(group, self.weights.generation()) {
                 return true;
             }
         }
@@ -268,15 +273,21 @@ impl Cost {
     pub(super) fn would_rest(&mut self, group: u32, now: &Now) -> bool {
         let (hwa, hwi) = self.weights.parts(group);
         let account = self.account(group);
+        let is_still = account.usage == 0 && account.vtime == account.done;
+        is_still && hwi >= hwa && self.would_wait(group, now)
+    }
+
+    /// True if a kick would do nothing to a group.
+    pub(super) fn would_wait(&mut self, group: u32, now: &Now) -> bool {
+        let (_, hwi) = self.weights.parts(group);
+        let account = self.account(group);
         let Some(first) = account.waiters.first() else {
             return false;
         };
         let price = relative(self.slots[first as usize].absolute, hwi).cast_signed();
         let lacks = account.lead(now) + price;
         lacks > 0
-            && (account.debt, account.delay, account.usage) == (0, 0, 0)
-            && account.vtime == account.done
-            && hwi >= hwa
+            && (account.debt, account.delay) == (0, 0)
             && self.timers.get(group).is_some_and(|(before, _)| {
                 self.is_near(before, self.timer_for(lacks.unsigned_abs(), now))
             })

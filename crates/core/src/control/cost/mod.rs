@@ -299,6 +299,7 @@ impl Controller for Cost {
             let before = core::mem::replace(&mut node.weight, weight);
             let (active, inuse) = (node.active, node.inuse);
             self.weights.forget_part(group);
+            self.rests.forget(group);
             if before != weight && active > 0 {
                 self.spread(group, weight, inuse, true, &now);
             }
@@ -397,6 +398,8 @@ impl Controller for Cost {
             return passes;
         }
         // Nothing was served.
+        self.rests.forget(slot.group);
+        let account = self.account_mut(slot.group);
         account.vtime = account.vtime.wrapping_sub(slot.charged);
         account.usage = account.usage.saturating_sub(slot.absolute);
         if slot.charged == 0 && account.debt > 0 {
@@ -621,6 +624,7 @@ mod tests {
             account.done = account.vtime - behind;
             assert!(cost.enter(&mut cx, second) == Verdict::Hold);
             cost.wake_resting(&now);
+            cost.kick(GROUP, true, &now);
             cost.rest(GROUP);
             assert_eq!(cost.active.rests(GROUP), rests, "{behind}");
         }

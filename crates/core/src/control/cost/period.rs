@@ -123,6 +123,7 @@ impl Cost {
     /// rest; returns how many these are, and how many owe something.
     fn check_groups(&mut self, now: &Now) -> (u32, u32) {
         let retimes = self.wake_resting(now);
+        let glance = (!retimes).then(|| self.rests.glance(now));
         let begun = self.weights.generation();
         let (mut debtors, mut place) = (0, 0);
         self.scratch.clear();
@@ -144,7 +145,14 @@ impl Cost {
                 continue;
             }
             let account = self.account(group);
-            if !account.waiters.is_empty() || account.debt > 0 || account.delay > 0 {
+            let is_plain = (account.debt, account.delay) == (0, 0);
+            if let Some(glance) = &glance
+                && is_plain
+                && !account.waiters.is_empty()
+                && self.rests.waits(group, self.weights.generation(), glance)
+            {
+                debug_assert!(self.would_wait(group, now), "group {group} does not wait");
+            } else if !is_plain || !account.waiters.is_empty() {
                 self.kick(group, true, now);
                 let account = self.account(group);
                 debtors += u32::from(account.debt > 0 || account.delay > 0);

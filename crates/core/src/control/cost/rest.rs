@@ -17,13 +17,15 @@ const ROUNDINGS: u64 = 4;
 /// When a group has to be looked at again.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
+    /// The generation of weights for which it is known; zero: it is not.
+    generation: u64,
     /// When its first waiter has its budget, in the drive's vtime.
     until: u64,
     /// Where its timer stands: the distance between the drive's clocks at which it would be set there again.
     offset: u64,
 }
 
-/// What is known of groups that rest. Numbers are slots of groups.
+/// What is known of groups that wait for their budget, and of those that rest. Numbers are slots of groups.
 #[derive(Debug)]
 pub(super) struct Rests {
     groups: Vec<Rest>,
@@ -49,6 +51,7 @@ pub(super) struct Glance {
 impl Rests {
     pub(super) fn new(groups: u32) -> Self {
         let none = Rest {
+            generation: 0,
             until: 0,
             offset: 0,
         };
@@ -90,17 +93,40 @@ impl Rests {
         }
     }
 
-    /// The first waiter of a group has its budget when the drive's vtime is `until`, and its timer stands at `timer`. False if timers are
-    /// too near to be told by.
-    pub(super) fn begin(&mut self, group: u32, until: u64, timer: Instant) -> bool {
-        if self.slack <= ROUNDINGS {
-            return false;
-        }
+    /// The first waiter of a group has its budget when the drive's vtime is `until`, and its timer stands at `timer`, as of a generation of
+    /// weights. Nothing is known of it if timers are too near to be told by.
+    #[inline]
+    pub(super) fn note(&mut self, group: u32, generation: u64, until: u64, timer: Instant) {
         let timer = (timer.as_nanos() / 1_000).wrapping_sub(2 * self.slack);
-        let offset = self.distance(until, timer);
-        self.groups[group as usize] = Rest { until, offset };
-        self.span(offset);
-        true
+        let is_told = self.slack > ROUNDINGS;
+        self.groups[group as usize] = Rest {
+            generation: if is_told { generation } else { 0 },
+            until,
+            offset: self.distance(until, timer),
+        };
+    }
+
+    /// What was noted of a group holds no longer.
+    #[inline]
+    pub(super) fn forget(&mut self, group: u32) {
+        self.groups[group as usize].generation = 0;
+    }
+
+    /// A group rests from now on, if what was noted of it holds.
+    pub(super) fn begin(&mut self, group: u32, generation: u64) -> bool {
+        let rest = self.groups[group as usize];
+        let begins = rest.generation == generation;
+        if begins {
+            self.span(rest.offset);
+        }
+        begins
+    }
+
+    /// True if what was noted of a group holds, and it would be found as it was left.
+    #[inline]
+    pub(super) fn waits(&self, group: u32, generation: u64, at: &Glance) -> bool {
+        let rest = &self.groups[group as usize];
+        rest.generation == generation && at.leaves(rest)
     }
 
     /// When the first waiter of a group that rests has its budget, in the drive's vtime.
@@ -120,10 +146,10 @@ impl Rests {
 
     /// True if a group that rests would be found as it was left.
     pub(super) fn still_rests(&mut self, group: u32, at: &Glance) -> bool {
-        let Rest { until, offset } = self.groups[group as usize];
-        let rests = ahead(until, at.v) > 0 && at.stays(offset);
+        let rest = self.groups[group as usize];
+        let rests = at.leaves(&rest);
         if rests {
-            self.span(offset);
+            self.span(rest.offset);
         }
         rests
     }
@@ -150,6 +176,12 @@ impl Rests {
 }
 
 impl Glance {
+    /// A group's first waiter does not have its budget yet, and its timer stays.
+    #[inline]
+    fn leaves(&self, rest: &Rest) -> bool {
+        ahead(rest.until, self.v) > 0 && self.stays(rest.offset)
+    }
+
     /// A timer that stands there would be set there.
     #[inline]
     fn stays(&self, offset: u64) -> bool {
@@ -173,8 +205,10 @@ mod tests {
         // It lacks the budget of 20 ms, and its timer is late by twice the slack.
         let until = at(25_000).v;
         let timer = Instant::from_nanos((25_000 + 2 * slack) * 1_000);
-        assert!(rests.begin(1, until, timer));
+        rests.note(1, 7, until, timer);
+        assert!(!rests.begin(1, 8) && rests.begin(1, 7));
         let glance = rests.glance(&at(15_000));
+        assert!(rests.waits(1, 7, &glance) && !rests.waits(1, 8, &glance));
         assert!(rests.still_rests(1, &glance) && rests.all_timers_stay(&glance));
         let paid = rests.glance(&at(25_000));
         assert!(!rests.still_rests(1, &paid), "it has its budget");
@@ -184,12 +218,15 @@ mod tests {
             let v = now.v + us * clock.base_rate;
             let glance = rests.glance(&Now { v, ..now });
             assert_eq!(rests.still_rests(1, &glance), stays, "{us} us");
+            assert_eq!(rests.waits(1, 7, &glance), stays, "{us} us");
             assert_eq!(rests.all_timers_stay(&glance), stays, "{us} us");
         }
         let mut faster = clock.clone();
         faster.set_base_rate(clock.base_rate + 1);
         assert!(rests.is_new_rate(&faster));
         assert!(rests.is_new_generation(8));
+        rests.forget(1);
+        assert!(!rests.begin(1, 7));
     }
 
     /// Whatever the distance between the clocks, as long as it moves no timer.
@@ -203,7 +240,8 @@ mod tests {
         for lacks in 1..40 * slack {
             let until = begun.v + lacks * clock.base_rate - lacks % 3;
             let timer = Instant::from_nanos((5_000 + lacks + 2 * slack) * 1_000);
-            assert!(rests.begin(0, until, timer));
+            rests.note(0, 1, until, timer);
+            assert!(rests.begin(0, 1));
             let (mut behind, mut paid) = (0, 0);
             for us in (5_000..5_000 + 40 * slack).step_by(50) {
                 for ahead in [0, slack / 2, slack - ROUNDINGS] {
