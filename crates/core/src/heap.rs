@@ -78,6 +78,9 @@ impl Heap {
         if place == OUT {
             self.entries.push(entry);
             self.sift(self.entries.len() - 1, entry);
+        } else if self.is_loose {
+            self.entries[place as usize] = entry;
+            return;
         } else {
             self.sift(place as usize, entry);
         }
@@ -163,19 +166,24 @@ impl Heap {
 
     /// Those below that come sooner move up to make room for an entry.
     fn sift_down(&mut self, mut place: usize, entry: Entry) {
-        loop {
-            let first = BELOW * place + 1;
-            let Some(below) = self.entries.get(first..) else {
-                break;
-            };
-            let Some(least) = least(below) else {
-                break;
-            };
-            if below[least].key >= entry.key {
-                break;
+        let mut first = BELOW * place + 1;
+        while let Some(below) = self.entries.get(first..).and_then(|all| all.first_chunk()) {
+            let least = least(below);
+            let sooner = below[least];
+            if sooner.key >= entry.key {
+                return self.put(place, entry);
             }
-            self.put(place, below[least]);
+            self.put(place, sooner);
             place = first + least;
+            first = BELOW * place + 1;
+        }
+        let few = self.entries.get(first..).unwrap_or_default();
+        let least = few.iter().zip(first..).min_by_key(|(other, _)| other.key);
+        if let Some((&sooner, at)) = least
+            && sooner.key < entry.key
+        {
+            self.put(place, sooner);
+            place = at;
         }
         self.put(place, entry);
     }
@@ -187,21 +195,13 @@ impl Heap {
     }
 }
 
-/// Which of the first entries comes first.
+/// Which of some entries comes first.
 #[inline]
-fn least(entries: &[Entry]) -> Option<usize> {
-    let Some(all) = entries.first_chunk::<BELOW>() else {
-        return least_of_few(entries);
-    };
+fn least(all: &[Entry; BELOW]) -> usize {
     let left = usize::from(all[1].key < all[0].key);
     let right = 2 + usize::from(all[3].key < all[2].key);
     let is_right = all[right].key < all[left].key;
-    Some(if is_right { right } else { left })
-}
-
-#[cold]
-fn least_of_few(entries: &[Entry]) -> Option<usize> {
-    (0..entries.len()).min_by_key(|&at| entries[at].key)
+    if is_right { right } else { left }
 }
 
 #[cfg(test)]

@@ -348,9 +348,9 @@ impl Layer {
             return Ok(());
         }
         match (self.merging, self.limits_tags) {
-            (false, _) => self.accept_plain(now, request),
+            (false, _) if !self.chain_for_all => self.accept_plain(now, request),
             (true, false) => self.accept_to_merge(now, request),
-            (true, true) => self.accept_slow(now, request),
+            _ => self.accept_slow(now, request),
         }
     }
 
