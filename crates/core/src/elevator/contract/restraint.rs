@@ -4,7 +4,7 @@
 //! that are ahead may fill up a *part* of the window only, and that part is found by what it costs: as long as the drive does no less,
 //! in what its requests cost whole, than without restraint by more than `sacrifice`, the part shrinks; else it grows. How much the drive
 //! does without is seen in a few rounds of each thirty-two, in which the whole window is open. (Shen and
-//! Park's scheduler for flash, ATC 2013, throttles dispatch likewise, by a fixed depth: that is right for one drive and one load.)
+//! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth: that is right for one drive and one load.)
 
 use super::unit::Cost;
 use crate::{Instant, Span};
@@ -66,7 +66,7 @@ impl Restraint {
         }
     }
 
-    /// Somebody who is ahead would send a piece: what may be in flight with it; `None`: whatever may be else.
+    /// A client that is ahead would send a piece: what may be in flight with it; `None`: whatever may be else.
     #[inline]
     pub(super) fn bound(&mut self, now: Instant, window: Cost, suffers: bool) -> Option<Cost> {
         if !self.counts {
@@ -127,7 +127,7 @@ impl Restraint {
             self.free_speed = before.midpoint(speed);
         }
         if self.left == 0 {
-            // A drive that is not busy as far as can be told is not kept from anybody by what is in flight.
+            // Where the drive is not busy as far as can be told, what is in flight keeps it from nobody.
             let is_busy = self.free_speed >= BUSY;
             self.is_free = !self.is_free || !is_busy;
             self.left = match (self.is_free, self.part) {
