@@ -200,6 +200,7 @@ fn scenario(
                 let group = name.and_then(|g| groups.get(g)).copied().unwrap_or(root);
                 let mut client = ClientSpec {
                     group,
+                    sequence: scenario.clients.len() as u32,
                     ..(*client).clone()
                 };
                 client.program.start = late;

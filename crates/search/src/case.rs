@@ -95,6 +95,7 @@ impl Case {
             buffered: buffered.then(|| Buffered::advised(program.pattern)),
             flags: Flags::NONE,
             write_back: false,
+            sequence: number,
             guest: number,
             empty_kicks: 0,
             deadline: None,
@@ -187,7 +188,7 @@ impl Case {
         } = &mut case.scenario;
         for (number, client) in (0..).zip(&mut *clients) {
             client.space = SpaceId(number);
-            client.guest = number;
+            (client.sequence, client.guest) = (number, number);
         }
         *spaces = clients.iter().map(|c| c.region.length).collect();
         case

@@ -206,7 +206,7 @@ fn observed(
             ..scenario.sizes(policy)
         });
     }
-    let mut watch = Watch::new(case);
+    let mut watch = Watch::new(case, policy);
     let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
     if let Some(observer) = observer {
         observers.push(observer);

@@ -1,10 +1,14 @@
 //! Observes a run: what each group with a promise got in each second, when it waited, and how long the idle class waited.
 
 use crate::case::Case;
+use std::collections::HashMap;
 use weir_core::record::{Call, Observer};
-use weir_core::{Class, Done, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId};
+use weir_core::{
+    Class, Cookie, Done, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId,
+};
 use weir_measure::Waits;
 use weir_measure::promise::{self, Second};
+use weir_sim::Policy;
 
 /// What was observed of a run's groups.
 #[derive(Debug)]
@@ -15,6 +19,11 @@ pub struct Watch {
     paths: Vec<Vec<u32>>,
     /// By slot.
     streams: Vec<Option<Stream>>,
+    /// Bytes of a request that is not longer because the host cuts what is.
+    longest: u32,
+    /// Of requests that were cut: the first part of each other one, and by that the number of parts that are not over.
+    parts: HashMap<Cookie, Cookie>,
+    left: HashMap<Cookie, u32>,
 }
 
 /// What was observed of a group.
@@ -40,8 +49,8 @@ struct Stream {
 }
 
 impl Watch {
-    /// For a run of `case` that has not begun.
-    pub fn new(case: &Case) -> Self {
+    /// For a run of `case` under `policy` that has not begun.
+    pub fn new(case: &Case, policy: &Policy) -> Self {
         let node = |idle| Node {
             seconds: Vec::with_capacity(case.seconds() as usize),
             starved: 0,
@@ -57,6 +66,9 @@ impl Watch {
             nodes: [node(false)].into_iter().chain(below).collect(),
             paths: [Vec::new()].into_iter().chain(paths).collect(),
             streams: Vec::new(),
+            longest: case.scenario.longest(policy),
+            parts: HashMap::new(),
+            left: HashMap::new(),
         }
     }
 
@@ -100,16 +112,54 @@ impl Watch {
         }
     }
 
+    /// Requests were accepted together. One that goes on where one of the greatest length ended is a part of the same request of a client.
+    fn accepted(&mut self, now: Instant, batch: &[Request]) {
+        let mut first = 0;
+        for (at, request) in batch.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| &batch[at]);
+            let is_part = before.is_some_and(|b| {
+                let end = b.offset + u64::from(b.length);
+                b.length == self.longest
+                    && (b.stream, b.op, end) == (request.stream, request.op, request.offset)
+            });
+            if is_part {
+                let whole = batch[first].cookie;
+                self.parts.insert(request.cookie, whole);
+                *self.left.entry(whole).or_insert(1) += 1;
+            } else {
+                first = at;
+            }
+            if request.op != Op::Flush {
+                self.submitted(now, request);
+            }
+        }
+    }
+
+    /// True if a request of a client is over with this one, which may be the last part of it.
+    fn is_whole(&mut self, cookie: Cookie) -> bool {
+        let whole = self.parts.remove(&cookie).unwrap_or(cookie);
+        let Some(left) = self.left.get_mut(&whole) else {
+            return true;
+        };
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            self.left.remove(&whole);
+        }
+        is_last
+    }
+
     fn output(&mut self, now: Instant, output: &Output) {
         match output {
             Output::Done(done) if done.op != Op::Flush => {
+                let is_whole = self.is_whole(done.cookie);
                 let Some(stream) = self.stream(done.stream) else {
                     return;
                 };
                 stream.outstanding -= 1;
                 let group = stream.group.0 as usize;
                 for &node in &self.paths[group] {
-                    self.nodes[node as usize].done(now, done);
+                    self.nodes[node as usize].done(now, done, is_whole);
                 }
             }
             Output::Dispatch(piece) if piece.op != Op::Flush => {
@@ -162,10 +212,7 @@ impl Observer for Watch {
             Call::Close { stream } => self.closed(now, stream),
             Call::Submit { batch, result } => {
                 let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
-                let accepted = batch[..accepted].iter();
-                for request in accepted.filter(|r| r.op != Op::Flush) {
-                    self.submitted(now, request);
-                }
+                self.accepted(now, &batch[..accepted]);
             }
             Call::Poll { outputs, .. } => {
                 for output in outputs {
@@ -187,17 +234,22 @@ impl Node {
         self.watch.advance(now);
     }
 
-    fn done(&mut self, now: Instant, done: &Done) {
+    fn done(&mut self, now: Instant, done: &Done, is_whole: bool) {
         self.pass(now);
         self.watch.over(false);
         match done.outcome {
             Outcome::Ok => {
                 self.watch.served(done.length.into());
-                self.watch.answered(Waits {
+                let waits = Waits {
                     limit_ns: done.waits.limit.as_nanos(),
                     elevator_ns: done.waits.elevator.as_nanos(),
                     drive_ns: done.waits.drive.as_nanos(),
-                });
+                };
+                if is_whole {
+                    self.watch.answered(waits);
+                } else {
+                    self.watch.waited(waits);
+                }
             }
             Outcome::Error(_) => self.watch.failed(done.length.into()),
             Outcome::Cancelled => {}
@@ -231,6 +283,7 @@ impl Node {
 mod tests {
     use crate::case::reader;
     use crate::trial::play;
+    use weir_core::GroupId;
     use weir_sim::Policy;
 
     #[test]
@@ -252,5 +305,21 @@ mod tests {
             "what is in the drive is not waiting"
         );
         assert_eq!(starved(4, "best-effort"), None);
+    }
+
+    #[test]
+    fn a_request_that_the_host_cuts_is_one() {
+        // A request of 1 MiB takes 8 commands of 10 ms.
+        let case = reader(
+            "duration = \"2s\"\n\
+             drives = [{ kind = \"null\", service = \"10ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
+            "iodepth = 2\nbs = \"1MiB\"\nmin_iops = 10",
+        );
+        for policy in [Policy::none(), Policy::contract()] {
+            let played = play(&case, &policy, false).expect("it can be played");
+            let seconds = &played.watch.group(GroupId(1)).seconds;
+            let done: Vec<u64> = seconds.iter().map(|s| s.done.requests).collect();
+            assert!((24..=25).contains(&done.iter().sum()), "{done:?}");
+        }
     }
 }

@@ -235,17 +235,13 @@ fn config(stage: Stage<'_>, policy: &Policy, socket: &Path) -> Result<Config, Fa
 }
 
 fn fleet(scenario: &weir_sim::Scenario, socket: PathBuf) -> Fleet {
-    let members = scenario
-        .clients
-        .iter()
-        .zip(0..)
-        .map(|(client, number)| Member {
-            name: client.name.clone(),
-            export: client.name.clone(),
-            program: client.program,
-            region: Some(client.region),
-            seed: weir_load::seed(&scenario.name, 0, number),
-        });
+    let members = scenario.clients.iter().map(|client| Member {
+        name: client.name.clone(),
+        export: client.name.clone(),
+        program: client.program,
+        region: Some(client.region),
+        seed: weir_load::seed(&scenario.name, 0, client.sequence),
+    });
     Fleet {
         address: weir_client::Address::Unix(socket),
         members: members.collect(),

@@ -165,6 +165,7 @@ impl Draft {
                 buffered,
                 flags: client.flags,
                 write_back: client.write_back,
+                sequence: place as u32,
                 guest,
                 empty_kicks: client.empty_kicks,
                 deadline: client.deadline,

@@ -149,6 +149,8 @@ pub struct ClientSpec {
     pub flags: Flags,
     /// Its direct writes stand for the page cache's writing back: nobody waits for them, so they are not synchronous.
     pub write_back: bool,
+    /// The random sequence that it draws from: its place in the scenario, and where others are taken out, the place that it had.
+    pub sequence: u32,
     /// The virtual machine it is in, where there are any: those with one number share a ring.
     pub guest: u32,
     /// Notifications a second that its machine sends without a request, as one that is broken or means harm; 0 to 10^7.
@@ -279,6 +281,7 @@ impl Scenario {
             buffered: None,
             flags: Flags::NONE,
             write_back: false,
+            sequence: self.clients.len() as u32,
             guest: self.clients.len() as u32,
             empty_kicks: 0,
             deadline: None,

@@ -117,7 +117,7 @@ pub struct Progress {
 const PROGRESS: Span = Span::from_millis(100);
 
 impl<'a> Run<'a> {
-    /// A run at its start. The clients' seeds depend on the scenario's name, the repetition and the client's index, so
+    /// A run at its start. The clients' seeds depend on the scenario's name, the repetition and the client's sequence, so
     /// every policy and every drive serves the same requests.
     ///
     /// # Errors
@@ -150,7 +150,8 @@ impl<'a> Run<'a> {
         let files = Files::new(&scenario.clients);
         let guests = (0..scenario.clients.len() as u32)
             .map(|client| {
-                let seed = weir_load::seed(&scenario.name, repetition, client);
+                let sequence = scenario.clients[client as usize].sequence;
+                let seed = weir_load::seed(&scenario.name, repetition, sequence);
                 Guest::new(&scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
