@@ -148,17 +148,15 @@ impl<'a> Run<'a> {
         let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
         let files = Files::new(&scenario.clients);
-        let guests = (0..scenario.clients.len() as u32)
-            .map(|client| {
-                let sequence = scenario.clients[client as usize].sequence;
-                let seed = weir_load::seed(&scenario.name, repetition, sequence);
+        let guests = (0..)
+            .zip(&scenario.clients)
+            .map(|(client, spec)| {
+                let seed = weir_load::seed(&scenario.name, repetition, spec.sequence);
                 Guest::new(&scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let outstanding = scenario
-            .clients
-            .iter()
-            .map(|c| scenario.outstanding(c, policy));
+        let clients = scenario.clients.iter();
+        let outstanding = clients.map(|c| scenario.outstanding(c, policy));
         let outstanding = outstanding.fold(0, u32::saturating_add);
         // A request that is cut is followed as a whole and in its parts.
         let longest = scenario.longest(policy);

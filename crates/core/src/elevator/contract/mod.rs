@@ -8,8 +8,9 @@
 //! run dry, and not so small that the drive does less (`cost`).
 //!
 //! All that is assumed of the drive is learned from it: what a piece costs by kind, size and place, how long it takes for one, what it
-//! hides (`afterwork`). The drive is left idle in two cases only: for a promised client that is behind and about to ask, and on a drive
-//! with turns for a stream that goes on there or has had less than its share.
+//! hides (`afterwork`). The drive is left idle in three cases only: for a promised client that is behind and about to ask; on a drive
+//! with turns for a stream that goes on there or has had less than its share; on others for a client that has had less than its share,
+//! as far as that costs no more than may be given up (`restraint`).
 
 mod afterwork;
 mod arrival;
@@ -47,8 +48,8 @@ use choice::Held;
 use cost::{Model, Place};
 use dirty::Dirty;
 use flush::Pace;
-use offer::Offer;
-use reserve::{CompletedPiece, Reservations};
+use offer::{GRAIN, Offer};
+use reserve::{CompletedPiece, REQUEST, Reservations};
 use restraint::Restraint;
 use share::Shares;
 use turn::Turn;
@@ -234,8 +235,13 @@ impl Contracts {
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
         let bytes = served(request.op, offer.bytes.into());
+        let counts = if offer.last {
+            self.requests_of(offer, request, group)
+        } else {
+            0
+        };
         self.reservations
-            .observe_dispatch(now, group, bytes, offer.cost, offer.last);
+            .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
         let entity = self.shares.of_stream(offer.stream);
         let mut charge = self.charge_of(work, offer, request);
         if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != Entity::NONE {
@@ -258,6 +264,19 @@ impl Contracts {
         }
         let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
         offer.cost.max(read / 2)
+    }
+
+    /// How many requests of 4 KiB a request costs as much as, in 256ths, where that matters.
+    fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
+        if u64::from(request.length) <= GRAIN
+            || may_turn(&self.model)
+            || !self.reservations.promises_requests(group)
+        {
+            return 0;
+        }
+        let cost = |place, bytes| self.model.cost(request.op, place, bytes).as_nanos();
+        let whole = cost(offer.place, u64::from(request.length));
+        mul_div_ceil(whole, REQUEST, cost(Place::Far, GRAIN))
     }
 
     /// What a cost comes to in what shares are measured in.

@@ -127,6 +127,12 @@ impl Contracts {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
+        // One that had its part already waits like one without a promise, as long as another falls short.
+        let reservations = &self.reservations;
+        let yields = behind != NIL
+            && reservations.has_its_part(now, behind)
+            && reservations.is_one_short(now);
+        let behind = if yields { NIL } else { behind };
         let lag = match behind {
             NIL => Span::ZERO,
             group => self.reservations.lag(now, group).saturating_sub(YIELD),

@@ -7,6 +7,7 @@ use crate::elevator::contract::{
     unit::{Bytes, Cost},
 };
 use crate::list::NIL;
+use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Op, Span};
 
 impl Reservations {
@@ -41,7 +42,8 @@ impl Reservations {
         }
     }
 
-    /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request.
+    /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request, which costs as much as `counts` of 4 KiB,
+    /// in 256ths.
     pub(in super::super) fn observe_dispatch(
         &mut self,
         now: Instant,
@@ -49,6 +51,7 @@ impl Reservations {
         bytes: Bytes,
         cost: Cost,
         last: bool,
+        counts: u64,
     ) {
         let due = now.saturating_sub(self.late);
         let mut at = self.nearest[group.0 as usize];
@@ -64,6 +67,11 @@ impl Reservations {
             let from = r.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
             r.kept_until = from + Span::from_nanos(time);
+            if last && r.iops > 0 && counts > REQUEST {
+                let time = mul_div_floor(r.time_for(Bytes::ZERO, 1), counts, REQUEST);
+                let from = r.covered_until.max(from).min(due + ahead);
+                r.covered_until = from + Span::from_nanos(time);
+            }
             r.cycle_ns = r.cycle_ns.saturating_add(time);
             r.flight += cost;
             r.bytes_in_drive += bytes;
@@ -217,8 +225,8 @@ impl Reservations {
 
     /// The promises' time is late by as much as this one is behind beyond what it is made whole for, if it was not so before.
     fn grow_late(&mut self, now: Instant, group: u32) {
-        let kept_until = self.table[group as usize].kept_until;
-        self.late = self.late.max(now.since(kept_until + self.catch_up));
+        let clock = self.table[group as usize].clock();
+        self.late = self.late.max(now.since(clock + self.catch_up));
     }
 
     /// Of the reservations that are behind, the one with the earliest deadline.
@@ -304,7 +312,7 @@ impl Reservations {
     /// By how much a reservation is behind its promise.
     pub(in super::super) fn lag(&self, now: Instant, group: u32) -> Span {
         now.saturating_sub(self.late)
-            .since(self.table[group as usize].kept_until)
+            .since(self.table[group as usize].clock())
     }
 
     /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
@@ -318,6 +326,11 @@ impl Reservations {
     /// True if a reservation has been served as far as that.
     pub(in super::super) fn has_reached(&self, group: u32, goal: Instant) -> bool {
         self.table[group as usize].kept_until >= goal
+    }
+
+    /// True if a promise in requests has had its part although it is behind: its requests are longer than what was promised.
+    pub(in super::super) fn has_its_part(&self, now: Instant, group: u32) -> bool {
+        self.table[group as usize].covered_until > now.saturating_sub(self.late)
     }
 
     /// True if a reservation has been served as far ahead of its promise as it may be.
@@ -334,7 +347,7 @@ impl Reservations {
             }
         } else {
             let kept_until = r.kept_until.as_nanos();
-            let deadline = kept_until + r.period_ns.min(self.catch_up.as_nanos() / 2);
+            let deadline = r.clock().as_nanos() + r.period_ns.min(self.catch_up.as_nanos() / 2);
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;

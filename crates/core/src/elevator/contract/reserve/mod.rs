@@ -46,6 +46,9 @@ struct Reservation {
     above: u32,
     /// Up to here the promise has been kept.
     kept_until: Instant,
+    /// Up to here, if requests that cost the drive several times as much as one of 4 KiB count as several: a promise in requests goes no
+    /// further before others.
+    covered_until: Instant,
     /// Bytes and requests submitted and not done.
     outstanding: Bytes,
     requests: u64,
@@ -85,7 +88,7 @@ struct Reservation {
 }
 
 /// One request, where they are averaged.
-const REQUEST: u64 = 256;
+pub(super) const REQUEST: u64 = 256;
 
 /// What others have in flight delays a client by as much.
 const FULL_INTERFERENCE: u64 = 256;
@@ -96,6 +99,7 @@ const NOTHING: Reservation = Reservation {
     realtime: false,
     above: NIL,
     kept_until: Instant::ZERO,
+    covered_until: Instant::ZERO,
     outstanding: Bytes::ZERO,
     requests: 0,
     mean_outstanding: Bytes::ZERO,
@@ -122,6 +126,11 @@ const NOTHING: Reservation = Reservation {
 impl Reservation {
     fn exists(&self) -> bool {
         self.bandwidth > 0 || self.iops > 0
+    }
+
+    /// Up to where it has been served as far as its promise goes before others.
+    fn clock(&self) -> Instant {
+        self.kept_until.max(self.covered_until)
     }
 
     /// The time at the promised rate, with the headroom, that this service takes.
@@ -245,7 +254,7 @@ impl Reservations {
             (r.kept_until, r.idle_since) = (due, now);
         } else if changed && exists {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
-            r.kept_until = due;
+            (r.kept_until, r.covered_until) = (due, Instant::ZERO);
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
             self.remove_bound(slot);
             self.stop_waiting(slot);
@@ -271,6 +280,11 @@ impl Reservations {
     /// True if the group or one above it has a promise.
     pub(super) fn is_promised(&self, group: GroupId) -> bool {
         self.nearest[group.0 as usize] != NIL
+    }
+
+    /// True if the group or one above it has a promise in requests.
+    pub(super) fn promises_requests(&self, group: GroupId) -> bool {
+        self.path(group).any(|g| self.table[g as usize].iops > 0)
     }
 
     /// True if the group's own promise is a realtime one.

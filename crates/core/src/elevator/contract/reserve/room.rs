@@ -251,10 +251,24 @@ impl Reservations {
         let starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         let starts = starts.take_while(|&g| self.forest.key(g) < limit);
         realtime.chain(starts).find(|&g| {
+            // Another promise does not wait for one that has had its part already.
+            if query.behind != NIL && self.has_its_part(now, g) {
+                return false;
+            }
             let r = &self.table[g as usize];
             let others = query.flight.saturating_sub(r.flight) + query.hidden;
             !r.leaves_room(now, self.late, others, query, self.is_waited_for(r))
                 && !self.is_within(query.group, g)
+        })
+    }
+
+    /// True if a promise that has not had its part is behind by more than a little.
+    pub(in super::super) fn is_one_short(&self, now: Instant) -> bool {
+        let due = now.saturating_sub(self.late);
+        let mut starts = self.forest.iter(&self.starts).take(LOOKED_AT);
+        starts.any(|g| {
+            let lag = due.since(self.table[g as usize].kept_until);
+            lag > STRICT && !self.has_its_part(now, g)
         })
     }
 

@@ -27,6 +27,39 @@ fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
 }
 
 #[test]
+fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
+    // A gigabyte a second.
+    let long = Client {
+        size: 1024 * KIB,
+        depth: 8,
+        contract: Contract {
+            min_iops: 1_000,
+            ..Contract::DEFAULT
+        },
+        ..READER
+    };
+    let target = Client {
+        size: 4 * KIB,
+        depth: 1,
+        contract: min(10_000_000),
+        ..READER
+    };
+    let pipe = Pipe {
+        stated: Some(Capacity {
+            iops: LINK / 4096,
+            ..CAPACITY
+        }),
+        ..PIPE
+    };
+    let kept = contract_on(pipe, &[target, long, READER], 4);
+    let worst = kept.worst(0, 5, 40);
+    assert!(worst >= 10_000_000, "{worst}");
+    // What is left goes to it before clients without a promise.
+    let [long, other] = [kept.total(1), kept.total(2)];
+    assert!(long > other, "{long} and {other}");
+}
+
+#[test]
 fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_behind() {
     let target = |mb: u64| Client {
         size: 4 * KIB,
