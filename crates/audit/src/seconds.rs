@@ -57,7 +57,7 @@ struct Slow {
     /// The rate now.
     now: Option<Rate>,
     got: Window,
-    /// Bytes of the longest piece so far.
+    /// Bytes of the longest request or piece so far.
     longest: u64,
     /// The amount of this second that was credited to the previous one.
     advanced: u64,
@@ -233,8 +233,11 @@ impl Seconds {
         stream.live += 1;
         let held = stream.held;
         let now = model.now.as_nanos();
+        let asked = u64::from(moved(live.request.op, live.request.length));
         self.tell(model, id, |promise, slow| {
             promise.sent(held);
+            promise.asks(asked);
+            slow.longest = slow.longest.max(asked);
             slow.events.push((now, Event::Waits(i64::from(!held))));
         });
     }

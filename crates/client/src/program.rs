@@ -193,6 +193,7 @@ impl<'a> Runner<'a> {
             self.meter.flushing(io.due.as_nanos());
         } else {
             self.meter.sent(io.due.as_nanos());
+            self.meter.asks(moved(&io));
         }
         self.outstanding
             .push_back(Outstanding { io, failed: false });

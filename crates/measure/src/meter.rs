@@ -96,6 +96,12 @@ impl Meter {
         }
     }
 
+    /// The request that the client [sent](Self::sent) is for `bytes`.
+    #[inline]
+    pub fn asks(&mut self, bytes: u64) {
+        self.watch.asks(bytes);
+    }
+
     /// The client sent a flush at `now_ns`. Promises do not cover flushes.
     #[inline]
     pub fn flushing(&mut self, now_ns: u64) {

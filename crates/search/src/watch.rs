@@ -108,6 +108,7 @@ impl Watch {
             let node = &mut self.nodes[node as usize];
             node.pass(now);
             node.watch.sent(false);
+            node.watch.asks(length);
             node.queue(now, length);
         }
     }

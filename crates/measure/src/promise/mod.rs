@@ -209,6 +209,12 @@ impl Promise {
         self.watch.sent(held);
     }
 
+    /// The request that is [sent](Self::sent) is for `bytes`.
+    #[inline]
+    pub fn asks(&mut self, bytes: u64) {
+        self.watch.asks(bytes);
+    }
+
     /// A request that was [sent](Self::sent) ended, with or without an error.
     #[inline]
     pub fn over(&mut self, held: bool) {

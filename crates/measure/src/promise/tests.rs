@@ -104,6 +104,17 @@ fn one_late_request_alone_in_the_drive_excuses_nobody() {
 }
 
 #[test]
+fn a_min_of_less_than_a_request_a_second_is_kept_on_average() {
+    let mut promise = Promise::new(0, bytes(300_000));
+    // The first one of a megabyte is answered after four seconds, as late as it may be.
+    promise.sent(false);
+    promise.asks(1_000_000);
+    promise.pass(4 * SECOND_NS, Window::default(), 0);
+    assert_eq!(promise.seconds().kept, 3);
+    assert_eq!(promise.seconds().short.iter().sum::<u64>(), 1);
+}
+
+#[test]
 fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     let limited = closed([900, 50, 100], 0, 200_000_000, None);
     assert_eq!(limited.excused[Excuse::Limit as usize], 5);
@@ -270,7 +281,7 @@ proptest! {
     ) {
         let mut events: Vec<(u64, bool, u64)> = Vec::new();
         for (at, took, size) in &sent {
-            events.extend([(*at, false, 0), (at + took, true, *size)]);
+            events.extend([(*at, false, *size), (at + took, true, *size)]);
         }
         events.sort_by_key(|e| (e.0, e.1));
         let mut promise = Promise::new(0, bytes(min));
@@ -282,6 +293,7 @@ proptest! {
                 promise.answered(Waits::default());
             } else {
                 promise.sent(false);
+                promise.asks(size);
             }
         }
         promise.pass(9 * SECOND_NS, Window::default(), 0);
@@ -304,7 +316,7 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
         let waited = (from..to).filter(|ms| waits(*ms)).count() as u64;
         let ended = |s: &&Sent| (from..to).contains(&(s.0 + s.1));
         let got: u64 = sent.iter().filter(ended).map(|s| s.2).sum();
-        let longest = sent.iter().filter(|s| s.0 + s.1 < to).map(|s| s.2).max();
+        let longest = sent.iter().filter(|s| s.0 < to).map(|s| s.2).max();
         // A request that ends exactly at the end of the second is in flight until then.
         let under_way = sent.iter().any(|s| s.0 < to && s.0 + s.1 >= to);
         let spare = if under_way { longest.unwrap_or(0) } else { 0 };

@@ -23,7 +23,7 @@ pub struct Second {
     pub live: u32,
     /// Of these, throttled ones, if that is known.
     pub limited: u32,
-    /// Bytes of the longest part served at once, in this second or before.
+    /// Bytes of the longest part asked for or served at once, in this second or before.
     pub longest: u64,
     /// Nanoseconds in which the client, or the server, was ready to run and had no processor, if that is known.
     pub host_ns: u64,
@@ -124,6 +124,12 @@ impl Watch {
         } else {
             self.live += 1;
         }
+    }
+
+    /// The request that is [sent](Self::sent) is for `bytes`: by as much may a client be behind while it is under way.
+    #[inline]
+    pub fn asks(&mut self, bytes: u64) {
+        self.second.longest = self.second.longest.max(bytes);
     }
 
     /// A request that was sent ended.

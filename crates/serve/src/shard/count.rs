@@ -7,6 +7,7 @@ use weir_measure::promise::{Promise, Rate};
 use weir_measure::{SECOND_NS, Waits, Window};
 
 use super::drive::Drive;
+use super::front::Ask;
 use super::volume::{Tenant, Volume};
 
 /// What a contract promises.
@@ -90,13 +91,16 @@ impl Drive {
     }
 
     /// Counts a request that goes to the layer. `held`: its client does not read its answers.
-    pub(super) fn count_in(&mut self, now: Instant, space: u32, op: Op, held: bool) {
+    pub(super) fn count_in(&mut self, now: Instant, space: u32, ask: &Ask, held: bool) {
         self.pass(now);
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.live += 1;
         }
-        if op != Op::Flush {
-            self.promises(now, space, |promise| promise.sent(held));
+        if ask.op != Op::Flush {
+            self.promises(now, space, |promise| {
+                promise.sent(held);
+                promise.asks(moved(ask.op, ask.length));
+            });
         }
     }
 

@@ -64,7 +64,7 @@ impl Shard {
         client.live += 1;
         client.non_flush += u32::from(ask.op != Op::Flush);
         let drive = &mut self.drives[client.drive];
-        drive.count_in(self.now, client.space, ask.op, client.held);
+        drive.count_in(self.now, client.space, &ask, client.held);
         let id = drive.requests.insert(Pending {
             client: slot,
             ask,

@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
-use crate::guest::kind;
+use crate::guest::{kind, moved};
 use crate::parts::Parts;
 use crate::{Advice, Buffered, ClientSpec, Error};
 use std::collections::BTreeSet;
@@ -151,6 +151,7 @@ impl Process {
                             meter.flushing(io.due.as_nanos());
                         } else {
                             meter.sent(io.due.as_nanos());
+                            meter.asks(moved(io.op, io.length).into());
                         }
                         self.begin(cache, io)
                     }

@@ -85,6 +85,7 @@ impl Run<'_> {
                         guest.meter.flushing(io.due.as_nanos());
                     } else {
                         guest.meter.sent(io.due.as_nanos());
+                        guest.meter.asks(moved(io.op, io.length).into());
                     }
                     let request = guest.request(stream, &io);
                     let bytes = moved(io.op, io.length);
