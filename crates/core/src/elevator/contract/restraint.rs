@@ -11,11 +11,9 @@ use crate::{Instant, Span};
 
 /// The whole window.
 const WHOLE: u64 = 32;
-/// A round begins when a client is ahead, lasts at least this long and this many times as long as the window, and has
-/// this number of ends; one that lasts ten times as long says nothing.
+/// A round begins when a client is ahead and lasts at least this long and this many times as long as the window.
 const ROUND: Span = Span::from_millis(10);
 const WINDOWS: u64 = 4;
-const ENDS: u32 = 8;
 /// After this number of rounds with restraint come two without: in the first one the drive fills up.
 const RESTRAINED: u32 = 30;
 const FREE: u32 = 2;
@@ -40,7 +38,6 @@ pub(super) struct Restraint {
     since: Instant,
     round: Span,
     work: Cost,
-    ends: u32,
     /// There is one; and a client was ahead in it of one that would get more alone.
     counts: bool,
     suffers: bool,
@@ -59,7 +56,6 @@ impl Restraint {
             since: Instant::ZERO,
             round: ROUND,
             work: Cost::ZERO,
-            ends: 0,
             counts: false,
             suffers: false,
             sacrifice,
@@ -72,7 +68,7 @@ impl Restraint {
         if !self.counts {
             (self.counts, self.since) = (true, now);
             self.round = ROUND.max(Span::from_nanos(window.as_nanos()).saturating_mul(WINDOWS));
-            (self.work, self.ends) = (Cost::ZERO, 0);
+            self.work = Cost::ZERO;
         }
         self.suffers |= suffers;
         let holds = !self.is_free && self.part < WHOLE && self.sacrifice > 0;
@@ -88,15 +84,11 @@ impl Restraint {
     /// A piece came back, which was `work` for the drive, however its request was cut.
     pub(super) fn observe_completion(&mut self, now: Instant, work: Cost) {
         self.work += work;
-        self.ends += 1;
         let lasted = now.since(self.since);
-        if lasted < self.round || self.ends < ENDS {
+        if lasted < self.round {
             return;
         }
-        if lasted <= self.round.saturating_mul(10) {
-            let speed = self.work.as_nanos().saturating_mul(1_024) / lasted.as_nanos().max(1);
-            self.judge(speed);
-        }
+        self.judge(self.work.as_nanos().saturating_mul(1_024) / lasted.as_nanos().max(1));
         (self.counts, self.suffers) = (false, false);
     }
 
