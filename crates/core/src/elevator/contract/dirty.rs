@@ -13,13 +13,10 @@ use crate::{Instant, Span};
 
 /// A client that is behind by more when its flush ends suffers.
 const SUFFERS: Span = Span::from_millis(15);
-/// The bound falls to no less than this of what had been written, at a time.
-const FALL_DIVISOR: u64 = 4;
 /// It grows by this part with each flush that is short enough.
 const GROW_DIVISOR: u64 = 8;
-/// Less is not worth a bound: the flushes are long for another reason. And this large a bound is none.
+/// Less is not worth a bound: the flushes are long for another reason.
 const BOUND_MIN: Cost = Cost::from_nanos(100_000);
-const BOUND_MAX: Cost = Cost::from_nanos(2_000_000_000);
 /// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
 const CYCLE_OF_ANOTHER_NS: u64 = 100_000_000;
 /// The bound ends this long after the last flush that could have changed it.
@@ -82,18 +79,13 @@ impl Dirty {
         self.synced = now;
         let allowed = synced.cycle_ns / 2;
         if time <= allowed || synced.lag <= SUFFERS {
-            if self.bound < BOUND_MAX {
-                self.bound += self.bound / GROW_DIVISOR;
-            } else {
-                self.bound = Cost::MAX;
-            }
+            self.bound = self.bound.saturating_add(self.bound / GROW_DIVISOR);
         } else if self.bound <= BOUND_MIN || self.before == Cost::ZERO {
             self.bound = Cost::MAX;
         } else {
-            let before = self.before.as_nanos();
-            let bears = Cost::from_nanos(mul_div_floor(before, allowed, time));
+            let bears = mul_div_floor(self.before.as_nanos(), allowed, time);
             // Where its own writes alone are too much, that is soon given up.
-            self.bound = bears.max(self.before / FALL_DIVISOR).min(self.bound / 2);
+            self.bound = Cost::from_nanos(bears).min(self.bound / 2);
         }
     }
 
@@ -142,23 +134,6 @@ mod tests {
             flush(1_000_000, 5_000_000, behind);
         }
         assert!(!flush(50_000_000, 5_000_000, behind), "it has grown again");
-    }
-
-    #[test]
-    fn a_bound_that_has_grown_to_its_most_is_none() {
-        let short = Synced {
-            lag: Span::ZERO,
-            cycle_ns: 10_000_000,
-        };
-        let grown = |bound: Cost| {
-            let mut dirty = Dirty::new();
-            dirty.bound = bound;
-            dirty.flush_ends(Instant::ZERO, 0, short);
-            dirty.bound
-        };
-        let below = BOUND_MAX.saturating_sub(Cost::from_nanos(8));
-        assert_eq!(grown(below), below + below / GROW_DIVISOR);
-        assert_eq!(grown(BOUND_MAX), Cost::MAX);
     }
 
     #[test]
