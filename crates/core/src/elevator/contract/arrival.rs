@@ -7,11 +7,11 @@ use crate::{Instant, Span};
 
 /// A client that had an answer asks again within twice the time that it usually takes and this.
 const SOON_NS: u64 = 100_000;
-/// A stream that goes on where the drive is, or a group, asks again within this time, or has paused: that tells nothing of the next time.
+/// A stream, or a group, asks again within this time, or has paused: that tells nothing of the next time.
 pub(super) const STREAM_PAUSE_MAX: Span = Span::from_secs(17);
+const GROUP_PAUSE_MAX: Span = Span::from_millis(20);
 /// What a request takes alone is looked for this long; after that the least time of all is taken for it.
 const LOOK: Span = Span::from_secs(1);
-const GROUP_PAUSE_MAX: Span = Span::from_millis(20);
 
 /// The requests of a stream, or of a group, as they come.
 #[derive(Clone, Copy, Debug)]
