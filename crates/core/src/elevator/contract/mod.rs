@@ -235,11 +235,7 @@ impl Contracts {
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
         let bytes = served(request.op, offer.bytes.into());
-        let counts = if offer.last {
-            self.requests_of(offer, request, group)
-        } else {
-            0
-        };
+        let counts = self.requests_of(offer, request, group);
         self.reservations
             .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
         let entity = self.shares.of_stream(offer.stream);
@@ -266,9 +262,10 @@ impl Contracts {
         offer.cost.max(read / 2)
     }
 
-    /// How many requests of 4 KiB a request costs as much as, in 256ths, where that matters.
+    /// How many requests of 4 KiB a request costs as much as, in 256ths, where that matters: with its last piece.
     fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
-        if u64::from(request.length) <= GRAIN
+        if !offer.last
+            || u64::from(request.length) <= GRAIN
             || may_turn(&self.model)
             || !self.reservations.promises_requests(group)
         {

@@ -25,7 +25,7 @@ const FIRST: u32 = 8;
 /// What is learned of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Restraint {
-    /// In parts of [`WHOLE`].
+    /// In parts of [`WHOLE`], and never all of it.
     part: u64,
     /// The rounds to come are without restraint, and this is their number; else those with restraint.
     is_free: bool,
@@ -48,7 +48,7 @@ impl Restraint {
     /// Gives up at most `sacrifice` hundredths of what the drive does.
     pub(super) fn new(sacrifice: u32) -> Self {
         Self {
-            part: WHOLE,
+            part: WHOLE - 1,
             is_free: true,
             left: FIRST,
             free_speed: 0,
@@ -71,7 +71,7 @@ impl Restraint {
             self.work = Cost::ZERO;
         }
         self.suffers |= suffers;
-        let holds = !self.is_free && self.part < WHOLE && self.sacrifice > 0;
+        let holds = !self.is_free && self.sacrifice > 0;
         holds.then(|| window * self.part / WHOLE)
     }
 
@@ -128,7 +128,6 @@ impl Restraint {
                 (false, 0) => 4 * RESTRAINED,
                 (false, _) => RESTRAINED,
             };
-            self.part = self.part.min(WHOLE - 1);
         }
     }
 }

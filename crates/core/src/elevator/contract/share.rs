@@ -5,9 +5,9 @@
 //! the present, owed nothing for it. Two entities that wait all the time differ in service / weight by at most one piece of each
 //! (Goyal, Vin, Cheng: "Start-time fair queueing", 1996), whatever the drive's speed does.
 //!
-//! A group that has few requests at a time has nothing to send while they are in the drive, and is no less in need of its share. As
-//! long as it would get more alone it is *absent* and keeps its place: one whose turn it is is *ahead* of it if its start tag is larger by
-//! more than a slack. What becomes of one that is ahead is another file's business (`restraint`).
+//! A group that has few requests at a time has nothing to send while they are in the drive, and is no less in need of its share. It is
+//! *absent* and keeps its place: one whose turn it is is *ahead* of it if its start tag is larger by more than a slack. What becomes of
+//! one that is ahead is another file's business (`restraint`).
 
 use super::arrival::Presence;
 use super::unit::{Charge, Entity};
@@ -231,8 +231,8 @@ impl Shares {
     fn stop_keeping_one(&mut self, at: u32) {
         let e = &mut self.entities[at as usize];
         if core::mem::take(&mut e.absent) {
-            let set = 2 * self.groups + e.parent;
-            self.sets.remove(set, at);
+            let parent = e.parent;
+            self.sets.remove(self.absent_below(parent), at);
             self.absent -= 1;
         }
     }
@@ -418,7 +418,7 @@ impl Shares {
         if e.active {
             self.sets.postpone(e.set, at, start);
         } else if e.absent {
-            self.sets.postpone(2 * self.groups + parent, at, start);
+            self.sets.postpone(self.absent_below(parent), at, start);
         }
         Some(parent)
     }

@@ -67,7 +67,7 @@ impl Reservations {
             let from = r.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
             r.kept_until = from + Span::from_nanos(time);
-            if last && r.iops > 0 && counts > REQUEST {
+            if r.iops > 0 && counts > REQUEST {
                 let time = mul_div_floor(r.time_for(Bytes::ZERO, 1), counts, REQUEST);
                 let from = r.covered_until.max(from).min(due + ahead);
                 r.covered_until = from + Span::from_nanos(time);
