@@ -34,18 +34,15 @@ impl Arrivals {
         self.outstanding
     }
 
-    /// It asks. True if it had nothing outstanding. A pause that is longer than `longest` is no time to think.
+    /// It asks. If it had nothing outstanding: for how long. A pause that is longer than `longest` is no time to think.
     #[inline]
-    pub(super) fn observe_request(&mut self, now: Instant, longest: Span) -> bool {
-        let first = self.outstanding == 0;
-        if first {
-            let pause = now.since(self.quiet);
-            if pause <= longest {
-                self.think_ns = average(self.think_ns, pause.as_nanos());
-            }
+    pub(super) fn observe_request(&mut self, now: Instant, longest: Span) -> Option<Span> {
+        let pause = (self.outstanding == 0).then(|| now.since(self.quiet));
+        if let Some(pause) = pause.filter(|&pause| pause <= longest) {
+            self.think_ns = average(self.think_ns, pause.as_nanos());
         }
         self.outstanding += 1;
-        first
+        pause
     }
 
     /// A request of it is over.
@@ -53,6 +50,31 @@ impl Arrivals {
     pub(super) fn observe_answer(&mut self, now: Instant) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.quiet = now;
+    }
+
+    /// It has nothing outstanding up to now, and did not think.
+    pub(super) fn observe_quiet(&mut self, now: Instant) {
+        self.quiet = now;
+    }
+
+    /// What is outstanding is counted anew ...
+    pub(super) fn forget_outstanding(&mut self) {
+        self.outstanding = 0;
+    }
+
+    /// ... a request at a time.
+    pub(super) fn count(&mut self) {
+        self.outstanding += 1;
+    }
+
+    /// How long it takes to ask again on average, in nanoseconds.
+    pub(super) fn think_ns(&self) -> u64 {
+        self.think_ns
+    }
+
+    /// When it asks again on average.
+    pub(super) fn usual(&self) -> Instant {
+        self.quiet + Span::from_nanos(self.think_ns)
     }
 
     /// How long it takes to ask again, at the most, in nanoseconds.

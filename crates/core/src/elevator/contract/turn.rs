@@ -90,7 +90,8 @@ impl Turn {
     #[inline]
     pub(super) fn observe_request(&mut self, now: Instant, stream: u32) {
         let pattern = &mut self.patterns[stream as usize];
-        if pattern.arrivals.observe_request(now, STREAM_PAUSE_MAX) {
+        let pause = pattern.arrivals.observe_request(now, STREAM_PAUSE_MAX);
+        if pause.is_some() {
             pattern.vain_waits = 0;
         }
     }

@@ -19,22 +19,16 @@ impl Reservations {
             let (due, catch_up, forget) =
                 (now.saturating_sub(self.late), self.catch_up, self.forget);
             let r = &mut self.table[at as usize];
-            if r.requests == 0 {
-                let pause = now.since(r.idle_since);
-                if pause <= forget {
-                    r.think_ns = average(r.think_ns, pause.as_nanos());
-                }
-                // What a realtime client did not ask for of late is still its own: it is served up to its max.
-                if (pause > forget || r.pauses) && !r.realtime {
-                    r.kept_until = r.kept_until.max(due);
-                }
+            let pause = r.arrivals.observe_request(now, forget);
+            // What a realtime client did not ask for of late is still its own: it is served up to its max.
+            if pause.is_some_and(|pause| pause > forget || r.pauses) && !r.realtime {
+                r.kept_until = r.kept_until.max(due);
             }
             if r.realtime || !self.waiting.contains(at) {
                 // It had nothing to send: what it lost meanwhile was lost through itself.
                 r.kept_until = r.kept_until.max(due.saturating_sub(catch_up));
             }
             r.outstanding += bytes;
-            r.requests += 1;
             r.last_seen = now;
             self.update_bound(at);
             self.start_waiting(at);
@@ -59,7 +53,7 @@ impl Reservations {
             let ahead = self.ahead;
             let r = &mut self.table[at as usize];
             if r.mean_outstanding == Bytes::ZERO {
-                (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests * REQUEST);
+                (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests() * REQUEST);
                 r.period_ns = r.time_for_usual();
             }
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
@@ -118,7 +112,7 @@ impl Reservations {
             let r = &mut self.table[at as usize];
             if last {
                 if r.ended != now {
-                    (r.ended, r.before_end) = (now, (r.outstanding, r.requests));
+                    (r.ended, r.before_end) = (now, (r.outstanding, r.requests()));
                 }
                 let (bytes, requests) = r.before_end;
                 r.mean_outstanding = Bytes(average(r.mean_outstanding.0, bytes.0));
@@ -165,12 +159,13 @@ impl Reservations {
     ) {
         for r in &mut self.table {
             (r.flight, r.bytes_in_drive, r.requests_in_drive) = (Cost::ZERO, Bytes::ZERO, 0);
-            (r.outstanding, r.requests) = (Bytes::ZERO, 0);
+            r.outstanding = Bytes::ZERO;
+            r.arrivals.forget_outstanding();
         }
         for (group, left) in requests {
             self.for_each_reservation(group, |r| {
                 r.outstanding += left;
-                r.requests += 1;
+                r.arrivals.count();
                 r.requests_in_drive += u64::from(left == Bytes::ZERO);
             });
         }
@@ -289,7 +284,7 @@ impl Reservations {
     /// True if the drive has something to do for a reservation: a request, or a flush.
     #[inline]
     pub(super) fn is_waited_for(&self, r: &Reservation) -> bool {
-        r.requests > 0 || r.flushes == self.flushes
+        r.requests() > 0 || r.flushes == self.flushes
     }
 
     /// A flush of a group has ended: its client waited for it, and did not think.
@@ -297,7 +292,8 @@ impl Reservations {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
-            (r.idle_since, r.last_seen, r.cycle_ns) = (now, now, 0);
+            r.arrivals.observe_quiet(now);
+            (r.last_seen, r.cycle_ns) = (now, 0);
             r.flushes = 0;
             at = r.above;
         }
@@ -371,10 +367,7 @@ impl Reservations {
         r.outstanding = r.outstanding.saturating_sub(bytes);
         r.last_seen = now;
         if last {
-            r.requests = r.requests.saturating_sub(1);
-            if r.requests == 0 {
-                r.idle_since = now;
-            }
+            r.arrivals.observe_answer(now);
         }
     }
 }

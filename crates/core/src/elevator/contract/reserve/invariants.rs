@@ -108,7 +108,8 @@ impl Reservations {
         self.sum_up(sums, outstanding.map(|live| (live.group, 1)));
         for (group, r) in self.all() {
             assert_eq!(
-                r.requests, sums[group as usize],
+                r.requests(),
+                sums[group as usize],
                 "requests of group {group}"
             );
         }

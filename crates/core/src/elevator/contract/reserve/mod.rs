@@ -18,6 +18,7 @@ mod room;
 
 pub(super) use room::{CompletedPiece, DispatchQuery, Late};
 
+use super::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
 use crate::contract::{Class, Contract};
 use crate::group::Groups;
@@ -49,9 +50,9 @@ struct Reservation {
     /// Up to here, if requests that cost the drive several times as much as one of 4 KiB count as several: a promise in requests goes no
     /// further before others.
     covered_until: Instant,
-    /// Bytes and requests submitted and not done.
+    /// Its requests, as they come and end; and their bytes that are not done.
+    arrivals: Arrivals,
     outstanding: Bytes,
-    requests: u64,
     /// Averages of the two just before a request ends; of requests in 256ths.
     mean_outstanding: Bytes,
     mean_requests: u64,
@@ -62,11 +63,8 @@ struct Reservation {
     period_ns: u64,
     /// The time at the promised rate of what went to the drive since its last flush ended.
     cycle_ns: u64,
-    /// When it had nothing outstanding last, and the average time until it had again.
-    idle_since: Instant,
     /// It waits for these flushes, if they still run.
     flushes: u32,
-    think_ns: u64,
     /// Its last sign of life.
     last_seen: Instant,
     /// Modelled cost of its own in the drive; bytes, and requests that are there wholly.
@@ -100,17 +98,15 @@ const NOTHING: Reservation = Reservation {
     above: NIL,
     kept_until: Instant::ZERO,
     covered_until: Instant::ZERO,
+    arrivals: Arrivals::NONE,
     outstanding: Bytes::ZERO,
-    requests: 0,
     mean_outstanding: Bytes::ZERO,
     mean_requests: 0,
     ended: Instant::ZERO,
     before_end: (Bytes::ZERO, 0),
     period_ns: 0,
     cycle_ns: 0,
-    idle_since: Instant::ZERO,
     flushes: 0,
-    think_ns: 0,
     last_seen: Instant::ZERO,
     flight: Cost::ZERO,
     bytes_in_drive: Bytes::ZERO,
@@ -126,6 +122,11 @@ const NOTHING: Reservation = Reservation {
 impl Reservation {
     fn exists(&self) -> bool {
         self.bandwidth > 0 || self.iops > 0
+    }
+
+    /// Requests submitted and not done.
+    fn requests(&self) -> u64 {
+        self.arrivals.outstanding().into()
     }
 
     /// Up to where it has been served as far as its promise goes before others.
@@ -251,7 +252,8 @@ impl Reservations {
             self.stop_waiting(slot);
             self.table[slot as usize] = NOTHING;
         } else if !existed && exists {
-            (r.kept_until, r.idle_since) = (due, now);
+            r.kept_until = due;
+            r.arrivals.observe_quiet(now);
         } else if changed && exists {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
             (r.kept_until, r.covered_until) = (due, Instant::ZERO);

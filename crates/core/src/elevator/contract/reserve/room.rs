@@ -38,8 +38,6 @@ pub(super) const AHEAD_MAX_NS: u64 = 60_000_000;
 
 /// Number of reservations with nothing waiting for which a flush is held back, at most.
 const SYNC_LOOKED_AT: usize = 32;
-/// A client that has had an answer asks again within twice the time that it usually takes and this.
-const SOON: Span = Span::from_micros(100);
 
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
@@ -85,7 +83,11 @@ pub(in super::super) struct DispatchQuery {
 impl Reservation {
     /// The time that a request may take, as the client is.
     fn allowed_ns(&self) -> u64 {
-        let think_ns = if self.pauses { 0 } else { self.think_ns };
+        let think_ns = if self.pauses {
+            0
+        } else {
+            self.arrivals.think_ns()
+        };
         self.period_ns
             .min(DEADLINE_MAX_NS + think_ns)
             .saturating_sub(think_ns)
@@ -95,13 +97,8 @@ impl Reservation {
         if self.realtime {
             return LINGER_REALTIME;
         }
-        let period = Span::from_nanos(self.period_ns) + Span::from_nanos(self.think_ns);
+        let period = Span::from_nanos(self.period_ns + self.arrivals.think_ns());
         period.saturating_mul(4).clamp(LINGER_MIN, LINGER_MAX)
-    }
-
-    /// When it will have asked again, if it asks at all.
-    fn expected_arrival(&self) -> Instant {
-        self.idle_since + Span::from_nanos(self.think_ns).saturating_mul(2) + SOON
     }
 
     /// A piece of it came back. True if it took that much longer than it does alone, with nothing in front of it, that the drive must
@@ -138,7 +135,7 @@ impl Reservation {
                 .clamp(*INTERFERENCE.start(), *INTERFERENCE.end());
         }
         let within = |allowed_ns: u64| self.solo_latency <= allowed_ns + allowed_ns / 8;
-        self.reachable = within(self.period_ns.saturating_sub(self.think_ns));
+        self.reachable = within(self.period_ns.saturating_sub(self.arrivals.think_ns()));
         self.pauses = !self.reachable && within(self.period_ns / 2);
         self.reachable |= self.pauses;
         self.drive_limited = (serial || 2 * self.flight.as_nanos() >= self.solo_latency)
@@ -178,7 +175,7 @@ impl Reservation {
         let cost_ahead = (others + cost).saturating_mul(interference) / FULL_INTERFERENCE;
         let allowed_ns = self.allowed_ns();
         let due = now.saturating_sub(late);
-        if !waits && now > self.expected_arrival() {
+        if !waits && now > self.arrivals.expected() {
             return others == 0 || cost_ahead <= allowed_ns.saturating_sub(self.solo_latency);
         }
         if query.new {
@@ -195,8 +192,7 @@ impl Reservation {
         }
         let mut begin = self.latest_start();
         if !waits {
-            begin =
-                begin.max(self.idle_since.saturating_sub(late) + Span::from_nanos(self.think_ns));
+            begin = begin.max(self.arrivals.usual().saturating_sub(late));
         }
         let room = begin.since(due).as_nanos();
         let lag = due.since(self.kept_until.saturating_sub(self.overdue_in_drive()));
@@ -309,7 +305,7 @@ impl Reservations {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
         (!self.is_waited_for(r) && !r.realtime && (r.reachable || r.drive_limited || learning))
-            .then(|| r.expected_arrival() + Span::from_nanos(1))
+            .then(|| r.arrivals.expected() + Span::from_nanos(1))
     }
 
     /// What others may have in flight for its sake when it is on time, in nanoseconds.
@@ -410,8 +406,8 @@ impl Reservations {
                 continue;
             }
             let mut until = Instant::MAX;
-            if r.requests == 0 {
-                until = r.expected_arrival();
+            if r.requests() == 0 {
+                until = r.arrivals.expected();
                 if now >= until || syncs(group) {
                     continue;
                 }
