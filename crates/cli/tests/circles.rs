@@ -18,34 +18,17 @@ use syn::{
 };
 
 /// Circles that there may be: the crate, the files (not all of them need be in it), and why. One that is gone is taken out here.
-const NAMED: &[(&str, &[&str], &str)] = &[
-    (
-        "core",
-        &[
-            "elevator/bfq/inject",
-            "elevator/bfq/merge",
-            "elevator/bfq/queue",
-            "elevator/bfq/raising",
-            "elevator/bfq/stable",
-        ],
-        "a queue carries what each rule has observed of it, and a rule's file says what that does to queues",
-    ),
-    (
-        "core",
-        &[
-            "elevator/contract",
-            "elevator/contract/choice",
-            "elevator/contract/cost",
-            "elevator/contract/flush",
-            "elevator/contract/offer",
-            "elevator/contract/reserve",
-            "elevator/contract/reserve/room",
-            "elevator/contract/turn",
-            "elevator/contract/window",
-        ],
-        "parts of one elevator, not yet in layers",
-    ),
-];
+const NAMED: &[(&str, &[&str], &str)] = &[(
+    "core",
+    &[
+        "elevator/bfq/inject",
+        "elevator/bfq/merge",
+        "elevator/bfq/queue",
+        "elevator/bfq/raising",
+        "elevator/bfq/stable",
+    ],
+    "a queue carries what each rule has observed of it, and a rule's file says what that does to queues",
+)];
 
 /// The name of a module: where it is below the crate's root.
 type Module = Vec<String>;

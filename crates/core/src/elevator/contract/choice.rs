@@ -1,22 +1,15 @@
 //! Which stream is next: realtime clients, promises that are behind, the stream that has the turn, shares.
 
 use super::Contracts;
-use super::cost::Place;
-use super::offer::Offer;
+use super::learned::cost::Place;
+use super::offer::{HELD_LONGEST, HELD_MAX, Offer, YIELD};
+use super::promised::SLICE;
 use super::turn::Turn;
 use super::unit::{Cost, Entity};
 use crate::event::{Event, Events};
 use crate::list::NIL;
 use crate::table::Table;
 use crate::{GroupId, Instant, Span, mutant};
-
-/// A stream held back for a promise that cannot be kept gets a slice of the drive after this wait.
-pub(super) const HELD_MAX: Span = Span::from_millis(300);
-const SLICE: Span = Span::from_millis(10);
-/// A stream held back for a promise that can be kept gets a single piece after this wait.
-pub(super) const HELD_LONGEST: Span = Span::from_millis(600);
-/// A realtime client lets others pass that are behind by more than this.
-pub(super) const YIELD: Span = Span::from_millis(10);
 
 /// Nothing goes now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -233,7 +226,7 @@ impl Contracts {
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
             return Err(Held { until });
         };
-        if Turn::seeks_are_costly(&self.model) {
+        if self.model.turns() {
             stream = self.keep_turn(now, stream, table)?;
         }
         let entity = self.shares.of_stream(stream);

@@ -1,7 +1,8 @@
 //! What holds between calls into the elevator, checked by the layer's own invariants.
 
+use super::Contracts;
+use super::promised::is_outstanding;
 use super::unit::{Cost, Entity};
-use super::{Contracts, is_outstanding};
 use crate::Op;
 use crate::cx::Cx;
 use crate::table::Stage;

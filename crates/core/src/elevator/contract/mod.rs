@@ -12,22 +12,17 @@
 //! with turns for a stream that goes on there or has had less than its share; on others for a client that has had less than its share,
 //! as far as that costs no more than may be given up (`restraint`).
 
-mod afterwork;
-mod arrival;
 mod choice;
 mod config;
-mod cost;
-mod dirty;
-mod flush;
 #[cfg(debug_assertions)]
 mod invariants;
+mod learned;
 mod offer;
-mod reserve;
+mod promised;
 mod restraint;
 mod share;
 mod turn;
 mod unit;
-mod window;
 
 pub use config::{Config, Excess};
 
@@ -37,24 +32,24 @@ use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
 use crate::sample::{Sample, Take, Wanted};
-use crate::table::{Live, Stage, Table};
+use crate::table::{Live, Table};
 use crate::time::mul_div_ceil;
 use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
-use afterwork::Afterwork;
 use alloc::vec;
 use alloc::vec::Vec;
 use choice::Held;
-use cost::{Model, Place};
-use dirty::Dirty;
-use flush::Pace;
-use offer::{GRAIN, Offer};
-use reserve::{CompletedPiece, REQUEST, Reservations};
+use learned::afterwork::Afterwork;
+use learned::cost::{self, Model, Place};
+use learned::window::Window;
+use offer::Offer;
+use promised::dirty::Dirty;
+use promised::flush::Pace;
+use promised::{CompletedPiece, REQUEST, Reservations, is_outstanding, served};
 use restraint::Restraint;
 use share::Shares;
 use turn::Turn;
-use unit::{Bytes, Charge, Cost, Entity};
-use window::Window;
+use unit::{Bytes, Charge, Cost, Entity, GRAIN};
 
 /// Streams of one group are alike.
 const STREAM_WEIGHT: u32 = 100;
@@ -81,25 +76,6 @@ const UNSENT: Sent = Sent {
     work: Cost::ZERO,
     alone: None,
 };
-
-/// The drive has turns, or may be found to.
-fn may_turn(model: &Model) -> bool {
-    Turn::seeks_are_costly(model) || !model.is_settled()
-}
-
-/// The service that a piece is for a promise: what moves none is taken to move a sector.
-fn served(op: Op, bytes: Bytes) -> Bytes {
-    match op {
-        Op::Discard | Op::Extents => Bytes(512),
-        _ => bytes,
-    }
-}
-
-/// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
-fn is_outstanding(live: &Live) -> bool {
-    let whole = live.stage == Stage::Drive && live.issued == live.request.length;
-    live.request.op != Op::Flush && (whole || live.stage == Stage::Elevator)
-}
 
 /// The elevator.
 #[derive(Debug)]
@@ -203,7 +179,7 @@ impl Contracts {
         self.turn
             .observe_dispatch(now, offer.stream, request.space, end, offer.place);
         let work = self.work_of(offer, request);
-        let lingers = !request.op.is_read() && (request.may_be_cached() || may_turn(&self.model));
+        let lingers = !request.op.is_read() && (request.may_be_cached() || self.model.may_turn());
         let sent = &mut self.sent[offer.request as usize];
         if self.sender != group {
             (self.sender, self.changes) = (group, self.changes.wrapping_add(1));
@@ -245,7 +221,7 @@ impl Contracts {
         }
         self.shares.charge(now, entity, charge, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
-            self.shares.deactivate(entity, !may_turn(&self.model));
+            self.shares.deactivate(entity, !self.model.may_turn());
         }
         let shares = &self.shares;
         self.reservations
@@ -255,7 +231,7 @@ impl Contracts {
     /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
     /// cache too, if in a better order.
     fn afterwork_cost(&self, offer: Offer) -> Cost {
-        if offer.place == Place::Near || !Turn::seeks_are_costly(&self.model) {
+        if offer.place == Place::Near || !self.model.turns() {
             return offer.cost;
         }
         let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
@@ -266,7 +242,7 @@ impl Contracts {
     fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
         if !offer.last
             || u64::from(request.length) <= GRAIN
-            || may_turn(&self.model)
+            || self.model.may_turn()
             || !self.reservations.promises_requests(group)
         {
             return 0;
@@ -485,7 +461,7 @@ impl Schedule for Contracts {
         let last = live.pieces == 1 && live.issued == live.request.length;
         let (model, window) = (&self.model, &self.window);
         let usual = || {
-            if may_turn(model) {
+            if model.may_turn() {
                 0
             } else {
                 window.least(piece.op).max(cost.as_nanos())
@@ -497,7 +473,7 @@ impl Schedule for Contracts {
             usual: &usual,
             cost_ahead: sent.cost_ahead,
             alone,
-            serial: Turn::seeks_are_costly(&self.model),
+            serial: self.model.turns(),
         };
         let hides =
             (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
@@ -593,15 +569,11 @@ impl Contracts {
         }
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
-        self.afterwork.settle(
-            now,
-            Turn::seeks_are_costly(&self.model),
-            may_turn(&self.model),
-        );
+        self.afterwork
+            .settle(now, self.model.turns(), self.model.may_turn());
         self.shares.set_slack(self.in_charge(self.window.needed()));
-        let away = self.model.seek_cost();
-        let away = if away >= turn::SEEK_COSTLY {
-            away
+        let away = if self.model.turns() {
+            self.model.seek_cost()
         } else {
             Cost::ZERO
         };

@@ -1,20 +1,21 @@
 //! A piece that might go: how long it is, what it costs, and for whose sake it has to wait.
 
 use super::Contracts;
-use super::choice::{HELD_LONGEST, HELD_MAX, YIELD};
-use super::cost::Place;
-use super::reserve::DispatchQuery;
-use super::turn::Turn;
-use super::unit::{Cost, Entity};
+use super::learned::cost::Place;
+use super::promised::DispatchQuery;
+use super::unit::{Cost, Entity, GRAIN};
 use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Op, Span};
 
-/// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
-pub(super) const GRAIN: u64 = 4096;
 /// While others wait, no piece of a read or write costs more than this if it can be cut.
 const PIECE_MAX: Cost = Cost::from_nanos(1_000_000);
-
+/// A stream held back for a promise that cannot be kept gets a slice of the drive after this wait.
+pub(super) const HELD_MAX: Span = Span::from_millis(300);
+/// A stream held back for a promise that can be kept gets a single piece after this wait.
+pub(super) const HELD_LONGEST: Span = Span::from_millis(600);
+/// A realtime client lets others pass that are behind by more than this.
+pub(super) const YIELD: Span = Span::from_millis(10);
 /// Longest time in which next to nothing is known of the drive: where flushes spoil every round, that time would not end.
 const BEGINNING: Span = Span::from_millis(400);
 
@@ -39,7 +40,7 @@ impl Contracts {
         let op = live.request.op;
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
-            || Turn::seeks_are_costly(&self.model)
+            || self.model.turns()
             || self.model.is_new()
             || self.queued == 1 && self.reservations.bounds_nobody() && limit == Cost::MAX;
         if whole {
@@ -89,7 +90,7 @@ impl Contracts {
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
         // Where it costs little to go elsewhere, that is all the same.
-        let place = if Turn::seeks_are_costly(&self.model) {
+        let place = if self.model.turns() {
             self.turn.place(live.space, offset)
         } else {
             Place::Far
@@ -145,7 +146,7 @@ impl Contracts {
             flight: self.flight,
             hidden: self.afterwork.remaining(now, self.writes),
             delay: self.window.delay(),
-            serial: Turn::seeks_are_costly(&self.model),
+            serial: self.model.turns(),
             behind,
             new: self.model.is_new() && now.since(began) < BEGINNING,
             lag: 2 * lag.as_nanos(),

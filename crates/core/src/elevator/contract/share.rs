@@ -9,7 +9,7 @@
 //! *absent* and keeps its place: one whose turn it is is *ahead* of it if its start tag is larger by more than a slack. What becomes of
 //! one that is ahead is another file's business (`restraint`).
 
-use super::arrival::Presence;
+use super::learned::arrival::Presence;
 use super::unit::{Charge, Entity};
 use crate::heap::Heap;
 use crate::list::NIL;

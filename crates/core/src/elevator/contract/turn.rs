@@ -8,9 +8,8 @@
 //! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
 
-use super::arrival::{Arrivals, STREAM_PAUSE_MAX};
-use super::cost::{Model, Place};
-use super::unit::Cost;
+use super::learned::arrival::{Arrivals, STREAM_PAUSE_MAX};
+use super::learned::cost::{Model, Place};
 use crate::{Instant, SpaceId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,8 +17,6 @@ use alloc::vec::Vec;
 /// A turn lasts this many times as long as going elsewhere takes, and no longer than this.
 const TURN_FACTOR: u64 = 9;
 const TURN_MAX_NS: u64 = 100_000_000;
-/// Turns pay from this on.
-pub(super) const SEEK_COSTLY: Cost = Cost::from_nanos(200_000);
 /// A piece that begins so little behind the end of another goes on there.
 const NEAR_BYTES: u64 = 128 << 10;
 
@@ -114,12 +111,6 @@ impl Turn {
         }
     }
 
-    /// True if going elsewhere costs this drive enough for turns to pay.
-    #[inline]
-    pub(super) fn seeks_are_costly(model: &Model) -> bool {
-        model.seek_cost() >= SEEK_COSTLY
-    }
-
     /// The stream that keeps the drive, if one does: it goes on where the drive is, and its turn is not over.
     #[inline]
     pub(super) fn holder(&self, now: Instant, model: &Model) -> Option<u32> {
@@ -130,8 +121,7 @@ impl Turn {
     #[inline]
     pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
         let lasts = now.since(self.since).as_nanos() < Self::length_ns(model);
-        self.stream
-            .filter(|_| Self::seeks_are_costly(model) && lasts)
+        self.stream.filter(|_| model.turns() && lasts)
     }
 
     /// True if the piece that was sent last went on where the one before it ended.
@@ -171,6 +161,7 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use super::super::unit::Cost;
     use super::*;
 
     const AWAY: u64 = 5_000_000;

@@ -1,31 +1,43 @@
-//! Quantities and numbers that are kept apart, although all of them are integers.
+//! Quantities and numbers that are kept apart, although all of them are integers; and what the layers above share.
 
 use crate::list::NIL;
 use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
+
+/// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
+pub(crate) const GRAIN: u64 = 4096;
+
+/// An average that gives the newest sample an eighth.
+pub(crate) fn average(old: u64, sample: u64) -> u64 {
+    if old == 0 {
+        sample
+    } else {
+        old - old / 8 + sample / 8
+    }
+}
 
 /// Drive time that pieces cost by the model, in nanoseconds. It is a price, not time that passes: only where the drive is busy is what is
 /// in flight the time until it is done (Little's law), and there the code says so ([`Cost::as_nanos`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
-pub(super) struct Cost(u64);
+pub(crate) struct Cost(u64);
 
 impl Cost {
-    pub(super) const ZERO: Self = Self(0);
-    pub(super) const MAX: Self = Self(u64::MAX);
+    pub(crate) const ZERO: Self = Self(0);
+    pub(crate) const MAX: Self = Self(u64::MAX);
 
-    pub(super) const fn from_nanos(ns: u64) -> Self {
+    pub(crate) const fn from_nanos(ns: u64) -> Self {
         Self(ns)
     }
 
-    pub(super) const fn as_nanos(self) -> u64 {
+    pub(crate) const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    pub(super) const fn saturating_add(self, other: Self) -> Self {
+    pub(crate) const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    pub(super) const fn saturating_sub(self, other: Self) -> Self {
+    pub(crate) const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
@@ -66,12 +78,12 @@ impl Div<u64> for Cost {
 /// Bytes that clients asked for or were served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(super) struct Bytes(pub(super) u64);
+pub(crate) struct Bytes(pub(crate) u64);
 
 impl Bytes {
-    pub(super) const ZERO: Self = Self(0);
+    pub(crate) const ZERO: Self = Self(0);
 
-    pub(super) const fn saturating_sub(self, other: Self) -> Self {
+    pub(crate) const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
@@ -91,14 +103,14 @@ impl AddAssign for Bytes {
 /// What an entity is charged in its share: nanoseconds of drive time, or bytes, as [`Excess`](super::Excess) says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(super) struct Charge(pub(super) u64);
+pub(crate) struct Charge(pub(crate) u64);
 
 /// What has a share: a group, by its slot, or a stream, by the number of groups and its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(super) struct Entity(pub(super) u32);
+pub(crate) struct Entity(pub(crate) u32);
 
 impl Entity {
     /// No entity.
-    pub(super) const NONE: Self = Self(NIL);
+    pub(crate) const NONE: Self = Self(NIL);
 }

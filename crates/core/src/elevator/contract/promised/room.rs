@@ -12,8 +12,9 @@
 //! A client that not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
 //! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
 
-use super::super::unit::Cost;
-use super::{FULL_INTERFERENCE, Reservation, Reservations};
+use super::flush::Late;
+use super::{FULL_INTERFERENCE, Reservation, Reservations, STRICT};
+use crate::elevator::contract::unit::Cost;
 use crate::list::NIL;
 use crate::{GroupId, Instant, Op, Span};
 
@@ -29,10 +30,8 @@ const DEADLINE_MAX_NS: u64 = 50_000_000;
 const INTERFERENCE: core::ops::RangeInclusive<u64> = FULL_INTERFERENCE / 16..=FULL_INTERFERENCE * 8;
 /// A piece that takes this much longer than it does alone was not alone.
 const HIDDEN_NS: u64 = 500_000;
-/// A client kept from the drive for too long may have this cost in it.
-const SLICE_NS: u64 = 10_000_000;
-/// A client that is behind by more has the drive to itself.
-const STRICT: Span = Span::from_millis(15);
+/// A client kept from the drive for too long has it for this time.
+pub(crate) const SLICE: Span = Span::from_millis(10);
 /// Reservations are served ahead by at most this.
 pub(super) const AHEAD_MAX_NS: u64 = 60_000_000;
 
@@ -41,43 +40,43 @@ const SYNC_LOOKED_AT: usize = 32;
 
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
-pub(in super::super) struct CompletedPiece<'a> {
+pub(crate) struct CompletedPiece<'a> {
     /// What it did.
-    pub(in super::super) op: Op,
+    pub(crate) op: Op,
     /// How long it was in the drive, in nanoseconds.
-    pub(in super::super) time: u64,
+    pub(crate) time: u64,
     /// How long such a piece takes at the least, or what it costs, if that is more: asked for by those that seem late.
-    pub(in super::super) usual: &'a dyn Fn() -> u64,
+    pub(crate) usual: &'a dyn Fn() -> u64,
     /// The modelled cost that others had in the drive when it went there.
-    pub(in super::super) cost_ahead: Cost,
+    pub(crate) cost_ahead: Cost,
     /// It had the drive to itself all the time.
-    pub(in super::super) alone: bool,
+    pub(crate) alone: bool,
     /// The drive does one thing after the other.
-    pub(in super::super) serial: bool,
+    pub(crate) serial: bool,
 }
 
 /// A piece that would like to go.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct DispatchQuery {
+pub(crate) struct DispatchQuery {
     /// Whose it is.
-    pub(in super::super) group: GroupId,
-    pub(in super::super) cost: Cost,
+    pub(crate) group: GroupId,
+    pub(crate) cost: Cost,
     /// All that is in the drive.
-    pub(in super::super) flight: Cost,
+    pub(crate) flight: Cost,
     /// What the drive has to do for requests that it has answered.
-    pub(in super::super) hidden: Cost,
+    pub(crate) hidden: Cost,
     /// How long the drive takes for a piece beyond what it costs.
-    pub(in super::super) delay: u64,
+    pub(crate) delay: u64,
     /// The drive does one thing after the other: whomever it lets pass, all that is there has to be done.
-    pub(in super::super) serial: bool,
+    pub(crate) serial: bool,
     /// It goes for the sake of this reservation, which is behind; or [`NIL`].
-    pub(in super::super) behind: u32,
+    pub(crate) behind: u32,
     /// By how much that is behind beyond what realtime clients may make it.
-    pub(in super::super) lag: u64,
+    pub(crate) lag: u64,
     /// Next to nothing is known of the drive.
-    pub(in super::super) new: bool,
+    pub(crate) new: bool,
     /// It has waited too long: clients that cannot be served in time must let it pass.
-    pub(in super::super) overdue: bool,
+    pub(crate) overdue: bool,
 }
 
 impl Reservation {
@@ -184,7 +183,7 @@ impl Reservation {
         }
         if !self.reachable {
             if self.drive_limited {
-                let slice = query.overdue && (others == 0 || others + cost <= SLICE_NS);
+                let slice = query.overdue && (others == 0 || others + cost <= SLICE.as_nanos());
                 return slice || cost_ahead <= self.kept_until.since(due).as_nanos();
             }
             let least = query.delay + (query.delay / 2).max(2 * cost);
@@ -222,13 +221,13 @@ impl Reservation {
 impl Reservations {
     /// On a drive where going elsewhere costs `away` and pieces cost up to `largest`, reservations are served ahead so far that others are
     /// not stopped for each request.
-    pub(in super::super) fn set_ahead(&mut self, away: Cost, largest: Cost) {
+    pub(crate) fn set_ahead(&mut self, away: Cost, largest: Cost) {
         let ahead = (away * 4).max(largest * 2);
         self.ahead = Span::from_nanos(ahead.as_nanos().min(AHEAD_MAX_NS));
     }
 
     /// The reservation for whose sake a piece must wait.
-    pub(in super::super) fn blocking_reservation(
+    pub(crate) fn blocking_reservation(
         &mut self,
         now: Instant,
         query: &DispatchQuery,
@@ -259,7 +258,7 @@ impl Reservations {
     }
 
     /// True if a promise that has not had its part is behind by more than a little.
-    pub(in super::super) fn is_one_short(&self, now: Instant) -> bool {
+    pub(crate) fn is_one_short(&self, now: Instant) -> bool {
         let due = now.saturating_sub(self.late);
         let mut starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         starts.any(|g| {
@@ -270,12 +269,7 @@ impl Reservations {
 
     /// What the largest piece costs that a member of `group` may send; `None` if there is no need to cut.
     #[inline]
-    pub(in super::super) fn piece_limit(
-        &mut self,
-        now: Instant,
-        group: GroupId,
-        delay: u64,
-    ) -> Option<Cost> {
+    pub(crate) fn piece_limit(&mut self, now: Instant, group: GroupId, delay: u64) -> Option<Cost> {
         if self.bounds_nobody() {
             return None;
         }
@@ -301,7 +295,7 @@ impl Reservations {
 
     /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known
     /// of the drive, it is not known either which clients cannot be served in time.
-    pub(in super::super) fn expected_arrival(&self, group: u32) -> Option<Instant> {
+    pub(crate) fn expected_arrival(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
         (!self.is_waited_for(r) && !r.realtime && (r.reachable || r.drive_limited || learning))
@@ -309,7 +303,7 @@ impl Reservations {
     }
 
     /// What others may have in flight for its sake when it is on time, in nanoseconds.
-    pub(in super::super) fn room_for_others_ns(&self, group: u32) -> u64 {
+    pub(crate) fn room_for_others_ns(&self, group: u32) -> u64 {
         let r = &self.table[group as usize];
         r.allowed_ns().saturating_sub(r.solo_latency)
     }
@@ -363,21 +357,12 @@ impl Reservations {
     }
 }
 
-/// A reservation that a flush would make late.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) struct Late {
-    /// An idle drive would keep the promise.
-    pub(in super::super) reachable: bool,
-    /// Whether it asks will be known then.
-    pub(in super::super) until: Instant,
-}
-
 /// Flushes in front of promised requests.
 impl Reservations {
     /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
     /// Of those with nothing to be done, only one that is about to ask counts, and not one that waits for a flush itself (`syncs`); nor
     /// any that is less behind than one of those.
-    pub(in super::super) fn late_by_flush(
+    pub(crate) fn late_by_flush(
         &self,
         now: Instant,
         time: u64,

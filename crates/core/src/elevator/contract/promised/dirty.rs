@@ -7,12 +7,11 @@
 //! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short
 //! enough, and if it is not the others' writes that make the flushes long, it is given up.
 
-use super::unit::Cost;
+use super::STRICT;
+use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 
-/// A client that is behind by more when its flush ends suffers.
-const SUFFERS: Span = Span::from_millis(15);
 /// It grows by this part with each flush that is short enough.
 const GROW_DIVISOR: u64 = 8;
 /// Less is not worth a bound: the flushes are long for another reason.
@@ -24,16 +23,16 @@ const RECENT: Span = Span::from_secs(1);
 
 /// A flush that has ended, as it was for a promise.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Synced {
+pub(crate) struct Synced {
     /// By how much that is behind.
-    pub(super) lag: Span,
+    pub(crate) lag: Span,
     /// The time that it gives its client from the flush before to this one, in nanoseconds.
-    pub(super) cycle_ns: u64,
+    pub(crate) cycle_ns: u64,
 }
 
 impl Synced {
     /// The flush of a client without a promise, for another that is behind by `lag`.
-    pub(super) const fn of_another(lag: Span) -> Self {
+    pub(crate) const fn of_another(lag: Span) -> Self {
         Self {
             lag,
             cycle_ns: CYCLE_OF_ANOTHER_NS,
@@ -43,7 +42,7 @@ impl Synced {
 
 /// What has been written, by what it costs, and its bound.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dirty {
+pub(crate) struct Dirty {
     /// Since the last flush began.
     since: Cost,
     /// When it began.
@@ -54,7 +53,7 @@ pub(super) struct Dirty {
 }
 
 impl Dirty {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             since: Cost::ZERO,
             before: Cost::ZERO,
@@ -65,20 +64,20 @@ impl Dirty {
 
     /// A write that costs `cost` goes to the drive.
     #[inline]
-    pub(super) fn observe_write(&mut self, cost: Cost) {
+    pub(crate) fn observe_write(&mut self, cost: Cost) {
         self.since = self.since.saturating_add(cost);
     }
 
     /// A flush begins, and no other runs.
-    pub(super) fn flush_begins(&mut self) {
+    pub(crate) fn flush_begins(&mut self) {
         self.before = core::mem::replace(&mut self.since, Cost::ZERO);
     }
 
     /// A flush that mattered to a promise has ended after `time` nanoseconds.
-    pub(super) fn flush_ends(&mut self, now: Instant, time: u64, synced: Synced) {
+    pub(crate) fn flush_ends(&mut self, now: Instant, time: u64, synced: Synced) {
         self.synced = now;
         let allowed = synced.cycle_ns / 2;
-        if time <= allowed || synced.lag <= SUFFERS {
+        if time <= allowed || synced.lag <= STRICT {
             self.bound = self.bound.saturating_add(self.bound / GROW_DIVISOR);
         } else if self.bound <= BOUND_MIN || self.before == Cost::ZERO {
             self.bound = Cost::MAX;
@@ -91,12 +90,12 @@ impl Dirty {
 
     /// True if others' writes wait.
     #[inline]
-    pub(super) fn is_full(&self, now: Instant) -> bool {
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.since >= self.bound && now < self.until()
     }
 
     /// When they wait no longer, if no other flush ends before.
-    pub(super) fn until(&self) -> Instant {
+    pub(crate) fn until(&self) -> Instant {
         self.synced + RECENT
     }
 }

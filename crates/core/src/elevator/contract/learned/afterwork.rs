@@ -7,7 +7,7 @@
 //! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
 //! before it; a drive with turns is always taken to hide what it was given to write.
 
-use super::unit::Cost;
+use crate::elevator::contract::unit::Cost;
 use crate::{Instant, Span};
 
 /// Cost of writes once the drive hides any, in 16ths of what they seem to cost, at the least and at the most.
@@ -24,7 +24,7 @@ const REMAINING_MAX: Span = Span::from_secs(1);
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Afterwork {
+pub(crate) struct Afterwork {
     until: Instant,
     factor: u64,
     changed: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Afterwork {
 }
 
 impl Afterwork {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             until: Instant::ZERO,
             factor: 0,
@@ -49,7 +49,7 @@ impl Afterwork {
 
     /// A write that is thought to cost `cost` goes to the drive.
     #[inline]
-    pub(super) fn observe_write(&mut self, now: Instant, cost: Cost) {
+    pub(crate) fn observe_write(&mut self, now: Instant, cost: Cost) {
         self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
             let work = self.work(cost);
@@ -60,12 +60,12 @@ impl Afterwork {
 
     /// What the drive still has to do beside what is in flight, of which `in_flight` is writes.
     #[inline]
-    pub(super) fn remaining(&self, now: Instant, in_flight: Cost) -> Cost {
+    pub(crate) fn remaining(&self, now: Instant, in_flight: Cost) -> Cost {
         Cost::from_nanos(self.until.since(now).as_nanos()).saturating_sub(in_flight)
     }
 
     /// A promised request that had the drive to itself took far longer than it usually does.
-    pub(super) fn observe_hidden_work(&mut self, now: Instant) {
+    pub(crate) fn observe_hidden_work(&mut self, now: Instant) {
         if self.wrote && now.since(self.written) < RECENT && now.since(self.changed) >= GROW {
             self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_MAX);
             self.changed = now;
@@ -77,13 +77,13 @@ impl Afterwork {
     }
 
     /// A flush begins, and no other runs.
-    pub(super) fn flush_begins(&mut self) {
+    pub(crate) fn flush_begins(&mut self) {
         self.unsynced = Cost::ZERO;
     }
 
     /// The last flush that ran has ended: of what was written before it nothing is left. If it had to wait for that (`waited`), the
     /// drive hides work.
-    pub(super) fn flush_ends(&mut self, now: Instant, waited: bool) {
+    pub(crate) fn flush_ends(&mut self, now: Instant, waited: bool) {
         if waited && self.factor < FACTOR_ONE {
             self.factor = FACTOR_ONE;
             self.changed = now;
@@ -93,7 +93,7 @@ impl Afterwork {
 
     /// Time has passed. A drive with turns (`turns`) is always taken to hide some; of others it may not yet be known whether they have
     /// (`may_turn`).
-    pub(super) fn settle(&mut self, now: Instant, turns: bool, may_turn: bool) {
+    pub(crate) fn settle(&mut self, now: Instant, turns: bool, may_turn: bool) {
         if turns && self.factor <= FACTOR_ONE {
             self.factor = FACTOR_ONE;
         } else if self.factor > 0 && now.since(self.changed) >= FALL[usize::from(may_turn)] {

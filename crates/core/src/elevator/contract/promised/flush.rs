@@ -12,8 +12,7 @@
 //! A client that syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
 //! that one takes, it is charged its part of what was written since the last one.
 
-use super::reserve::Late;
-use super::unit::Cost;
+use crate::elevator::contract::unit::{Cost, average};
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 use alloc::vec;
@@ -28,9 +27,18 @@ const HOLD_MAX: Span = Span::from_secs(1);
 /// A flush that takes this much longer than the least had something to write.
 const WROTE_NS: u64 = 1_000_000;
 
+/// A reservation that a flush would make late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Late {
+    /// An idle drive would keep the promise.
+    pub(crate) reachable: bool,
+    /// Whether it asks will be known then.
+    pub(crate) until: Instant,
+}
+
 /// The flushes in the drive, and the next one.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// The average time that a flush takes the drive; zero before the first.
     time: u64,
     /// The least that one takes; more than the last one by and by, if they take more from then on.
@@ -46,7 +54,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(streams: u32) -> Self {
+    pub(crate) fn new(streams: u32) -> Self {
         Self {
             time: 0,
             least: u64::MAX,
@@ -60,13 +68,13 @@ impl Pace {
     }
 
     /// A stream came: what another wrote in its place is not its own.
-    pub(super) fn open(&mut self, stream: u32) {
+    pub(crate) fn open(&mut self, stream: u32) {
         self.streams[stream as usize] = (self.flushes, Cost::ZERO);
     }
 
     /// A stream writes what costs `cost`.
     #[inline]
-    pub(super) fn observe_write(&mut self, stream: u32, cost: Cost) {
+    pub(crate) fn observe_write(&mut self, stream: u32, cost: Cost) {
         let (since, written) = &mut self.streams[stream as usize];
         if *since != self.flushes {
             (*since, *written) = (self.flushes, Cost::ZERO);
@@ -76,32 +84,32 @@ impl Pace {
     }
 
     /// The time that a flush takes, in nanoseconds, once there has been one.
-    pub(super) fn time(&self) -> Option<u64> {
+    pub(crate) fn time(&self) -> Option<u64> {
         Some(self.time).filter(|&time| time > 0)
     }
 
     /// True if a flush that has ended after `time` had to wait for what had been written.
-    pub(super) fn had_to_write(&self, time: Span) -> bool {
+    pub(crate) fn had_to_write(&self, time: Span) -> bool {
         time.as_nanos() > self.least.saturating_add(WROTE_NS)
     }
 
     /// True if none has run for as long as they take.
-    pub(super) fn has_rested(&self, now: Instant) -> bool {
+    pub(crate) fn has_rested(&self, now: Instant) -> bool {
         self.running == 0 && now.since(self.ended).as_nanos() >= self.time
     }
 
     /// True if one has run at some time since then.
-    pub(super) fn has_run_since(&self, then: Instant) -> bool {
+    pub(crate) fn has_run_since(&self, then: Instant) -> bool {
         self.running > 0 || self.ended > then
     }
 
     /// Number of flushes in the drive.
-    pub(super) fn running(&self) -> u64 {
+    pub(crate) fn running(&self) -> u64 {
         self.running
     }
 
     /// The next flush should wait, since it would make a promise late: until when it does; `None` if it has waited long enough.
-    pub(super) fn hold_until(&mut self, now: Instant, late: Late) -> Option<Instant> {
+    pub(crate) fn hold_until(&mut self, now: Instant, late: Late) -> Option<Instant> {
         let since = *self.held.get_or_insert(now);
         let most = if late.reachable || self.running > 0 {
             HOLD_FACTOR
@@ -114,16 +122,16 @@ impl Pace {
     }
 
     /// A flush begins.
-    pub(super) fn observe_begin(&mut self) {
+    pub(crate) fn observe_begin(&mut self) {
         self.running += 1;
         self.held = None;
     }
 
     /// A flush of a stream ended that began then. Gives what the stream is charged of the time for which the drive was busy with it,
     /// in nanoseconds.
-    pub(super) fn observe_end(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
+    pub(crate) fn observe_end(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
         let time = now.since(begun.max(self.ended)).as_nanos();
-        self.time = super::reserve::average(self.time, time);
+        self.time = average(self.time, time);
         self.least = time.min(self.least.saturating_add(self.least / 64));
         self.running = self.running.saturating_sub(1);
         self.ended = now;

@@ -1,10 +1,10 @@
 //! What holds of promises between calls.
 
 use super::room::AHEAD_MAX_NS;
-use super::{Reservation, Reservations};
+use super::{Reservation, Reservations, is_outstanding, served};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
-use crate::elevator::contract::{is_outstanding, served, unit::Bytes};
+use crate::elevator::contract::unit::Bytes;
 use crate::group::Groups;
 use crate::list::NIL;
 use crate::table::{Live, Stage};
@@ -16,12 +16,7 @@ const PIECE_MAX: Bytes = Bytes(64 << 20);
 
 impl Reservations {
     /// Asserts it. `active`: somebody in a group has something to send; `sums` is room for sums by group.
-    pub(in super::super) fn invariants(
-        &self,
-        cx: &Cx,
-        sums: &mut [u64],
-        active: impl Fn(u32) -> bool,
-    ) {
+    pub(crate) fn invariants(&self, cx: &Cx, sums: &mut [u64], active: impl Fn(u32) -> bool) {
         self.check_promises(&cx.table.groups, cx.table.capacity());
         for (group, r) in self.all() {
             let waits = r.exists() && active(group);
@@ -148,12 +143,7 @@ impl Reservations {
     }
 
     /// None has more cost in the drive than its requests have there: a little less if it was counted anew, a piece at a time.
-    pub(in super::super) fn check_flight(
-        &self,
-        cx: &Cx,
-        sums: &mut [u64],
-        cost: impl Fn(u32) -> u64,
-    ) {
+    pub(crate) fn check_flight(&self, cx: &Cx, sums: &mut [u64], cost: impl Fn(u32) -> u64) {
         let in_drive = cx
             .table
             .all_live()

@@ -12,13 +12,15 @@
 //! `behind` has the clocks, `room` what others may have in the drive.
 
 mod behind;
+pub(crate) mod dirty;
+pub(crate) mod flush;
 #[cfg(debug_assertions)]
 mod invariants;
 mod room;
 
-pub(super) use room::{CompletedPiece, DispatchQuery, Late};
+pub(crate) use room::{CompletedPiece, DispatchQuery, SLICE};
 
-use super::arrival::Arrivals;
+use super::learned::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
 use crate::contract::{Class, Contract};
 use crate::group::Groups;
@@ -26,15 +28,19 @@ use crate::heap::Heap;
 use crate::id::GroupId;
 use crate::list::NIL;
 use crate::mutant;
+use crate::table::{Live, Stage};
 use crate::time::mul_div_floor;
 use crate::tree::{Forest, Sorted, Tree};
-use crate::{Instant, ROOT, Span};
+use crate::{Instant, Op, ROOT, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Reserved are this many 64ths more than was promised, so that a window that ends between two requests, or between two turns, keeps
 /// its promise.
 const HEADROOM: u64 = 5;
+
+/// A client that is behind by more than this has the drive to itself, and its flushes are made shorter.
+const STRICT: Span = Span::from_millis(15);
 
 /// One group's promise.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +91,22 @@ struct Reservation {
     bound_realtime: bool,
 }
 
+/// The service that a piece is for a promise: what moves none is taken to move a sector.
+pub(crate) fn served(op: Op, bytes: Bytes) -> Bytes {
+    match op {
+        Op::Discard | Op::Extents => Bytes(512),
+        _ => bytes,
+    }
+}
+
+/// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
+pub(crate) fn is_outstanding(live: &Live) -> bool {
+    let whole = live.stage == Stage::Drive && live.issued == live.request.length;
+    live.request.op != Op::Flush && (whole || live.stage == Stage::Elevator)
+}
+
 /// One request, where they are averaged.
-pub(super) const REQUEST: u64 = 256;
+pub(crate) const REQUEST: u64 = 256;
 
 /// What others have in flight delays a client by as much.
 const FULL_INTERFERENCE: u64 = 256;
@@ -160,7 +180,7 @@ impl Reservation {
 
 /// All reservations.
 #[derive(Debug)]
-pub(super) struct Reservations {
+pub(crate) struct Reservations {
     table: Vec<Reservation>,
     /// The group itself if it has a reservation, else the nearest above it that has, else [`NIL`].
     nearest: Vec<u32>,
@@ -185,7 +205,7 @@ pub(super) struct Reservations {
 }
 
 impl Reservations {
-    pub(super) fn new(groups: u32, catch_up: Span, forget: Span) -> Self {
+    pub(crate) fn new(groups: u32, catch_up: Span, forget: Span) -> Self {
         Self {
             table: vec![NOTHING; groups as usize],
             nearest: vec![NIL; groups as usize],
@@ -205,7 +225,7 @@ impl Reservations {
     }
 
     /// The tree or its contracts changed.
-    pub(super) fn set_contracts(&mut self, now: Instant, groups: &Groups) {
+    pub(crate) fn set_contracts(&mut self, now: Instant, groups: &Groups) {
         self.notice_standstill(now);
         for slot in 0..groups.capacity() {
             let mut group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
@@ -275,42 +295,33 @@ impl Reservations {
     }
 
     /// True if the group is `reserved` or below it.
-    pub(super) fn is_within(&self, group: GroupId, reserved: u32) -> bool {
+    pub(crate) fn is_within(&self, group: GroupId, reserved: u32) -> bool {
         self.path(group).any(|g| g == reserved)
     }
 
     /// True if the group or one above it has a promise.
-    pub(super) fn is_promised(&self, group: GroupId) -> bool {
+    pub(crate) fn is_promised(&self, group: GroupId) -> bool {
         self.nearest[group.0 as usize] != NIL
     }
 
     /// True if the group or one above it has a promise in requests.
-    pub(super) fn promises_requests(&self, group: GroupId) -> bool {
+    pub(crate) fn promises_requests(&self, group: GroupId) -> bool {
         self.path(group).any(|g| self.table[g as usize].iops > 0)
     }
 
     /// True if the group's own promise is a realtime one.
-    pub(super) fn is_urgent(&self, group: GroupId) -> bool {
+    pub(crate) fn is_urgent(&self, group: GroupId) -> bool {
         let nearest = self.nearest[group.0 as usize];
         nearest != NIL && self.is_realtime(nearest)
     }
 
-    pub(super) fn is_realtime(&self, group: u32) -> bool {
+    pub(crate) fn is_realtime(&self, group: u32) -> bool {
         self.table[group as usize].realtime
     }
 
     /// True if nobody has a reservation that bounds others.
     #[inline]
-    pub(super) fn bounds_nobody(&self) -> bool {
+    pub(crate) fn bounds_nobody(&self) -> bool {
         self.starts.is_empty() && self.realtime.is_empty()
-    }
-}
-
-/// An average that gives the newest sample an eighth.
-pub(super) fn average(old: u64, sample: u64) -> u64 {
-    if old == 0 {
-        sample
-    } else {
-        old - old / 8 + sample / 8
     }
 }

@@ -1,18 +1,15 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
-use super::{CompletedPiece, REQUEST, Reservation, Reservations, average};
-use crate::elevator::contract::{
-    dirty::Synced,
-    served,
-    unit::{Bytes, Cost},
-};
+use super::dirty::Synced;
+use super::{CompletedPiece, REQUEST, Reservation, Reservations, served};
+use crate::elevator::contract::unit::{Bytes, Cost, average};
 use crate::list::NIL;
 use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Op, Span};
 
 impl Reservations {
     /// A request of `bytes` was submitted.
-    pub(in super::super) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
+    pub(crate) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
         let mut at = self.nearest[group.0 as usize];
         self.notice_standstill(now);
         while at != NIL {
@@ -38,7 +35,7 @@ impl Reservations {
 
     /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request, which costs as much as `counts` of 4 KiB,
     /// in 256ths.
-    pub(in super::super) fn observe_dispatch(
+    pub(crate) fn observe_dispatch(
         &mut self,
         now: Instant,
         group: GroupId,
@@ -79,11 +76,7 @@ impl Reservations {
     }
 
     /// The reservations above `group` that still have something to send wait on.
-    pub(in super::super) fn update_waiting(
-        &mut self,
-        group: GroupId,
-        active: impl Fn(u32) -> bool,
-    ) {
+    pub(crate) fn update_waiting(&mut self, group: GroupId, active: impl Fn(u32) -> bool) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             if active(at) {
@@ -97,7 +90,7 @@ impl Reservations {
 
     /// A piece came back; `last` if that was all of its request. True if the drive had something to do beside that nobody had asked
     /// for.
-    pub(in super::super) fn observe_completion(
+    pub(crate) fn observe_completion(
         &mut self,
         now: Instant,
         group: GroupId,
@@ -133,7 +126,7 @@ impl Reservations {
 
     /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
     /// up, or it will arrive again.
-    pub(in super::super) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
+    pub(crate) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             self.forget_outstanding(now, at, bytes, true);
@@ -143,7 +136,7 @@ impl Reservations {
 
     /// Of what is in the drive, that of others than the nearest reservation's.
     #[inline]
-    pub(in super::super) fn cost_of_others(&self, group: GroupId, flight: Cost) -> Cost {
+    pub(crate) fn cost_of_others(&self, group: GroupId, flight: Cost) -> Cost {
         match self.nearest[group.0 as usize] {
             NIL => flight,
             at => flight.saturating_sub(self.table[at as usize].flight),
@@ -152,7 +145,7 @@ impl Reservations {
 
     /// Everything is counted anew, since contracts or the tree changed: from each request its group and the bytes of it that have not
     /// been sent, from each piece in the drive its group, modelled cost, operation and bytes.
-    pub(in super::super) fn recount(
+    pub(crate) fn recount(
         &mut self,
         requests: impl Iterator<Item = (GroupId, Bytes)>,
         pieces: impl Iterator<Item = (GroupId, Cost, Op, Bytes)>,
@@ -188,7 +181,7 @@ impl Reservations {
     }
 
     /// A reservation with something to send waits, whatever it was promised before.
-    pub(in super::super) fn restart_waiting(&mut self, active: impl Fn(u32) -> bool) {
+    pub(crate) fn restart_waiting(&mut self, active: impl Fn(u32) -> bool) {
         for at in 0..self.table.len() as u32 {
             if self.table[at as usize].exists() {
                 self.update_bound(at);
@@ -201,7 +194,7 @@ impl Reservations {
 
     /// The realtime reservation that is furthest behind its max.
     #[inline]
-    pub(in super::super) fn first_urgent(&self) -> Option<u32> {
+    pub(crate) fn first_urgent(&self) -> Option<u32> {
         self.urgent.first().map(|(_, g)| g)
     }
 
@@ -225,7 +218,7 @@ impl Reservations {
     }
 
     /// Of the reservations that are behind, the one with the earliest deadline.
-    pub(in super::super) fn behind(&mut self, now: Instant) -> Option<u32> {
+    pub(crate) fn behind(&mut self, now: Instant) -> Option<u32> {
         // While a realtime client waits, what others fell behind by longer ago is not made good at its cost.
         let may_reset = self.urgent.first().is_none();
         if self.behind.is_empty() {
@@ -250,7 +243,7 @@ impl Reservations {
 
     /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
     /// and has the earliest deadline, if there is one.
-    pub(in super::super) fn judge_flush(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
+    pub(crate) fn judge_flush(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
         let at = self.nearest[group.0 as usize];
         if at == NIL {
             let behind = self.behind(now)?;
@@ -265,7 +258,7 @@ impl Reservations {
 
     /// A flush of a group begins, or one that it may have to wait for: until no flush runs any longer the drive has something to do
     /// for it.
-    pub(in super::super) fn observe_flush_begin(&mut self, now: Instant, group: GroupId) {
+    pub(crate) fn observe_flush_begin(&mut self, now: Instant, group: GroupId) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
@@ -277,7 +270,7 @@ impl Reservations {
     }
 
     /// No flush runs any longer.
-    pub(in super::super) fn forget_flushes(&mut self) {
+    pub(crate) fn forget_flushes(&mut self) {
         self.flushes = self.flushes.wrapping_add(1).max(1);
     }
 
@@ -288,7 +281,7 @@ impl Reservations {
     }
 
     /// A flush of a group has ended: its client waited for it, and did not think.
-    pub(in super::super) fn observe_flush_end(&mut self, now: Instant, group: GroupId) {
+    pub(crate) fn observe_flush_end(&mut self, now: Instant, group: GroupId) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
             let r = &mut self.table[at as usize];
@@ -300,19 +293,19 @@ impl Reservations {
     }
 
     /// By how much the reservations of a group are behind, the one that is so most.
-    pub(in super::super) fn most_lag(&self, now: Instant, group: GroupId) -> Span {
+    pub(crate) fn most_lag(&self, now: Instant, group: GroupId) -> Span {
         let lags = self.path(group).map(|g| self.lag(now, g));
         lags.max().unwrap_or(Span::ZERO)
     }
 
     /// By how much a reservation is behind its promise.
-    pub(in super::super) fn lag(&self, now: Instant, group: u32) -> Span {
+    pub(crate) fn lag(&self, now: Instant, group: u32) -> Span {
         now.saturating_sub(self.late)
             .since(self.table[group as usize].clock())
     }
 
     /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
-    pub(in super::super) fn service_goal(&self, now: Instant, group: u32) -> Instant {
+    pub(crate) fn service_goal(&self, now: Instant, group: u32) -> Instant {
         self.table[group as usize]
             .kept_until
             .min(now.saturating_sub(self.late))
@@ -320,17 +313,17 @@ impl Reservations {
     }
 
     /// True if a reservation has been served as far as that.
-    pub(in super::super) fn has_reached(&self, group: u32, goal: Instant) -> bool {
+    pub(crate) fn has_reached(&self, group: u32, goal: Instant) -> bool {
         self.table[group as usize].kept_until >= goal
     }
 
     /// True if a promise in requests has had its part although it is behind: its requests are longer than what was promised.
-    pub(in super::super) fn has_its_part(&self, now: Instant, group: u32) -> bool {
+    pub(crate) fn has_its_part(&self, now: Instant, group: u32) -> bool {
         self.table[group as usize].covered_until > now.saturating_sub(self.late)
     }
 
     /// True if a reservation has been served as far ahead of its promise as it may be.
-    pub(in super::super) fn is_ahead(&self, now: Instant, group: u32) -> bool {
+    pub(crate) fn is_ahead(&self, now: Instant, group: u32) -> bool {
         self.table[group as usize].kept_until >= now.saturating_sub(self.late) + self.ahead
     }
 

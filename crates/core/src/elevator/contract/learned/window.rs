@@ -13,7 +13,7 @@
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
-use super::unit::Cost;
+use crate::elevator::contract::unit::Cost;
 use crate::table::Piece;
 use crate::{Instant, Op, Span};
 
@@ -133,7 +133,7 @@ impl Alone {
 
 /// The estimate and the bound that follows from it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// For reads and for the rest.
     delays: [Alone; 2],
     /// The least time that any piece took, for reads and for the rest: the delay is no more.
@@ -155,7 +155,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             delays: [Alone::NONE; 2],
             least: [Least::NONE; 2],
@@ -173,7 +173,7 @@ impl Window {
 
     /// True if a piece of `cost` may join `flight`.
     #[inline]
-    pub(super) fn has_room(&mut self, now: Instant, flight: Cost, cost: Cost) -> bool {
+    pub(crate) fn has_room(&mut self, now: Instant, flight: Cost, cost: Cost) -> bool {
         let bound = if self.is_measuring(now) {
             Cost::ZERO
         } else {
@@ -206,41 +206,41 @@ impl Window {
     }
 
     /// What may be in flight.
-    pub(super) fn bound(&self) -> Cost {
+    pub(crate) fn bound(&self) -> Cost {
         self.bound
     }
 
     /// What is in flight where the drive is just busy: the delay and the largest piece.
-    pub(super) fn needed(&self) -> Cost {
+    pub(crate) fn needed(&self) -> Cost {
         Cost::from_nanos(self.delay).saturating_add(self.largest.get())
     }
 
     /// How long the drive takes for a piece beyond what it costs: it does that for many at a time.
-    pub(super) fn delay(&self) -> u64 {
+    pub(crate) fn delay(&self) -> u64 {
         self.delay
     }
 
     /// The least time of any piece of late that reads, or that does not, as `op` does; zero if there was none.
-    pub(super) fn least(&self, op: Op) -> u64 {
+    pub(crate) fn least(&self, op: Op) -> u64 {
         let least = &self.least[usize::from(!op.is_read())];
         least.get().unwrap_or(0)
     }
 
     /// The cost of the largest piece of late.
-    pub(super) fn largest(&self) -> Cost {
+    pub(crate) fn largest(&self) -> Cost {
         self.largest.get()
     }
 
     /// A piece goes to the drive, which has `flight`.
     #[inline]
-    pub(super) fn observe_dispatch(&mut self, flight: Cost) {
+    pub(crate) fn observe_dispatch(&mut self, flight: Cost) {
         self.alone = flight == Cost::ZERO;
         self.full = false;
     }
 
     /// A piece of `cost` came back of `flight`, its own included. True if it had the drive to itself all the time.
     #[inline]
-    pub(super) fn observe_completion(
+    pub(crate) fn observe_completion(
         &mut self,
         now: Instant,
         piece: &Piece,
@@ -288,7 +288,7 @@ impl Window {
     }
 
     /// True if pieces waited for one another in a round, instead of for somebody to ask.
-    pub(super) fn is_telling(&self, round: Round) -> bool {
+    pub(crate) fn is_telling(&self, round: Round) -> bool {
         let delay = Cost::from_nanos(self.each[usize::from(!round.reads)]);
         round.flight >= delay * GAIN + round.piece
     }
@@ -296,7 +296,7 @@ impl Window {
     /// Whether the drive does several things at once as fast as one, if a round in which it had several tells: each took hardly longer
     /// than the shortest of all, or, where they waited for something else than for one another (the link), one of them ended in less than
     /// two thirds of that time.
-    pub(super) fn is_parallel(&self, round: Round) -> Option<bool> {
+    pub(crate) fn is_parallel(&self, round: Round) -> Option<bool> {
         let least = self.least[usize::from(!round.reads)].get()?;
         let at_once = 2 * round.time <= 3 * least;
         let more = round.time.saturating_mul(24) <= least.saturating_mul(round.depth);
@@ -304,7 +304,7 @@ impl Window {
     }
 
     /// A round has ended: costs are others now.
-    pub(super) fn settle_round(&mut self, now: Instant, model: &Model) {
+    pub(crate) fn settle_round(&mut self, now: Instant, model: &Model) {
         self.late -= self.late / 32;
         if !model.is_settled() {
             // What it was taken to cost before says nothing.

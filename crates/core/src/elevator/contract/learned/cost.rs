@@ -11,8 +11,7 @@
 //! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
 //! modelled cost of all that is in flight is the time until it is done (Little's law).
 
-use super::offer::GRAIN;
-use super::unit::{Bytes, Cost};
+use crate::elevator::contract::unit::{Bytes, Cost, GRAIN};
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
@@ -44,6 +43,8 @@ const FULL: u64 = 15;
 const NEW: u32 = 12;
 /// Rounds of far reads that tell what going elsewhere costs.
 const TELLS: u32 = 4;
+/// Going elsewhere is costly from this on.
+const SEEK_COSTLY: Cost = Cost::from_nanos(200_000);
 /// What a request can cost, in nanoseconds; and a byte, as a factor up or down from what it cost at the beginning.
 const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
 const BYTE: u64 = 16;
@@ -60,7 +61,7 @@ const ONE: i64 = 1 << RATIO;
 
 /// Where a piece is, as seen from the piece that went to the drive before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// It goes on where that one ended.
     Near,
     /// Somewhere else.
@@ -76,7 +77,7 @@ struct Ended {
 
 /// The model.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// Nanoseconds a request, by kind.
     requests: [u64; 4],
     /// Nanoseconds a byte with [`SHIFT`] fraction bits, of reads and of writes; and the same at the beginning.
@@ -113,31 +114,31 @@ const fn kind(op: Op, place: Place) -> usize {
 
 /// What a finished round was like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// Modelled cost in flight, on average.
-    pub(super) flight: Cost,
+    pub(crate) flight: Cost,
     /// Modelled cost of the average piece.
-    pub(super) piece: Cost,
+    pub(crate) piece: Cost,
     /// How long the average piece was in the drive.
-    pub(super) time: u64,
+    pub(crate) time: u64,
     /// Pieces that were there on average, in 16ths.
-    pub(super) depth: u64,
+    pub(crate) depth: u64,
     /// Most of them were reads.
-    pub(super) reads: bool,
+    pub(crate) reads: bool,
     /// Most of them were somewhere else than the one before.
-    pub(super) far: bool,
+    pub(crate) far: bool,
 }
 
 impl Round {
     /// Hardly a tag was free: the drive cannot have been given more to do.
-    pub(super) fn fills_tags(&self, tags: u32) -> bool {
+    pub(crate) fn fills_tags(&self, tags: u32) -> bool {
         self.depth >= FULL * u64::from(tags)
     }
 }
 
 impl Model {
     /// The model of a drive of which no more is known than what is stated.
-    pub(super) fn new(capacity: Option<Capacity>) -> Self {
+    pub(crate) fn new(capacity: Option<Capacity>) -> Self {
         let c = capacity.unwrap_or(Capacity {
             read: UNKNOWN,
             write: UNKNOWN,
@@ -177,7 +178,7 @@ impl Model {
 
     /// The cost of moving `bytes` in one piece, at least one nanosecond.
     #[inline]
-    pub(super) fn cost(&self, op: Op, place: Place, bytes: u64) -> Cost {
+    pub(crate) fn cost(&self, op: Op, place: Place, bytes: u64) -> Cost {
         let bytes = match op {
             Op::Read | Op::Write | Op::WriteZeroes => bytes,
             Op::Discard | Op::Extents => 512,
@@ -192,13 +193,24 @@ impl Model {
     /// been some: what writes cost is the cache's doing, and where they are may not matter even if they are slow. A drive that goes
     /// to two places in the time in which it goes to one is only slow to answer.
     #[inline]
-    pub(super) fn seek_cost(&self) -> Cost {
+    pub(crate) fn seek_cost(&self) -> Cost {
         self.away
+    }
+
+    /// True if going elsewhere costs the drive enough for turns to pay.
+    #[inline]
+    pub(crate) fn turns(&self) -> bool {
+        self.away >= SEEK_COSTLY
+    }
+
+    /// True if the drive has turns, or may be found to have them.
+    pub(crate) fn may_turn(&self) -> bool {
+        self.turns() || !self.is_settled()
     }
 
     /// A drive on which going elsewhere costs `away`.
     #[cfg(test)]
-    pub(super) fn with_seek_cost(away: Cost) -> Self {
+    pub(crate) fn with_seek_cost(away: Cost) -> Self {
         Self {
             away,
             ..Self::new(None)
@@ -214,24 +226,24 @@ impl Model {
     }
 
     /// True once enough has been seen of far pieces.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.rounds[1].max(self.rounds[3]) > NEW
     }
 
     /// True while next to nothing is known.
     #[inline]
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.rounds[1].max(self.rounds[3]) <= TELLS
     }
 
     /// It was seen whether the drive goes to many places at once, to read or to write.
-    pub(super) fn set_parallel(&mut self, reads: bool, parallel: bool) {
+    pub(crate) fn set_parallel(&mut self, reads: bool, parallel: bool) {
         self.parallel[usize::from(!reads)] = parallel;
         self.away = self.find_seek_cost();
     }
 
     /// The bytes of a piece that costs no more than `cost`.
-    pub(super) fn bytes_in(&self, op: Op, cost: Cost) -> u64 {
+    pub(crate) fn bytes_in(&self, op: Op, cost: Cost) -> u64 {
         let kind = kind(op, Place::Far);
         let left = cost.as_nanos().saturating_sub(self.requests[kind]);
         mul_div_floor(left, 1 << SHIFT, self.bytes[kind / 2])
@@ -239,14 +251,14 @@ impl Model {
 
     /// The bytes below which a piece costs the drive mostly what every request costs: cut smaller it is not done much sooner, and the
     /// drive does less.
-    pub(super) fn efficient(&self, op: Op) -> u64 {
+    pub(crate) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
         mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2])
             .clamp(PIECE, PIECE_MOST)
     }
 
     /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.
-    pub(super) fn worthwhile(&self, op: Op, bytes: u64) -> u64 {
+    pub(crate) fn worthwhile(&self, op: Op, bytes: u64) -> u64 {
         let each = &self.each[usize::from(!op.is_read())];
         let first = size(bytes);
         let too_small = |class: usize| {
@@ -261,23 +273,23 @@ impl Model {
 
     /// A piece goes to the drive, which has nothing else.
     #[inline]
-    pub(super) fn begin_busy(&mut self, now: Instant) {
+    pub(crate) fn begin_busy(&mut self, now: Instant) {
         self.until = now;
     }
 
     /// The drive works on something that is not to be learned from.
-    pub(super) fn spoil_round(&mut self) {
+    pub(crate) fn spoil_round(&mut self) {
         self.spoilt = true;
     }
 
     /// A piece is held back though the drive might have it: that it does less in this round says nothing.
-    pub(super) fn hold_round(&mut self) {
+    pub(crate) fn hold_round(&mut self) {
         self.held = true;
     }
 
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
     #[inline]
-    pub(super) fn observe_completion(
+    pub(crate) fn observe_completion(
         &mut self,
         now: Instant,
         op: Op,
@@ -336,7 +348,7 @@ impl Model {
     }
 
     /// The round is over: what is learned from it, if pieces waited for one another in it (`telling`). The next one begins.
-    pub(super) fn learn(&mut self, telling: bool) {
+    pub(crate) fn learn(&mut self, telling: bool) {
         if !core::mem::take(&mut self.spoilt) {
             self.adjust(telling);
             if telling {

@@ -1,21 +1,20 @@
 //! When a client asks again, and whether it would get more if it had the drive to itself.
 
-use super::reserve::average;
-use super::unit::Cost;
+use crate::elevator::contract::unit::{Cost, average};
 use crate::table::Live;
 use crate::{Instant, Span};
 
 /// A client that had an answer asks again within twice the time that it usually takes and this.
 const SOON_NS: u64 = 100_000;
 /// A stream, or a group, asks again within this time, or has paused: that tells nothing of the next time.
-pub(super) const STREAM_PAUSE_MAX: Span = Span::from_secs(17);
+pub(crate) const STREAM_PAUSE_MAX: Span = Span::from_secs(17);
 const GROUP_PAUSE_MAX: Span = Span::from_millis(20);
 /// What a request takes alone is looked for this long; after that the least time of all is taken for it.
 const LOOK: Span = Span::from_secs(1);
 
 /// The requests of a stream, or of a group, as they come.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     /// Requests that wait here or are in the drive.
     outstanding: u32,
     /// When the last one ended; and the average time from an answer that left nothing outstanding to the next request.
@@ -24,19 +23,19 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         outstanding: 0,
         quiet: Instant::ZERO,
         think_ns: 0,
     };
 
-    pub(super) fn outstanding(&self) -> u32 {
+    pub(crate) fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
     /// It asks. If it had nothing outstanding: for how long. A pause that is longer than `longest` is no time to think.
     #[inline]
-    pub(super) fn observe_request(&mut self, now: Instant, longest: Span) -> Option<Span> {
+    pub(crate) fn observe_request(&mut self, now: Instant, longest: Span) -> Option<Span> {
         let pause = (self.outstanding == 0).then(|| now.since(self.quiet));
         if let Some(pause) = pause.filter(|&pause| pause <= longest) {
             self.think_ns = average(self.think_ns, pause.as_nanos());
@@ -47,49 +46,49 @@ impl Arrivals {
 
     /// A request of it is over.
     #[inline]
-    pub(super) fn observe_answer(&mut self, now: Instant) {
+    pub(crate) fn observe_answer(&mut self, now: Instant) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.quiet = now;
     }
 
     /// It has nothing outstanding up to now, and did not think.
-    pub(super) fn observe_quiet(&mut self, now: Instant) {
+    pub(crate) fn observe_quiet(&mut self, now: Instant) {
         self.quiet = now;
     }
 
     /// What is outstanding is counted anew ...
-    pub(super) fn forget_outstanding(&mut self) {
+    pub(crate) fn forget_outstanding(&mut self) {
         self.outstanding = 0;
     }
 
     /// ... a request at a time.
-    pub(super) fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         self.outstanding += 1;
     }
 
     /// How long it takes to ask again on average, in nanoseconds.
-    pub(super) fn think_ns(&self) -> u64 {
+    pub(crate) fn think_ns(&self) -> u64 {
         self.think_ns
     }
 
     /// When it asks again on average.
-    pub(super) fn usual(&self) -> Instant {
+    pub(crate) fn usual(&self) -> Instant {
         self.quiet + Span::from_nanos(self.think_ns)
     }
 
     /// How long it takes to ask again, at the most, in nanoseconds.
-    pub(super) fn pause_ns(&self) -> u64 {
+    pub(crate) fn pause_ns(&self) -> u64 {
         2 * self.think_ns + SOON_NS
     }
 
     /// By when it will have asked again, if it asks at all.
-    pub(super) fn expected(&self) -> Instant {
+    pub(crate) fn expected(&self) -> Instant {
         self.quiet + Span::from_nanos(self.pause_ns())
     }
 
     /// A pattern that was observed.
     #[cfg(test)]
-    pub(super) fn thinking(think_ns: u64, outstanding: u32) -> Self {
+    pub(crate) fn thinking(think_ns: u64, outstanding: u32) -> Self {
         Self {
             outstanding,
             think_ns,
@@ -100,8 +99,8 @@ impl Arrivals {
 
 /// How long a group's requests take, and how long they take if others have nothing in the drive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Presence {
-    pub(super) arrivals: Arrivals,
+pub(crate) struct Presence {
+    pub(crate) arrivals: Arrivals,
     /// Modelled cost of its pieces in the drive.
     flight: Cost,
     /// The average time from when a request came.
@@ -114,7 +113,7 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    pub(super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         arrivals: Arrivals::NONE,
         flight: Cost::ZERO,
         usual_ns: 0,
@@ -124,13 +123,13 @@ impl Presence {
     };
 
     #[cfg(debug_assertions)]
-    pub(super) fn flight(&self) -> Cost {
+    pub(crate) fn flight(&self) -> Cost {
         self.flight
     }
 
     /// It asks. True if it had something outstanding until a moment ago.
     #[inline]
-    pub(super) fn observe_request(&mut self, now: Instant) -> bool {
+    pub(crate) fn observe_request(&mut self, now: Instant) -> bool {
         let resumes = self.kept_until().is_none_or(|until| now <= until);
         self.arrivals.observe_request(now, GROUP_PAUSE_MAX);
         resumes
@@ -138,7 +137,7 @@ impl Presence {
 
     /// A piece of it goes to the drive at `cost`, which has `flight`. Returns what of that is others'.
     #[inline]
-    pub(super) fn observe_dispatch(&mut self, cost: Cost, flight: Cost) -> Cost {
+    pub(crate) fn observe_dispatch(&mut self, cost: Cost, flight: Cost) -> Cost {
         let others = flight.saturating_sub(self.flight);
         self.flight += cost;
         others
@@ -146,13 +145,13 @@ impl Presence {
 
     /// A piece came back.
     #[inline]
-    pub(super) fn observe_completion(&mut self, cost: Cost) {
+    pub(crate) fn observe_completion(&mut self, cost: Cost) {
         self.flight = self.flight.saturating_sub(cost);
     }
 
     /// A request is over, with nothing of others in the drive as long as it was there (`alone`).
     #[inline]
-    pub(super) fn observe_answer(&mut self, now: Instant, live: &Live, alone: bool) {
+    pub(crate) fn observe_answer(&mut self, now: Instant, live: &Live, alone: bool) {
         self.note_answer(
             now,
             now.since(live.cleared),
@@ -177,7 +176,7 @@ impl Presence {
     }
 
     /// True if it would get a 32nd more with the drive to itself, or if that is not known.
-    pub(super) fn suffers(&self, now: Instant) -> bool {
+    pub(crate) fn suffers(&self, now: Instant) -> bool {
         let is_known = self.is_solo || self.first.is_some_and(|first| now.since(first) > LOOK);
         let think = self.arrivals.think_ns;
         let alone = think + self.solo_ns;
@@ -185,12 +184,12 @@ impl Presence {
     }
 
     /// True if its place is kept for it now that it has nothing to send.
-    pub(super) fn keeps_place(&self) -> bool {
+    pub(crate) fn keeps_place(&self) -> bool {
         self.arrivals.outstanding > 0
     }
 
     /// Until when its place is kept, unless something of it is still in the drive: no longer than what is waited for takes.
-    pub(super) fn kept_until(&self) -> Option<Instant> {
+    pub(crate) fn kept_until(&self) -> Option<Instant> {
         if self.arrivals.outstanding > 0 {
             return None;
         }
