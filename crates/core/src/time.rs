@@ -1,7 +1,7 @@
 //! Instants and spans of the core's own: unsigned nanoseconds, no clock behind them.
 
 use core::fmt;
-use core::ops::{Add, AddAssign, Sub};
+use core::ops::{Add, AddAssign, Div, Sub};
 
 /// A point in time: nanoseconds since an origin the driver chose. Never negative, never wraps (584 years).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -110,6 +110,13 @@ impl Sub for Span {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         self.saturating_sub(other)
+    }
+}
+
+impl Div<u64> for Span {
+    type Output = Self;
+    fn div(self, n: u64) -> Self {
+        Self(self.0 / n)
     }
 }
 

@@ -369,12 +369,12 @@ impl Contracts {
 
     /// Says for whose sake others are held, when that or the bound has changed.
     fn publish(&mut self, now: Instant, group: u32, events: &mut Events) {
-        let bound = self.reservations.room_for_others_ns(group);
-        if self.published != (group, bound) {
-            self.published = (group, bound);
+        let span = self.reservations.time_for_others(group);
+        if self.published != (group, span) {
+            self.published = (group, span);
             events.publish(now, || Event::Bound {
                 group: GroupId(group),
-                span: Span::from_nanos(bound),
+                span,
             });
         }
     }

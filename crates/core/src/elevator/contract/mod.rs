@@ -116,7 +116,7 @@ pub(super) struct Contracts {
     /// That stream as a driver knows it, as of the last choice.
     idles: Option<StreamId>,
     /// The bound that was published last: whose, and its length.
-    published: (u32, u64),
+    published: (u32, Span),
 }
 
 impl Contracts {
@@ -149,7 +149,7 @@ impl Contracts {
             held: None,
             awaited: None,
             idles: None,
-            published: (NIL, 0),
+            published: (NIL, Span::ZERO),
         }
     }
 
@@ -462,14 +462,14 @@ impl Schedule for Contracts {
         let (model, window) = (&self.model, &self.window);
         let usual = || {
             if model.may_turn() {
-                0
+                Span::ZERO
             } else {
-                window.least(piece.op).max(cost.as_nanos())
+                window.least(piece.op).max(cost.time())
             }
         };
         let drive = CompletedPiece {
             op: piece.op,
-            time: time.as_nanos(),
+            time,
             usual: &usual,
             cost_ahead: sent.cost_ahead,
             alone,
@@ -532,7 +532,7 @@ impl Schedule for Contracts {
                 read: cost(Op::Read),
                 write: cost(Op::Write),
                 away: Span::from_nanos(self.model.seek_cost().as_nanos()),
-                delay: Span::from_nanos(self.window.delay()),
+                delay: self.window.delay(),
                 hidden: Span::from_nanos(self.afterwork.remaining(cx.now, self.writes).as_nanos()),
             });
         }
@@ -549,8 +549,7 @@ impl Contracts {
         let charge = self.in_charge(Cost::from_nanos(time));
         self.shares.charge_flush(entity, charge);
         if let Some(synced) = self.reservations.judge_flush(now, live.group) {
-            let time = now.since(dispatched).as_nanos();
-            self.dirty.flush_ends(now, time, synced);
+            self.dirty.flush_ends(now, now.since(dispatched), synced);
         }
         self.reservations.observe_flush_end(now, live.group);
         self.model.spoil_round();

@@ -149,7 +149,7 @@ impl Contracts {
             serial: self.model.turns(),
             behind,
             new: self.model.is_new() && now.since(began) < BEGINNING,
-            lag: 2 * lag.as_nanos(),
+            lag: lag.saturating_mul(2),
             overdue: waited >= HELD_MAX,
         };
         let found = self.reservations.blocking_reservation(now, &query)?;

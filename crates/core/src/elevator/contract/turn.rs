@@ -139,7 +139,7 @@ impl Turn {
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
     pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
         let pattern = &self.patterns[stream as usize];
-        let worth_it = pattern.arrivals.pause_ns() <= model.seek_cost().as_nanos();
+        let worth_it = pattern.arrivals.pause() <= model.seek_cost().time();
         if pattern.arrivals.outstanding() > 0 || pattern.vain_waits > 2 || !worth_it {
             return None;
         }

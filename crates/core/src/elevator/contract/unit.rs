@@ -1,5 +1,6 @@
 //! Quantities and numbers that are kept apart, although all of them are integers; and what the layers above share.
 
+use crate::Span;
 use crate::list::NIL;
 use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
 
@@ -16,7 +17,7 @@ pub(crate) fn average(old: u64, sample: u64) -> u64 {
 }
 
 /// Drive time that pieces cost by the model, in nanoseconds. It is a price, not time that passes: only where the drive is busy is what is
-/// in flight the time until it is done (Little's law), and there the code says so ([`Cost::as_nanos`]).
+/// in flight the time until it is done (Little's law), and there the code says so ([`Cost::time`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(transparent)]
 pub(crate) struct Cost(u64);
@@ -31,6 +32,16 @@ impl Cost {
 
     pub(crate) const fn as_nanos(self) -> u64 {
         self.0
+    }
+
+    /// What keeps a busy drive busy for `time`.
+    pub(crate) const fn of(time: Span) -> Self {
+        Self(time.as_nanos())
+    }
+
+    /// How long it keeps a busy drive busy.
+    pub(crate) const fn time(self) -> Span {
+        Span::from_nanos(self.0)
     }
 
     pub(crate) const fn saturating_add(self, other: Self) -> Self {

@@ -5,7 +5,7 @@ use crate::table::Live;
 use crate::{Instant, Span};
 
 /// A client that had an answer asks again within twice the time that it usually takes and this.
-const SOON_NS: u64 = 100_000;
+const SOON: Span = Span::from_micros(100);
 /// A stream, or a group, asks again within this time, or has paused: that tells nothing of the next time.
 pub(crate) const STREAM_PAUSE_MAX: Span = Span::from_secs(17);
 const GROUP_PAUSE_MAX: Span = Span::from_millis(20);
@@ -19,14 +19,14 @@ pub(crate) struct Arrivals {
     outstanding: u32,
     /// When the last one ended; and the average time from an answer that left nothing outstanding to the next request.
     quiet: Instant,
-    think_ns: u64,
+    think: Span,
 }
 
 impl Arrivals {
     pub(crate) const NONE: Self = Self {
         outstanding: 0,
         quiet: Instant::ZERO,
-        think_ns: 0,
+        think: Span::ZERO,
     };
 
     pub(crate) fn outstanding(&self) -> u32 {
@@ -38,7 +38,7 @@ impl Arrivals {
     pub(crate) fn observe_request(&mut self, now: Instant, longest: Span) -> Option<Span> {
         let pause = (self.outstanding == 0).then(|| now.since(self.quiet));
         if let Some(pause) = pause.filter(|&pause| pause <= longest) {
-            self.think_ns = average(self.think_ns, pause.as_nanos());
+            self.think = Span::from_nanos(average(self.think.as_nanos(), pause.as_nanos()));
         }
         self.outstanding += 1;
         pause
@@ -66,24 +66,24 @@ impl Arrivals {
         self.outstanding += 1;
     }
 
-    /// How long it takes to ask again on average, in nanoseconds.
-    pub(crate) fn think_ns(&self) -> u64 {
-        self.think_ns
+    /// How long it takes to ask again on average.
+    pub(crate) fn think(&self) -> Span {
+        self.think
     }
 
     /// When it asks again on average.
     pub(crate) fn usual(&self) -> Instant {
-        self.quiet + Span::from_nanos(self.think_ns)
+        self.quiet + self.think
     }
 
-    /// How long it takes to ask again, at the most, in nanoseconds.
-    pub(crate) fn pause_ns(&self) -> u64 {
-        2 * self.think_ns + SOON_NS
+    /// How long it takes to ask again, at the most.
+    pub(crate) fn pause(&self) -> Span {
+        self.think.saturating_mul(2) + SOON
     }
 
     /// By when it will have asked again, if it asks at all.
     pub(crate) fn expected(&self) -> Instant {
-        self.quiet + Span::from_nanos(self.pause_ns())
+        self.quiet + self.pause()
     }
 
     /// A pattern that was observed.
@@ -91,7 +91,7 @@ impl Arrivals {
     pub(crate) fn thinking(think_ns: u64, outstanding: u32) -> Self {
         Self {
             outstanding,
-            think_ns,
+            think: Span::from_nanos(think_ns),
             ..Self::NONE
         }
     }
@@ -178,7 +178,7 @@ impl Presence {
     /// True if it would get a 32nd more with the drive to itself, or if that is not known.
     pub(crate) fn suffers(&self, now: Instant) -> bool {
         let is_known = self.is_solo || self.first.is_some_and(|first| now.since(first) > LOOK);
-        let think = self.arrivals.think_ns;
+        let think = self.arrivals.think.as_nanos();
         let alone = think + self.solo_ns;
         !is_known || think + self.usual_ns > alone + alone / 32
     }
@@ -193,7 +193,7 @@ impl Presence {
         if self.arrivals.outstanding > 0 {
             return None;
         }
-        let soon = self.arrivals.think_ns <= self.solo_ns;
+        let soon = self.arrivals.think.as_nanos() <= self.solo_ns;
         Some(if soon {
             self.arrivals.expected()
         } else {

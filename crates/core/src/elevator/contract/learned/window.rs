@@ -216,14 +216,14 @@ impl Window {
     }
 
     /// How long the drive takes for a piece beyond what it costs: it does that for many at a time.
-    pub(crate) fn delay(&self) -> u64 {
-        self.delay
+    pub(crate) fn delay(&self) -> Span {
+        Span::from_nanos(self.delay)
     }
 
     /// The least time of any piece of late that reads, or that does not, as `op` does; zero if there was none.
-    pub(crate) fn least(&self, op: Op) -> u64 {
+    pub(crate) fn least(&self, op: Op) -> Span {
         let least = &self.least[usize::from(!op.is_read())];
-        least.get().unwrap_or(0)
+        Span::from_nanos(least.get().unwrap_or(0))
     }
 
     /// The cost of the largest piece of late.

@@ -1,6 +1,5 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
-use super::dirty::Synced;
 use super::{CompletedPiece, REQUEST, Reservation, Reservations, served};
 use crate::elevator::contract::unit::{Bytes, Cost, average};
 use crate::list::NIL;
@@ -51,19 +50,20 @@ impl Reservations {
             let r = &mut self.table[at as usize];
             if r.mean_outstanding == Bytes::ZERO {
                 (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests() * REQUEST);
-                r.period_ns = r.time_for_usual();
+                r.period = r.time_for_usual();
             }
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
             // phase).
             let from = r.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
-            r.kept_until = from + Span::from_nanos(time);
+            r.kept_until = from + time;
             if r.iops > 0 && counts > REQUEST {
-                let time = mul_div_floor(r.time_for(Bytes::ZERO, 1), counts, REQUEST);
+                let one = r.time_for(Bytes::ZERO, 1).as_nanos();
+                let time = mul_div_floor(one, counts, REQUEST);
                 let from = r.covered_until.max(from).min(due + ahead);
                 r.covered_until = from + Span::from_nanos(time);
             }
-            r.cycle_ns = r.cycle_ns.saturating_add(time);
+            r.cycle += time;
             r.flight += cost;
             r.bytes_in_drive += bytes;
             r.requests_in_drive += u64::from(last);
@@ -110,7 +110,7 @@ impl Reservations {
                 let (bytes, requests) = r.before_end;
                 r.mean_outstanding = Bytes(average(r.mean_outstanding.0, bytes.0));
                 r.mean_requests = average(r.mean_requests, requests * REQUEST);
-                r.period_ns = r.time_for_usual();
+                r.period = r.time_for_usual();
             }
             hidden |= r.observe_completion(drive);
             r.flight = r.flight.saturating_sub(cost);
@@ -241,55 +241,10 @@ impl Reservations {
         Some(group)
     }
 
-    /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
-    /// and has the earliest deadline, if there is one.
-    pub(crate) fn judge_flush(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
-        let at = self.nearest[group.0 as usize];
-        if at == NIL {
-            let behind = self.behind(now)?;
-            return Some(Synced::of_another(self.lag(now, behind)));
-        }
-        let r = &self.table[at as usize];
-        (!r.realtime && r.cycle_ns > 0).then(|| Synced {
-            lag: self.lag(now, at),
-            cycle_ns: r.cycle_ns,
-        })
-    }
-
-    /// A flush of a group begins, or one that it may have to wait for: until no flush runs any longer the drive has something to do
-    /// for it.
-    pub(crate) fn observe_flush_begin(&mut self, now: Instant, group: GroupId) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let r = &mut self.table[at as usize];
-            (r.flushes, r.last_seen) = (self.flushes, now);
-            let above = r.above;
-            self.update_bound(at);
-            at = above;
-        }
-    }
-
-    /// No flush runs any longer.
-    pub(crate) fn forget_flushes(&mut self) {
-        self.flushes = self.flushes.wrapping_add(1).max(1);
-    }
-
     /// True if the drive has something to do for a reservation: a request, or a flush.
     #[inline]
     pub(super) fn is_waited_for(&self, r: &Reservation) -> bool {
         r.requests() > 0 || r.flushes == self.flushes
-    }
-
-    /// A flush of a group has ended: its client waited for it, and did not think.
-    pub(crate) fn observe_flush_end(&mut self, now: Instant, group: GroupId) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let r = &mut self.table[at as usize];
-            r.arrivals.observe_quiet(now);
-            (r.last_seen, r.cycle_ns) = (now, 0);
-            r.flushes = 0;
-            at = r.above;
-        }
     }
 
     /// By how much the reservations of a group are behind, the one that is so most.
@@ -336,7 +291,7 @@ impl Reservations {
             }
         } else {
             let kept_until = r.kept_until.as_nanos();
-            let deadline = r.clock().as_nanos() + r.period_ns.min(self.catch_up.as_nanos() / 2);
+            let deadline = (r.clock() + r.period.min(self.catch_up / 2)).as_nanos();
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;

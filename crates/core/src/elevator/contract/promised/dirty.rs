@@ -17,7 +17,7 @@ const GROW_DIVISOR: u64 = 8;
 /// Less is not worth a bound: the flushes are long for another reason.
 const BOUND_MIN: Cost = Cost::from_nanos(100_000);
 /// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
-const CYCLE_OF_ANOTHER_NS: u64 = 100_000_000;
+const CYCLE_OF_ANOTHER: Span = Span::from_millis(100);
 /// The bound ends this long after the last flush that could have changed it.
 const RECENT: Span = Span::from_secs(1);
 
@@ -26,8 +26,8 @@ const RECENT: Span = Span::from_secs(1);
 pub(crate) struct Synced {
     /// By how much that is behind.
     pub(crate) lag: Span,
-    /// The time that it gives its client from the flush before to this one, in nanoseconds.
-    pub(crate) cycle_ns: u64,
+    /// The time that it gives its client from the flush before to this one.
+    pub(crate) cycle: Span,
 }
 
 impl Synced {
@@ -35,7 +35,7 @@ impl Synced {
     pub(crate) const fn of_another(lag: Span) -> Self {
         Self {
             lag,
-            cycle_ns: CYCLE_OF_ANOTHER_NS,
+            cycle: CYCLE_OF_ANOTHER,
         }
     }
 }
@@ -73,16 +73,16 @@ impl Dirty {
         self.before = core::mem::replace(&mut self.since, Cost::ZERO);
     }
 
-    /// A flush that mattered to a promise has ended after `time` nanoseconds.
-    pub(crate) fn flush_ends(&mut self, now: Instant, time: u64, synced: Synced) {
+    /// A flush that mattered to a promise has ended after `time`.
+    pub(crate) fn flush_ends(&mut self, now: Instant, time: Span, synced: Synced) {
         self.synced = now;
-        let allowed = synced.cycle_ns / 2;
+        let allowed = synced.cycle / 2;
         if time <= allowed || synced.lag <= STRICT {
             self.bound = self.bound.saturating_add(self.bound / GROW_DIVISOR);
         } else if self.bound <= BOUND_MIN || self.before == Cost::ZERO {
             self.bound = Cost::MAX;
         } else {
-            let bears = mul_div_floor(self.before.as_nanos(), allowed, time);
+            let bears = mul_div_floor(self.before.as_nanos(), allowed.as_nanos(), time.as_nanos());
             // Where its own writes alone are too much, that is soon given up.
             self.bound = Cost::from_nanos(bears).min(self.bound / 2);
         }
@@ -109,13 +109,13 @@ mod tests {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
         let behind = Synced {
             lag: Span::from_millis(20),
-            cycle_ns: 10_000_000,
+            cycle: Span::from_millis(10),
         };
         let mut dirty = Dirty::new();
         let mut flush = |written: u64, time: u64, synced: Synced| {
             dirty.observe_write(Cost::from_nanos(written));
             dirty.flush_begins();
-            dirty.flush_ends(at(1), time, synced);
+            dirty.flush_ends(at(1), Span::from_nanos(time), synced);
             dirty.observe_write(Cost::from_nanos(written / 2));
             let full = dirty.is_full(at(2));
             assert!(!dirty.is_full(at(1_002)), "it syncs no longer");
@@ -140,13 +140,13 @@ mod tests {
         let mut dirty = Dirty::new();
         let behind = Synced {
             lag: Span::from_millis(20),
-            cycle_ns: 10_000_000,
+            cycle: Span::from_millis(10),
         };
         let mut bounded = 0;
         for _ in 0..100 {
             dirty.observe_write(Cost::from_nanos(1_000_000));
             dirty.flush_begins();
-            dirty.flush_ends(Instant::ZERO, 20_000_000, behind);
+            dirty.flush_ends(Instant::ZERO, Span::from_millis(20), behind);
             bounded += u32::from(dirty.bound < Cost::MAX);
         }
         assert!(bounded <= 75, "{bounded}");

@@ -83,9 +83,9 @@ impl Pace {
         self.written = self.written.saturating_add(cost);
     }
 
-    /// The time that a flush takes, in nanoseconds, once there has been one.
-    pub(crate) fn time(&self) -> Option<u64> {
-        Some(self.time).filter(|&time| time > 0)
+    /// The time that a flush takes, once there has been one.
+    pub(crate) fn time(&self) -> Option<Span> {
+        Some(Span::from_nanos(self.time)).filter(|&time| time > Span::ZERO)
     }
 
     /// True if a flush that has ended after `time` had to wait for what had been written.

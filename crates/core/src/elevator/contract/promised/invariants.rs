@@ -1,6 +1,6 @@
 //! What holds of promises between calls.
 
-use super::room::AHEAD_MAX_NS;
+use super::room::AHEAD_MAX;
 use super::{Reservation, Reservations, is_outstanding, served};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
@@ -9,7 +9,7 @@ use crate::group::Groups;
 use crate::list::NIL;
 use crate::table::{Live, Stage};
 use crate::time::mul_div_floor;
-use crate::{Capacity, Class, GroupId, Op, ROOT, Span};
+use crate::{Capacity, Class, GroupId, Op, ROOT};
 
 /// The longest piece there is.
 const PIECE_MAX: Bytes = Bytes(64 << 20);
@@ -28,14 +28,14 @@ impl Reservations {
             let urgent = self.urgent.get(group).is_some();
             assert_eq!(urgent, waits && r.realtime, "group {group}");
             // A promise is served ahead up to a bound, and by the piece that reaches it.
-            let ahead = Span::from_nanos(AHEAD_MAX_NS.saturating_add(r.time_for(PIECE_MAX, 1)));
+            let ahead = AHEAD_MAX + r.time_for(PIECE_MAX, 1);
             assert!(
                 r.kept_until <= cx.now + ahead,
                 "group {group} is too far ahead: {r:?}"
             );
             if self.forest.contains(group) {
                 let key = if r.realtime {
-                    r.solo_latency
+                    r.solo_latency.as_nanos()
                 } else {
                     r.latest_start().as_nanos()
                 };

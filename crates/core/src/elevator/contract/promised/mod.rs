@@ -9,16 +9,22 @@
 //! A client is made whole for what it fell behind while it waited here, up to a limit. When all are behind by more, the drive is
 //! too slow for what was promised: then it is the promises' time that goes slower, so that each is kept in the same proportion.
 //!
-//! `behind` has the clocks, `room` what others may have in the drive.
+//! `behind` has the clocks, `latency` how long the drive takes for a client, `room` what others may have in the drive for its sake,
+//! `syncing` what flushes are to it; `flush` and `dirty` when one may begin and what may be written before.
 
 mod behind;
 pub(crate) mod dirty;
 pub(crate) mod flush;
 #[cfg(debug_assertions)]
 mod invariants;
+mod latency;
 mod room;
+mod syncing;
 
-pub(crate) use room::{CompletedPiece, DispatchQuery, SLICE};
+pub(crate) use latency::CompletedPiece;
+pub(crate) use room::{DispatchQuery, SLICE};
+
+use latency::FULL_INTERFERENCE;
 
 use super::learned::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
@@ -66,9 +72,9 @@ struct Reservation {
     ended: Instant,
     before_end: (Bytes, u64),
     /// The time at the promised rate that these take.
-    period_ns: u64,
+    period: Span,
     /// The time at the promised rate of what went to the drive since its last flush ended.
-    cycle_ns: u64,
+    cycle: Span,
     /// It waits for these flushes, if they still run.
     flushes: u32,
     /// Its last sign of life.
@@ -78,7 +84,7 @@ struct Reservation {
     bytes_in_drive: Bytes,
     requests_in_drive: u64,
     /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
-    solo_latency: u64,
+    solo_latency: Span,
     /// How much later its requests come back for what others have in front of them, in 256ths of that.
     interference: u64,
     /// It pauses too long between its requests to get what was promised: that counts while it asks.
@@ -108,9 +114,6 @@ pub(crate) fn is_outstanding(live: &Live) -> bool {
 /// One request, where they are averaged.
 pub(crate) const REQUEST: u64 = 256;
 
-/// What others have in flight delays a client by as much.
-const FULL_INTERFERENCE: u64 = 256;
-
 const NOTHING: Reservation = Reservation {
     bandwidth: 0,
     iops: 0,
@@ -124,14 +127,14 @@ const NOTHING: Reservation = Reservation {
     mean_requests: 0,
     ended: Instant::ZERO,
     before_end: (Bytes::ZERO, 0),
-    period_ns: 0,
-    cycle_ns: 0,
+    period: Span::ZERO,
+    cycle: Span::ZERO,
     flushes: 0,
     last_seen: Instant::ZERO,
     flight: Cost::ZERO,
     bytes_in_drive: Bytes::ZERO,
     requests_in_drive: 0,
-    solo_latency: 0,
+    solo_latency: Span::ZERO,
     interference: FULL_INTERFERENCE,
     pauses: false,
     reachable: true,
@@ -156,7 +159,7 @@ impl Reservation {
 
     /// The time at the promised rate, with the headroom, that this service takes.
     #[inline]
-    fn time_for(&self, bytes: Bytes, requests: u64) -> u64 {
+    fn time_for(&self, bytes: Bytes, requests: u64) -> Span {
         let at = |amount: u64, rate: u64| {
             if rate == 0 {
                 0
@@ -168,11 +171,11 @@ impl Reservation {
                 )
             }
         };
-        at(bytes.0, self.bandwidth).max(at(requests, self.iops))
+        Span::from_nanos(at(bytes.0, self.bandwidth).max(at(requests, self.iops)))
     }
 
     /// The time that what it has outstanding as a rule takes at the promised rate.
-    fn time_for_usual(&self) -> u64 {
+    fn time_for_usual(&self) -> Span {
         let requests = self.time_for(Bytes::ZERO, self.mean_requests) / REQUEST;
         self.time_for(self.mean_outstanding, 0).max(requests)
     }
