@@ -45,7 +45,7 @@ impl Contracts {
         if let Some(group) = urgent {
             return self.choose_urgent(now, group, table);
         }
-        if let Some(served) = self.continue_serving(now, table)? {
+        if let Some(served) = self.continue_serving(now, table) {
             return Ok(served);
         }
         if let Some(group) = self.behind(now) {
@@ -109,12 +109,6 @@ impl Contracts {
         most: Span,
         table: &Table,
     ) -> Result<Option<Offer>, Held> {
-        if self.served != NIL
-            && self.reservations.lag(now, self.served) > most
-            && let Some(offer) = self.continue_serving(now, table)?
-        {
-            return Ok(Some(offer));
-        }
         let offer = self.offer_reserved(now, late, table);
         let Some(other) = self.blocking_reservation(now, &offer, late, table) else {
             self.serve(now, late);
@@ -148,34 +142,26 @@ impl Contracts {
         }
     }
 
-    /// The reservation that was served last is served on, on a drive where turns pay, until it is as far ahead as it may be.
-    fn continue_serving(&mut self, now: Instant, table: &Table) -> Result<Option<Offer>, Held> {
+    /// The reservation that was served last is served on, on a drive where turns pay, until it is as far ahead as it may be: its first
+    /// piece is a far one wherever it is, and what follows tells whether it goes on there.
+    fn continue_serving(&mut self, now: Instant, table: &Table) -> Option<Offer> {
         let group = self.served;
         if group == NIL {
-            return Ok(None);
+            return None;
         }
-        // Its first piece is a far one wherever it is; what follows tells whether it goes on there.
-        let last = self.turn.last(now, &self.model);
-        let last = last.filter(|&s| {
-            self.reservations
-                .is_within(table.streams[s].spec.group, group)
+        let holder = self.sequential_holder(now, table);
+        let goes_on = holder.is_some_and(|s| {
+            let of_stream = table.streams[s].spec.group;
+            self.reservations.is_within(of_stream, group)
         });
-        if let Some(stream) = last
-            && !self.reservations.has_reached(group, self.goal)
-        {
-            if self.sequential_holder(now, table).is_some() {
-                let offer = self.offer_reserved(now, group, table);
-                // For realtime clients only it is too much.
-                match self.blocking_reservation(now, &offer, group, table) {
-                    Some(other) if self.reservations.is_realtime(other) => {}
-                    _ => return Ok(Some(offer)),
-                }
-            } else if self.turn.is_near() && self.queues[stream as usize].is_empty() {
-                self.wait_for(now, stream)?;
+        if goes_on && !self.reservations.has_reached(group, self.goal) {
+            let offer = self.offer_reserved(now, group, table);
+            if (self.blocking_reservation(now, &offer, group, table)).is_none() {
+                return Some(offer);
             }
         }
         self.served = NIL;
-        Ok(None)
+        None
     }
 
     /// Holds the drive for a stream that has nothing queued, if that is worth it.
@@ -187,9 +173,7 @@ impl Contracts {
             self.awaited = Some(stream);
             return Err(Held { until: Some(until) });
         }
-        if self.awaited.take() == Some(stream) {
-            self.turn.note_vain_wait(stream);
-        }
+        self.awaited = None;
         Ok(())
     }
 
@@ -245,7 +229,7 @@ impl Contracts {
         table: &Table,
     ) -> Result<Offer, Held> {
         let absence = self.shares.absence(absent);
-        let (suffers, until) = (absence.suffers(now), absence.kept_until());
+        let (suffers, until) = (absence.suffers(), absence.kept_until());
         let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
             return Ok(self.offer(now, stream, table));
         };
@@ -254,7 +238,6 @@ impl Contracts {
         if fits || self.flight == Cost::ZERO && until.is_none() {
             return Ok(offer);
         }
-        self.model.hold_round();
         Err(Held { until })
     }
 

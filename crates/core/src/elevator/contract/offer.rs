@@ -41,8 +41,7 @@ impl Contracts {
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
             || self.model.turns()
-            || self.model.is_new()
-            || self.queued == 1 && self.reservations.bounds_nobody() && limit == Cost::MAX;
+            || self.model.is_new();
         if whole {
             return (most, last);
         }

@@ -15,7 +15,7 @@ const WHOLE: u64 = 32;
 const ROUND: Span = Span::from_millis(10);
 const WINDOWS: u64 = 4;
 /// After this number of rounds with restraint come two without: in the first one the drive fills up.
-const RESTRAINED: u32 = 30;
+const RESTRAINED: u32 = 120;
 const FREE: u32 = 2;
 /// The drive is busy if it does this in 1,024 ns.
 const BUSY: u64 = 512;
@@ -32,8 +32,6 @@ pub(super) struct Restraint {
     left: u32,
     /// What the drive does without restraint: what its requests cost, in 1,024 ns. Zero: not known.
     free_speed: u64,
-    /// By how much more than it has to do the drive has done of late.
-    credit: i64,
     /// The round that runs.
     since: Instant,
     round: Span,
@@ -52,7 +50,6 @@ impl Restraint {
             is_free: true,
             left: FIRST,
             free_speed: 0,
-            credit: 0,
             since: Instant::ZERO,
             round: ROUND,
             work: Cost::ZERO,
@@ -101,11 +98,7 @@ impl Restraint {
                 self.sacrifice / 8
             };
             let least = self.free_speed * u64::from(100 - sacrifice) / 100;
-            // On average over rounds, so that two parts of which one costs too much and the other nothing take turns.
-            let most = self.free_speed.cast_signed();
-            self.credit =
-                (self.credit + speed.cast_signed() - least.cast_signed()).clamp(-most, most / 4);
-            self.part = if self.credit < 0 {
+            self.part = if speed < least {
                 (self.part + 1 + self.part / 4).min(WHOLE - 1)
             } else {
                 self.part.saturating_sub(1)
@@ -122,12 +115,7 @@ impl Restraint {
             // Where the drive is not busy as far as can be told, what is in flight keeps it from nobody.
             let is_busy = self.free_speed >= BUSY;
             self.is_free = !self.is_free || !is_busy;
-            self.left = match (self.is_free, self.part) {
-                (true, _) => FREE,
-                // The least that may be in flight costs no more than it may: that will be so for a while.
-                (false, 0) => 4 * RESTRAINED,
-                (false, _) => RESTRAINED,
-            };
+            self.left = if self.is_free { FREE } else { RESTRAINED };
         }
     }
 }

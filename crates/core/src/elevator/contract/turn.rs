@@ -8,9 +8,9 @@
 //! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
 
-use super::learned::arrival::{Arrivals, STREAM_PAUSE_MAX};
+use super::learned::arrival::Arrivals;
 use super::learned::cost::{Model, Place};
-use crate::{Instant, SpaceId};
+use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -19,19 +19,6 @@ const TURN_FACTOR: u64 = 9;
 const TURN_MAX_NS: u64 = 100_000_000;
 /// A piece that begins so little behind the end of another goes on there.
 const NEAR_BYTES: u64 = 128 << 10;
-
-/// What is known of a stream.
-#[derive(Clone, Copy, Debug)]
-struct Pattern {
-    arrivals: Arrivals,
-    /// How often in a row it has been waited for in vain.
-    vain_waits: u8,
-}
-
-const NO_PATTERN: Pattern = Pattern {
-    arrivals: Arrivals::NONE,
-    vain_waits: 0,
-};
 
 /// Where the drive is, and whose turn it is.
 #[derive(Debug)]
@@ -43,7 +30,7 @@ pub(super) struct Turn {
     /// It was a near one.
     near: bool,
     since: Instant,
-    patterns: Vec<Pattern>,
+    streams: Vec<Arrivals>,
 }
 
 impl Turn {
@@ -54,7 +41,7 @@ impl Turn {
             stream: None,
             near: false,
             since: Instant::ZERO,
-            patterns: vec![NO_PATTERN; streams as usize],
+            streams: vec![Arrivals::NONE; streams as usize],
         }
     }
 
@@ -86,22 +73,18 @@ impl Turn {
     /// A stream has something outstanding.
     #[inline]
     pub(super) fn observe_request(&mut self, now: Instant, stream: u32) {
-        let pattern = &mut self.patterns[stream as usize];
-        let pause = pattern.arrivals.observe_request(now, STREAM_PAUSE_MAX);
-        if pause.is_some() {
-            pattern.vain_waits = 0;
-        }
+        self.streams[stream as usize].observe_request(now, Span::MAX);
     }
 
     /// A request of a stream is over.
     #[inline]
     pub(super) fn observe_answer(&mut self, now: Instant, stream: u32) {
-        self.patterns[stream as usize].arrivals.observe_answer(now);
+        self.streams[stream as usize].observe_answer(now);
     }
 
     /// A stream came.
     pub(super) fn open(&mut self, stream: u32) {
-        self.patterns[stream as usize] = NO_PATTERN;
+        self.streams[stream as usize] = Arrivals::NONE;
     }
 
     /// A stream goes.
@@ -124,11 +107,6 @@ impl Turn {
         self.stream.filter(|_| model.turns() && lasts)
     }
 
-    /// True if the piece that was sent last went on where the one before it ended.
-    pub(super) fn is_near(&self) -> bool {
-        self.near
-    }
-
     /// How long a turn is, in nanoseconds.
     pub(super) fn length_ns(model: &Model) -> u64 {
         (model.seek_cost() * TURN_FACTOR)
@@ -138,24 +116,18 @@ impl Turn {
 
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.
     pub(super) fn wait_until(&self, now: Instant, stream: u32, model: &Model) -> Option<Instant> {
-        let pattern = &self.patterns[stream as usize];
-        let worth_it = pattern.arrivals.pause() <= model.seek_cost().time();
-        if pattern.arrivals.outstanding() > 0 || pattern.vain_waits > 2 || !worth_it {
+        let arrivals = &self.streams[stream as usize];
+        let worth_it = arrivals.pause() <= model.seek_cost().time();
+        if arrivals.outstanding() > 0 || !worth_it {
             return None;
         }
-        let until = pattern.arrivals.expected();
+        let until = arrivals.expected();
         (now < until).then_some(until)
     }
 
     /// Requests that a stream has outstanding, as far as its answers are waited for.
     pub(super) fn outstanding(&self, stream: u32) -> u32 {
-        self.patterns[stream as usize].arrivals.outstanding()
-    }
-
-    /// A stream was waited for and did not come.
-    pub(super) fn note_vain_wait(&mut self, stream: u32) {
-        let pattern = &mut self.patterns[stream as usize];
-        pattern.vain_waits = pattern.vain_waits.saturating_add(1);
+        self.streams[stream as usize].outstanding()
     }
 }
 
@@ -172,27 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_soon_back_is_waited_for_and_who_did_not_come_three_times_is_not() {
+    fn a_stream_that_is_soon_back_is_waited_for() {
         let model = Model::with_seek_cost(Cost::from_nanos(AWAY));
         let mut turn = Turn::new(1);
-        turn.patterns[0].arrivals = Arrivals::thinking((AWAY - SOON_NS) / 2, 0);
+        turn.streams[0] = Arrivals::thinking((AWAY - SOON_NS) / 2, 0);
         assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(AWAY)));
         assert_eq!(turn.wait_until(at(AWAY), 0, &model), None);
-        turn.patterns[0].arrivals = Arrivals::thinking((AWAY - SOON_NS) / 2 + 1, 0);
+        turn.streams[0] = Arrivals::thinking((AWAY - SOON_NS) / 2 + 1, 0);
         assert_eq!(turn.wait_until(at(1), 0, &model), None, "it takes too long");
-        turn.patterns[0].arrivals = Arrivals::thinking(0, 1);
+        turn.streams[0] = Arrivals::thinking(0, 1);
         assert_eq!(
             turn.wait_until(at(1), 0, &model),
             None,
             "it has been served"
         );
-        turn.open(0);
-        for _ in 0..2 {
-            turn.note_vain_wait(0);
-            assert_eq!(turn.wait_until(at(1), 0, &model), Some(at(SOON_NS)));
-        }
-        turn.note_vain_wait(0);
-        assert_eq!(turn.wait_until(at(1), 0, &model), None);
     }
 
     #[test]

@@ -17,8 +17,6 @@ const FACTOR_MAX: u64 = 16 << 8;
 /// shows that by answering; where it has turns, or may have, what it does is too uneven to tell.
 const GROW: Span = Span::from_millis(50);
 const FALL: [Span; 2] = [Span::from_millis(200), Span::from_millis(1_000)];
-/// It is for writes that were sent so short a time ago that a read may still wait.
-const RECENT: Span = Span::from_secs(2);
 /// It is never thought to be more than this.
 const REMAINING_MAX: Span = Span::from_secs(1);
 
@@ -30,9 +28,6 @@ pub(crate) struct Afterwork {
     changed: Instant,
     /// The cost of what was written since a flush began.
     unsynced: Cost,
-    /// When something was written last.
-    written: Instant,
-    wrote: bool,
 }
 
 impl Afterwork {
@@ -42,8 +37,6 @@ impl Afterwork {
             factor: 0,
             changed: Instant::ZERO,
             unsynced: Cost::ZERO,
-            written: Instant::ZERO,
-            wrote: false,
         }
     }
 
@@ -55,7 +48,6 @@ impl Afterwork {
             let work = self.work(cost);
             self.until = (self.until.max(now) + work).min(now + REMAINING_MAX);
         }
-        (self.written, self.wrote) = (now, true);
     }
 
     /// What the drive still has to do beside what is in flight, of which `in_flight` is writes.
@@ -66,7 +58,7 @@ impl Afterwork {
 
     /// A promised request that had the drive to itself took far longer than it usually does.
     pub(crate) fn observe_hidden_work(&mut self, now: Instant) {
-        if self.wrote && now.since(self.written) < RECENT && now.since(self.changed) >= GROW {
+        if self.unsynced > Cost::ZERO && now.since(self.changed) >= GROW {
             self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_MAX);
             self.changed = now;
         }
@@ -151,9 +143,6 @@ mod tests {
         work.observe_hidden_work(at(100));
         assert_eq!(factor(&work), 0, "nothing was written");
         work.observe_write(at(100), ns(1));
-        work.observe_hidden_work(at(2_100));
-        assert_eq!(factor(&work), 0, "what was written is too long ago");
-        work.observe_write(at(2_100), ns(1));
         // Once in 50 ms.
         let grown = [2_100, 2_149, 2_150, 2_200].map(|ms| {
             work.observe_hidden_work(at(ms));

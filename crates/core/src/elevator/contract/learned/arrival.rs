@@ -6,11 +6,8 @@ use crate::{Instant, Span};
 
 /// A client that had an answer asks again within twice the time that it usually takes and this.
 const SOON: Span = Span::from_micros(100);
-/// A stream, or a group, asks again within this time, or has paused: that tells nothing of the next time.
-pub(crate) const STREAM_PAUSE_MAX: Span = Span::from_secs(17);
-const GROUP_PAUSE_MAX: Span = Span::from_millis(20);
-/// What a request takes alone is looked for this long; after that the least time of all is taken for it.
-const LOOK: Span = Span::from_secs(1);
+/// A group asks again within this time, or has paused: that tells nothing of the next time.
+const PAUSE_MAX: Span = Span::from_millis(20);
 
 /// The requests of a stream, or of a group, as they come.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +68,6 @@ impl Arrivals {
         self.think
     }
 
-    /// When it asks again on average.
-    pub(crate) fn usual(&self) -> Instant {
-        self.quiet + self.think
-    }
-
     /// How long it takes to ask again, at the most.
     pub(crate) fn pause(&self) -> Span {
         self.think.saturating_mul(2) + SOON
@@ -105,11 +97,9 @@ pub(crate) struct Presence {
     flight: Cost,
     /// The average time from when a request came.
     usual_ns: u64,
-    /// The average time in the drive of those that had it to themselves. Before there were any (`is_solo`) it is about the least of all
-    /// since the first one ended.
+    /// The average time in the drive of those that had it to themselves. Before there were any (`is_solo`) it is about the least of all.
     solo_ns: u64,
     is_solo: bool,
-    first: Option<Instant>,
 }
 
 impl Presence {
@@ -119,7 +109,6 @@ impl Presence {
         usual_ns: 0,
         solo_ns: 0,
         is_solo: false,
-        first: None,
     };
 
     #[cfg(debug_assertions)]
@@ -131,7 +120,7 @@ impl Presence {
     #[inline]
     pub(crate) fn observe_request(&mut self, now: Instant) -> bool {
         let resumes = self.kept_until().is_none_or(|until| now <= until);
-        self.arrivals.observe_request(now, GROUP_PAUSE_MAX);
+        self.arrivals.observe_request(now, PAUSE_MAX);
         resumes
     }
 
@@ -165,9 +154,8 @@ impl Presence {
         self.arrivals.observe_answer(now);
         self.usual_ns = average(self.usual_ns, waited.as_nanos());
         let sample = served.as_nanos();
-        if self.first.is_none() || alone && !self.is_solo {
+        if self.solo_ns == 0 || alone && !self.is_solo {
             (self.solo_ns, self.is_solo) = (sample, alone);
-            self.first.get_or_insert(now);
         } else if alone {
             self.solo_ns = average(self.solo_ns, sample);
         } else if !self.is_solo {
@@ -176,8 +164,8 @@ impl Presence {
     }
 
     /// True if it would get a 32nd more with the drive to itself, or if that is not known.
-    pub(crate) fn suffers(&self, now: Instant) -> bool {
-        let is_known = self.is_solo || self.first.is_some_and(|first| now.since(first) > LOOK);
+    pub(crate) fn suffers(&self) -> bool {
+        let is_known = self.solo_ns > 0;
         let think = self.arrivals.think.as_nanos();
         let alone = think + self.solo_ns;
         !is_known || think + self.usual_ns > alone + alone / 32
@@ -219,26 +207,25 @@ mod tests {
 
     #[test]
     fn a_client_suffers_that_would_get_more_alone() {
-        let soon = Instant::ZERO + Span::from_millis(200);
         let later = |client: &mut Presence, micros: u64| {
+            let now = Instant::ZERO + Span::from_millis(200);
             for _ in 0..200 {
-                client.observe_request(soon);
+                client.observe_request(now);
                 let waited = Span::from_micros(micros);
-                client.note_answer(soon, waited, waited, false);
+                client.note_answer(now, waited, waited, false);
             }
         };
+        assert!(Presence::NONE.suffers(), "nothing is known");
         let mut client = asking(Span::from_millis(1), true);
-        assert!(!client.suffers(soon));
+        assert!(!client.suffers());
         later(&mut client, 1_025);
-        assert!(!client.suffers(soon));
+        assert!(!client.suffers());
         later(&mut client, 1_040);
-        assert!(client.suffers(soon));
+        assert!(client.suffers());
         let mut crowded = asking(Span::from_millis(1), false);
-        assert!(crowded.suffers(soon), "nothing is known");
-        let late = soon + LOOK;
-        assert!(!crowded.suffers(late), "it is never served sooner");
+        assert!(!crowded.suffers(), "it is never served sooner");
         later(&mut crowded, 1_200);
-        assert!(crowded.suffers(late), "it has been served sooner");
+        assert!(crowded.suffers(), "it has been served sooner");
     }
 
     #[test]

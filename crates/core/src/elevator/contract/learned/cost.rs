@@ -98,8 +98,6 @@ pub(crate) struct Model {
     away: Cost,
     /// Something ended whose cost is not learned here.
     spoilt: bool,
-    /// The drive was not given all that it might have had.
-    held: bool,
     /// Rounds in which there was something of a kind.
     rounds: [u32; 4],
     /// What ended by operation and size, and what a byte of a piece of that size costs, as seen; zero: not seen.
@@ -169,7 +167,6 @@ impl Model {
             parallel: [false; 2],
             away: Cost::ZERO,
             spoilt: false,
-            held: false,
             rounds: [0; 4],
             sizes: [[Ended::default(); SIZES]; 2],
             each: [[0; SIZES]; 2],
@@ -282,11 +279,6 @@ impl Model {
         self.spoilt = true;
     }
 
-    /// A piece is held back though the drive might have it: that it does less in this round says nothing.
-    pub(crate) fn hold_round(&mut self) {
-        self.held = true;
-    }
-
     /// A piece came back of `flight` in the drive, its own cost included. Gives what the round was like if that was its last.
     #[inline]
     pub(crate) fn observe_completion(
@@ -394,9 +386,6 @@ impl Model {
         let squares: u128 = parts.iter().map(|&p| u128::from(p) * u128::from(p)).sum();
         let ratio = |a: u64, b: u64| mul_div_floor(a, ONE as u64, b).min(1 << 40).cast_signed();
         let error = ratio(self.busy, all) - ONE;
-        if core::mem::take(&mut self.held) && error > 0 && !telling {
-            return;
-        }
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
             let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);

@@ -293,14 +293,12 @@ impl Window {
         round.flight >= delay * GAIN + round.piece
     }
 
-    /// Whether the drive does several things at once as fast as one, if a round in which it had several tells: each took hardly longer
-    /// than the shortest of all, or, where they waited for something else than for one another (the link), one of them ended in less than
-    /// two thirds of that time.
+    /// Whether the drive does several things at once, if a round in which it had several tells: one of them ended in less than two thirds
+    /// of the shortest time of all.
     pub(crate) fn is_parallel(&self, round: Round) -> Option<bool> {
         let least = self.least[usize::from(!round.reads)].get()?;
-        let at_once = 2 * round.time <= 3 * least;
-        let more = round.time.saturating_mul(24) <= least.saturating_mul(round.depth);
-        (round.far && round.depth >= SEVERAL).then_some(at_once || more)
+        let parallel = round.time.saturating_mul(24) <= least.saturating_mul(round.depth);
+        (round.far && round.depth >= SEVERAL).then_some(parallel)
     }
 
     /// A round has ended: costs are others now.

@@ -160,10 +160,10 @@ impl Reservation {
                 let busy = delay + (delay / 2).max(query.cost * 2);
                 only(busy.max(self.room_beside_latency()))
             }
-            Standing::Late => only(bearable(self.begin(late, waits).since(due))),
+            Standing::Late => only(bearable(self.latest_start().since(due))),
             // Behind by little it makes up for that as long as each request comes back sooner than it has to.
             Standing::OnTime => {
-                let left = self.begin(late, waits).since(due);
+                let left = self.latest_start().since(due);
                 only(bearable(left.max(self.spare() / 2)))
             }
         }
@@ -186,17 +186,6 @@ impl Reservation {
     /// What keeps the drive busy beside a client whose own latency keeps it from its promise.
     fn room_beside_latency(&self) -> Cost {
         Cost::of(self.period) / 8 * 7
-    }
-
-    /// When the drive begins with its next request, at the latest; if it asks for nothing (not `waits`), not before it usually will have
-    /// asked.
-    fn begin(&self, late: Span, waits: bool) -> Instant {
-        let begin = self.latest_start();
-        if waits {
-            begin
-        } else {
-            begin.max(self.arrivals.usual().saturating_sub(late))
-        }
     }
 
     /// The latest instant at which the drive must begin with its next request.
