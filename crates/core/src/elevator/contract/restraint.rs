@@ -3,7 +3,7 @@
 //! Such a client has its requests in the drive, or is about to ask: what others add now delays it, and takes from its share. Those
 //! that are ahead may fill up a *part* of the window only, and that part is found by what it costs: as long as the drive does no less,
 //! in what its requests cost whole, than without restraint by more than `sacrifice`, the part shrinks; else it grows. How much the drive
-//! does without is seen in a few rounds of each thirty-two, in which the whole window is open. (Shen and
+//! does without is seen in two rounds of each 122, in which the whole window is open. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth: that is right for one drive and one load.)
 
 use super::unit::Cost;

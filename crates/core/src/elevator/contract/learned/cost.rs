@@ -21,14 +21,12 @@ const SHIFT: u32 = 20;
 /// be counted on, and may be little.
 const UNKNOWN: u64 = 1_000_000_000;
 const SLOWEST: u64 = 100_000_000;
-/// A far request is first taken to cost as much as this number of bytes.
-const FAR_BYTES: u64 = 32 << 10;
-/// A near one as this number.
-const NEAR_BYTES: u64 = 2 << 10;
 /// Pieces are cut to no less.
 const PIECE: u64 = 8 << 10;
-/// And to no more, however dear a request seems beside its bytes.
-const PIECE_MOST: u64 = 32 << 10;
+/// A near request is first taken to cost as much as this number of bytes.
+const NEAR_BYTES: u64 = 2 << 10;
+/// A far one as this number; and pieces of it are worth while, however dear a request seems beside its bytes.
+const FAR_BYTES: u64 = 32 << 10;
 /// Pieces of one to two times 4 KiB, two to four times, and so on.
 const SIZES: usize = 9;
 /// A piece of a size whose bytes cost more than those of larger ones by more than half is too small.
@@ -250,8 +248,7 @@ impl Model {
     /// drive does less.
     pub(crate) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
-        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2])
-            .clamp(PIECE, PIECE_MOST)
+        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).clamp(PIECE, FAR_BYTES)
     }
 
     /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.

@@ -1,5 +1,6 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
+use super::room::DEADLINE_MAX;
 use super::{CompletedPiece, REQUEST, Reservation, Reservations, served};
 use crate::elevator::contract::unit::{Bytes, Cost, average};
 use crate::list::NIL;
@@ -291,7 +292,7 @@ impl Reservations {
             }
         } else {
             let kept_until = r.kept_until.as_nanos();
-            let deadline = (r.clock() + r.period.min(self.catch_up / 2)).as_nanos();
+            let deadline = (r.clock() + r.period.min(DEADLINE_MAX)).as_nanos();
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;

@@ -21,7 +21,7 @@ const LINGER_REALTIME: Span = Span::from_secs(1);
 /// Number of reservations, of those that must begin first, that are looked at for each piece.
 const LOOKED_AT: usize = 4;
 /// However deep its queue, a client waits at most this long for its next request to be begun with.
-const DEADLINE_MAX: Span = Span::from_millis(50);
+pub(super) const DEADLINE_MAX: Span = Span::from_millis(50);
 /// A client kept from the drive for too long has it for this time.
 pub(crate) const SLICE: Span = Span::from_millis(10);
 /// Reservations are served ahead by at most this.
