@@ -83,7 +83,7 @@ impl Contracts {
             late = served.filter(|&g| self.shares.is_active(Entity(g)));
         }
         if let Some(late) = late
-            && let Some(offer) = self.offer_late(now, late, most, table)?
+            && let Some(offer) = self.offer_late(now, late, most, table)
         {
             return Ok(offer);
         }
@@ -100,25 +100,18 @@ impl Contracts {
         Ok(offer)
     }
 
-    /// The next piece of a reservation that is behind by more than `most`: of the one that is served, of `late`, or of the one for whose
-    /// sake that has to wait.
-    fn offer_late(
-        &mut self,
-        now: Instant,
-        late: u32,
-        most: Span,
-        table: &Table,
-    ) -> Result<Option<Offer>, Held> {
+    /// The next piece of the reservation `late`, which is behind by more than `most`, or of the one for whose sake that has to wait.
+    fn offer_late(&mut self, now: Instant, late: u32, most: Span, table: &Table) -> Option<Offer> {
         let offer = self.offer_reserved(now, late, table);
         let Some(other) = self.blocking_reservation(now, &offer, late, table) else {
             self.serve(now, late);
-            return Ok(Some(offer));
+            return Some(offer);
         };
         if !self.shares.is_active(Entity(other)) || self.reservations.lag(now, other) <= most {
-            return Ok(None);
+            return None;
         }
         self.serve(now, other);
-        Ok(Some(self.offer_reserved(now, other, table)))
+        Some(self.offer_reserved(now, other, table))
     }
 
     /// A reservation is served, from now on until it has had as much at one go as it may.
