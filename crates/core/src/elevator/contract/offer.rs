@@ -13,7 +13,7 @@ const PIECE_MAX: Cost = Cost::from_nanos(1_000_000);
 /// A stream held back for a promise that cannot be kept gets a slice of the drive after this wait.
 pub(super) const HELD_MAX: Span = Span::from_millis(300);
 /// A stream held back for a promise that can be kept gets a single piece after this wait.
-pub(super) const HELD_LONGEST: Span = Span::from_millis(600);
+pub(super) const HELD_LONGEST: Span = HELD_MAX.saturating_mul(2);
 /// A realtime client lets others pass that are behind by more than this.
 pub(super) const YIELD: Span = Span::from_millis(10);
 /// Longest time in which next to nothing is known of the drive: where flushes spoil every round, that time would not end.

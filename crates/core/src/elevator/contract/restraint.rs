@@ -6,13 +6,12 @@
 //! does without is seen in two rounds of each 122, in which the whole window is open. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth: that is right for one drive and one load.)
 
-use super::unit::Cost;
+use super::unit::{Cost, ROUND};
 use crate::{Instant, Span};
 
 /// The whole window.
 const WHOLE: u64 = 32;
-/// A round begins when a client is ahead and lasts at least this long and this many times as long as the window.
-const ROUND: Span = Span::from_millis(10);
+/// A round begins when a client is ahead and lasts at least this many times as long as the window.
 const WINDOWS: u64 = 4;
 /// After this number of rounds with restraint come two without: in the first one the drive fills up.
 const RESTRAINED: u32 = 120;

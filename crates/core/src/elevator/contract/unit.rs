@@ -4,6 +4,12 @@ use crate::Span;
 use crate::list::NIL;
 use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
 
+/// Promises are kept by the second: nothing is put off for their sake, or remembered of what stood in their way, for longer.
+pub(crate) const SECOND: Span = Span::from_secs(1);
+
+/// What the drive does is judged over rounds of at least this.
+pub(crate) const ROUND: Span = Span::from_millis(10);
+
 /// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
 pub(crate) const GRAIN: u64 = 4096;
 

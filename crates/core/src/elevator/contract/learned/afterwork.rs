@@ -7,7 +7,7 @@
 //! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
 //! before it; a drive with turns is always taken to hide what it was given to write.
 
-use crate::elevator::contract::unit::Cost;
+use crate::elevator::contract::unit::{Cost, SECOND};
 use crate::{Instant, Span};
 
 /// Cost of writes once the drive hides any, in 16ths of what they seem to cost, at the least and at the most.
@@ -17,8 +17,6 @@ const FACTOR_MAX: u64 = 16 << 8;
 /// shows that by answering; where it has turns, or may have, what it does is too uneven to tell.
 const GROW: Span = Span::from_millis(50);
 const FALL: [Span; 2] = [Span::from_millis(200), Span::from_millis(1_000)];
-/// It is never thought to be more than this.
-const REMAINING_MAX: Span = Span::from_secs(1);
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +44,7 @@ impl Afterwork {
         self.unsynced = self.unsynced.saturating_add(cost);
         if self.factor > 0 {
             let work = self.work(cost);
-            self.until = (self.until.max(now) + work).min(now + REMAINING_MAX);
+            self.until = (self.until.max(now) + work).min(now + SECOND);
         }
     }
 

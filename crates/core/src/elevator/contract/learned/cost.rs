@@ -11,7 +11,7 @@
 //! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
 //! modelled cost of all that is in flight is the time until it is done (Little's law).
 
-use crate::elevator::contract::unit::{Bytes, Cost, GRAIN};
+use crate::elevator::contract::unit::{Bytes, Cost, GRAIN, ROUND};
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
@@ -23,16 +23,14 @@ const UNKNOWN: u64 = 1_000_000_000;
 const SLOWEST: u64 = 100_000_000;
 /// Pieces are cut to no less.
 const PIECE: u64 = 8 << 10;
-/// A near request is first taken to cost as much as this number of bytes.
-const NEAR_BYTES: u64 = 2 << 10;
-/// A far one as this number; and pieces of it are worth while, however dear a request seems beside its bytes.
+/// A far request is first taken to cost as much as this number of bytes, and a near one as a sixteenth of it; and pieces of it are worth
+/// while, however dear a request seems beside its bytes.
 const FAR_BYTES: u64 = 32 << 10;
 /// Pieces of one to two times 4 KiB, two to four times, and so on.
 const SIZES: usize = 9;
 /// A piece of a size whose bytes cost more than those of larger ones by more than half is too small.
 const DEAR: u64 = 2;
-/// A round lasts at least this long and has this number of ends in it, or lasts this long at the most.
-const ROUND: Span = Span::from_millis(10);
+/// A round has this number of ends in it, or lasts this long at the most.
 const ENDS: u32 = 8;
 const LONGEST: Span = Span::from_millis(100);
 /// With this number of pieces there for each tag on average, in 16ths, all tags are taken.
@@ -46,9 +44,8 @@ const SEEK_COSTLY: Cost = Cost::from_nanos(200_000);
 /// What a request can cost, in nanoseconds; and a byte, as a factor up or down from what it cost at the beginning.
 const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
 const BYTE: u64 = 16;
-/// How much of an error is corrected in a round: of what is new, and of what was thought too dear or too cheap. A byte's cost hardly
+/// How much of an error is corrected in a round: of what is new or was thought too dear, and of what was thought too cheap. A byte's cost hardly
 /// changes, a request's does: it takes a quarter of that.
-const NEWS: i64 = ONE / 2;
 const CHEAPER: i64 = ONE / 2;
 const CHEAPER_WRITE: i64 = ONE / 8;
 const DEARER: i64 = ONE / 4;
@@ -144,7 +141,7 @@ impl Model {
         let stated = [byte(c.read), byte(c.write)];
         let request = |kind: usize| {
             let far = kind % 2 == 1;
-            let bytes = if far { FAR_BYTES } else { NEAR_BYTES };
+            let bytes = if far { FAR_BYTES } else { FAR_BYTES / 16 };
             let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
             let request = match 1_000_000_000u64.checked_div(iops) {
                 Some(request) if far => request,
@@ -410,7 +407,7 @@ impl Model {
             None => (part, false),
         };
         let belief = if self.rounds[kind] <= NEW {
-            NEWS
+            CHEAPER
         } else if error < 0 {
             if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }
         } else if telling {

@@ -8,7 +8,7 @@
 //! enough, and if it is not the others' writes that make the flushes long, it is given up.
 
 use super::STRICT;
-use crate::elevator::contract::unit::Cost;
+use crate::elevator::contract::unit::{Cost, SECOND};
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 
@@ -18,8 +18,6 @@ const GROW_DIVISOR: u64 = 8;
 const BOUND_MIN: Cost = Cost::from_nanos(100_000);
 /// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
 const CYCLE_OF_ANOTHER: Span = Span::from_millis(100);
-/// The bound ends this long after the last flush that could have changed it.
-const RECENT: Span = Span::from_secs(1);
 
 /// A flush that has ended, as it was for a promise.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +94,7 @@ impl Dirty {
 
     /// When they wait no longer, if no other flush ends before.
     pub(crate) fn until(&self) -> Instant {
-        self.synced + RECENT
+        self.synced + SECOND
     }
 }
 

@@ -4,7 +4,7 @@
 //! until what it may fall behind while the flush runs is within its deadline (`reserve`). It makes up for that while the next
 //! flush waits. One flush after the other: several at once would stand in the way of promises for as long as all of them take.
 //!
-//! A flush waits no longer than [`HOLD_FACTOR`] times as long as flushes take, nor than [`HOLD_MAX`], after the one before it ended: so
+//! A flush waits no longer than [`HOLD_FACTOR`] times as long as flushes take, nor than a second, after the one before it ended: so
 //! that they get a part of the drive whatever was promised, and clients that sync are never stopped. For the sake of promises that
 //! not even an idle drive would keep it waits only as long as flushes take: such a promise gets half of the time that syncing
 //! leaves, rather than none.
@@ -12,7 +12,7 @@
 //! A client that syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
 //! that one takes, it is charged its part of what was written since the last one.
 
-use crate::elevator::contract::unit::{Cost, average};
+use crate::elevator::contract::unit::{Cost, SECOND, average};
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 use alloc::vec;
@@ -21,8 +21,6 @@ use alloc::vec::Vec;
 /// A flush is held for at most this many times the time that flushes take, so that they get a seventeenth of the drive whatever was
 /// promised.
 const HOLD_FACTOR: u64 = 16;
-/// And never longer than this.
-const HOLD_MAX: Span = Span::from_secs(1);
 
 /// A flush that takes this much longer than the least had something to write.
 const WROTE_NS: u64 = 1_000_000;
@@ -116,7 +114,7 @@ impl Pace {
         } else {
             1
         };
-        let longest = Span::from_nanos(self.time.saturating_mul(most)).min(HOLD_MAX);
+        let longest = Span::from_nanos(self.time.saturating_mul(most)).min(SECOND);
         let end = since + longest;
         (now < end).then(|| late.until.min(end))
     }

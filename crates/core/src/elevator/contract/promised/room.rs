@@ -10,14 +10,13 @@
 //! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
 
 use super::{Reservation, Reservations, STRICT};
-use crate::elevator::contract::unit::Cost;
+use crate::elevator::contract::unit::{Cost, SECOND};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
 
 /// A reservation that asks for nothing bounds others for at least and at most this long, a realtime one for a second.
 const LINGER_MIN: Span = Span::from_millis(5);
 const LINGER_MAX: Span = Span::from_millis(100);
-const LINGER_REALTIME: Span = Span::from_secs(1);
 /// Number of reservations, of those that must begin first, that are looked at for each piece.
 const LOOKED_AT: usize = 4;
 /// However deep its queue, a client waits at most this long for its next request to be begun with.
@@ -103,7 +102,7 @@ impl Reservation {
 
     fn linger_time(&self) -> Span {
         if self.realtime {
-            return LINGER_REALTIME;
+            return SECOND;
         }
         let period = self.period + self.arrivals.think();
         period.saturating_mul(4).clamp(LINGER_MIN, LINGER_MAX)
