@@ -31,6 +31,8 @@ pub(super) struct Restraint {
     left: u32,
     /// What the drive does without restraint: what its requests cost, in 1,024 ns. Zero: not known.
     free_speed: u64,
+    /// By how much more than it has to do the drive has done of late.
+    credit: i64,
     /// The round that runs.
     since: Instant,
     round: Span,
@@ -49,6 +51,7 @@ impl Restraint {
             is_free: true,
             left: FIRST,
             free_speed: 0,
+            credit: 0,
             since: Instant::ZERO,
             round: ROUND,
             work: Cost::ZERO,
@@ -97,7 +100,11 @@ impl Restraint {
                 self.sacrifice / 8
             };
             let least = self.free_speed * u64::from(100 - sacrifice) / 100;
-            self.part = if speed < least {
+            // On average over rounds, so that two parts of which one costs too much and the other nothing take turns.
+            let most = self.free_speed.cast_signed();
+            self.credit =
+                (self.credit + speed.cast_signed() - least.cast_signed()).clamp(-most, most / 4);
+            self.part = if self.credit < 0 {
                 (self.part + 1 + self.part / 4).min(WHOLE - 1)
             } else {
                 self.part.saturating_sub(1)
