@@ -200,7 +200,8 @@ impl Contracts {
         self.flight += offer.cost;
         if sent.lingers {
             self.writes += offer.cost;
-            self.afterwork.observe_write(now, offer.cost);
+            self.afterwork
+                .observe_write(now, self.afterwork_cost(offer));
             self.pace.observe_write(offer.stream, offer.cost);
             self.dirty.observe_write(offer.cost);
         }
@@ -225,6 +226,16 @@ impl Contracts {
         let shares = &self.shares;
         self.reservations
             .update_waiting(group, |g| shares.is_active(Entity(g)));
+    }
+
+    /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
+    /// cache too, if in a better order.
+    fn afterwork_cost(&self, offer: Offer) -> Cost {
+        if offer.place == Place::Near || !self.model.turns() {
+            return offer.cost;
+        }
+        let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
+        offer.cost.max(read / 2)
     }
 
     /// How many requests of 4 KiB a request costs as much as, in 256ths, where that matters: with its last piece.

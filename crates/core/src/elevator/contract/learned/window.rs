@@ -28,6 +28,8 @@ const MEMORY: Span = Span::from_millis(500);
 /// The delay is measured on purpose when it has not been for this time; and the attempt is given up after this time.
 const MEASURE: Span = Span::from_secs(5);
 const PATIENCE: Span = Span::from_millis(50);
+/// What going elsewhere costs, at the least, on a drive that is better left to choose.
+const SEEK_CHOOSES: Cost = Cost::from_nanos(1_000_000);
 /// A late driver is allowed for by this cost more in flight at first and at most.
 const LATE_FIRST: Cost = Cost::from_nanos(100_000);
 const LATE_MAX: Cost = Cost::from_nanos(10_000_000);
@@ -317,7 +319,7 @@ impl Window {
             self.each[op] = least.into_iter().chain(alone).min().unwrap_or(0);
         }
         self.delay = self.each[0].max(self.each[1]);
-        self.bound = if model.turns() && model.is_settled() {
+        self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
             Cost::MAX
         } else {
             (self.needed() * GAIN).max(BOUND_MIN) + self.late
