@@ -3,7 +3,7 @@
 //! Such a client has its requests in the drive, or is about to ask: what others add now delays it, and takes from its share. Those
 //! that are ahead may fill up a *part* of the window only, and that part is found by what it costs: as long as the drive does no less,
 //! in what its requests cost whole, than without restraint by more than `sacrifice`, the part shrinks; else it grows. How much the drive
-//! does without is seen in two rounds of each 122, in which the whole window is open. (Shen and
+//! does without is seen in two rounds of each thirty-two, in which the whole window is open. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth: that is right for one drive and one load.)
 
 use super::unit::{Cost, ROUND};
@@ -14,7 +14,7 @@ const WHOLE: u64 = 32;
 /// A round begins when a client is ahead and lasts at least this many times as long as the window.
 const WINDOWS: u64 = 4;
 /// After this number of rounds with restraint come two without: in the first one the drive fills up.
-const RESTRAINED: u32 = 120;
+const RESTRAINED: u32 = 30;
 const FREE: u32 = 2;
 /// The drive is busy if it does this in 1,024 ns.
 const BUSY: u64 = 512;
@@ -121,7 +121,12 @@ impl Restraint {
             // Where the drive is not busy as far as can be told, what is in flight keeps it from nobody.
             let is_busy = self.free_speed >= BUSY;
             self.is_free = !self.is_free || !is_busy;
-            self.left = if self.is_free { FREE } else { RESTRAINED };
+            self.left = match (self.is_free, self.part) {
+                (true, _) => FREE,
+                // The least that may be in flight costs no more than it may: that will be so for a while.
+                (false, 0) => 4 * RESTRAINED,
+                (false, _) => RESTRAINED,
+            };
         }
     }
 }
