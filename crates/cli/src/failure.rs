@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Interrupted(i32, String),
     /// As [`Failure::Run`], and everything was said already.
     Said,
+    /// A command that it ran ended with this status, and has said why: the same status.
+    Command(i32),
     /// The reader of the results has read enough: status 0.
     Unread,
 }
@@ -54,6 +56,7 @@ impl Failure {
                 (status, "interrupted", missing.as_str())
             }
             Self::Said => (1, "", ""),
+            Self::Command(status) => (u8::try_from(*status).unwrap_or(u8::MAX), "", ""),
             Self::Unread => (0, "", ""),
         };
         if !reason.is_empty() {

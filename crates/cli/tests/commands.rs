@@ -329,6 +329,7 @@ fn serve_refuses() {
     let here =
         |text: &str| text.replace("/run/weir", &scratch.path("nowhere").display().to_string());
     scratch.file("nowhere.toml", &here(GOOD));
+    scratch.file("renamed", &here(GOOD));
     golden(
         "serve-refuses",
         &scratch,
@@ -337,6 +338,23 @@ fn serve_refuses() {
             &["serve", "bad.toml"],
             &["serve", "--log", "error", "nowhere.toml"],
             &["serve"],
+            &["serve", "missing.img"],
+            &["serve", "."],
+            &["serve", "renamed"],
+            &["serve", "bad.toml", "--memory", "1MiB"],
+            &["serve", "bad.toml", "--read-only"],
+            &["serve", "--memory", "1"],
+            &["serve", "--memory", "1MiB", "--listen", "nowhere"],
+            &["serve", "--memory", "1MiB", "--min", "1MB/s"],
+            &[
+                "serve",
+                "--memory",
+                "1MiB",
+                "--min",
+                "1MB/s",
+                "--capacity",
+                "1MB/s",
+            ],
         ],
     );
 }

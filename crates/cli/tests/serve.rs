@@ -5,7 +5,10 @@ mod common;
 use common::running::start;
 use common::{Scratch, run, signal, weir};
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 use weir_client::{Address, Connection, Fleet, Member};
 use weir_load::Program;
@@ -97,6 +100,61 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
         let length = manager.recv(&mut state).unwrap();
         assert_eq!(&state[..length], b"STOPPING=1");
     }
+}
+
+#[test]
+fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
+    let scratch = Scratch::new();
+    let socket = scratch.path("disk.sock").display().to_string();
+    let listen = ["--listen", &format!("unix:{socket}")];
+    let image = [
+        "serve",
+        "disk.img",
+        "--size",
+        "1MiB",
+        "--capacity",
+        "160MB/s",
+        "--min",
+        "20MB/s",
+    ];
+    for options in [&image[..], &["serve", "--memory", "1MiB"], &image[..2]] {
+        let server = start(&mut weir(&scratch, &[options, &listen].concat()));
+        for export in ["disk", ""] {
+            assert_eq!(size(&server.address, export), Some(1 << 20), "{options:?}");
+        }
+        signal(&server.child, Signal::HUP);
+        common::wait("it has nothing to read", || {
+            server.says("there is no configuration")
+        });
+        server.end();
+    }
+}
+
+#[test]
+fn it_ends_with_its_command_and_the_command_with_it() {
+    let scratch = Scratch::new();
+    let served = |command: &str| {
+        let said = run(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+        (said.status, said.out)
+    };
+    let (status, said) = served("test -S \"$unixsocket\" && echo $exportname $uri; exit 3");
+    assert_eq!(status, Some(3), "{said}");
+    let socket = said
+        .strip_prefix("disk nbd+unix:///disk?socket=")
+        .expect("its URI");
+    let directory = Path::new(socket.trim_end()).parent().expect("it is in one");
+    assert!(!directory.exists(), "the socket has gone with the server");
+    assert_eq!(served("kill -9 $$").0, Some(128 + 9));
+    assert_eq!(served("true").0, Some(0));
+    let command = "echo $$; exec sleep 600";
+    let mut server = weir(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+    let mut child = server.stdout(Stdio::piped()).spawn().unwrap();
+    let mut pid = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut pid).unwrap();
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!Path::new("/proc").join(pid.trim_end()).exists());
 }
 
 #[test]

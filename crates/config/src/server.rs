@@ -51,6 +51,16 @@ impl Server {
         self.places.problem(key, message, help)
     }
 
+    /// As read from a text that nobody has before their eyes: problems do not say where in it they are.
+    #[must_use]
+    pub fn without_places(mut self) -> Self {
+        self.places
+            .keys
+            .values_mut()
+            .for_each(|place| *place = (0, 0));
+        self
+    }
+
     /// The name of the file that it was read from; empty for text without a name.
     pub fn file(&self) -> &str {
         &self.places.file

@@ -1,11 +1,15 @@
-//! `weir serve`: the server, from a file, until SIGTERM or SIGINT.
+//! `weir serve`: the server, from a file or for one volume, until SIGTERM or SIGINT, or until a command has ended.
+
+mod command;
+mod volume;
 
 use crate::check;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
+use command::{Place, Running};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsStr;
 use std::io;
@@ -13,14 +17,19 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use volume::OneVolume;
 use weir_config::Problem;
 use weir_serve::{ReloadError, RingKind, Server};
 
 /// What to serve, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The server's configuration file
-    config: PathBuf,
+    /// The server's configuration, whose name ends in .toml; or an image or a device to serve as volume `disk`
+    #[arg(required_unless_present = "memory", value_name = "CONFIG|IMAGE")]
+    config: Option<PathBuf>,
+    /// Run this in a shell once clients can connect, and end with it, with its status; `$uri` is the first volume
+    #[arg(long, value_name = "COMMAND")]
+    run: Option<String>,
     /// Record every decision, for `weir replay`; with several drives, each into FILE.NAME; a record that is there stays, and the next is
     /// FILE.1
     #[arg(long, value_name = "FILE")]
@@ -28,6 +37,36 @@ pub(crate) struct Options {
     /// Use poll(2) even where the system has `io_uring`
     #[arg(long)]
     poll: bool,
+    #[command(flatten)]
+    volume: OneVolume,
+}
+
+/// Where the configuration comes from, and a directory for the socket if the server needs one of its own.
+struct Source<'a> {
+    config: weir_config::Server,
+    /// The file that a reload reads again.
+    file: Option<&'a Path>,
+    place: Option<Place>,
+}
+
+impl<'a> Source<'a> {
+    fn open(options: &'a Options) -> Result<Self, Failure> {
+        let path = options.config.as_deref();
+        let place = (options.run.as_ref()).map(|_| Place::make()).transpose()?;
+        let own = place.as_ref().map(Place::address);
+        let one = options.volume.server(path, own.as_deref())?;
+        let file = path.filter(|_| one.is_none());
+        let config = match (one, file) {
+            (Some(config), _) => config,
+            (None, Some(path)) => check::load(path)?,
+            (None, None) => unreachable!("a volume without a file is in memory"),
+        };
+        Ok(Self {
+            config,
+            file,
+            place,
+        })
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -35,13 +74,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let reason = "--record writes a file, as the addresses are on standard output; a file of this name is ./-";
         return Err(Failure::Usage(reason.into()));
     }
-    let config = check::load(&options.config)?;
-    for warning in weir_config::warnings(&config) {
+    let source = Source::open(options)?;
+    for warning in weir_config::warnings(&source.config) {
         tracing::warn!("{}", line(&warning));
     }
     raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD])
         .map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
     let how = weir_serve::Options {
         ring: if options.poll {
@@ -52,37 +91,81 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         record: options.record.clone(),
         ..weir_serve::Options::default()
     };
-    let mut server = Server::start(&config, &how).map_err(Failure::run)?;
-    let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
-    // A server serves whether its output is read or not.
-    if let Err(Failure::Run(reason)) = output::print(&addresses.collect::<String>()) {
-        tracing::warn!("{reason}");
-    }
+    let mut server = Server::start(&source.config, &how).map_err(Failure::run)?;
     if let Some(address) = server.metrics_address() {
         tracing::info!("metrics at http://{address}/metrics");
     }
-    notify("READY=1");
-    for signal in signals.forever() {
-        match signal {
-            SIGHUP => {
-                notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
-                reload(&mut server, &options.config);
-                notify("READY=1");
-            }
-            _ => break,
-        }
+    let mut running = None;
+    if let Some(command) = &options.run {
+        running = Some(start(command, &server)?);
+    } else {
+        print_addresses(&server);
     }
+    notify("READY=1");
+    let outcome = serve(&mut server, &mut signals, source.file, running.as_mut());
     tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
     notify("STOPPING=1");
     end_at_once_when_told_again(signals)?;
-    if server.shutdown() {
-        Ok(())
+    if let Some(running) = running {
+        running.end();
+    }
+    let whole = server.shutdown();
+    drop(source.place);
+    if whole {
+        outcome
     } else {
         Err(Failure::Run(
             "a part of the server ended by a fault of its own; its last words are in the log"
                 .into(),
         ))
     }
+}
+
+fn print_addresses(server: &Server) {
+    let addresses = server.addresses().iter().map(|a| format!("{a}\n"));
+    // A server serves whether its output is read or not.
+    if let Err(Failure::Run(reason)) = output::print(&addresses.collect::<String>()) {
+        tracing::warn!("{reason}");
+    }
+}
+
+/// Starts the command of `--run` for the first volume.
+fn start(command: &str, server: &Server) -> Result<Running, Failure> {
+    let (Some(address), Some(volume)) =
+        (server.addresses().first(), server.config().volumes.first())
+    else {
+        let reason = "--run needs a volume and an address of NBD to tell the command of";
+        return Err(Failure::Usage(reason.into()));
+    };
+    Running::start(command, address, &volume.name)
+}
+
+/// Serves until a signal says that it is enough, or the command has ended: with what that ended.
+fn serve(
+    server: &mut Server,
+    signals: &mut Signals,
+    file: Option<&Path>,
+    mut running: Option<&mut Running>,
+) -> Result<(), Failure> {
+    for signal in signals.forever() {
+        match (signal, file) {
+            (SIGHUP, Some(file)) => {
+                notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
+                reload(server, file);
+                notify("READY=1");
+            }
+            (SIGHUP, None) => tracing::warn!("there is no configuration to read again"),
+            (SIGCHLD, _) => {
+                if let Some(running) = &mut running
+                    && let Some(ended) = running.outcome()
+                {
+                    return ended;
+                }
+            }
+            _ => break,
+        }
+    }
+    Ok(())
 }
 
 /// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
@@ -101,7 +184,7 @@ fn raise_open_files() {
 /// Watches for another signal to end by, while what is in flight is finished.
 fn end_at_once_when_told_again(mut signals: Signals) -> Result<(), Failure> {
     let watch = move || {
-        if signals.forever().any(|signal| signal != SIGHUP) {
+        if (signals.forever()).any(|signal| !matches!(signal, SIGHUP | SIGCHLD)) {
             tracing::error!("a second signal: ending at once, requests in flight are not answered");
             std::process::exit(1);
         }

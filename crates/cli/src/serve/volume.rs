@@ -1,0 +1,179 @@
+//! A single volume that the command line describes, without a file.
+
+use crate::failure::Failure;
+use clap::Args;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{self, Path};
+use weir_config::{Problem, Server};
+
+/// Where NBD clients look for a server.
+const LOCAL: &str = "127.0.0.1:10809";
+
+/// The volume, and what it lies on.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "One volume without a configuration")]
+pub(super) struct OneVolume {
+    /// Serve memory of this size, zeroes at first
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["config", "size"])]
+    memory: Option<String>,
+    /// Create IMAGE with this size if it is not there
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// What the drive does at the least, reading and writing in sequence: promises are held against it
+    #[arg(long, value_name = "RATE")]
+    capacity: Option<String>,
+    /// Promise this in every second
+    #[arg(long, value_name = "RATE", requires = "capacity")]
+    min: Option<String>,
+    /// Let it have no more than this
+    #[arg(long, value_name = "RATE")]
+    max: Option<String>,
+    /// Listen here: an address and port, or `unix:` and a path [default: 127.0.0.1:10809; with --run a Unix socket that goes with the server]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+}
+
+impl OneVolume {
+    /// The option that was given although there is a configuration, which says all of this.
+    fn unused(&self) -> Option<&'static str> {
+        let given = [
+            ("--memory", self.memory.is_some()),
+            ("--size", self.size.is_some()),
+            ("--read-only", self.read_only),
+            ("--capacity", self.capacity.is_some()),
+            ("--min", self.min.is_some()),
+            ("--max", self.max.is_some()),
+            ("--listen", self.listen.is_some()),
+        ];
+        given.iter().find(|g| g.1).map(|g| g.0)
+    }
+
+    /// The configuration of a server with the volume `disk`, which listens at `own` unless it was told where; or nothing if `path` is a
+    /// configuration itself.
+    pub(super) fn server(
+        &self,
+        path: Option<&Path>,
+        own: Option<&str>,
+    ) -> Result<Option<Server>, Failure> {
+        if let Some(path) = path.filter(|path| path.extension().is_some_and(|e| e == "toml")) {
+            return match self.unused() {
+                Some(option) => Err(Failure::Usage(format!(
+                    "{option} is for a volume without a configuration; {} says that itself",
+                    path.display()
+                ))),
+                None => Ok(None),
+            };
+        }
+        let storage = match path {
+            Some(path) => self.storage(path)?,
+            None => String::from("memory = true\n"),
+        };
+        let text = self.text(&storage, own);
+        let parsed = weir_config::parse("", &text);
+        let server = parsed.map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(said).collect();
+            Failure::Usage(lines.join("\n"))
+        })?;
+        Ok(Some(server.without_places()))
+    }
+
+    /// The lines of the volume that say where its data are.
+    fn storage(&self, path: &Path) -> Result<String, Failure> {
+        let shown = path.display();
+        let kind = match fs::metadata(path).map(|m| m.file_type()) {
+            Ok(kind) if kind.is_block_device() => "device",
+            Ok(kind) if kind.is_file() && is_configuration(path) => {
+                return Err(Failure::Usage(format!(
+                    "{shown} looks like a configuration: the name of one ends in .toml"
+                )));
+            }
+            Ok(_) => "file",
+            Err(_) if self.size.is_some() => "file",
+            Err(error) => {
+                let why = Failure::file("serve", path, &error);
+                return Err(match why {
+                    Failure::Run(why) => Failure::Run(format!(
+                        "{why}\n  help: --size 1GiB creates an image; the name of a configuration ends in .toml"
+                    )),
+                    other => other,
+                });
+            }
+        };
+        let whole = path::absolute(path).map_err(|e| Failure::file("serve", path, &e))?;
+        let name = whole.to_str().ok_or_else(|| {
+            Failure::Usage(format!("{shown} is not UTF-8, which names of images are"))
+        })?;
+        Ok(format!("{kind} = {}\n", quoted(name)))
+    }
+
+    /// What one would write into a file.
+    fn text(&self, storage: &str, own: Option<&str>) -> String {
+        let mut text = String::from("[drive.disk]\n");
+        if let Some(rate) = self.capacity.as_deref().map(quoted) {
+            let _ = writeln!(text, "capacity = {{ read = {rate}, write = {rate} }}");
+        }
+        let address = self.listen.as_deref().or(own).unwrap_or(LOCAL);
+        let _ = write!(text, "[listen]\nnbd = [{}]\n", quoted(address));
+        let _ = write!(text, "[volume.disk]\ndrive = \"disk\"\n{storage}");
+        for (key, value) in [
+            ("size", self.memory.as_ref().or(self.size.as_ref())),
+            ("min", self.min.as_ref()),
+        ] {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{key} = {}", quoted(value));
+            }
+        }
+        if let Some(max) = &self.max {
+            let _ = writeln!(text, "max = {{ bandwidth = {} }}", quoted(max));
+        }
+        if self.read_only {
+            text += "read_only = true\n";
+        }
+        text
+    }
+}
+
+/// A problem with what the options say, which is in no file.
+fn said(problem: &Problem) -> String {
+    let options = [
+        ("drive.disk.capacity", "--capacity: "),
+        ("listen", "--listen: "),
+        ("volume.disk.size", "--size or --memory: "),
+        ("volume.disk.min", "--min: "),
+        ("volume.disk.max", "--max: "),
+    ];
+    let option = options.iter().find(|o| problem.key.starts_with(o.0));
+    format!("{}{}", option.map_or("", |o| o.1), problem.message)
+}
+
+/// A string of TOML.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+/// A file of text with tables of a configuration: it is not to become a disk.
+fn is_configuration(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
+    let text = str::from_utf8(&head).unwrap_or_default();
+    read.is_ok()
+        && ["[drive.", "[listen]", "[volume."]
+            .iter()
+            .any(|t| text.contains(t))
+}
