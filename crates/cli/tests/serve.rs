@@ -155,6 +155,27 @@ fn it_ends_with_its_command_and_the_command_with_it() {
     signal(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!Path::new("/proc").join(pid.trim_end()).exists());
+    let command = "trap '' TERM; echo $unixsocket; while test -S $unixsocket; do sleep 0.1; done";
+    let mut server = weir(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+    let piped = server.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut socket = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut socket).unwrap();
+    signal(&child, Signal::TERM);
+    let log = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = log.lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("shutting down")));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the command is waited for"
+    );
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(
+        !Path::new(socket.trim_end()).exists(),
+        "a second signal leaves no socket"
+    );
 }
 
 #[test]

@@ -30,6 +30,11 @@ impl Place {
         }
     }
 
+    /// Where it is.
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.clone()
+    }
+
     /// The address of the socket in it, as a configuration has it.
     pub(super) fn address(&self) -> String {
         format!("unix:{}/nbd.sock", self.0.display())

@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -105,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let outcome = serve(&mut server, &mut signals, source.file, running.as_mut());
     tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
     notify("STOPPING=1");
-    end_at_once_when_told_again(signals)?;
+    end_at_once_when_told_again(signals, source.place.as_ref().map(Place::path))?;
     if let Some(running) = running {
         running.end();
     }
@@ -182,10 +183,16 @@ fn raise_open_files() {
 }
 
 /// Watches for another signal to end by, while what is in flight is finished.
-fn end_at_once_when_told_again(mut signals: Signals) -> Result<(), Failure> {
+fn end_at_once_when_told_again(
+    mut signals: Signals,
+    place: Option<PathBuf>,
+) -> Result<(), Failure> {
     let watch = move || {
         if (signals.forever()).any(|signal| !matches!(signal, SIGHUP | SIGCHLD)) {
             tracing::error!("a second signal: ending at once, requests in flight are not answered");
+            if let Some(place) = &place {
+                let _ = fs::remove_dir_all(place);
+            }
             std::process::exit(1);
         }
     };
