@@ -264,6 +264,13 @@ fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
 }
 
 #[test]
+fn a_client_that_syncs_gets_its_min_beside_what_others_write() {
+    let tried = tried("writes-before-a-flush");
+    tried.keeps();
+    tried.gets(0, 100_000);
+}
+
+#[test]
 fn who_syncs_does_not_pay_for_what_others_wrote() {
     let tried = tried("syncs");
     let none = tried.rate_in(&tried.trial.reference.none, 0);
