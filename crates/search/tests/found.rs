@@ -264,6 +264,13 @@ fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
 }
 
 #[test]
+fn a_member_beside_one_that_is_promised_something_is_served_on_a_disk() {
+    let tried = tried("member-past-its-part");
+    tried.keeps();
+    assert!(tried.rate(1) >= 10_000_000, "{}", tried.rate(1));
+}
+
+#[test]
 fn a_client_that_syncs_gets_its_min_beside_what_others_write() {
     let tried = tried("writes-before-a-flush");
     tried.keeps();
