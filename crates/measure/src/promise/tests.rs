@@ -321,7 +321,10 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
         let under_way = sent.iter().any(|s| s.0 < to && s.0 + s.1 >= to);
         let spare = if under_way { longest.unwrap_or(0) } else { 0 };
         if waited == 0 {
-            (before, excused) = (0, excused + 1);
+            // A request that ended exactly at the beginning: all of the min without a wait is kept.
+            let enough = got > 0 && got >= min - min / 100 + before;
+            (kept, excused) = (kept + u64::from(enough), excused + u64::from(!enough));
+            before = 0;
             continue;
         }
         let missing = (min * waited / 1_000).saturating_sub(min / 100) + before;
