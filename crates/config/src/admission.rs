@@ -648,6 +648,7 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
     Server {
         drives: vec![drive.clone()],
         listen: server.listen.clone(),
+        manage: server.manage.clone(),
         limits: server.limits,
         volumes: volumes.cloned().collect(),
         priority: server.priority,

@@ -59,7 +59,10 @@ fn keys(server: &Server) -> BTreeMap<String, String> {
     }
     keys.retain(|key, _| {
         let fixed = key.starts_with("drive.") && !key.contains(".capacity.");
-        !fixed && !key.starts_with("limits.") && !key.starts_with("listen.")
+        !fixed
+            && !["limits.", "listen.", "manage."]
+                .iter()
+                .any(|t| key.starts_with(t))
     });
     keys
 }

@@ -16,8 +16,11 @@ use toml::de::DeTable;
 /// Longest file, bytes: that of a server with as many volumes as there may be.
 const FILE_MAX: usize = 16 << 20;
 
-/// The name and the text of a file, which must be a regular one: reading another might never end.
-pub(crate) fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
+/// The name and the text of a file, which must be a regular one of at most 16 MiB: reading another might never end.
+///
+/// # Errors
+/// Why there is none.
+pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let file = path.display().to_string();
     let problem = |message: String, help: Option<String>| {
         vec![Problem {

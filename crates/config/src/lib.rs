@@ -31,6 +31,7 @@ macro_rules! built_in {
 }
 
 mod admission;
+mod budget;
 mod changes;
 mod check;
 mod document;
@@ -40,6 +41,7 @@ mod key;
 mod listen;
 mod load;
 mod low;
+mod manage;
 pub mod manual;
 mod measured;
 mod nearest;
@@ -64,10 +66,14 @@ pub mod units;
 mod value;
 
 pub use admission::explain;
+pub use budget::{Budget, budget};
 pub use changes::changes;
 pub use check::warnings;
+pub use file::text as file_text;
 pub use listen::{Address, Id, Limits, Listen, Owner};
-pub use load::{load, load_again, parse};
+pub use load::{load, load_again, parse, parse_again};
+pub use manage::Manage;
+pub use measured::rounded;
 pub use note::{notes, promised};
 pub use notify::{CallRule, Notify, Wakes};
 pub use plan::{Member, Plan, Slot, plan};

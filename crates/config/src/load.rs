@@ -25,7 +25,7 @@ pub fn load(path: &Path) -> Result<Server, Vec<Problem>> {
 /// As [`load`].
 pub fn load_again(path: &Path, before: &Server) -> Result<Server, Vec<Problem>> {
     let (file, text) = text(path)?;
-    parse_again(&file, &text, Some(before))
+    parse_again(&file, &text, before)
 }
 
 /// Reads and checks the text of a server's file. `file` is its name in problems and may be empty.
@@ -33,10 +33,18 @@ pub fn load_again(path: &Path, before: &Server) -> Result<Server, Vec<Problem>> 
 /// # Errors
 /// As [`load`].
 pub fn parse(file: &str, text: &str) -> Result<Server, Vec<Problem>> {
-    parse_again(file, text, None)
+    parsed(file, text, None)
 }
 
-fn parse_again(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec<Problem>> {
+/// Reads and checks what the text of a server's file has become, as [`load_again`] does.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_again(file: &str, text: &str, before: &Server) -> Result<Server, Vec<Problem>> {
+    parsed(file, text, Some(before))
+}
+
+fn parsed(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     let Some(table) = tables(&mut doc, text) else {
         return Err(doc.into_problems());

@@ -35,7 +35,7 @@ pub(crate) fn most(model: &Config) -> Option<Capacity> {
 }
 
 /// Three digits of a figure, rounded down: in what is measured the others say nothing.
-pub(crate) fn rounded(figure: u64) -> u64 {
+pub fn rounded(figure: u64) -> u64 {
     let digits = figure.checked_ilog10().unwrap_or(0);
     let unit = 10u64.pow(digits.saturating_sub(2));
     figure / unit * unit

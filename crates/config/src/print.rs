@@ -2,6 +2,7 @@
 
 use crate::listen::{Id, Owner};
 use crate::low;
+use crate::manage::Manage;
 use crate::notify::{CallRule, Notify, Wakes};
 use crate::policy::{Budget, Policy};
 use crate::profile;
@@ -21,6 +22,7 @@ impl Display for Server {
         }
         print_listen(f, self)?;
         print_limits(f, self)?;
+        print_manage(f, &self.manage)?;
         writeln!(f, "\n[server]\npriority = \"{}\"", self.priority.name())?;
         writeln!(f, "remove_in_use = {}", self.remove_in_use)?;
         for tenant in &self.tenants {
@@ -162,6 +164,40 @@ fn print_limits(f: &mut Formatter<'_>, server: &Server) -> fmt::Result {
         Time(limits.handshake_timeout)
     )?;
     writeln!(f, "arena = \"{}\"", Size(limits.arena))
+}
+
+fn print_manage(f: &mut Formatter<'_>, manage: &Manage) -> fmt::Result {
+    if *manage == Manage::default() {
+        return Ok(());
+    }
+    let path = |path: &Path| Quoted(&path.display().to_string()).to_string();
+    writeln!(f, "\n[manage]")?;
+    if let Some(socket) = &manage.socket {
+        writeln!(f, "socket = {}", path(socket))?;
+        writeln!(f, "socket_mode = \"{:04o}\"", manage.socket_mode)?;
+        if manage.socket_owner != Owner::default() {
+            let owner = manage.socket_owner.to_string();
+            writeln!(f, "socket_owner = {}", Quoted(&owner))?;
+        }
+        writeln!(f, "users = [{}]", ids(&manage.users))?;
+        writeln!(f, "groups = [{}]", ids(&manage.groups))?;
+    }
+    if let Some(http) = manage.http {
+        writeln!(f, "http = \"{http}\"")?;
+    }
+    if let Some(token) = &manage.token_file {
+        writeln!(f, "token_file = {}", path(token))?;
+    }
+    Ok(())
+}
+
+/// Users or groups as the elements of a list.
+fn ids(ids: &[Id]) -> String {
+    let element = |id: &Id| match id {
+        Id::Name(name) => Quoted(name).to_string(),
+        Id::Number(number) => format!("\"{number}\""),
+    };
+    ids.iter().map(element).collect::<Vec<_>>().join(", ")
 }
 
 fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {

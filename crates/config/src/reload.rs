@@ -1,6 +1,7 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
 use crate::listen::{Limits, Listen};
+use crate::manage::Manage;
 use crate::notify::Wakes;
 use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits};
 use crate::problem::Problem;
@@ -8,7 +9,7 @@ use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
 use crate::text::{join, path, quoted};
 use crate::units::{Size, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use weir_core::{Contract, Edit, GroupId, Knobs, SpaceId};
 
 /// What a new file changes: all of it is to be put in force, or nothing.
@@ -139,6 +140,11 @@ impl Fixed<'_> {
             &listen_values(&new.listen),
         );
         self.values(
+            "manage",
+            &manage_values(&old.manage),
+            &manage_values(&new.manage),
+        );
+        self.values(
             "limits",
             &limits_values(&old.limits),
             &limits_values(&new.limits),
@@ -201,6 +207,19 @@ fn listen_values(listen: &Listen) -> Vec<Value> {
         ("metrics", text(listen.metrics, |m| m.to_string())),
         ("socket_mode", format!("{:04o}", listen.socket_mode)),
         ("socket_owner", quoted(&listen.socket_owner.to_string())),
+    ]
+}
+
+fn manage_values(manage: &Manage) -> Vec<Value> {
+    let path = |path: &PathBuf| quoted(&path.display().to_string());
+    vec![
+        ("socket", text(manage.socket.as_ref(), path)),
+        ("socket_mode", format!("{:04o}", manage.socket_mode)),
+        ("socket_owner", quoted(&manage.socket_owner.to_string())),
+        ("users", format!("{:?}", manage.users)),
+        ("groups", format!("{:?}", manage.groups)),
+        ("http", text(manage.http, |a| a.to_string())),
+        ("token_file", text(manage.token_file.as_ref(), path)),
     ]
 }
 

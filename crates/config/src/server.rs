@@ -1,6 +1,7 @@
 //! What the server's file says, as plain typed values.
 
 use crate::listen::{Limits, Listen};
+use crate::manage::Manage;
 use crate::notify::Notify;
 use crate::places::Places;
 use crate::policy::Policy;
@@ -20,6 +21,8 @@ pub struct Server {
     pub drives: Vec<Drive>,
     /// Where clients come in.
     pub listen: Listen,
+    /// Where the running server is asked and changed.
+    pub manage: Manage,
     /// What connections may take.
     pub limits: Limits,
     /// The volumes by name; there may be none yet.

@@ -46,7 +46,8 @@ impl Waits {
         }
     }
 
-    pub(crate) fn add(&mut self, more: Self) {
+    /// Adds the waits of others.
+    pub fn add(&mut self, more: Self) {
         self.limit_ns = self.limit_ns.saturating_add(more.limit_ns);
         self.elevator_ns = self.elevator_ns.saturating_add(more.elevator_ns);
         self.drive_ns = self.drive_ns.saturating_add(more.drive_ns);

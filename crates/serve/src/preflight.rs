@@ -9,8 +9,9 @@ use std::path::Path;
 use weir_config::units::Size;
 use weir_config::{Address, Problem, Server, Volume};
 
-use crate::acceptor::Listener;
+use crate::acceptor::{Listener, Sockets};
 use crate::backend::{self, Found, OpenError};
+use crate::doors;
 use crate::error::StartError;
 use crate::holder::Holder;
 use crate::server::{self, Options};
@@ -58,17 +59,26 @@ pub fn preflight(config: &Server) -> Preflight {
     found.room(config);
     // Kept, since two of them may be one.
     let mut taken = Vec::new();
+    let sockets = Sockets::of_listen(config);
     for (number, address) in config.listen.nbd.iter().enumerate() {
-        taken.extend(found.address(config, &server::nbd_key(number), address));
+        let key = server::nbd_key(number);
+        taken.extend(found.address(config, &key, address, sockets));
     }
     for volume in &config.volumes {
         if let Some(path) = &volume.vhost {
             let address = Address::Unix(path.clone());
-            taken.extend(found.address(config, &volume.vhost_key(), &address));
+            let key = volume.vhost_key();
+            taken.extend(found.address(config, &key, &address, sockets));
         }
     }
-    if let Some(address) = config.listen.metrics {
-        taken.extend(found.address(config, server::METRICS_KEY, &Address::Tcp(address)));
+    let manage = &config.manage;
+    for (key, address) in [
+        (doors::SOCKET_KEY, manage.socket.clone().map(Address::Unix)),
+        (doors::HTTP_KEY, manage.http.map(Address::Tcp)),
+        (doors::METRICS_KEY, config.listen.metrics.map(Address::Tcp)),
+    ] {
+        let sockets = Sockets::of_manage(config);
+        taken.extend(address.and_then(|a| found.address(config, key, &a, sockets)));
     }
     found
         .findings
@@ -106,8 +116,14 @@ impl Preflight {
         self.add(problem, certain);
     }
 
-    fn address(&mut self, config: &Server, key: &str, address: &Address) -> Option<TcpListener> {
-        let refusal = match Listener::look(address, &config.listen) {
+    fn address(
+        &mut self,
+        config: &Server,
+        key: &str,
+        address: &Address,
+        sockets: Sockets<'_>,
+    ) -> Option<TcpListener> {
+        let refusal = match Listener::look(address, sockets) {
             Ok(listener) => return listener,
             Err(refusal) => refusal,
         };

@@ -4,7 +4,6 @@ mod reload;
 
 pub use reload::removed_in_use;
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,14 +13,15 @@ use weir_config::units::Size;
 use weir_config::{Address, Plan, Problem};
 use weir_uring::Backend as RingKind;
 
-use crate::acceptor::{self, Door, Listener, Refusal, Table};
+use crate::acceptor::{self, Door, Listener, Refusal, Sockets, Table};
 use crate::backend::{self, Open};
 use crate::clock::Clock;
+use crate::doors::{self, Doors};
 use crate::front;
 use crate::record::Record;
-use crate::scrape;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
+use crate::watch::Watch;
 
 use crate::error::{ReloadError, StartError};
 
@@ -66,7 +66,8 @@ pub struct Server {
     places: Vec<acceptor::Place>,
     exports: Vec<acceptor::Export>,
     acceptor: acceptor::Handle,
-    metrics: Option<scrape::Handle>,
+    /// Until they are taken.
+    doors: Option<Doors>,
     shards: Vec<shard::Handle>,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
@@ -82,18 +83,17 @@ impl Server {
     pub fn start(config: &weir_config::Server, options: &Options) -> Result<Self, StartError> {
         check(config)?;
         let shards = shard_count(config, options);
-        let written = config;
         let config = &fitted(config, shards)?;
         // What these make goes with them if anything below is refused.
         let mut opened = setup::open(config, options.storage, shards)?;
-        let (doors, metrics) = listen(config)?;
+        let doors = listen(config)?;
+        let mut management = Doors::open(config)
+            .map_err(|(key, refusal)| StartError::Config(listen_problem(config, key, refusal)))?;
         let mut records = start_records(config, options, &mut opened.shards)?;
         let addresses = doors.iter().map(|door| door.listener.address()).collect();
         let clock = Clock::start();
         let shards = Shards(start_shards(config, options, opened.shards, clock)?);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
-        let metrics = metrics.map(|listener| scrape::spawn(listener, boxes.clone(), written));
-        let metrics = metrics.transpose().map_err(StartError::Thread)?;
         let table = Table::new(opened.exports.clone());
         // The last that can fail, and the first that serves a client.
         let started = acceptor::spawn(doors, table, boxes, config.limits, clock);
@@ -101,6 +101,7 @@ impl Server {
         for created in opened.created {
             let _ = created.keep();
         }
+        management.settle();
         records.iter_mut().for_each(Record::begin);
         Ok(Self {
             config: config.clone(),
@@ -108,7 +109,7 @@ impl Server {
             places: opened.places,
             exports: opened.exports,
             acceptor,
-            metrics,
+            doors: Some(management),
             shards: shards.take(),
             addresses,
             records: records.into_iter().map(Record::thread).collect(),
@@ -122,9 +123,16 @@ impl Server {
         &self.addresses
     }
 
-    /// Where `GET /metrics` is answered, if it is.
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref().map(|metrics| metrics.address)
+    /// Where it is asked and changed, for the caller to answer there; `None` if that was taken before.
+    pub fn doors(&mut self) -> Option<Doors> {
+        self.doors.take()
+    }
+
+    /// A way to ask how things stand.
+    pub fn watch(&self) -> Watch {
+        Watch {
+            shards: self.shards.iter().map(shard::Handle::address).collect(),
+        }
     }
 
     /// The configuration in force.
@@ -146,7 +154,7 @@ impl Server {
 
     fn end(&mut self) -> bool {
         self.acceptor.stop();
-        self.metrics = None;
+        self.doors = None;
         let ended = end_shards(&mut self.shards, self.drain);
         end_records(&mut self.records, self.drain);
         ended
@@ -253,39 +261,35 @@ pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> us
 }
 
 /// Opens every address, before anything of a client's can come in.
-fn listen(config: &weir_config::Server) -> Result<(Vec<Door>, Option<TcpListener>), StartError> {
+fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
     let refused = |key: String| {
         move |refusal: Refusal| StartError::Config(listen_problem(config, &key, refusal))
     };
+    let sockets = Sockets::of_listen(config);
     let addresses = config.listen.nbd.iter().enumerate();
-    let sockets = config
+    let disks = config
         .volumes
         .iter()
         .filter_map(|v| Some((v, v.vhost.as_ref()?)));
-    let doors = addresses
+    addresses
         .map(|(n, address)| {
-            let listener = Listener::open(address, &config.listen).map_err(refused(nbd_key(n)))?;
+            let listener = Listener::open(address, sockets).map_err(refused(nbd_key(n)))?;
             Ok(Door {
                 listener,
                 greet: Arc::new(front::nbd::greet),
             })
         })
-        .chain(sockets.map(|(volume, path)| {
+        .chain(disks.map(|(volume, path)| {
             let address = Address::Unix(path.clone());
             let listener =
-                Listener::open(&address, &config.listen).map_err(refused(volume.vhost_key()))?;
+                Listener::open(&address, sockets).map_err(refused(volume.vhost_key()))?;
             Ok(Door {
                 listener,
                 greet: front::vhost::greeter(&volume.name),
             })
         }))
-        .collect::<Result<_, StartError>>()?;
-    let metrics = config.listen.metrics.map(acceptor::tcp);
-    let metrics = metrics.transpose().map_err(refused(METRICS_KEY.into()))?;
-    Ok((doors, metrics.map(|m| m.0)))
+        .collect()
 }
-
-pub(crate) const METRICS_KEY: &str = "listen.metrics";
 
 /// The key of an address of NBD, by its number.
 pub(crate) fn nbd_key(number: usize) -> String {
@@ -294,10 +298,10 @@ pub(crate) fn nbd_key(number: usize) -> String {
 
 /// What is wrong with an address, at its key or that of the sockets' owner.
 pub(crate) fn listen_problem(config: &weir_config::Server, key: &str, refusal: Refusal) -> Problem {
-    let key = if refusal.owner {
-        "listen.socket_owner"
-    } else {
-        key
+    let key = match (refusal.owner, key) {
+        (true, doors::SOCKET_KEY) => "manage.socket_owner",
+        (true, _) => "listen.socket_owner",
+        (false, key) => key,
     };
     let help = (!refusal.help.is_empty()).then_some(refusal.help);
     config.problem(key, refusal.what, help)

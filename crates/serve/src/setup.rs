@@ -160,7 +160,7 @@ pub(crate) fn storage_problem(
 }
 
 /// Whether a layer takes the whole plan: what it would refuse is refused here, before anything has changed.
-fn check(reload: &DriveReload) -> Result<(), ReloadError> {
+pub(crate) fn check(reload: &DriveReload) -> Result<(), ReloadError> {
     if reload.edits.is_empty() {
         return Ok(());
     }

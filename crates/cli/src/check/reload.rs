@@ -23,7 +23,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
             path.display()
         ))
     })?;
-    let text = get(address, "/config")?;
+    let text = get(address, "/v1/config")?;
     let running = weir_config::parse("the running server", &text);
     let running = running.map_err(|_| not_weir(address, "what it runs with cannot be read"))?;
     // What is promised too much is said at the promise that is new.

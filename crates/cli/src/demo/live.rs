@@ -1,13 +1,12 @@
 //! The demo on a real server: in this process, on a socket of its own, with real clients.
 
 use super::host::{self, Host};
-use super::scrape::Scrape;
 use super::storage::Storage;
+use super::waits::Counted;
 use super::{Priority, directory};
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use std::fmt::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
@@ -139,26 +138,22 @@ fn unloaded(runs: &[Live], client: usize, alone: Option<Alone>) -> Option<promis
 /// What the server says of its waits when the measurement begins, and when it ends.
 #[derive(Debug, Default)]
 struct Waits {
-    begin: Option<Scrape>,
-    end: Option<Scrape>,
+    begin: Option<Counted>,
+    end: Option<Counted>,
 }
 
 impl Waits {
     /// Asks the server when it is time.
     fn watch(&mut self, fleet: &Fleet, server: &Server, passed: Duration) {
-        let (at, scrape) = match &self.begin {
+        let (at, counted) = match &self.begin {
             None => (fleet.warm_up, &mut self.begin),
             Some(_) => (fleet.warm_up + fleet.length, &mut self.end),
         };
-        if passed < at || scrape.is_some() {
+        if passed < at || counted.is_some() {
             return;
         }
-        match server.metrics_address().map(Scrape::read) {
-            Some(Ok(read)) => *scrape = Some(read),
-            // The demo goes on without.
-            Some(Err(error)) => tracing::warn!("the server's metrics cannot be read: {error}"),
-            None => {}
-        }
+        // The demo goes on without.
+        *counted = server.watch().figures().map(Counted::of);
     }
 
     /// Where the time of a client's requests went.
@@ -209,7 +204,6 @@ fn config(stage: Stage<'_>, policy: &Policy, socket: &Path) -> Result<Config, Fa
         Failure::Run(lines.join("\n"))
     })?;
     config.listen.nbd = vec![Address::Unix(socket.to_owned())];
-    config.listen.metrics = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     config.priority = match stage.priority {
         Priority::Auto => ThreadPriority::Auto,
         Priority::Normal => ThreadPriority::Normal,

@@ -6,9 +6,9 @@ mod host;
 mod live;
 mod playable;
 mod report;
-mod scrape;
 mod storage;
 mod twin;
+mod waits;
 
 use storage::Storage;
 

@@ -19,8 +19,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use volume::OneVolume;
+use weir_api::Said;
 use weir_config::Problem;
-use weir_serve::{ReloadError, RingKind, Server};
+use weir_manage::Management;
+use weir_serve::{RingKind, Server};
 
 /// What to serve, and how.
 #[derive(Debug, Args)]
@@ -42,32 +44,42 @@ pub(crate) struct Options {
     volume: OneVolume,
 }
 
-/// Where the configuration comes from, and a directory for the socket if the server needs one of its own.
-struct Source<'a> {
+/// The configuration, where it comes from, and a directory for the socket if the server needs one of its own.
+struct Source {
     config: weir_config::Server,
-    /// The file that a reload reads again.
-    file: Option<&'a Path>,
+    /// Its text, and the file that a reload reads again.
+    source: weir_manage::Source,
     place: Option<Place>,
 }
 
-impl<'a> Source<'a> {
-    fn open(options: &'a Options) -> Result<Self, Failure> {
+impl Source {
+    fn open(options: &Options) -> Result<Self, Failure> {
         let path = options.config.as_deref();
         let place = (options.run.as_ref()).map(|_| Place::make()).transpose()?;
         let own = place.as_ref().map(Place::address);
         let one = options.volume.server(path, own.as_deref())?;
-        let file = path.filter(|_| one.is_none());
-        let config = match (one, file) {
-            (Some(config), _) => config,
-            (None, Some(path)) => check::load(path)?,
+        let (config, source) = match (one, path) {
+            (Some(config), _) => {
+                let text = config.to_string();
+                (config, weir_manage::Source { text, file: None })
+            }
+            (None, Some(path)) => read(path)?,
             (None, None) => unreachable!("a volume without a file is in memory"),
         };
         Ok(Self {
             config,
-            file,
+            source,
             place,
         })
     }
+}
+
+/// Reads a configuration, whose text stays known.
+fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failure> {
+    let (name, text) = weir_config::file_text(path).map_err(|p| check::refuse(&p))?;
+    let config = weir_config::parse(&name, &text).map_err(|p| check::refuse(&p))?;
+    let file = Some(path.to_owned());
+    Ok((config, weir_manage::Source { text, file }))
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -92,25 +104,23 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         record: options.record.clone(),
         ..weir_serve::Options::default()
     };
-    let mut server = Server::start(&source.config, &how).map_err(Failure::run)?;
-    if let Some(address) = server.metrics_address() {
-        tracing::info!("metrics at http://{address}/metrics");
-    }
+    let server = Server::start(&source.config, &how).map_err(Failure::run)?;
     let mut running = None;
     if let Some(command) = &options.run {
         running = Some(start(command, &server)?);
     } else {
         print_addresses(&server);
     }
+    let management = manage(server, source.source)?;
     notify("READY=1");
-    let outcome = serve(&mut server, &mut signals, source.file, running.as_mut());
+    let outcome = serve(&management, &mut signals, running.as_mut());
     tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
     notify("STOPPING=1");
     end_at_once_when_told_again(signals, source.place.as_ref().map(Place::path))?;
     if let Some(running) = running {
         running.end();
     }
-    let whole = server.shutdown();
+    let whole = management.end().is_none_or(Server::shutdown);
     drop(source.place);
     if whole {
         outcome
@@ -120,6 +130,23 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
                 .into(),
         ))
     }
+}
+
+/// Answers those that ask the server, and says where.
+fn manage(server: Server, source: weir_manage::Source) -> Result<Management, Failure> {
+    let socket = server.config().manage.socket.clone();
+    let management = Management::start(server, source).map_err(Failure::run)?;
+    let addresses = management.addresses();
+    if let Some(address) = addresses.metrics {
+        tracing::info!("metrics at http://{address}/metrics");
+    }
+    if let Some(socket) = socket {
+        tracing::info!("managed at {}", socket.display());
+    }
+    if let Some(address) = addresses.http {
+        tracing::info!("dashboard at http://{address}/");
+    }
+    Ok(management)
 }
 
 fn print_addresses(server: &Server) {
@@ -143,20 +170,18 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
 
 /// Serves until a signal says that it is enough, or the command has ended: with what that ended.
 fn serve(
-    server: &mut Server,
+    management: &Management,
     signals: &mut Signals,
-    file: Option<&Path>,
     mut running: Option<&mut Running>,
 ) -> Result<(), Failure> {
     for signal in signals.forever() {
-        match (signal, file) {
-            (SIGHUP, Some(file)) => {
+        match signal {
+            SIGHUP => {
                 notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
-                reload(server, file);
+                reload(management);
                 notify("READY=1");
             }
-            (SIGHUP, None) => tracing::warn!("there is no configuration to read again"),
-            (SIGCHLD, _) => {
+            SIGCHLD => {
                 if let Some(running) = &mut running
                     && let Some(ended) = running.outcome()
                 {
@@ -203,32 +228,19 @@ fn end_at_once_when_told_again(
 }
 
 /// Reads the file again and puts it in force, or says why not and leaves everything as it is.
-fn reload(server: &mut Server, path: &Path) {
-    let refused = |problems: Vec<Problem>| {
-        for problem in &problems {
-            tracing::error!("{}", line(problem));
+fn reload(management: &Management) {
+    let file = management.file().unwrap_or_default();
+    match management.reload() {
+        Ok(changes) if changes.is_empty() => {
+            tracing::info!("reloaded {}: nothing has changed", file.display());
         }
-        tracing::error!("not reloaded: nothing has changed");
-    };
-    let config = match weir_config::load_again(path, server.config()) {
-        Ok(config) => config,
-        Err(problems) => return refused(problems),
-    };
-    match server.reload(&config) {
-        Ok(changes) => {
-            for change in &changes {
-                tracing::info!("{change}");
+        Ok(_) => tracing::info!("reloaded {}", file.display()),
+        Err(refusal) => {
+            tracing::error!("not reloaded: nothing has changed: {}", refusal.error);
+            for said in &refusal.problems {
+                tracing::error!("{}", one_line(&file, said));
             }
-            let unless = if changes.is_empty() {
-                ": nothing has changed"
-            } else {
-                ""
-            };
-            tracing::info!("reloaded {}{unless}", path.display());
         }
-        Err(ReloadError::Refused(problems)) => refused(problems),
-        Err(ReloadError::Volume(problem)) => refused(vec![problem]),
-        Err(error) => tracing::error!("not reloaded: {error}"),
     }
 }
 
@@ -242,6 +254,18 @@ fn line(problem: &Problem) -> String {
         Some(help) => format!("{said}; help: {help}"),
         None => said.to_string(),
     }
+}
+
+/// What a reload was refused for, as one line of the log.
+fn one_line(file: &Path, said: &Said) -> String {
+    line(&Problem {
+        file: file.display().to_string(),
+        line: said.line,
+        column: said.column,
+        key: said.key.clone(),
+        message: said.message.clone(),
+        help: said.help.clone(),
+    })
 }
 
 /// Tells the service manager, if one wants to know (`sd_notify(3)`).

@@ -8,6 +8,7 @@ mod contract;
 mod drive;
 mod guest;
 mod listen;
+mod manage;
 mod policy;
 mod root;
 mod scenario;
@@ -18,6 +19,7 @@ pub(crate) use contract::{KEYS as CONTRACTS, MAX};
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
+pub(crate) use manage::MANAGE;
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER};
 pub(crate) use scenario::{
@@ -183,6 +185,7 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &CAPACITY,
     &DRIVE_LIMITS,
     &LISTEN,
+    &MANAGE,
     &LIMITS,
     &SERVER,
     &VOLUME,

@@ -30,6 +30,13 @@ pub(crate) const ROOT: Shape = Shape {
             example: "{ connections = 64 }",
         },
         Key {
+            name: "manage",
+            kind: Kind::Table("`[manage]`"),
+            default: DefaultValue::Value("{}"),
+            about: "Where the running server is asked and changed.",
+            example: "{ socket = \"/run/weir/manage.sock\" }",
+        },
+        Key {
             name: "server",
             kind: Kind::Table("`[server]`"),
             default: DefaultValue::Value("{}"),

@@ -96,6 +96,17 @@ const PLACES: &[Place] = &[
         "listen",
         &[SOCKET, DISK, ("listen.metrics", "\"127.0.0.1:9809\"")],
     ),
+    server(
+        &MANAGE,
+        "manage",
+        &[
+            SOCKET,
+            DISK,
+            ("manage.socket", "\"/run/weir/manage.sock\""),
+            ("manage.http", "\"127.0.0.1:9810\""),
+            ("manage.token_file", "\"/var/lib/weir/token\""),
+        ],
+    ),
     server(&LIMITS, "limits", &[SOCKET, DISK]),
     server(&SERVER, "server", &[SOCKET, DISK]),
     server(&VOLUME, "volume.alpha", VOLUME_LINES),
@@ -330,8 +341,19 @@ fn what_is_left_out_is_as_the_table_says() {
             // What has no size of its own needs one, what can hold nothing nothing else, and something must listen.
             (DefaultValue::Words(_), Err(_)) => {
                 assert!(
-                    ["size", "file", "device", "memory", "model", "listen", "nbd"]
-                        .contains(&key.name)
+                    [
+                        "size",
+                        "file",
+                        "device",
+                        "memory",
+                        "model",
+                        "listen",
+                        "nbd",
+                        "socket",
+                        "http",
+                        "token_file"
+                    ]
+                    .contains(&key.name)
                         || place.shape.name == MAX.name,
                     "{at}"
                 );

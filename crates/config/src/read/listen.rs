@@ -147,7 +147,7 @@ pub(super) fn socket_path(
     Some(PathBuf::from(path))
 }
 
-fn tcp(
+pub(super) fn tcp(
     doc: &mut Document<'_>,
     entry: &Entry<'_>,
     text: &str,
@@ -234,7 +234,7 @@ fn metrics_address(
     Some(address)
 }
 
-fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
+pub(super) fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
     let text = entry.text(doc, "permission bits in a string", "\"0660\"")?;
     let mode = u32::from_str_radix(text, 8).ok();
     let mode =
@@ -252,14 +252,9 @@ fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
     mode
 }
 
-fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
+pub(super) fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
     let text = entry.text(doc, "an owner", "\"user:group\"")?;
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
-    let id = |text: &str| match text.parse() {
-        _ if text.is_empty() => None,
-        Ok(number) => Some(Id::Number(number)),
-        Err(_) => Some(Id::Name(text.to_owned())),
-    };
     let odd = |text: &str| text.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control());
     let owner = Owner {
         user: id(user),
@@ -275,6 +270,15 @@ fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
         return None;
     }
     Some(owner)
+}
+
+/// A user or a group by name or number.
+pub(super) fn id(text: &str) -> Option<Id> {
+    match text.parse() {
+        _ if text.is_empty() => None,
+        Ok(number) => Some(Id::Number(number)),
+        Err(_) => Some(Id::Name(text.to_owned())),
+    }
 }
 
 pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {

@@ -3,6 +3,7 @@
 mod contract;
 mod drive;
 mod listen;
+mod manage;
 mod policy;
 mod volume;
 
@@ -43,14 +44,13 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> Draft 
     let tenants = named(doc, &root, "tenant", &mut broken, volume::tenant);
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
     let (priority, remove_in_use) = process(doc, &root);
+    let sockets = volumes.iter().any(volume::Unsettled::has_socket);
+    let listen = listen::listen(doc, &root, sockets);
     let mut draft = Draft {
         server: Server {
             drives,
-            listen: listen::listen(
-                doc,
-                &root,
-                volumes.iter().any(volume::Unsettled::has_socket),
-            ),
+            manage: manage::manage(doc, &root, &listen),
+            listen,
             limits,
             volumes: Vec::new(),
             tenants,

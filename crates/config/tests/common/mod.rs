@@ -115,6 +115,13 @@ fn draw_listen(random: &mut Random, text: &mut String) {
     random.maybe(3, text, "socket_mode = \"777\"");
     let owner = random.pick(&["a:b", "0", ":7", "a:0"]);
     random.maybe(3, text, &format!("socket_owner = \"{owner}\""));
+    if random.below(3) == 0 {
+        text.push_str("[manage]\nsocket = \"/m\"\n");
+        random.maybe(2, text, "socket_mode = \"0660\"");
+        random.maybe(2, text, "users = [\"a\", \"7\"]");
+        random.maybe(2, text, "groups = [\"0\"]");
+        random.maybe(2, text, "http = \"[::1]:0\"\ntoken_file = \"/t\"");
+    }
     text.push_str("[limits]\n");
     random.maybe(3, text, "connections = 1");
     random.maybe(3, text, "requests_per_connection = 3");

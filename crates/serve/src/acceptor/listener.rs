@@ -4,14 +4,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Uid;
-use weir_config::{Address, Id, Listen, Owner};
+use weir_config::{Address, Id, Owner, Server};
 
 use crate::created::Created;
 use crate::holder::Holder;
@@ -27,6 +27,31 @@ const BACKLOG: i32 = 4096;
 pub(crate) enum Listener {
     Unix(OwnedFd, PathBuf, Option<Created>),
     Tcp(TcpListener, SocketAddr),
+}
+
+/// How Unix sockets are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sockets<'a> {
+    mode: u32,
+    owner: &'a Owner,
+}
+
+impl<'a> Sockets<'a> {
+    /// Those of clients.
+    pub(crate) fn of_listen(config: &'a Server) -> Self {
+        Self {
+            mode: config.listen.socket_mode,
+            owner: &config.listen.socket_owner,
+        }
+    }
+
+    /// That of the management interface.
+    pub(crate) fn of_manage(config: &'a Server) -> Self {
+        Self {
+            mode: config.manage.socket_mode,
+            owner: &config.manage.socket_owner,
+        }
+    }
 }
 
 /// Why an address cannot be listened on.
@@ -45,17 +70,17 @@ pub(crate) struct Refusal {
 }
 
 impl Listener {
-    /// Opens the socket of an address, with owner and mode as `listen` says.
-    pub(crate) fn open(address: &Address, listen: &Listen) -> Result<Self, Refusal> {
+    /// Opens the socket of an address.
+    pub(crate) fn open(address: &Address, sockets: Sockets<'_>) -> Result<Self, Refusal> {
         match address {
             Address::Unix(path) => {
-                let owner = numbers(&listen.socket_owner)?;
+                let owner = numbers(sockets.owner)?;
                 let dead = occupied(path)?;
                 let refused = |error: io::Error| system(address, &error);
                 let aside = dead.then(|| set_aside(path)).transpose().map_err(refused)?;
                 let (socket, made) = bind(path, aside).map_err(refused)?;
-                own(path, owner).map_err(|error| not_owned(&listen.socket_owner, path, &error))?;
-                let mode = std::fs::Permissions::from_mode(listen.socket_mode);
+                own(path, owner).map_err(|error| not_owned(sockets.owner, path, &error))?;
+                let mode = std::fs::Permissions::from_mode(sockets.mode);
                 std::fs::set_permissions(path, mode).map_err(refused)?;
                 // Only now: before, nobody can connect.
                 rustix::net::listen(&socket, BACKLOG).map_err(|errno| refused(errno.into()))?;
@@ -66,10 +91,13 @@ impl Listener {
     }
 
     /// Whether an address could be listened on, by the same questions; changes nothing. What is returned keeps the address taken.
-    pub(crate) fn look(address: &Address, listen: &Listen) -> Result<Option<TcpListener>, Refusal> {
+    pub(crate) fn look(
+        address: &Address,
+        sockets: Sockets<'_>,
+    ) -> Result<Option<TcpListener>, Refusal> {
         match address {
             Address::Unix(path) => {
-                let owner = numbers(&listen.socket_owner)?;
+                let owner = numbers(sockets.owner)?;
                 occupied(path)?;
                 let refused = |errno: Errno| system(address, &errno.into());
                 let parent = path.parent().unwrap_or_else(|| Path::new("/"));
@@ -82,7 +110,7 @@ impl Listener {
                 let (own, root) = (rustix::process::geteuid(), Uid::ROOT);
                 if owner.0.is_some_and(|user| user != own.as_raw()) && own != root {
                     let errno = Errno::PERM.into();
-                    return Err(not_owned(&listen.socket_owner, path, &errno));
+                    return Err(not_owned(sockets.owner, path, &errno));
                 }
                 Ok(None)
             }
@@ -95,6 +123,14 @@ impl Listener {
         match self {
             Self::Unix(_, path, _) => Address::Unix(path.clone()),
             Self::Tcp(_, address) => Address::Tcp(*address),
+        }
+    }
+
+    /// It as the standard library has it, if it is a Unix socket.
+    pub(crate) fn into_unix(self) -> Option<UnixListener> {
+        match self {
+            Self::Unix(socket, ..) => Some(UnixListener::from(socket)),
+            Self::Tcp(..) => None,
         }
     }
 
@@ -305,8 +341,11 @@ fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), Refusal> {
     ))
 }
 
-/// The number of a user or group, looked up in the system's table.
-fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)> {
+/// The number of a user (`kind`: `user`, `table`: `/etc/passwd`) or a group, looked up in the system's table.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)> {
     let name = match id {
         Id::Number(number) => return Ok(*number),
         Id::Name(name) => name,

@@ -25,7 +25,8 @@ use crate::places::{Peer, Places, counts_by_peer};
 use crate::shard::{Address, Arrival, Mail};
 use handshake::Opening;
 pub(crate) use handshake::{Handshake, Next};
-pub(crate) use listener::{Listener, Refusal, tcp};
+pub use listener::number;
+pub(crate) use listener::{Listener, Refusal, Sockets, tcp};
 pub(crate) use table::{Export, Offer, Place, Table};
 
 /// Handshakes at a time; they are not among the connections that there may be. When there are as many, one makes room: see

@@ -4,6 +4,15 @@ use super::Tally;
 use weir_core::Counters;
 use weir_measure::promise::{Rate, Seconds};
 
+/// How much of a volume's counts is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Detail {
+    /// Sums.
+    Sums,
+    /// Histograms, too.
+    Histograms,
+}
+
 /// One drive.
 #[derive(Clone, Debug)]
 pub(crate) struct DriveSnapshot {
@@ -33,6 +42,8 @@ pub(crate) struct TenantSnapshot {
 pub(crate) struct VolumeSnapshot {
     pub(crate) name: String,
     pub(crate) tenant: Option<String>,
+    /// Its size, bytes.
+    pub(crate) size: u64,
     /// Its share, and its tenant's.
     pub(crate) share: u16,
     pub(crate) tenant_share: u16,
@@ -103,6 +114,7 @@ mod tests {
         VolumeSnapshot {
             name: name.to_owned(),
             tenant: tenant.map(str::to_owned),
+            size: 1 << 20,
             share,
             tenant_share: 300,
             connections: 1,

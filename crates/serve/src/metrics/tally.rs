@@ -15,6 +15,9 @@ pub(crate) struct Tally {
     pub(crate) errors: [u64; OPS],
     /// Where the time of its requests went.
     pub(crate) split: Split,
+    /// How many these are, and the sums of it.
+    pub(crate) answered: u64,
+    pub(crate) waits: Waits,
     /// What it was promised, and how that fares.
     pub(crate) promise: Promise,
     /// Requests that were submitted and are not done.
@@ -33,11 +36,30 @@ impl Tally {
             errors: [0; OPS],
             // Three histograms of 5 KiB stay in the cache.
             split: Split::with_bits(4),
+            answered: 0,
+            waits: Waits::default(),
             promise: Promise::new(0, None),
             live: 0,
             second_bytes: 0,
             last_bytes: 0,
             logged: 0,
+        }
+    }
+
+    /// It as it is, but for the histograms, which are empty: most of its size is theirs.
+    pub(crate) fn sums(&self) -> Self {
+        Self {
+            requests: self.requests,
+            bytes: self.bytes,
+            errors: self.errors,
+            answered: self.answered,
+            waits: self.waits,
+            promise: self.promise.clone(),
+            live: self.live,
+            second_bytes: self.second_bytes,
+            last_bytes: self.last_bytes,
+            logged: self.logged,
+            split: Split::with_bits(0),
         }
     }
 
@@ -52,6 +74,8 @@ impl Tally {
                 self.bytes[op] += u64::from(done.length);
             }
             self.split.record(waits);
+            self.answered += 1;
+            self.waits.add(waits);
         }
     }
 

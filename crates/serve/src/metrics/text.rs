@@ -9,7 +9,7 @@ use super::{DriveSnapshot, OPS, VolumeSnapshot, shares};
 
 /// Upper bounds of the histograms' buckets as powers of two of nanoseconds: 1 us to 34 s.
 const BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
-const OP_NAMES: [&str; OPS] = [
+pub(crate) const OP_NAMES: [&str; OPS] = [
     "read",
     "write",
     "flush",

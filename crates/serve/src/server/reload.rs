@@ -7,6 +7,7 @@ use weir_config::{Plan, Problem};
 
 use super::{ReloadError, Server};
 use crate::acceptor::{Export, Table};
+use crate::backend;
 use crate::setup;
 use crate::shard::{Change, Grown, Mail, ShardError};
 
@@ -66,9 +67,6 @@ impl Server {
             self.plans = plans;
             self.exports = exports;
             self.config = config.clone();
-            if let Some(metrics) = &self.metrics {
-                metrics.set_config(&self.config);
-            }
         }
         self.acceptor.offer(Table::new(self.exports.clone()));
         match prepared {
@@ -77,6 +75,38 @@ impl Server {
                 Err(ReloadError::Refused(removed_in_use(config, &volumes)))
             }
             Err(error) => Err(ReloadError::Shard(error)),
+        }
+    }
+
+    /// What [`Server::reload`] would change, or be refused for, as far as that can be said without doing it: nothing is opened, made or
+    /// disconnected.
+    ///
+    /// # Errors
+    /// As [`Server::reload`].
+    pub fn would_reload(&self, config: &weir_config::Server) -> Result<Vec<String>, ReloadError> {
+        let reload =
+            weir_config::reload(&self.config, &self.plans, config).map_err(ReloadError::Refused)?;
+        let mut problems = Vec::new();
+        for drive in &reload.drives {
+            setup::check(drive)?;
+            let added = drive.added.iter().filter_map(|name| config.volume(name));
+            problems.extend(added.filter_map(|volume| {
+                let error = backend::look(volume).err()?;
+                Some(setup::storage_problem(config, volume, &error))
+            }));
+        }
+        if !config.remove_in_use {
+            let gone: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
+            let drives = self.watch().figures().unwrap_or_default();
+            let volumes = drives.into_iter().flat_map(|drive| drive.volumes);
+            let in_use = volumes.filter(|v| v.connections > 0 && gone.contains(&&v.name));
+            let in_use: Vec<_> = in_use.map(|v| (v.name, v.connections)).collect();
+            problems.extend(removed_in_use(config, &in_use));
+        }
+        if problems.is_empty() {
+            Ok(weir_config::changes(&self.config, config))
+        } else {
+            Err(ReloadError::Refused(problems))
         }
     }
 

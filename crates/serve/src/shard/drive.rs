@@ -17,7 +17,7 @@ use super::payload::Payload;
 use super::volume::{Piece, Started, Tenant, Volume};
 use crate::backend::{Backend, Context, Data, Finished, Job};
 use crate::errno::EIO;
-use crate::metrics::{DriveSnapshot, TenantSnapshot};
+use crate::metrics::{Detail, DriveSnapshot, TenantSnapshot};
 use crate::record::Tape;
 use crate::slab::Slab;
 
@@ -469,7 +469,7 @@ impl Drive {
     }
 
     /// How things stand, for the metrics.
-    pub(crate) fn snapshot(&mut self, now: Instant) -> DriveSnapshot {
+    pub(crate) fn snapshot(&mut self, now: Instant, detail: Detail) -> DriveSnapshot {
         self.pass(now);
         let mut gauges = vec![(0, 0); self.volumes.len()];
         for (space, stream) in self.open_streams() {
@@ -481,7 +481,8 @@ impl Drive {
             }
         }
         let volumes = self.volumes.iter().zip(gauges);
-        let volumes = volumes.filter_map(|(volume, gauge)| Some(volume.as_ref()?.snapshot(gauge)));
+        let volumes =
+            volumes.filter_map(|(volume, gauge)| Some(volume.as_ref()?.snapshot(gauge, detail)));
         let volumes = volumes.collect();
         let tenants = self.tenants.iter().map(|tenant| TenantSnapshot {
             name: tenant.name.clone(),

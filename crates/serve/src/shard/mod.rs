@@ -35,7 +35,7 @@ use weir_core::{Instant, Layer, Request};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
 use crate::clock::Clock;
-use crate::metrics::DriveSnapshot;
+use crate::metrics::{Detail, DriveSnapshot};
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
@@ -79,7 +79,7 @@ pub(crate) enum Mail {
     /// up, and after as long again what is not durable.
     Drain(Duration),
     /// Say how things stand.
-    Snapshot(Sender<Vec<DriveSnapshot>>),
+    Snapshot(Detail, Sender<Vec<DriveSnapshot>>),
     /// Prepare a changed configuration of a drive, and say whether it can be put in force, and which volumes that stay grow.
     Change(Box<Change>, Sender<Result<Grown, ShardError>>),
     /// Put what was prepared for a drive in force, or throw it away, and say when that is done.

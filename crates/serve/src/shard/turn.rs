@@ -167,10 +167,10 @@ impl Shard {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
                 Mail::Evict(connection) => self.evict(connection),
                 Mail::Drain(within) => self.begin_drain(within),
-                Mail::Snapshot(wanted) => {
+                Mail::Snapshot(detail, wanted) => {
                     let drives = self.drives.iter_mut();
                     // The thread that asked may have lost patience.
-                    let _ = wanted.send(drives.map(|d| d.snapshot(self.now)).collect());
+                    let _ = wanted.send(drives.map(|d| d.snapshot(self.now, detail)).collect());
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
                 Mail::Decide {

@@ -9,7 +9,7 @@ use weir_measure::promise::Promise;
 use super::ShardError;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTSUP};
-use crate::metrics::{Tally, VolumeSnapshot};
+use crate::metrics::{Detail, Tally, VolumeSnapshot};
 use weir_config::os_error;
 
 /// What the storage was asked to do.
@@ -135,7 +135,11 @@ impl VolumeSetup {
 
 impl Volume {
     /// `limited` of the volume's requests are held by a limit, and the oldest has been there for `oldest_ns`.
-    pub(super) fn snapshot(&self, (limited, oldest_ns): (u32, u64)) -> VolumeSnapshot {
+    pub(super) fn snapshot(
+        &self,
+        (limited, oldest_ns): (u32, u64),
+        detail: Detail,
+    ) -> VolumeSnapshot {
         let VolumeTerms { contract, tenant } = &self.terms;
         VolumeSnapshot {
             name: self.name.clone(),
@@ -146,7 +150,11 @@ impl Volume {
             limited,
             oldest_ns,
             sync_failed: self.sync_failed,
-            tally: self.tally.clone(),
+            size: self.size,
+            tally: match detail {
+                Detail::Sums => self.tally.sums(),
+                Detail::Histograms => self.tally.clone(),
+            },
         }
     }
 

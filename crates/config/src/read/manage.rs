@@ -1,0 +1,133 @@
+//! `[manage]`.
+
+use super::listen::{id, socket_mode, socket_owner, socket_path, tcp};
+use crate::document::{Document, Entry, Table};
+use crate::key::MANAGE;
+use crate::listen::{Address, Id, Listen};
+use crate::manage::Manage;
+use crate::text::quoted;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Most users, and most groups.
+const IDS_MAX: usize = 256;
+
+/// `listen`: the addresses that are taken already.
+pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &Listen) -> Manage {
+    let mut manage = Manage::default();
+    let Some(table) = root.entry("manage").and_then(|e| e.table(doc, &MANAGE)) else {
+        return manage;
+    };
+    manage.socket = socket(doc, &table, listen);
+    for key in ["socket_mode", "socket_owner", "users", "groups"] {
+        if let Some(entry) = table.entry(key)
+            && table.entry("socket").is_none()
+        {
+            doc.report(
+                &entry,
+                "is for the socket, and there is none",
+                "remove it, or say the path of a socket",
+            );
+        }
+    }
+    if let Some(mode) = table
+        .entry("socket_mode")
+        .and_then(|e| socket_mode(doc, &e))
+    {
+        manage.socket_mode = mode;
+    }
+    if let Some(owner) = table
+        .entry("socket_owner")
+        .and_then(|e| socket_owner(doc, &e))
+    {
+        manage.socket_owner = owner;
+    }
+    manage.users = ids(doc, &table, "users");
+    manage.groups = ids(doc, &table, "groups");
+    manage.http = table.entry("http").and_then(|e| http(doc, &e, listen));
+    manage.token_file = token_file(doc, &table);
+    manage
+}
+
+fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Option<PathBuf> {
+    let entry = table.entry("socket")?;
+    let path = entry.text(doc, "a path", "\"/run/weir/manage.sock\"")?;
+    let path = path.strip_prefix("unix:").unwrap_or(path);
+    let path = socket_path(doc, &entry, path)?;
+    if listen.nbd.contains(&Address::Unix(path.clone())) {
+        let what = format!("{} is taken by nbd", quoted(&path.display().to_string()));
+        doc.report(&entry, what, "give the interface a socket of its own");
+        return None;
+    }
+    Some(path)
+}
+
+fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<SocketAddr> {
+    let text = entry.text(doc, "an address", "\"127.0.0.1:9810\"")?;
+    // Nothing permits others: a token without encryption is not secret.
+    let address = tcp(doc, entry, text, true)?;
+    if !address.ip().to_canonical().is_loopback() {
+        let what = format!("{} can be reached from other machines", quoted(text));
+        let help = "write it as \"127.0.0.1:9810\"; from elsewhere use a tunnel, as ssh -L 9810:127.0.0.1:9810";
+        doc.report(entry, what, help);
+        return None;
+    }
+    let taken = listen.nbd.contains(&Address::Tcp(address)) || listen.metrics == Some(address);
+    if address.port() != 0 && taken {
+        let what = format!("{} is taken by [listen]", quoted(text));
+        doc.report(entry, what, "give the interface a port of its own");
+        return None;
+    }
+    Some(address)
+}
+
+fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> {
+    let http = table.entry("http");
+    let Some(entry) = table.entry("token_file") else {
+        if let Some(http) = http {
+            let help = "write token_file = \"/var/lib/weir/token\" beside it; the server makes it if it is not there";
+            doc.report(&http, "needs a token_file", help);
+        }
+        return None;
+    };
+    if http.is_none() {
+        let help = "remove it, or say where browsers connect, as http = \"127.0.0.1:9810\"";
+        doc.report(&entry, "is for http, and there is none", help);
+    }
+    let text = entry.text(doc, "a path", "\"/var/lib/weir/token\"")?;
+    if !text.starts_with('/') || text.contains('\0') || text.ends_with('/') {
+        let what = format!("{} is not an absolute path of a file", quoted(text));
+        doc.report(&entry, what, "write it as \"/var/lib/weir/token\"");
+        return None;
+    }
+    Some(PathBuf::from(text))
+}
+
+/// A list of users or groups.
+fn ids<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Vec<Id> {
+    let entry = table.entry(key);
+    let Some(entry) = entry else {
+        return Vec::new();
+    };
+    let elements = entry
+        .array(doc, "[\"operator\", \"1001\"]")
+        .unwrap_or_default();
+    if elements.len() > IDS_MAX {
+        let what = format!(
+            "has {} names; at most {IDS_MAX} are permitted",
+            elements.len()
+        );
+        doc.report(&entry, what, "");
+    }
+    let mut all = Vec::new();
+    for element in elements.iter().take(IDS_MAX) {
+        let Some(text) = element.text(doc, "a name or a number", "\"operator\" or \"1001\"") else {
+            continue;
+        };
+        match id(text) {
+            Some(id) => all.push(id),
+            None => doc.report(element, "is empty", "write a name, or a number as text"),
+        }
+    }
+    all
+}

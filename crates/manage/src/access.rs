@@ -1,0 +1,328 @@
+//! Which clients are let in: processes by their user and group, browsers by a token.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+use weir_config::{Id, Manage};
+
+use crate::error::Refused;
+
+/// Fewest characters of a token.
+const TOKEN_MIN: usize = 16;
+/// Bytes of a token that is made here; written as hexadecimal digits.
+const TOKEN_BYTES: usize = 32;
+
+/// A client, as it came in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Peer {
+    /// A process at the Unix socket.
+    Process {
+        /// Its user.
+        user: u32,
+        /// Its own group.
+        group: u32,
+        /// Its number.
+        pid: i32,
+    },
+    /// A browser, or another client of loopback.
+    Browser,
+    /// A client of the metrics' address, which may ask for these alone.
+    Metrics,
+}
+
+impl Peer {
+    /// The process at the other end of a Unix socket.
+    pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
+        let peer = rustix::net::sockopt::socket_peercred(socket)?;
+        Ok(Self::Process {
+            user: peer.uid.as_raw(),
+            group: peer.gid.as_raw(),
+            pid: peer.pid.as_raw_nonzero().get(),
+        })
+    }
+
+    /// As the journal names it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Process { user, pid, .. } => format!("uid {user} pid {pid}"),
+            Self::Browser => "token".to_owned(),
+            Self::Metrics => "metrics".to_owned(),
+        }
+    }
+}
+
+/// Users, groups and the token that are let in.
+#[derive(Debug)]
+pub(crate) struct Access {
+    users: Vec<u32>,
+    groups: Vec<u32>,
+    token: Option<String>,
+    /// The ports of loopback at which clients may have asked, as `Host` names them.
+    ports: Vec<u16>,
+}
+
+impl Access {
+    /// As the configuration says. Makes the token if there is none.
+    pub(crate) fn new(manage: &Manage, ports: Vec<u16>) -> Result<Self, String> {
+        let own = rustix::process::geteuid().as_raw();
+        let mut users = vec![0, own];
+        for id in &manage.users {
+            users.push(number(id, "user", "/etc/passwd")?);
+        }
+        let groups = manage.groups.iter();
+        let groups = groups.map(|id| number(id, "group", "/etc/group"));
+        let token = manage.token_file.as_deref().map(token).transpose()?;
+        Ok(Self {
+            users,
+            groups: groups.collect::<Result<_, String>>()?,
+            token,
+            ports,
+        })
+    }
+
+    /// Whether a client may ask for this; `page`: for what has no secrets, the dashboard's page; `writes`: it is to change something.
+    pub(crate) fn check(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+        page: bool,
+        writes: bool,
+    ) -> Result<(), Refused> {
+        let forbidden = |error: String| Err(Refused::new(StatusCode::FORBIDDEN, error));
+        match peer {
+            Peer::Metrics => Ok(()),
+            Peer::Process { user, group, .. } => {
+                if self.users.contains(user) || self.groups.contains(group) {
+                    return Ok(());
+                }
+                forbidden(format!(
+                    "user {user} may not: users and groups in [manage] say which may"
+                ))
+            }
+            Peer::Browser => {
+                self.check_host(headers)?;
+                if writes && !self.is_own_origin(headers) {
+                    return forbidden("changes come from the dashboard's own page only".to_owned());
+                }
+                if page || self.has_token(headers) {
+                    return Ok(());
+                }
+                let error =
+                    "the token of manage.token_file is needed, as Authorization: Bearer TOKEN";
+                Err(Refused::new(StatusCode::UNAUTHORIZED, error))
+            }
+        }
+    }
+
+    /// A page of another site that has its name lead here (DNS rebinding) asks for that name.
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        if host.is_some_and(|host| self.is_own(host)) {
+            return Ok(());
+        }
+        Err(Refused::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this server is asked as 127.0.0.1, [::1] or localhost, with its port",
+        ))
+    }
+
+    fn is_own(&self, host: &str) -> bool {
+        ["127.0.0.1", "[::1]", "localhost"].iter().any(|name| {
+            let port = host
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix(':'));
+            let port = port.and_then(|port| port.parse().ok());
+            port.is_some_and(|port| self.ports.contains(&port))
+        })
+    }
+
+    /// Whether a request comes from no other site; programs that are no browsers say nothing of it.
+    fn is_own_origin(&self, headers: &HeaderMap) -> bool {
+        let word = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let site =
+            word("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
+        let origin = word(ORIGIN.as_str());
+        site && origin.is_none_or(|origin| {
+            let host = origin.strip_prefix("http://");
+            host.is_some_and(|host| self.is_own(host))
+        })
+    }
+
+    fn has_token(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(AUTHORIZATION).and_then(|v| v.to_str().ok());
+        let given = given.and_then(|text| text.strip_prefix("Bearer "));
+        match (given, &self.token) {
+            (Some(given), Some(token)) => is_equal(given.trim().as_bytes(), token.as_bytes()),
+            _ => false,
+        }
+    }
+}
+
+/// Whether two texts are equal, in a time that does not depend on where they differ.
+fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    let differ = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
+    a.len() == b.len() && std::hint::black_box(differ) == 0
+}
+
+/// The token in a file, which is made if it is not there.
+fn token(path: &Path) -> Result<String, String> {
+    let refused = |what: &str, error: &io::Error| {
+        let reason = weir_config::os_error::message(error);
+        format!(
+            "manage.token_file: cannot {what} {}: {reason}",
+            path.display()
+        )
+    };
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return made(path).map_err(|e| refused("make", &e));
+        }
+        Err(error) => return Err(refused("read", &error)),
+    };
+    let mode = fs::metadata(path).map_or(0, |m| m.mode());
+    if mode & 0o007 != 0 {
+        let path = path.display();
+        tracing::warn!("{path} can be read by every user of this machine: chmod 600 {path}");
+    }
+    let token = text.trim();
+    let visible = token.bytes().all(|b| b.is_ascii_graphic());
+    if token.len() < TOKEN_MIN || !visible {
+        return Err(format!(
+            "manage.token_file: {} does not have one line of at least {TOKEN_MIN} visible characters; remove it, and the server makes one",
+            path.display()
+        ));
+    }
+    Ok(token.to_owned())
+}
+
+fn made(path: &Path) -> io::Result<String> {
+    use std::fmt::Write as _;
+    let mut bytes = [0; TOKEN_BYTES];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let mut token = String::new();
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(token, "{byte:02x}");
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    writeln!(file, "{token}")?;
+    file.sync_all()?;
+    Ok(token)
+}
+
+/// The number of a user or a group, looked up in the system's table.
+fn number(id: &Id, kind: &str, table: &str) -> Result<u32, String> {
+    weir_serve::number(id, kind, table)
+        .map_err(|(what, help)| format!("manage.{kind}s: {what}; {help}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn access() -> Access {
+        Access {
+            users: vec![0, 7],
+            groups: vec![9],
+            token: Some("0123456789abcdef".to_owned()),
+            ports: vec![9810],
+        }
+    }
+
+    fn status(pairs: &[(&'static str, &str)], page: bool, writes: bool) -> u16 {
+        let checked = access().check(&Peer::Browser, &headers(pairs), page, writes);
+        checked.map_or_else(|refused| refused.status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn browsers_need_a_token_and_ask_for_this_machine() {
+        const HERE: (&str, &str) = ("host", "127.0.0.1:9810");
+        const TOKEN: (&str, &str) = ("authorization", "Bearer 0123456789abcdef");
+        assert_eq!(status(&[HERE, TOKEN], false, false), 200);
+        assert_eq!(
+            status(&[("host", "localhost:9810"), TOKEN], false, true),
+            200
+        );
+        assert_eq!(status(&[HERE], false, false), 401);
+        assert_eq!(status(&[HERE], true, false), 200, "the page has no secrets");
+        for wrong in [
+            "Bearer 0123456789abcdeF",
+            "Bearer 0123456789abcde",
+            "Bearer ",
+            "Basic x",
+        ] {
+            assert_eq!(
+                status(&[HERE, ("authorization", wrong)], false, false),
+                401,
+                "{wrong}"
+            );
+        }
+        for host in [
+            "evil.example:9810",
+            "127.0.0.1:9811",
+            "127.0.0.1",
+            "127.0.0.1.evil.example:9810",
+        ] {
+            assert_eq!(
+                status(&[("host", host), TOKEN], false, false),
+                421,
+                "{host}"
+            );
+        }
+        assert_eq!(status(&[TOKEN], true, false), 421);
+        let from = |origin| [HERE, TOKEN, ("origin", origin)];
+        assert_eq!(status(&from("http://127.0.0.1:9810"), false, true), 200);
+        assert_eq!(status(&from("http://evil.example"), false, true), 403);
+        assert_eq!(status(&from("null"), false, true), 403);
+        let cross = [HERE, TOKEN, ("sec-fetch-site", "cross-site")];
+        assert_eq!(status(&cross, false, true), 403);
+    }
+
+    #[test]
+    fn processes_are_told_apart_by_user_and_group() {
+        let of = |user, group| {
+            let peer = Peer::Process {
+                user,
+                group,
+                pid: 1,
+            };
+            access()
+                .check(&peer, &HeaderMap::new(), false, true)
+                .is_ok()
+        };
+        assert!(of(0, 0) && of(7, 100) && of(8, 9));
+        assert!(!of(8, 8));
+    }
+
+    #[test]
+    fn a_token_is_made_once_and_read_again() {
+        let path = std::env::temp_dir().join(format!("weir-token-{}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let made = token(&path).unwrap();
+        assert_eq!(made.len(), 2 * TOKEN_BYTES);
+        assert_eq!(token(&path), Ok(made));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        fs::write(&path, "short\n").unwrap();
+        assert!(token(&path).unwrap_err().contains("at least 16"));
+        fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,455 @@
+//! Changes of the running server: one after the other, each wholly or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use axum::http::StatusCode;
+use weir_api::{Change, Edit, Outcome, Words};
+use weir_config::units::Rate;
+use weir_serve::Server;
+
+use crate::document::{Document, Replaced};
+use crate::error::Refused;
+use crate::file::ConfigFile;
+use crate::journal::{Back, Journal};
+use crate::now_ms;
+
+/// The tables that have names, and changes of their own.
+pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
+
+/// How a change is asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct How {
+    /// By whom.
+    pub(crate) by: String,
+    /// Only say what would come of it.
+    pub(crate) dry_run: bool,
+    /// Write it to the file; if there is a file, unless it is said otherwise.
+    pub(crate) save: Option<bool>,
+    /// Only if this is the state of this table: `volume` and `alpha`.
+    pub(crate) only_if: Option<(String, Vec<String>)>,
+}
+
+/// What is known of the configuration in force; replaced as a whole with each change, so that those that ask never wait for one.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) config: weir_config::Server,
+    /// What is written of each table, by kind and name.
+    pub(crate) words: BTreeMap<(&'static str, String), Words>,
+    /// What of each drive is promised and left, in the order of the drives.
+    pub(crate) budgets: Vec<Option<weir_config::Budget>>,
+    /// The number of the last change of each table that was changed.
+    versions: BTreeMap<(String, String), u64>,
+    /// Tells the states of this run from those of others.
+    run: u64,
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) unsaved: bool,
+    pub(crate) text: String,
+    /// The last one first.
+    pub(crate) changes: Vec<Change>,
+}
+
+impl Published {
+    /// The state of a table, as `ETag` has it.
+    pub(crate) fn etag(&self, kind: &str, name: &str) -> String {
+        let key = (kind.to_owned(), name.to_owned());
+        let version = self.versions.get(&key).copied().unwrap_or_default();
+        format!("\"{:x}-{version}\"", self.run)
+    }
+
+    /// What is written of a table; nothing if there is none.
+    pub(crate) fn words(&self, kind: &'static str, name: &str) -> Option<&Words> {
+        self.words.get(&(kind, name.to_owned()))
+    }
+}
+
+/// The server, and everything that a change concerns.
+#[derive(Debug)]
+pub(crate) struct Control {
+    inner: Mutex<Inner>,
+    published: RwLock<Arc<Published>>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Nothing once it has been taken back.
+    server: Option<Server>,
+    /// The text in force.
+    document: Document,
+    text: String,
+    file: Option<ConfigFile>,
+    journal: Journal,
+    versions: BTreeMap<(String, String), u64>,
+    run: u64,
+    last: u64,
+}
+
+/// A change that is ready to be put in force.
+struct Planned {
+    document: Document,
+    text: String,
+    /// What the file is to say, if it is to be written.
+    saved: Option<String>,
+    back: Back,
+    undoes: Option<u64>,
+}
+
+impl Control {
+    /// `text` is what the server's configuration was read from, and `file` where it stands.
+    pub(crate) fn new(server: Server, file: Option<PathBuf>, text: String) -> Result<Self, String> {
+        let document = Document::parse(&text)?;
+        let inner = Inner {
+            server: Some(server),
+            document,
+            file: file.map(|path| ConfigFile::new(path, text.clone())),
+            text,
+            journal: Journal::default(),
+            versions: BTreeMap::new(),
+            run: now_ms(),
+            last: 0,
+        };
+        let published = inner.publish().ok_or("the server has ended")?;
+        Ok(Self {
+            inner: Mutex::new(inner),
+            published: RwLock::new(Arc::new(published)),
+        })
+    }
+
+    /// The configuration in force and what is known of it.
+    pub(crate) fn published(&self) -> Arc<Published> {
+        let published = self.published.read();
+        Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes the server back: nothing can be changed any more.
+    pub(crate) fn take(&self) -> Option<Server> {
+        self.lock().server.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes edits, all of them or none.
+    pub(crate) fn change(&self, edits: &[Edit], how: &How) -> Result<Outcome, Refused> {
+        let mut inner = self.lock();
+        inner.check_state(how)?;
+        let mut document = inner.document.clone();
+        let back = edit(&mut document, edits)?;
+        let text = document.to_string();
+        let saved = inner.saved(how.save, &text, |document| edit(document, edits).map(drop))?;
+        let planned = Planned {
+            text,
+            document,
+            saved,
+            back: Back::Edits(back),
+            undoes: None,
+        };
+        self.put_in_force(&mut inner, planned, how)
+    }
+
+    /// Takes a change back.
+    pub(crate) fn undo(&self, number: Option<u64>, how: &How) -> Result<Outcome, Refused> {
+        let mut inner = self.lock();
+        let (change, back) = inner.journal.back(number).map_err(Refused::conflict)?;
+        // What was kept in memory only is not in the file.
+        let (number, save) = (change.number, how.save.or(Some(change.saved)));
+        let back = back.clone();
+        let mut document = inner.document.clone();
+        let replaced = put_back(&mut document, &back, number)?;
+        let text = document.to_string();
+        let saved = inner.saved(save, &text, |document| {
+            put_back(document, &back, number).map(drop)
+        })?;
+        let planned = Planned {
+            text,
+            document,
+            saved,
+            back: replaced,
+            undoes: Some(number),
+        };
+        self.put_in_force(&mut inner, planned, how)
+    }
+
+    /// Reads the file again and puts in force what it says.
+    pub(crate) fn reload(&self, how: &How) -> Result<Outcome, Refused> {
+        let mut inner = self.lock();
+        let Some(file) = &inner.file else {
+            return Err(Refused::conflict("there is no file to read again"));
+        };
+        let read = weir_config::file_text(file.path());
+        let (_, text) = read.map_err(|problems| Refused::problems(&problems))?;
+        let document = Document::parse(&text);
+        let planned = Planned {
+            // What is no TOML is refused below, with line and column.
+            document: document.unwrap_or_else(|_| inner.document.clone()),
+            saved: None,
+            back: Back::Text {
+                before: inner.text.clone(),
+                after: text.clone(),
+            },
+            text: text.clone(),
+            undoes: None,
+        };
+        let outcome = self.put_in_force(&mut inner, planned, how)?;
+        if !how.dry_run
+            && let Some(file) = &mut inner.file
+        {
+            file.text = text;
+            self.publish(&inner);
+        }
+        Ok(outcome)
+    }
+
+    /// Has the server take a planned change, and the file, and the journal.
+    fn put_in_force(
+        &self,
+        inner: &mut Inner,
+        planned: Planned,
+        how: &How,
+    ) -> Result<Outcome, Refused> {
+        let Some(server) = &mut inner.server else {
+            return Err(Refused::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the server is ending",
+            ));
+        };
+        let name = server.config().file().to_owned();
+        let config = weir_config::parse_again(&name, &planned.text, server.config())
+            .map_err(|problems| Refused::problems(&problems))?;
+        let mut outcome = Outcome {
+            change: Change {
+                at_ms: now_ms(),
+                by: how.by.clone(),
+                saved: planned.saved.is_some(),
+                undoes: planned.undoes,
+                ..Change::default()
+            },
+            dry_run: how.dry_run,
+            promised: sums(&config),
+        };
+        if how.dry_run {
+            outcome.change.lines = server.would_reload(&config)?;
+            return Ok(outcome);
+        }
+        // Before anything is in force: a full disk refuses the change.
+        let prepared = match (&inner.file, planned.saved) {
+            (Some(file), Some(text)) => Some(file.prepare(text).map_err(|e| unsaved(file, &e))?),
+            _ => None,
+        };
+        outcome.change.lines = server.reload(&config)?;
+        if let (Some(file), Some(prepared)) = (&mut inner.file, prepared)
+            && let Err(error) = file.replace(prepared)
+        {
+            // It is in force: the file is behind, as if it had been asked so.
+            tracing::error!(
+                "{}: {error}: the change is in force, and not saved",
+                file.path().display()
+            );
+            outcome.change.saved = false;
+        }
+        let old = std::mem::replace(&mut inner.document, planned.document);
+        inner.text = planned.text;
+        if outcome.change.lines.is_empty() && !differs(&old, &inner.document) {
+            self.publish(inner);
+            return Ok(outcome);
+        }
+        inner.last += 1;
+        outcome.change.number = inner.last;
+        for (kind, name) in changed_tables(&old, &inner.document) {
+            inner.versions.insert((kind.to_owned(), name), inner.last);
+        }
+        for line in &outcome.change.lines {
+            tracing::info!(by = how.by, change = inner.last, "{line}");
+        }
+        inner.journal.add(outcome.change.clone(), planned.back);
+        self.publish(inner);
+        Ok(outcome)
+    }
+
+    fn publish(&self, inner: &Inner) {
+        if let Some(published) = inner.publish() {
+            let mut slot = self.published.write();
+            let slot = slot.as_deref_mut();
+            match slot {
+                Ok(slot) => *slot = Arc::new(published),
+                Err(poisoned) => **poisoned.get_mut() = Arc::new(published),
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn publish(&self) -> Option<Published> {
+        let config = self.server.as_ref()?.config().clone();
+        let tables = KINDS.into_iter().flat_map(|kind| {
+            let tables = self.document.tables(kind).into_iter();
+            tables.map(move |(name, words)| ((kind, name), words))
+        });
+        Some(Published {
+            words: tables.collect(),
+            budgets: config
+                .drives
+                .iter()
+                .map(|drive| weir_config::budget(&config, drive))
+                .collect(),
+            versions: self.versions.clone(),
+            run: self.run,
+            file: self.file.as_ref().map(|file| file.path().to_owned()),
+            unsaved: self
+                .file
+                .as_ref()
+                .is_some_and(|file| file.text != self.text),
+            text: self.text.clone(),
+            changes: self.journal.changes().cloned().collect(),
+            config,
+        })
+    }
+
+    /// Refuses a change of a table that is not as it was when it was asked for.
+    fn check_state(&self, how: &How) -> Result<(), Refused> {
+        let Some((etag, key)) = &how.only_if else {
+            return Ok(());
+        };
+        let key = (key[0].clone(), key[1].clone());
+        let version = self.versions.get(&key).copied().unwrap_or_default();
+        if *etag == format!("\"{:x}-{version}\"", self.run) {
+            return Ok(());
+        }
+        let error = format!("{}.{} has been changed since it was read", key.0, key.1);
+        Err(Refused::new(StatusCode::PRECONDITION_FAILED, error))
+    }
+
+    /// What the file is to say after a change that leads to the text `changed`, if that is to be saved.
+    fn saved(
+        &self,
+        wanted: Option<bool>,
+        changed: &str,
+        change: impl FnOnce(&mut Document) -> Result<(), Refused>,
+    ) -> Result<Option<String>, Refused> {
+        let file = match (&self.file, wanted) {
+            (_, Some(false)) | (None, None) => return Ok(None),
+            (None, Some(true)) => {
+                return Err(Refused::conflict("there is no file to save it in"));
+            }
+            (Some(file), _) => file,
+        };
+        let shown = file.path().display();
+        match file.is_changed() {
+            Ok(false) => {}
+            Ok(true) => {
+                let error = format!("{shown} has been changed since it was read: reload it first");
+                return Err(Refused::conflict(error));
+            }
+            Err(error) => return Err(unsaved(file, &error)),
+        }
+        if file.text == self.text {
+            return Ok(Some(changed.to_owned()));
+        }
+        let mut document = Document::parse(&file.text).map_err(Refused::conflict)?;
+        change(&mut document)?;
+        let text = document.to_string();
+        // A restart reads this, without what is kept in memory only.
+        if let Err(problems) = weir_config::parse(&shown.to_string(), &text) {
+            let mut refused = Refused::problems(&problems);
+            refused.refusal.error = format!(
+                "in {shown}, without the changes that are kept in memory only: {}",
+                refused.refusal.error
+            );
+            return Err(refused);
+        }
+        Ok(Some(text))
+    }
+}
+
+fn edit(document: &mut Document, edits: &[Edit]) -> Result<Vec<Replaced>, Refused> {
+    let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
+    let edits = edits.iter().map(|edit| document.edit(edit).map_err(bad));
+    edits.collect()
+}
+
+/// Puts back what a change replaced; what is returned does the change again.
+fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, Refused> {
+    let since = || {
+        Refused::conflict(format!(
+            "what change {number} changed has been changed since"
+        ))
+    };
+    let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
+    match back {
+        Back::Edits(edits) => {
+            let mut again = Vec::new();
+            for replaced in edits.iter().rev() {
+                again.push(replaced.inverse(document));
+                if !document.put_back(replaced).map_err(bad)? {
+                    return Err(since());
+                }
+            }
+            Ok(Back::Edits(again))
+        }
+        Back::Text { before, after } => {
+            if document.to_string() != *after {
+                return Err(since());
+            }
+            *document = Document::parse(before).map_err(bad)?;
+            Ok(Back::Text {
+                before: after.clone(),
+                after: before.clone(),
+            })
+        }
+    }
+}
+
+fn unsaved(file: &ConfigFile, error: &std::io::Error) -> Refused {
+    let reason = weir_config::os_error::message(error);
+    Refused::new(
+        StatusCode::INSUFFICIENT_STORAGE,
+        format!(
+            "cannot write {}: {reason}; a change can be kept in memory only (save=false)",
+            file.path().display()
+        ),
+    )
+}
+
+/// What is promised on each drive, and what is left.
+fn sums(config: &weir_config::Server) -> Vec<String> {
+    let of = |drive: &weir_config::Drive| {
+        let budget = weir_config::budget(config, drive)?;
+        let promised = budget.promised;
+        let mut parts = Vec::new();
+        if promised.bytes > 0 || promised.iops == 0 {
+            parts.push(Rate(promised.bytes).to_string());
+        }
+        if promised.iops > 0 {
+            parts.push(format!("{} requests/s", promised.iops));
+        }
+        let percent = promised.millionths as f64 / 1e4;
+        Some(format!(
+            "drive.{}: {} promised, {percent:.1} % of the drive's time; {} left",
+            drive.name,
+            parts.join(" and "),
+            Rate(weir_config::rounded(budget.left_bytes))
+        ))
+    };
+    config.drives.iter().filter_map(of).collect()
+}
+
+fn differs(old: &Document, new: &Document) -> bool {
+    old.to_string() != new.to_string()
+}
+
+/// The tables that are not as they were.
+fn changed_tables(old: &Document, new: &Document) -> BTreeSet<(&'static str, String)> {
+    let mut changed = BTreeSet::new();
+    for kind in KINDS {
+        let was: BTreeMap<String, Words> = old.tables(kind).into_iter().collect();
+        let now: BTreeMap<String, Words> = new.tables(kind).into_iter().collect();
+        let names: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
+        let names = names
+            .into_iter()
+            .filter(|name| was.get(*name) != now.get(*name));
+        changed.extend(names.map(|name| (kind, name.clone())));
+    }
+    changed
+}

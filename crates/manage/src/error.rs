@@ -1,0 +1,75 @@
+//! Why something is refused, with its status of HTTP.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use weir_api::{Refusal, Said};
+use weir_config::Problem;
+use weir_serve::ReloadError;
+
+/// A refusal: everything is as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
+    pub(crate) refusal: Refusal,
+}
+
+impl Refused {
+    /// In one sentence.
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self {
+            status,
+            refusal: Refusal {
+                error: error.into(),
+                problems: Vec::new(),
+            },
+        }
+    }
+
+    /// By everything that is wrong with a configuration.
+    pub(crate) fn problems(problems: &[Problem]) -> Self {
+        let said = |problem: &Problem| Said {
+            key: problem.key.clone(),
+            message: problem.message.clone(),
+            help: problem.help.clone(),
+            line: problem.line,
+            column: problem.column,
+        };
+        let error = match problems {
+            [one] if one.key.is_empty() => one.message.clone(),
+            [one] => format!("{}: {}", one.key, one.message),
+            several => format!("{} things are wrong", several.len()),
+        };
+        Self {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            refusal: Refusal {
+                error,
+                problems: problems.iter().map(said).collect(),
+            },
+        }
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("there is no {what}"))
+    }
+
+    pub(crate) fn conflict(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, error)
+    }
+}
+
+impl From<ReloadError> for Refused {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Refused(problems) => Self::problems(&problems),
+            ReloadError::Volume(problem) => Self::problems(&[problem]),
+            other => Self::new(StatusCode::UNPROCESSABLE_ENTITY, other.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.status, Json(self.refusal)).into_response()
+    }
+}

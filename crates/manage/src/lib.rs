@@ -1,0 +1,242 @@
+//! The management server: HTTP with JSON beside the running server.
+//!
+//! [`Management::start`] takes a [`Server`] and answers at its [`Doors`](weir_serve::Doors), on one thread of its own and a few that may wait. It
+//! reaches the shards by messages alone, and asks them how things stand once a second, however many clients ask it. Changes are made one
+//! after the other, each wholly or not at all, by the same way as a reload. `docs/management.md` says what can be asked; types are in
+//! `weir-api`.
+#![forbid(unsafe_code)]
+
+mod access;
+mod control;
+mod document;
+mod error;
+mod file;
+mod journal;
+mod listener;
+mod openapi;
+mod route;
+mod sample;
+mod view;
+mod watcher;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use weir_api::{Event, Outcome, Refusal};
+use weir_serve::{Doors, Server};
+
+use access::{Access, Peer};
+use control::{Control, How};
+use watcher::Watcher;
+
+/// Threads that may wait: for shards, and for changes.
+const WAITING: usize = 8;
+
+/// Where the server's configuration comes from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its text.
+    pub text: String,
+    /// Its file, to which changes are written.
+    pub file: Option<PathBuf>,
+}
+
+/// Why the management server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// What `[manage]` says cannot be had.
+    #[error("{0}")]
+    Config(String),
+    /// The system does not let it wait for clients, or run.
+    #[error("cannot run the management server: {}", weir_config::os_error::message(.0))]
+    System(#[from] std::io::Error),
+}
+
+/// A running management server. Dropping it ends it, and the server that it has.
+#[derive(Debug)]
+pub struct Management {
+    manager: Arc<Manager>,
+    addresses: Addresses,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where it answers over TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Addresses {
+    /// Browsers.
+    pub http: Option<SocketAddr>,
+    /// Metrics.
+    pub metrics: Option<SocketAddr>,
+}
+
+/// All that answers need.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    pub(crate) control: Control,
+    pub(crate) watcher: Arc<Watcher>,
+    pub(crate) access: Access,
+}
+
+impl Manager {
+    /// Tells those that listen of a change that was made.
+    pub(crate) fn told(&self, outcome: &Outcome) {
+        if outcome.change.number > 0 {
+            self.watcher.tell(&Event::Change(outcome.change.clone()));
+        }
+    }
+}
+
+impl Management {
+    /// Answers for a server. One without any door is kept all the same, so that it can be [reloaded](Self::reload).
+    ///
+    /// # Errors
+    /// See [`StartError`]; the server has ended then.
+    pub fn start(mut server: Server, source: Source) -> Result<Self, StartError> {
+        let doors = server.doors().unwrap_or_default();
+        let addresses = Addresses {
+            http: doors.http_address(),
+            metrics: doors.metrics_address(),
+        };
+        let ports = addresses.http.iter().map(SocketAddr::port).collect();
+        let access = Access::new(&server.config().manage, ports).map_err(StartError::Config)?;
+        let watcher = Arc::new(Watcher::new(server.watch()));
+        let control = Control::new(server, source.file, source.text);
+        let manager = Arc::new(Manager {
+            control: control.map_err(StartError::Config)?,
+            watcher,
+            access,
+        });
+        let mut management = Self {
+            manager,
+            addresses,
+            stop: None,
+            thread: None,
+        };
+        if doors.socket.is_some() || doors.http.is_some() || doors.metrics.is_some() {
+            management.answer(doors)?;
+        }
+        Ok(management)
+    }
+
+    fn answer(&mut self, doors: Doors) -> Result<(), StartError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(WAITING)
+            .thread_name("weir-manage-wait")
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let manager = Arc::clone(&self.manager);
+        let thread = std::thread::Builder::new().name("weir-manage".to_owned());
+        let thread = thread.spawn(move || serve(&runtime, doors, &manager, stopped))?;
+        (self.stop, self.thread) = (Some(stop), Some(thread));
+        Ok(())
+    }
+
+    /// Where it answers over TCP.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// The file of its configuration.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.manager.control.published().file.clone()
+    }
+
+    /// Reads the configuration's file again, and puts in force what it says: what changed, in the words of the file, a line each.
+    ///
+    /// # Errors
+    /// Everything that is wrong; nothing has changed then.
+    pub fn reload(&self) -> Result<Vec<String>, Refusal> {
+        let how = How {
+            by: "SIGHUP".to_owned(),
+            ..How::default()
+        };
+        let reloaded = self.manager.control.reload(&how);
+        let outcome = reloaded.map_err(|refused| refused.refusal)?;
+        self.manager.told(&outcome);
+        Ok(outcome.change.lines)
+    }
+
+    /// Ends it, and gives the server back.
+    pub fn end(mut self) -> Option<Server> {
+        self.stop();
+        self.manager.control.take()
+    }
+
+    fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Management {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Answers at every door until it is told to stop.
+fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: oneshot::Receiver<()>) {
+    let opened = runtime.block_on(async {
+        let router = route::router(manager);
+        tokio::spawn(watcher::run(Arc::clone(&manager.watcher)));
+        let Doors {
+            socket,
+            http,
+            metrics,
+            ..
+        } = doors;
+        if let Some(socket) = socket {
+            let socket = UnixListener::from_std(socket)?;
+            tokio::spawn(at_socket(socket, router.clone()));
+        }
+        for (listener, peer) in [(http, Peer::Browser), (metrics, Peer::Metrics)] {
+            if let Some(listener) = listener {
+                let listener = TcpListener::from_std(listener)?;
+                tokio::spawn(at_address(listener, peer, router.clone()));
+            }
+        }
+        // The other end is dropped at the end.
+        let _ = stopped.await;
+        Ok::<(), std::io::Error>(())
+    });
+    if let Err(error) = opened {
+        let error = weir_config::os_error::message(&error);
+        tracing::error!(error, "the management server ends");
+    }
+}
+
+async fn at_socket(socket: UnixListener, router: axum::Router) {
+    let accept = || async {
+        let (stream, _) = socket.accept().await?;
+        let peer = Peer::of(&stream)?;
+        Ok((stream, peer))
+    };
+    listener::run(accept, router).await;
+}
+
+async fn at_address(listener: TcpListener, peer: Peer, router: axum::Router) {
+    let accept = || async {
+        let (stream, _) = listener.accept().await?;
+        // An answer leaves as it is made; without this it only waits longer.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, peer.clone()))
+    };
+    listener::run(accept, router).await;
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,224 @@
+//! The last full second, from what is counted since the start.
+
+use std::collections::BTreeMap;
+
+use weir_api::{
+    DriveFigures, Event, Latency, LimitedBy, Second, SecondCounts, ShortSecond, TenantFigures,
+    VolumeFigures,
+};
+use weir_measure::SECOND_NS;
+use weir_measure::promise::{Excuse, Seconds, Short};
+use weir_serve as serve;
+
+/// What was counted at one time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    /// When, by the clock of this process, nanoseconds; and milliseconds since 1970.
+    pub(crate) at_ns: u64,
+    pub(crate) at_ms: u64,
+    pub(crate) drives: Vec<serve::DriveFigures>,
+    /// What the time since the sample before came to.
+    pub(crate) second: Second,
+    /// Promises that were found short in it.
+    pub(crate) short: Vec<ShortSecond>,
+}
+
+impl Sample {
+    /// What was counted now, after what was counted `before`.
+    pub(crate) fn after(
+        before: &Self,
+        (at_ns, at_ms): (u64, u64),
+        drives: Vec<serve::DriveFigures>,
+    ) -> Self {
+        let mut sample = Self {
+            at_ns,
+            at_ms,
+            ..Self::default()
+        };
+        sample.second.at_ms = at_ms;
+        let passed = at_ns.saturating_sub(before.at_ns).max(1);
+        let was = Index::of(&before.drives);
+        let per_second = |count: u64| rate(count, passed);
+        for drive in &drives {
+            let mut all = [0; 2];
+            let first = sample.second.volumes.len();
+            for volume in &drive.volumes {
+                let was = was.volumes.get(volume.name.as_str()).copied();
+                let counted = counted(volume, was);
+                all = [all[0] + counted[0], all[1] + counted[1]];
+                let figures = sample.volume(volume, was, counted.map(per_second));
+                sample.second.volumes.push(figures);
+            }
+            for figures in &mut sample.second.volumes[first..] {
+                let of = per_second(all[1]).max(1);
+                figures.got = figures.bytes_per_second as f64 / of as f64;
+            }
+            for tenant in &drive.tenants {
+                let was = was
+                    .tenants
+                    .get(&(drive.name.as_str(), tenant.name.as_str()));
+                let volumes = drive.volumes.iter().zip(&sample.second.volumes[first..]);
+                let mut figures = of_tenant(tenant, volumes);
+                let at = format!("tenant.{}", tenant.name);
+                let seconds = was.map(|t| &t.seconds);
+                figures.short = sample.found_short(at, &tenant.seconds, seconds);
+                sample.second.tenants.push(figures);
+            }
+            let was = was.drives.get(drive.name.as_str());
+            let busy = was.map_or(0, |was| drive.busy_ns.saturating_sub(was.busy_ns));
+            sample.second.drives.push(DriveFigures {
+                name: drive.name.clone(),
+                requests_per_second: per_second(all[0]),
+                bytes_per_second: per_second(all[1]),
+                busy: (busy as f64 / passed as f64).min(1.0),
+                queue: drive.live,
+                in_flight: drive.in_flight,
+            });
+        }
+        sample.drives = drives;
+        sample
+    }
+
+    /// The events of it, in their order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = Event> {
+        let short = self.short.iter().cloned().map(Event::Short);
+        short.chain([Event::Second(self.second.clone())])
+    }
+
+    fn volume(
+        &mut self,
+        volume: &serve::VolumeFigures,
+        was: Option<&serve::VolumeFigures>,
+        [requests, bytes]: [u64; 2],
+    ) -> VolumeFigures {
+        let latency = latency(volume, was);
+        let at = format!("volume.{}", volume.name);
+        let seconds = was.map(|v| &v.seconds);
+        VolumeFigures {
+            name: volume.name.clone(),
+            bytes_per_second: bytes,
+            requests_per_second: requests,
+            latency,
+            queue: volume.live,
+            limited: volume.limited,
+            oldest_ms: volume.oldest_ns / 1_000_000,
+            connections: volume.connections,
+            share: volume.share,
+            got: 0.0,
+            limited_by: limited_by(latency, volume),
+            short: self.found_short(at, &volume.seconds, seconds),
+            sync_failed: volume.sync_failed,
+        }
+    }
+
+    /// The reason of a second that was short since the sample before, which is noted.
+    fn found_short(&mut self, of: String, now: &Seconds, was: Option<&Seconds>) -> Option<String> {
+        let was = was?;
+        let more = now.short.iter().zip(was.short);
+        let reason = Short::ALL.into_iter().zip(more);
+        let (reason, _) = reason.into_iter().find(|(_, (now, was))| *now > was)?;
+        let lacking = (now.lacking.bytes - was.lacking.bytes.min(now.lacking.bytes))
+            .max(now.lacking.requests - was.lacking.requests.min(now.lacking.requests));
+        self.short.push(ShortSecond {
+            at_ms: self.at_ms,
+            of,
+            reason: reason.name().to_owned(),
+            lacking,
+        });
+        Some(reason.name().to_owned())
+    }
+}
+
+/// What was counted before, by name.
+struct Index<'a> {
+    drives: BTreeMap<&'a str, &'a serve::DriveFigures>,
+    volumes: BTreeMap<&'a str, &'a serve::VolumeFigures>,
+    tenants: BTreeMap<(&'a str, &'a str), &'a serve::TenantFigures>,
+}
+
+impl<'a> Index<'a> {
+    fn of(drives: &'a [serve::DriveFigures]) -> Self {
+        let volumes = drives.iter().flat_map(|d| &d.volumes);
+        let tenants = drives.iter().flat_map(|d| {
+            let tenants = d.tenants.iter();
+            tenants.map(|t| ((d.name.as_str(), t.name.as_str()), t))
+        });
+        Self {
+            drives: drives.iter().map(|d| (d.name.as_str(), d)).collect(),
+            volumes: volumes.map(|v| (v.name.as_str(), v)).collect(),
+            tenants: tenants.collect(),
+        }
+    }
+}
+
+/// Requests and bytes since the sample before; a volume that has come since has none before.
+fn counted(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> [u64; 2] {
+    let (requests, bytes) = now.counts.all();
+    let (before, bytes_before) = was.map_or((0, 0), |was| was.counts.all());
+    if requests < before || bytes < bytes_before {
+        // Another volume of the same name.
+        return [requests, bytes];
+    }
+    [requests - before, bytes - bytes_before]
+}
+
+fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Option<Latency> {
+    let was = was.filter(|was| was.answered <= now.answered);
+    let (answered, waits) = was.map_or_else(Default::default, |was| (was.answered, was.waits));
+    let requests = now.answered - answered;
+    let mean = |now: u64, was: u64| now.saturating_sub(was) as f64 / requests as f64 / 1e3;
+    (requests > 0).then(|| Latency {
+        limit_us: mean(now.waits.limit_ns, waits.limit_ns),
+        elevator_us: mean(now.waits.elevator_ns, waits.elevator_ns),
+        drive_us: mean(now.waits.drive_ns, waits.drive_ns),
+    })
+}
+
+fn limited_by(latency: Option<Latency>, volume: &serve::VolumeFigures) -> LimitedBy {
+    match latency {
+        Some(of) if of.limit_us >= of.elevator_us.max(of.drive_us) => LimitedBy::Limit,
+        Some(of) if of.elevator_us > of.drive_us => LimitedBy::Others,
+        Some(_) => LimitedBy::Drive,
+        None if volume.live == 0 => LimitedBy::Nothing,
+        None if volume.limited == volume.live => LimitedBy::Limit,
+        None => LimitedBy::Others,
+    }
+}
+
+fn of_tenant<'a>(
+    tenant: &serve::TenantFigures,
+    volumes: impl Iterator<Item = (&'a serve::VolumeFigures, &'a VolumeFigures)>,
+) -> TenantFigures {
+    let mut all = TenantFigures {
+        name: tenant.name.clone(),
+        ..TenantFigures::default()
+    };
+    let members = volumes.filter(|(volume, _)| volume.tenant.as_ref() == Some(&tenant.name));
+    for (_, figures) in members {
+        all.bytes_per_second += figures.bytes_per_second;
+        all.requests_per_second += figures.requests_per_second;
+        all.queue += figures.queue;
+    }
+    all
+}
+
+fn rate(count: u64, passed_ns: u64) -> u64 {
+    let rate = u128::from(count) * u128::from(SECOND_NS) / u128::from(passed_ns);
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// The seconds of a promise by their names; reasons that never were are left out.
+pub(crate) fn seconds(of: &Seconds) -> SecondCounts {
+    let named = |names: &[&str], counts: &[u64]| {
+        let counts = names.iter().zip(counts).filter(|c| *c.1 > 0);
+        counts
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    };
+    SecondCounts {
+        promised: of.promised,
+        kept: of.kept,
+        short: named(&Short::ALL.map(Short::name), &of.short),
+        excused: named(&Excuse::ALL.map(Excuse::name), &of.excused),
+    }
+}

@@ -1,0 +1,221 @@
+//! How things stand, from the configuration in force and the last sample.
+
+use std::collections::BTreeMap;
+
+use weir_api::{
+    Budget, Contract, Counts, Drive, DriveFigures, SecondCounts, Status, Tenant, TenantFigures,
+    Volume, VolumeFigures, Words,
+};
+use weir_core::Class;
+use weir_serve as serve;
+
+use crate::control::Published;
+use crate::sample::{Sample, seconds};
+
+/// The configuration in force, and the last sample, which may be of before or after it.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) published: &'a Published,
+    pub(crate) sample: &'a Sample,
+}
+
+impl View<'_> {
+    /// All of it.
+    pub(crate) fn status(&self, uptime_seconds: u64, ready: bool) -> Status {
+        let published = self.published;
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds,
+            ready,
+            file: published.file.as_ref().map(|f| f.display().to_string()),
+            unsaved: published.unsaved,
+            last_change: published.changes.first().cloned(),
+            drives: self.drives(),
+            tenants: self.tenants(),
+            volumes: self.volumes(),
+        }
+    }
+
+    /// Every drive.
+    pub(crate) fn drives(&self) -> Vec<Drive> {
+        let now = by_name(&self.sample.second.drives, |d| &d.name);
+        let drives = self.published.config.drives.iter();
+        let drives = drives.zip(&self.published.budgets);
+        let of = |(drive, budget): (&weir_config::Drive, &Option<weir_config::Budget>)| Drive {
+            etag: self.published.etag("drive", &drive.name),
+            config: self.words("drive", &drive.name),
+            policy: drive.policy.word().to_owned(),
+            budget: budget.as_ref().map(of_budget),
+            now: now.get(drive.name.as_str()).map_or_else(
+                || DriveFigures {
+                    name: drive.name.clone(),
+                    ..DriveFigures::default()
+                },
+                |now| (*now).clone(),
+            ),
+            name: drive.name.clone(),
+        };
+        drives.map(of).collect()
+    }
+
+    /// Every tenant.
+    pub(crate) fn tenants(&self) -> Vec<Tenant> {
+        let now = by_name(&self.sample.second.tenants, |t| &t.name);
+        let counted = self.sample.drives.iter().flat_map(|d| &d.tenants);
+        let counted: BTreeMap<&str, &serve::TenantFigures> =
+            counted.map(|t| (t.name.as_str(), t)).collect();
+        let tenants = self.published.config.tenants.iter();
+        let of = |tenant: &weir_config::Tenant| Tenant {
+            etag: self.published.etag("tenant", &tenant.name),
+            config: self.words("tenant", &tenant.name),
+            contract: of_contract(&tenant.contract),
+            budget: self.of_tenant(tenant),
+            now: now.get(tenant.name.as_str()).map_or_else(
+                || TenantFigures {
+                    name: tenant.name.clone(),
+                    ..TenantFigures::default()
+                },
+                |now| (*now).clone(),
+            ),
+            seconds: counted
+                .get(tenant.name.as_str())
+                .map_or_else(SecondCounts::default, |t| seconds(&t.seconds)),
+            name: tenant.name.clone(),
+        };
+        tenants.map(of).collect()
+    }
+
+    /// Every volume, without what it was served since the start.
+    pub(crate) fn volumes(&self) -> Vec<Volume> {
+        let now = by_name(&self.sample.second.volumes, |v| &v.name);
+        let counted = self.sample.drives.iter().flat_map(|d| &d.volumes);
+        let counted: BTreeMap<&str, &serve::VolumeFigures> =
+            counted.map(|v| (v.name.as_str(), v)).collect();
+        let volumes = self.published.config.volumes.iter();
+        let of = |volume: &weir_config::Volume| {
+            let counted = counted.get(volume.name.as_str()).copied();
+            let now = now.get(volume.name.as_str()).copied();
+            self.of_volume(volume, now, counted)
+        };
+        volumes.map(of).collect()
+    }
+
+    /// One volume, with what it was served since the start.
+    pub(crate) fn volume(&self, name: &str) -> Option<Volume> {
+        let volume = self.published.config.volume(name)?;
+        let mut counted = self.sample.drives.iter().flat_map(|d| &d.volumes);
+        let counted = counted.find(|v| v.name == name);
+        let mut now = self.sample.second.volumes.iter();
+        let now = now.find(|v| v.name == name);
+        let mut volume = self.of_volume(volume, now, counted);
+        volume.counts = counted.map(|v| of_counts(&v.counts));
+        Some(volume)
+    }
+
+    fn of_volume(
+        &self,
+        volume: &weir_config::Volume,
+        now: Option<&VolumeFigures>,
+        counted: Option<&serve::VolumeFigures>,
+    ) -> Volume {
+        Volume {
+            etag: self.published.etag("volume", &volume.name),
+            config: self.words("volume", &volume.name),
+            drive: volume.drive.clone(),
+            tenant: volume.tenant.clone(),
+            size_bytes: counted.map_or(volume.size.unwrap_or(0), |v| v.size),
+            contract: of_contract(&volume.contract),
+            now: now.cloned().unwrap_or_else(|| VolumeFigures {
+                name: volume.name.clone(),
+                ..VolumeFigures::default()
+            }),
+            seconds: counted.map_or_else(SecondCounts::default, |v| seconds(&v.seconds)),
+            counts: None,
+            name: volume.name.clone(),
+        }
+    }
+
+    fn words(&self, kind: &'static str, name: &str) -> Words {
+        self.published
+            .words(kind, name)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// What of a tenant's promise its volumes were promised.
+    fn of_tenant(&self, tenant: &weir_config::Tenant) -> Option<Budget> {
+        let contract = &tenant.contract;
+        if contract.min == 0 && contract.min_iops == 0 {
+            return None;
+        }
+        let members = self.published.config.volumes.iter();
+        let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
+        let mut budget = Budget {
+            bytes_per_second: contract.min,
+            requests_per_second: contract.min_iops,
+            ..Budget::default()
+        };
+        for volume in members {
+            budget.promised_bytes_per_second += volume.contract.min;
+            budget.promised_requests_per_second += volume.contract.min_iops;
+        }
+        let left = |all: u64, promised: u64| all.saturating_sub(promised);
+        budget.left_bytes_per_second = left(contract.min, budget.promised_bytes_per_second);
+        budget.left_requests_per_second =
+            left(contract.min_iops, budget.promised_requests_per_second);
+        let part = |promised: u64, all: u64| {
+            (u128::from(promised) * 1_000_000 / u128::from(all.max(1))) as u64
+        };
+        budget.promised_millionths = part(budget.promised_bytes_per_second, contract.min)
+            .max(part(budget.promised_requests_per_second, contract.min_iops));
+        Some(budget)
+    }
+}
+
+fn by_name<T>(all: &[T], name: impl Fn(&T) -> &String) -> BTreeMap<&str, &T> {
+    all.iter().map(|one| (name(one).as_str(), one)).collect()
+}
+
+fn of_budget(budget: &weir_config::Budget) -> Budget {
+    Budget {
+        bytes_per_second: budget.capacity.bytes(),
+        requests_per_second: budget.capacity.requests(),
+        promised_bytes_per_second: budget.promised.bytes,
+        promised_requests_per_second: budget.promised.iops,
+        left_bytes_per_second: budget.left_bytes,
+        left_requests_per_second: budget.left_requests,
+        promised_millionths: budget.promised.millionths,
+    }
+}
+
+fn of_contract(contract: &weir_core::Contract) -> Contract {
+    let class = match contract.class {
+        Class::Realtime => "realtime",
+        Class::BestEffort => "best-effort",
+        Class::Idle => "idle",
+    };
+    Contract {
+        min_bytes_per_second: contract.min,
+        min_requests_per_second: contract.min_iops,
+        share: contract.share,
+        max_bytes_per_second: contract.max.bytes_ceiling(),
+        max_requests_per_second: contract.max.iops_ceiling(),
+        class: class.to_owned(),
+    }
+}
+
+fn of_counts(counts: &serve::OpCounts) -> Counts {
+    let mut named = Counts::default();
+    for (name, [requests, bytes, errors]) in counts.each() {
+        for (map, count) in [
+            (&mut named.requests, requests),
+            (&mut named.bytes, bytes),
+            (&mut named.errors, errors),
+        ] {
+            if count > 0 {
+                map.insert(name.to_owned(), count);
+            }
+        }
+    }
+    named
+}
