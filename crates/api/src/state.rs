@@ -64,7 +64,7 @@ pub struct Budget {
     pub left_bytes_per_second: u64,
     /// Requests a second that a further promise may have, if it is one in requests.
     pub left_requests_per_second: u64,
-    /// Of the drive's time, what the promises take: millionths.
+    /// Of the drive's time, what the promises take: millionths. Zero of a tenant.
     pub promised_millionths: u64,
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 19] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -26,6 +26,8 @@ const ORDER: [&str; 17] = [
     "weir-conformance",
     "weir-client",
     "weir-serve",
+    "weir-api",
+    "weir-manage",
     "weir",
 ];
 

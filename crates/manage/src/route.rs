@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use weir_api::{ChangeRequest, Changes, Edit, Event, Outcome, UndoRequest, Words};
+use weir_serve::Detail;
 
 use crate::Manager;
 use crate::access::Peer;
@@ -117,11 +118,25 @@ async fn ready(State(manager): Shared) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State(manager): Shared) -> Response {
-    let asked = blocking(move || Ok(manager.watcher.metrics())).await;
-    match asked {
+/// How much of the metrics is asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct HowMuch {
+    /// `full`: histograms of each stage, too, and what there has not been.
+    detail: Option<String>,
+}
+
+async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>) -> Response {
+    let detail = match asked.detail.as_deref() {
+        Some("full") => Detail::Full,
+        _ => Detail::Usual,
+    };
+    let asked = blocking(move || {
+        let published = manager.control.published();
+        Ok(manager.watcher.metrics(&published.rooms, detail))
+    });
+    match asked.await {
         Ok(Some(text)) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            let kind = weir_serve::CONTENT_TYPE;
             let kind = (CONTENT_TYPE, HeaderValue::from_static(kind));
             ([kind], text.to_string()).into_response()
         }

@@ -36,6 +36,7 @@ pub use doors::Doors;
 pub use error::{ReloadError, StartError};
 pub use figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures};
 pub use holder::Holder;
+pub use metrics::{CONTENT_TYPE, Detail};
 pub use preflight::{Finding, Preflight, preflight};
 pub use server::{Options, Server, removed_in_use};
 pub use shard::ShardError;

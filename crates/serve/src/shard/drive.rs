@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use weir_config::Plan;
 use weir_config::units::Size;
+use weir_config::{Plan, Room};
 use weir_core::record::Recorded;
 use weir_core::{
     Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, StreamId, Tag, Wake,
@@ -496,6 +496,8 @@ impl Drive {
             counters: self.layer.layer().counters(),
             served_ns: now.as_nanos(),
             busy_ns: self.counted.busy_ns(now),
+            // Those that read the configuration know it.
+            room: Room::default(),
             volumes,
             tenants: tenants.collect(),
         }
