@@ -135,3 +135,27 @@ pub struct Volume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
 }
+
+/// All drives, tenants or volumes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum List {
+    /// Volumes.
+    Volumes(Vec<Volume>),
+    /// Tenants.
+    Tenants(Vec<Tenant>),
+    /// Drives.
+    Drives(Vec<Drive>),
+}
+
+/// A drive, a tenant or a volume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Found {
+    /// A volume.
+    Volume(Volume),
+    /// A tenant.
+    Tenant(Tenant),
+    /// A drive.
+    Drive(Drive),
+}

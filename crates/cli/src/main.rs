@@ -4,6 +4,7 @@
 
 mod check;
 mod compare;
+mod ctl;
 mod demo;
 mod drive;
 mod drives;
@@ -53,6 +54,8 @@ enum Command {
     Plan(plan::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
+    /// Ask and change a running server
+    Ctl(ctl::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
     /// Replay what `serve --record` wrote, and compare every decision
@@ -84,6 +87,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
+        Command::Ctl(options) => ctl::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),

@@ -4,7 +4,7 @@ use weir_measure::promise::{Excuse, Short};
 use weir_serve::Detail;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::client::serve;
+use crate::client::{Bench, serve};
 use crate::tools::metrics::{Metrics, text};
 
 #[test]

@@ -1,0 +1,5 @@
+//! The management server, by its client and by bytes.
+
+mod hostile;
+mod interface;
+mod site;
