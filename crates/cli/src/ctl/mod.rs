@@ -46,6 +46,8 @@ enum Command {
         words: Vec<String>,
         #[command(flatten)]
         how: How,
+        #[command(flatten)]
+        only: Only,
     },
     /// Add a volume, or `tenant.NAME`
     Add {
@@ -65,6 +67,8 @@ enum Command {
         size: String,
         #[command(flatten)]
         how: How,
+        #[command(flatten)]
+        only: Only,
     },
     /// Remove a volume, or `tenant.NAME`; the data of a file or a device stay
     Remove {
@@ -72,6 +76,8 @@ enum Command {
         name: String,
         #[command(flatten)]
         how: How,
+        #[command(flatten)]
+        only: Only,
     },
     /// Take a change back: the last one, or one by its number
     Undo {
@@ -96,6 +102,18 @@ enum Command {
     },
 }
 
+impl Command {
+    /// The state that a change is meant for.
+    fn etag(&self) -> Option<&str> {
+        match self {
+            Self::Set { only, .. } | Self::Grow { only, .. } | Self::Remove { only, .. } => {
+                only.if_match.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// How a change is made.
 #[derive(Debug, Args)]
 struct How {
@@ -105,6 +123,14 @@ struct How {
     /// Keep the change in memory, and leave the file as it is
     #[arg(long)]
     no_save: bool,
+}
+
+/// What must hold for a change to be made.
+#[derive(Debug, Args)]
+struct Only {
+    /// Only if this is its `etag` still, as `show` says it
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
 }
 
 impl How {
@@ -194,6 +220,7 @@ fn change(client: &Client, options: &Options, command: &Command) -> Result<(), F
             name,
             words: w,
             how,
+            ..
         } => (
             "PATCH",
             Target::parse(name).path() + &how.query(),
@@ -203,16 +230,19 @@ fn change(client: &Client, options: &Options, command: &Command) -> Result<(), F
             name,
             words: w,
             how,
+            ..
         } => (
             "PUT",
             Target::parse(name).path() + &how.query(),
             words(w)?.into(),
         ),
-        Command::Grow { name, size, how } => {
+        Command::Grow {
+            name, size, how, ..
+        } => {
             let body = serde_json::json!({ "size": size });
             ("PATCH", Target::parse(name).path() + &how.query(), body)
         }
-        Command::Remove { name, how } => {
+        Command::Remove { name, how, .. } => {
             ("DELETE", Target::parse(name).path() + &how.query(), nothing)
         }
         Command::Undo { number, how } => {
@@ -227,7 +257,7 @@ fn change(client: &Client, options: &Options, command: &Command) -> Result<(), F
         _ => return Ok(()),
     };
     let outcome: Outcome = client
-        .send(method, &path, &body, None)
+        .send(method, &path, &body, command.etag())
         .map_err(|e| refused(&e))?;
     if options.json {
         return print_json(&outcome);
