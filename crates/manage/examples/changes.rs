@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use weir_api::{Changes, Client, Error as Refused, Outcome, Status, Volume};
 use weir_random::Rng;
@@ -68,6 +69,8 @@ fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> Ended<u64> {
 
 #[derive(Default)]
 struct Seen {
+    /// The number of the last change that the server has told of.
+    last: u64,
     made: u64,
     lost: u64,
     races: u64,
@@ -75,12 +78,25 @@ struct Seen {
 }
 
 impl Seen {
+    /// Makes a change; one that changes nothing has no number.
+    fn send(
+        &mut self,
+        client: &Client,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Ended<()> {
+        let outcome: Outcome = client.send(method, path, body, None)?;
+        self.last = self.last.max(outcome.change.number);
+        Ok(())
+    }
+
     fn change(&mut self, socket: &Path, count: u64) -> Ended<()> {
         let client = Client::new(socket)?;
         let mut rng = Rng::new(count);
         while self.made < count {
             match self.made % 10 {
-                9 => self.race(socket, &client, &mut rng)?,
+                9 => self.race(socket, &client)?,
                 8 => self.come_and_go(&client)?,
                 7 => self.undo(&client)?,
                 6 => self.two_at_once(&client, &mut rng)?,
@@ -105,7 +121,7 @@ impl Seen {
         let path = format!("/v1/volumes/{name}");
         let mut body = serde_json::Map::new();
         body.insert(key.to_owned(), value.clone());
-        let _: Outcome = client.send("PATCH", &path, &body, None)?;
+        self.send(client, "PATCH", &path, &body)?;
         self.made += 1;
         let volume: Volume = client.get(&path)?;
         self.lost += u64::from(volume.config.get(key) != Some(&value));
@@ -117,7 +133,7 @@ impl Seen {
         let value = rng.range(100_000, 900_000);
         let edit = |name| json!({ "key": ["volume", name, "max", "iops"], "value": value });
         let body = json!({ "edits": [edit("v2"), edit("v3")] });
-        let _: Outcome = client.send("POST", "/v1/changes", &body, None)?;
+        self.send(client, "POST", "/v1/changes", &body)?;
         self.made += 1;
         for name in ["v2", "v3"] {
             let volume: Volume = client.get(&format!("/v1/volumes/{name}"))?;
@@ -130,11 +146,11 @@ impl Seen {
     fn come_and_go(&mut self, client: &Client) -> Ended<()> {
         let path = "/v1/volumes/passing";
         let body = json!({ "drive": "d", "size": "1MiB" });
-        let _: Outcome = client.send("PUT", path, &body, None)?;
-        let _: Outcome = client.send("PATCH", path, &json!({ "size": "2MiB" }), None)?;
+        self.send(client, "PUT", path, &body)?;
+        self.send(client, "PATCH", path, &json!({ "size": "2MiB" }))?;
         let volume: Volume = client.get(path)?;
         self.lost += u64::from(volume.config["size"] != "2MiB");
-        let _: Outcome = client.send("DELETE", path, &json!({}), None)?;
+        self.send(client, "DELETE", path, &json!({}))?;
         self.lost += u64::from(client.get::<Volume>(path).is_ok());
         self.made += 3;
         Ok(())
@@ -143,8 +159,8 @@ impl Seen {
     /// Takes the last change back, and that again.
     fn undo(&mut self, client: &Client) -> Ended<()> {
         let before: Vec<Volume> = client.get("/v1/volumes")?;
-        let _: Outcome = client.send("PATCH", "/v1/volumes/v0", &json!({ "share": 1234 }), None)?;
-        let _: Outcome = client.send("POST", "/v1/undo", &json!({}), None)?;
+        self.send(client, "PATCH", "/v1/volumes/v0", &json!({ "share": 1234 }))?;
+        self.send(client, "POST", "/v1/undo", &json!({}))?;
         self.made += 2;
         let after: Vec<Volume> = client.get("/v1/volumes")?;
         let words = |all: &[Volume]| all.iter().map(|v| v.config.clone()).collect::<Vec<_>>();
@@ -153,24 +169,29 @@ impl Seen {
     }
 
     /// Ten clients that have read the same state change it at once: one wins.
-    fn race(&mut self, socket: &Path, client: &Client, rng: &mut Rng) -> Ended<()> {
+    fn race(&mut self, socket: &Path, client: &Client) -> Ended<()> {
         let path = "/v1/volumes/v1";
         let volume: Volume = client.get(path)?;
-        let base = rng.range(1, 900);
-        let won: u64 = std::thread::scope(|scope| {
+        // None of these is what is there: setting that would change nothing, and leave the state for another.
+        let base = 1001 + self.races % 800 * 10;
+        let won: Vec<u64> = std::thread::scope(|scope| {
             let tries: Vec<_> = (0..10)
                 .map(|n| {
                     let etag = &volume.etag;
-                    scope.spawn(move || attempt(socket, path, etag, 1000 + base * 10 + n))
+                    scope.spawn(move || attempt(socket, path, etag, base + n))
                 })
                 .collect();
             let tries = tries.into_iter();
             let ended = tries.map(|t| t.join().map_err(|_| "a client panicked")?);
-            ended.sum::<Ended<u64>>()
+            ended.collect::<Ended<Vec<u64>>>()
         })?;
+        let won = won.into_iter().filter(|number| *number > 0);
         self.races += 1;
-        self.won += won;
-        self.made += won.max(1);
+        for number in won {
+            self.won += 1;
+            self.made += 1;
+            self.last = self.last.max(number);
+        }
         Ok(())
     }
 
@@ -181,16 +202,17 @@ impl Seen {
         let file = status.file.ok_or("the server has a file")?;
         self.lost += u64::from(std::fs::read_to_string(file)? != client.text("/v1/config")?);
         let changes: Changes = client.get("/v1/changes")?;
-        self.lost += u64::from(changes.changes.first().map(|c| c.number) != Some(self.made));
+        self.lost += u64::from(changes.changes.first().map(|c| c.number) != Some(self.last));
         Ok(())
     }
 }
 
+/// The number of the change, or 0 if another was first.
 fn attempt(socket: &Path, path: &str, etag: &str, share: u64) -> Ended<u64> {
     let client = Client::new(socket)?;
     let body: Value = json!({ "share": share });
     match client.send::<Outcome>("PATCH", path, &body, Some(etag)) {
-        Ok(_) => Ok(1),
+        Ok(outcome) => Ok(outcome.change.number),
         Err(Refused::Refused { status: 412, .. }) => Ok(0),
         Err(other) => Err(other.into()),
     }
