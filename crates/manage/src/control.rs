@@ -22,7 +22,7 @@ pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
 /// How a change is asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct How {
-    /// By whom.
+    /// Its author.
     pub(crate) by: String,
     /// Only say what would come of it.
     pub(crate) dry_run: bool,
@@ -177,7 +177,7 @@ impl Control {
     pub(crate) fn reload(&self, how: &How) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
         let Some(file) = &inner.file else {
-            return Err(Refused::conflict("there is no file to read again"));
+            return Err(Refused::conflict("there is no configuration to read again"));
         };
         let read = weir_config::file_text(file.path());
         let (_, text) = read.map_err(|problems| Refused::problems(&problems))?;

@@ -26,7 +26,7 @@ pub(crate) struct Sent {
     pub(crate) data: String,
 }
 
-/// What was seen last, and who hears of the next.
+/// What was seen last, and those that hear of the next.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     watch: Watch,

@@ -92,7 +92,7 @@ enum Command {
         #[arg(long)]
         dry_run: bool,
     },
-    /// The last changes: when, by whom, and what from
+    /// The last changes: when, by which process, and what from
     Changes,
     /// What happens, as it happens: changes, and seconds in which promises were not kept
     Events {

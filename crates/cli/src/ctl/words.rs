@@ -79,7 +79,7 @@ fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
     }
 }
 
-/// A value: as TOML where it is some, else a text: who writes `min=20MB/s` need not quote it.
+/// A value: as TOML where it is some, else a text, so that `min=20MB/s` needs no quotes.
 fn value(text: &str) -> Value {
     if text.is_empty() {
         return Value::Null;
