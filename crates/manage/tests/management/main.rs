@@ -2,4 +2,5 @@
 
 mod hostile;
 mod interface;
+mod random;
 mod site;
