@@ -46,7 +46,10 @@ pub(crate) fn explain(
     let requests: u64 = slices.values().map(|s| u64::from(s.own.requests)).sum();
     let mut times = Times::new();
     for slice in slices.values() {
-        slice.times.iter().for_each(|(at, time)| *times.entry(*at).or_default() += time);
+        slice
+            .times
+            .iter()
+            .for_each(|(at, time)| *times.entry(*at).or_default() += time);
     }
     let parts = parts(&times, requests, name);
     let busy: u64 = slices.values().map(|s| s.drive.busy).sum();
@@ -84,12 +87,18 @@ fn first_second(view: &View, since: Option<Span>) -> u32 {
     let asked = since.map_or(0, |since| {
         (view.now.saturating_sub(since.as_nanos()) / SECOND_NS) as u32
     });
-    known.max(asked)
+    // In the second in which the group began, its number may have been another's.
+    let begun = view.groups.get(view.group).map_or(0, |terms| terms.since);
+    known.max(asked).max(begun.div_ceil(SECOND_NS) as u32)
 }
 
 /// From when on every piece and request is known.
 fn exact_from(view: &View) -> u64 {
-    let requests = view.requests.iter().next().filter(|_| view.requests.wrapped);
+    let requests = view
+        .requests
+        .iter()
+        .next()
+        .filter(|_| view.requests.wrapped);
     let requests = requests.map_or(0, |r| r.stages()[2]);
     let pieces = view.pieces.iter().next().filter(|_| view.pieces.wrapped);
     requests.max(pieces.map_or(0, |p| p.to))
@@ -97,7 +106,8 @@ fn exact_from(view: &View) -> u64 {
 
 /// Every second from `from` on, with what became of the group's time in it.
 fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
-    let own = |group: u32| view.groups.is_within(GroupId(group), view.group) || group == view.group.0;
+    let own =
+        |group: u32| view.groups.is_within(GroupId(group), view.group) || group == view.group.0;
     let mut slices: BTreeMap<u32, Slice> = BTreeMap::new();
     for second in view.seconds.iter().filter(|s| s.second >= from) {
         slices.entry(second.second).or_default().drive = *second;
@@ -111,7 +121,10 @@ fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
             (slice.drive.second, slice.own) = (row.second, slice.own.and(row));
         }
         if u64::from(row.second) * SECOND_NS < exact {
-            shares.entry(row.second).or_default().add(row.group, row.share as f64);
+            shares
+                .entry(row.second)
+                .or_default()
+                .add(row.group, row.share as f64);
         }
     }
     let requests = view.requests.iter().filter(|r| own(r.group));
@@ -123,7 +136,9 @@ fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
         overall.drive.merge(&second.drive);
     }
     for (second, slice) in &mut slices {
-        let by_rows = shares.get(second).map(|shares| by_shares(slice, shares, &own));
+        let by_rows = shares
+            .get(second)
+            .map(|shares| by_shares(slice, shares, &own));
         let by_pieces = || divided.get(second).cloned().unwrap_or_default();
         let mut time = by_rows.unwrap_or_else(by_pieces);
         // What ended in this second may have waited in others only.
@@ -174,7 +189,9 @@ fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divide
             .fold((0.0, 0.0), |(n, sum), (_, share)| (n + 1.0, sum + share));
         let itself = mine / depth.max(1.0);
         let owned: Vec<u32> = shares.groups().map(|g| g.0).filter(|g| own(*g)).collect();
-        owned.iter().for_each(|group| drive.take(*group, itself / count));
+        for group in owned {
+            drive.take(group, itself / count);
+        }
     }
     Divided { elevator, drive }
 }
@@ -186,13 +203,22 @@ impl Slice {
         self.did = self.did(view);
         let slow = self.did.map_or(0.0, |did| 1.0 - did);
         let slow = if slow > 1.0 - ENOUGH { slow } else { 0.0 };
-        let held = if is_limited(view) { Cause::OwnMax } else { Cause::Held };
+        let held = if is_limited(view) {
+            Cause::OwnMax
+        } else {
+            Cause::Held
+        };
         self.give(held, Some(Stage::Limit), None, row.limit as f64);
         self.give(Cause::LateProcess, None, None, row.late as f64);
         let elevator = time.elevator.scaled(row.elevator as f64);
         // Where nothing is known of that time, nothing else was to be seen.
         let unknown = row.elevator as f64 - elevator.total();
-        self.give(Cause::Idling, Some(Stage::Elevator), None, elevator.idle + unknown);
+        self.give(
+            Cause::Idling,
+            Some(Stage::Elevator),
+            None,
+            elevator.idle + unknown,
+        );
         self.behind(&elevator, Stage::Elevator, slow, own);
         let service = row.service.min(row.drive) as f64;
         let mut others = time.drive.clone();
@@ -208,7 +234,12 @@ impl Slice {
         let service = service + rest - others.total();
         self.behind(&others, Stage::Drive, slow, own);
         self.give(Cause::SlowDrive, Some(Stage::Drive), None, service * slow);
-        self.give(Cause::OwnDepth, Some(Stage::Drive), None, service * (1.0 - slow));
+        self.give(
+            Cause::OwnDepth,
+            Some(Stage::Drive),
+            None,
+            service * (1.0 - slow),
+        );
     }
 
     /// Time behind the pieces of groups: what these would have taken on a drive that does what is stated, and what it took longer.
@@ -250,7 +281,10 @@ impl Slice {
         }
         causes.remove(&Cause::OwnDepth);
         let cause = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
-        Some((cause, self.main_neighbour().filter(|_| cause == Cause::Neighbour)))
+        Some((
+            cause,
+            self.main_neighbour().filter(|_| cause == Cause::Neighbour),
+        ))
     }
 
     fn main_neighbour(&self) -> Option<u32> {
@@ -260,7 +294,9 @@ impl Slice {
                 *all.entry(*group).or_default() += time;
             }
         }
-        all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|n| n.0)
+        all.into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|n| n.0)
     }
 
     /// Why the second was short: the first of lateness and a slow drive without which it would not have been, else the largest part.
@@ -269,8 +305,12 @@ impl Slice {
             return (Cause::Errors, None);
         }
         let late = self.drive.late as f64 / SECOND_NS as f64;
-        let slow = self.did.filter(|did| *did < ENOUGH).map_or(0.0, |did| 1.0 - did);
-        let would_be_kept = |lost: f64| ruled.got as f64 >= ruled.owed as f64 * ENOUGH * (1.0 - lost);
+        let slow = self
+            .did
+            .filter(|did| *did < ENOUGH)
+            .map_or(0.0, |did| 1.0 - did);
+        let would_be_kept =
+            |lost: f64| ruled.got as f64 >= ruled.owed as f64 * ENOUGH * (1.0 - lost);
         if late >= slow && late > 0.0 && would_be_kept(late) {
             return (Cause::LateProcess, None);
         }
@@ -279,7 +319,14 @@ impl Slice {
         }
         let nothing = || {
             let stood = self.drive.busy >= SECOND_NS / 2 && self.drive.pieces == 0;
-            (if stood { Cause::SlowDrive } else { Cause::OwnDepth }, None)
+            (
+                if stood {
+                    Cause::SlowDrive
+                } else {
+                    Cause::OwnDepth
+                },
+                None,
+            )
         };
         self.largest().unwrap_or_else(nothing)
     }

@@ -10,7 +10,9 @@ use crate::stated::Stated;
 use crate::terms::Groups;
 use crate::view::View;
 use weir_core::record::{Call, Observer};
-use weir_core::{Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, StreamId};
+use weir_core::{
+    Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, StreamId,
+};
 use weir_measure::SECOND_NS;
 use weir_measure::promise::Ruling;
 
@@ -157,7 +159,6 @@ impl Journal {
             now,
             groups: self.groups.clone(),
             stated: self.stated,
-            capacity: layer.config().drive.capacity,
             late: self.late.clone(),
             rows,
             seconds,
@@ -194,7 +195,9 @@ impl Journal {
         for gauge in gauges {
             waiting.requests += u64::from(gauge.live);
             waiting.held += u64::from(gauge.limited);
-            let age = gauge.oldest.map_or(0, |at| now.saturating_sub(at.as_nanos()));
+            let age = gauge
+                .oldest
+                .map_or(0, |at| now.saturating_sub(at.as_nanos()));
             waiting.oldest_us = waiting.oldest_us.max(age as f64 / 1e3);
         }
         (waiting.requests > 0).then_some(waiting)
@@ -220,7 +223,12 @@ impl Journal {
             let ends = (u64::from(self.second) + 1) * SECOND_NS;
             self.clock.advance(ends);
             let whole = self.under_way(ends);
-            if whole != (Second { second: self.second, ..Second::default() }) {
+            if whole
+                != (Second {
+                    second: self.second,
+                    ..Second::default()
+                })
+            {
                 self.seconds.push(whole);
             }
             for group in self.touched.drain(..) {
@@ -297,6 +305,7 @@ impl Journal {
         let service = alone.map_or(share, |alone| alone.min(taken));
         self.whole.stated += self.stated.cost(op, flying.bytes).unwrap_or(share);
         self.whole.service += service;
+        self.whole.drive += taken - late;
         self.whole.pieces += 1;
         self.whole.bytes += u64::from(flying.bytes);
         self.pieces.push(Piece {
@@ -338,7 +347,6 @@ impl Journal {
             ];
         }
         self.whole.elevator += request.elevator - late[1];
-        self.whole.drive += request.drive - late[2];
         let row = self.row(group);
         row.requests += 1;
         row.limit += request.limit - late[0];
@@ -375,7 +383,7 @@ impl Observer for Journal {
                 edits,
                 result: Ok(_),
             } => {
-                self.groups.change(edits);
+                self.groups.change(now, edits);
                 self.stated = Stated::new(layer.config().drive.capacity);
             }
             Call::Poll { outputs, wake } => {

@@ -86,7 +86,11 @@ mod tests {
         late.waited(200, 7_030);
         assert_eq!((late.within(0, 170), late.within(0, 200)), (0, 30));
         late.add(180, 210);
-        assert_eq!(late.within(0, 300), 40, "what was known is not counted twice");
+        assert_eq!(
+            late.within(0, 300),
+            40,
+            "what was known is not counted twice"
+        );
     }
 
     proptest! {

@@ -31,7 +31,8 @@ pub(crate) struct Second {
     pub(crate) busy: u64,
     /// How long a drive of the stated capacity takes for the pieces that came back, at most.
     pub(crate) stated: u64,
-    /// Nanoseconds of all requests that ended: in the elevator, in the drive, and what pieces would have taken alone.
+    /// Nanoseconds of all requests that ended, in the elevator; of all pieces that came back, in the drive, and how long they would have
+    /// been there alone.
     pub(crate) elevator: u64,
     pub(crate) drive: u64,
     pub(crate) service: u64,

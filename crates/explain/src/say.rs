@@ -32,7 +32,10 @@ impl fmt::Display for Takes<'_> {
             behind,
         } = *self;
         let (us, part) = (duration(us), percent(part));
-        write!(f, "A request of {of} takes {us} and is {place} for {part} of it")?;
+        write!(
+            f,
+            "A request of {of} takes {us} and is {place} for {part} of it"
+        )?;
         if !behind.is_empty() {
             write!(f, ", {behind}")?;
         }
@@ -131,9 +134,14 @@ fn others(e: &Explanation) -> Option<String> {
     let all: Vec<String> = (e.neighbours.iter())
         .filter(|n| noticed(n.elevator_us + n.drive_us))
         .map(|n| {
-            let stages = [(n.elevator_us, "in the elevator"), (n.drive_us, "in the drive")];
+            let stages = [
+                (n.elevator_us, "in the elevator"),
+                (n.drive_us, "in the drive"),
+            ];
             let stages = stages.into_iter().filter(|s| noticed(s.0));
-            let stages: Vec<String> = stages.map(|(us, at)| format!("{} {at}", duration(us))).collect();
+            let stages: Vec<String> = stages
+                .map(|(us, at)| format!("{} {at}", duration(us)))
+                .collect();
             format!(
                 "those of {} for {} ({} of the drive's time)",
                 n.name,
@@ -149,11 +157,20 @@ fn others(e: &Explanation) -> Option<String> {
 fn rest(e: &Explanation) -> Option<String> {
     let causes = [
         (Cause::OwnMax, "held by its own max"),
-        (Cause::Held, "held by a controller or because its client does not read its answers"),
+        (
+            Cause::Held,
+            "held by a controller or because its client does not read its answers",
+        ),
         (Cause::OwnRequests, "behind its own requests"),
         (Cause::Idling, "waiting while the drive is kept free"),
-        (Cause::SlowDrive, "longer than on a drive that does what is stated"),
-        (Cause::LateProcess, "waiting for this process, which is late"),
+        (
+            Cause::SlowDrive,
+            "longer than on a drive that does what is stated",
+        ),
+        (
+            Cause::LateProcess,
+            "waiting for this process, which is late",
+        ),
         (Cause::OwnDepth, "being served"),
     ];
     let all: Vec<String> = causes
@@ -161,7 +178,8 @@ fn rest(e: &Explanation) -> Option<String> {
         .filter_map(|(cause, words)| {
             let us = e.caused_by(cause);
             let part = us / e.latency_us;
-            (part >= NOTICEABLE).then(|| format!("{words} for {} ({})", duration(us), percent(part)))
+            (part >= NOTICEABLE)
+                .then(|| format!("{words} for {} ({})", duration(us), percent(part)))
         })
         .collect();
     (!all.is_empty()).then(|| format!("It is {}.", list(&all)))
@@ -177,7 +195,11 @@ fn amount(value: u64, units: &str) -> String {
 
 fn kept(e: &Explanation, promise: &Promised) -> String {
     let short = promise.all_short();
-    let excused: Vec<String> = promise.excused.iter().map(|(why, n)| format!("{n} {why}")).collect();
+    let excused: Vec<String> = promise
+        .excused
+        .iter()
+        .map(|(why, n)| format!("{n} {why}"))
+        .collect();
     let mut text = format!(
         "Of {} seconds in which {} was promised {} a second, {} were kept",
         promise.promised,
@@ -186,10 +208,9 @@ fn kept(e: &Explanation, promise: &Promised) -> String {
         promise.kept
     );
     if !excused.is_empty() {
-        text += &format!(", excused {}", list(&excused));
+        text = format!("{text}, excused {}", list(&excused));
     }
-    text += &format!(" and {short} were short.");
-    text
+    format!("{text} and {short} were short.")
 }
 
 fn shorts(promise: &Promised) -> Option<String> {
@@ -224,16 +245,17 @@ fn drive(e: &Explanation) -> String {
         drive.iops
     );
     if let Some(did) = drive.did {
-        text += &match did {
-            did if did < 1.0 => format!(
-                ": {} of what is stated of it, in seconds in which requests wait for it",
-                percent(did)
-            ),
-            _ => ": no less than is stated of it".to_owned(),
+        let said = if did < 1.0 {
+            let did = percent(did);
+            format!("{did} of what is stated of it, in seconds in which requests wait for it")
+        } else {
+            "no less than is stated of it".to_owned()
         };
+        text = format!("{text}: {said}");
     }
     if drive.late >= NOTICEABLE / 2.0 {
-        text += &format!("; this process is late for {} of the time", percent(drive.late));
+        let late = percent(drive.late);
+        text = format!("{text}; this process is late for {late} of the time");
     }
     text + "."
 }

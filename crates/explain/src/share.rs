@@ -47,7 +47,9 @@ impl Share {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        other.groups().for_each(|(group, time)| self.add(group, time));
+        other
+            .groups()
+            .for_each(|(group, time)| self.add(group, time));
         self.idle += other.idle;
     }
 }

@@ -38,10 +38,15 @@ pub(crate) fn divide<'a>(
     let mut marks = Vec::new();
     for request in requests {
         let [cleared, dispatched, ended] = request.stages();
-        marks.push((cleared, Mark::Elevator(true)));
-        marks.push((dispatched, Mark::Elevator(false)));
-        marks.push((dispatched, Mark::Drive(true)));
-        marks.push((ended, Mark::Drive(false)));
+        // What takes no time would end before it begins.
+        if cleared < dispatched {
+            marks.push((cleared, Mark::Elevator(true)));
+            marks.push((dispatched, Mark::Elevator(false)));
+        }
+        if dispatched < ended {
+            marks.push((dispatched, Mark::Drive(true)));
+            marks.push((ended, Mark::Drive(false)));
+        }
     }
     let Some(last) = marks.iter().map(|m| m.0).max() else {
         return BTreeMap::new();
@@ -174,5 +179,90 @@ impl Sweep {
 }
 
 fn count(waiting: &mut u32, begins: bool) {
-    *waiting = if begins { *waiting + 1 } else { waiting.saturating_sub(1) };
+    *waiting = if begins {
+        *waiting + 1
+    } else {
+        waiting.saturating_sub(1)
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Nanoseconds of a request at each stage, from when on, and pieces of groups from when on for how long.
+    type Drawn = (Vec<(u64, [u64; 3])>, Vec<(u64, u64, u32)>, Vec<(u64, u64)>);
+
+    fn drawn() -> impl Strategy<Value = Drawn> {
+        let requests = prop::collection::vec((0_u64..300, [0_u64..50, 0..90, 0..90]), 1..8);
+        let pieces = prop::collection::vec((0_u64..400, 0_u64..90, 1_u32..4), 0..12);
+        let late = prop::collection::vec((1_u64..200, 1_u64..30), 0..3);
+        (requests, pieces, late)
+    }
+
+    /// As [`divide`], from one nanosecond to the next: for each group and none (0), and both stages.
+    fn slowly(
+        since: u64,
+        requests: &[Request],
+        pieces: &[Piece],
+        late: &Late,
+    ) -> BTreeMap<(u32, usize), f64> {
+        let mut all = BTreeMap::new();
+        for at in (since..600).filter(|at| late.within(*at, at + 1) == 0) {
+            let within = |from: u64, to: u64| from <= at && at < to;
+            let flying: Vec<u32> = pieces
+                .iter()
+                .filter(|p| within(p.from, p.to))
+                .map(|p| p.group)
+                .collect();
+            for request in requests {
+                let [cleared, dispatched, ended] = request.stages();
+                for (stage, waits) in [within(cleared, dispatched), within(dispatched, ended)]
+                    .into_iter()
+                    .enumerate()
+                {
+                    if waits && flying.is_empty() && stage == 0 {
+                        *all.entry((0, stage)).or_default() += 1.0;
+                    }
+                    for group in flying.iter().filter(|_| waits) {
+                        *all.entry((*group, stage)).or_default() += 1.0 / flying.len() as f64;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn time_is_divided_as_a_slow_count_does((requests, pieces, lates) in drawn(), since in 0_u64..200) {
+            let request = |(submitted, [limit, elevator, drive]): (u64, [u64; 3])| Request {
+                submitted, limit, elevator, drive, group: 9, bytes: 4096,
+            };
+            let requests: Vec<Request> = requests.into_iter().map(request).collect();
+            let piece = |(from, length, group): (u64, u64, u32)| Piece { from, to: from + length, group };
+            let pieces: Vec<Piece> = pieces.into_iter().map(piece).collect();
+            let (mut late, mut at) = (Late::new(), 0);
+            for (gap, length) in lates {
+                late.add(at + gap, at + gap + length);
+                at += gap + length;
+            }
+            let divided = divide(since, requests.iter(), pieces.iter(), &late);
+            let mut quickly: BTreeMap<(u32, usize), f64> = BTreeMap::new();
+            for second in divided.values() {
+                for (stage, share) in [&second.elevator, &second.drive].into_iter().enumerate() {
+                    let none = (share.idle > 0.0).then_some((0, share.idle));
+                    for (group, time) in share.groups().chain(none) {
+                        *quickly.entry((group, stage)).or_default() += time;
+                    }
+                }
+            }
+            let slowly = slowly(since, &requests, &pieces, &late);
+            for key in slowly.keys().chain(quickly.keys()) {
+                let of = |all: &BTreeMap<_, f64>| all.get(key).copied().unwrap_or(0.0);
+                prop_assert!((of(&slowly) - of(&quickly)).abs() < 1e-6, "{key:?}: {slowly:?} {quickly:?}");
+            }
+        }
+    }
 }

@@ -7,6 +7,8 @@ use weir_core::{Contract, Edit, GroupId, ROOT};
 pub(crate) struct Terms {
     pub(crate) parent: GroupId,
     pub(crate) contract: Contract,
+    /// Since when it has been there: its number may have been another's before.
+    pub(crate) since: u64,
 }
 
 /// The groups there are, by number.
@@ -16,8 +18,8 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The layer has put these in force.
-    pub(crate) fn change(&mut self, edits: &[Edit]) {
+    /// The layer has put these in force at `now`.
+    pub(crate) fn change(&mut self, now: u64, edits: &[Edit]) {
         for edit in edits {
             match *edit {
                 Edit::AddGroup {
@@ -29,7 +31,11 @@ impl Groups {
                     if self.all.len() <= at {
                         self.all.resize(at + 1, None);
                     }
-                    self.all[at] = Some(Terms { parent, contract });
+                    self.all[at] = Some(Terms {
+                        parent,
+                        contract,
+                        since: now,
+                    });
                 }
                 Edit::SetContract { id, contract } => {
                     if let Some(Some(terms)) = self.all.get_mut(id.0 as usize) {

@@ -7,7 +7,7 @@ use crate::ring::Kept;
 use crate::rows::{Piece, Request, Row, Ruled, Second};
 use crate::stated::Stated;
 use crate::terms::Groups;
-use weir_core::{Capacity, GroupId, Span};
+use weir_core::{GroupId, Span};
 
 /// What a journal held at one time. It shares the journal's memory, of which the journal has a new part for each that the view holds when
 /// it would write there: drop it soon.
@@ -17,7 +17,6 @@ pub struct View {
     pub(crate) now: u64,
     pub(crate) groups: Groups,
     pub(crate) stated: Stated,
-    pub(crate) capacity: Option<Capacity>,
     pub(crate) late: Late,
     pub(crate) rows: Kept<Row>,
     pub(crate) seconds: Kept<Second>,

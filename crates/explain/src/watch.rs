@@ -5,7 +5,9 @@ use crate::terms::Groups;
 use crate::view::View;
 use std::collections::BTreeMap;
 use weir_core::record::{Call, Observer};
-use weir_core::{Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId};
+use weir_core::{
+    Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId,
+};
 use weir_measure::promise::{Promise, Rate};
 use weir_measure::{SECOND_NS, Waits, Window};
 
@@ -102,7 +104,9 @@ impl Watch {
         for (group, promise) in &mut self.promises {
             let held = limited.get(group).copied().unwrap_or(0);
             let journal = &mut self.journal;
-            promise.pass_told(now, self.second, held, |ruling| journal.ruled(*group, &ruling));
+            promise.pass_told(now, self.second, held, |ruling| {
+                journal.ruled(*group, &ruling);
+            });
         }
         self.second = Window::default();
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
@@ -140,7 +144,9 @@ impl Watch {
         if outcome != Some(Outcome::Ok) {
             return;
         }
-        let Flying { stream, op, length, .. } = flying;
+        let Flying {
+            stream, op, length, ..
+        } = flying;
         if flying.alone && flying.number == self.dispatched && op != Op::Extents {
             self.alone.insert((stream, flying.cookie), length);
         }
@@ -216,7 +222,8 @@ impl Watch {
 
     /// The contracts in force are those of the groups now.
     fn change(&mut self, now: u64) {
-        self.promises.retain(|group, _| self.groups.get(*group).is_some());
+        self.promises
+            .retain(|group, _| self.groups.get(*group).is_some());
         for (group, terms) in self.groups.iter().filter(|g| g.0 != ROOT) {
             let rate = Rate::new(terms.contract.min, terms.contract.min_iops);
             let promise = self.promises.entry(group);
@@ -247,16 +254,20 @@ impl Observer for Watch {
             Call::Hold { stream, held } => self.hold(now, stream, held, layer),
             Call::Submit { batch, result } => {
                 let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
-                batch[..accepted].iter().for_each(|r| self.submitted(now, r));
+                batch[..accepted]
+                    .iter()
+                    .for_each(|r| self.submitted(now, r));
             }
             Call::Complete { batch } => {
-                batch.iter().for_each(|c| self.complete(now, c.tag.0, c.outcome));
+                for completion in batch {
+                    self.complete(now, completion.tag.0, completion.outcome);
+                }
             }
             Call::Change {
                 edits,
                 result: Ok(_),
             } => {
-                self.groups.change(edits);
+                self.groups.change(now, edits);
                 self.change(now);
             }
             Call::Poll { outputs, .. } => outputs.iter().for_each(|o| self.output(now, o)),

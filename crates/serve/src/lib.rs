@@ -32,6 +32,6 @@ pub use created::Created;
 pub use error::{ReloadError, StartError};
 pub use holder::Holder;
 pub use preflight::{Finding, Preflight, preflight};
-pub use server::{Options, Server, removed_in_use};
+pub use server::{ExplainError, Explainer, Options, Server, removed_in_use};
 pub use shard::ShardError;
 pub use weir_uring::Backend as RingKind;

@@ -13,10 +13,10 @@ use weir_search::search::{Draw, drawn};
 use weir_sim::{Path, Policy, Run, Scenario, Stall};
 
 /// Bytes of the journals of these runs.
-const JOURNAL: usize = 16 << 20;
+pub(crate) const JOURNAL: usize = 16 << 20;
 
 /// Causes that are planted.
-pub const CAUSES: [Cause; 5] = [
+pub(crate) const CAUSES: [Cause; 5] = [
     Cause::Neighbour,
     Cause::OwnMax,
     Cause::OwnDepth,
@@ -24,21 +24,13 @@ pub const CAUSES: [Cause; 5] = [
     Cause::LateProcess,
 ];
 
-/// A run in which one client, the first, suffers from one cause.
-#[derive(Debug)]
-pub struct Planted {
-    pub scenario: Scenario,
-    pub policy: Policy,
-    pub cause: Cause,
-}
-
 /// Latencies as they are seen from outside of the layer: from the call that submitted a request to the call that answered it.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub(crate) struct Measured {
     sent: HashMap<(u64, u64), Instant>,
     groups: HashMap<u64, GroupId>,
     /// By group: requests that ended without error, and their latencies together in nanoseconds.
-    pub all: BTreeMap<GroupId, (u64, u64)>,
+    pub(crate) all: BTreeMap<GroupId, (u64, u64)>,
 }
 
 impl Observer for Measured {
@@ -53,7 +45,8 @@ impl Observer for Measured {
             Call::Submit { batch, result } => {
                 let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
                 for request in &batch[..accepted] {
-                    self.sent.insert((request.stream.to_bits(), request.cookie), now);
+                    self.sent
+                        .insert((request.stream.to_bits(), request.cookie), now);
                 }
             }
             Call::Poll { outputs, .. } => {
@@ -100,8 +93,12 @@ impl Observer for Told {
 }
 
 /// Plays a run; what explains each group, and what was measured of it.
-pub fn play(scenario: &Scenario, policy: &Policy) -> Vec<(GroupId, Explanation, (u64, u64))> {
-    let watch = Rc::new(RefCell::new(Watch::new(JOURNAL)));
+pub(crate) fn play(
+    scenario: &Scenario,
+    policy: &Policy,
+    journal: usize,
+) -> Vec<(GroupId, Explanation, (u64, u64))> {
+    let watch = Rc::new(RefCell::new(Watch::new(journal)));
     let mut told = Told {
         watch: Rc::clone(&watch),
         stalls: scenario.machine.stalls.clone(),
@@ -123,31 +120,48 @@ pub fn play(scenario: &Scenario, policy: &Policy) -> Vec<(GroupId, Explanation, 
     let name = |group: GroupId| {
         let mut clients = scenario.clients.iter();
         let client = clients.find(|client| client.group == group);
-        client.map_or_else(|| format!("group-{}", group.0), |client| client.name.clone())
+        client.map_or_else(
+            || format!("group-{}", group.0),
+            |client| client.name.clone(),
+        )
     };
     let groups: Vec<GroupId> = watch.borrow().groups().map(|g| g.0).collect();
     let explained = views.iter().map(|view| view.explain(None, &name));
     let of = |group: &GroupId| measured.all.get(group).copied().unwrap_or_default();
-    groups.iter().zip(explained).map(|(group, e)| (*group, e, of(group))).collect()
+    groups
+        .iter()
+        .zip(explained)
+        .map(|(group, e)| (*group, e, of(group)))
+        .collect()
 }
 
 /// By how much the parts of a run's explanations differ at most from the latency that was measured, as a part of it; `None`: nothing was
 /// measured.
-pub fn off_by(played: &[(GroupId, Explanation, (u64, u64))]) -> Option<f64> {
-    let off = played.iter().filter(|(.., measured)| measured.0 > 0).map(|(_, e, (count, sum))| {
-        let measured = *sum as f64 / *count as f64 / 1e3;
-        let parts: f64 = e.parts.iter().map(|part| part.us).sum();
-        assert_eq!(e.requests, *count, "{}: every request is counted", e.volume);
-        (parts - measured).abs() / measured.max(1e-9)
-    });
+pub(crate) fn off_by(played: &[(GroupId, Explanation, (u64, u64))]) -> Option<f64> {
+    let off = played
+        .iter()
+        .filter(|(.., measured)| measured.0 > 0)
+        .map(|(_, e, (count, sum))| {
+            let measured = *sum as f64 / *count as f64 / 1e3;
+            let parts: f64 = e.parts.iter().map(|part| part.us).sum();
+            assert_eq!(e.requests, *count, "{}: every request is counted", e.volume);
+            (parts - measured).abs() / measured.max(1e-9)
+        });
     off.reduce(f64::max)
 }
 
 /// A run that the search for promises would play, at random.
-pub fn random(seed: u64) -> Option<(Scenario, Policy)> {
+pub(crate) fn random(seed: u64) -> Option<(Scenario, Policy)> {
     let mut rng = Rng::new(seed);
     let case = drawn(seed, Draw::default()).ok()?;
-    let names = ["none", "contract", "bfq", "contract", "mq-deadline", "kyber"];
+    let names = [
+        "none",
+        "contract",
+        "bfq",
+        "contract",
+        "mq-deadline",
+        "kyber",
+    ];
     let name = names[rng.range(0, names.len() as u64 - 1) as usize];
     let policy = weir_config::policy::find(name).ok()?;
     Some((case.scenario, policy))
@@ -182,12 +196,17 @@ fn add_quiet(scenario: &mut Scenario, rng: &mut Rng) {
             },
             ..Program::random_reads(kib(rng, 0, 3), 1)
         };
-        scenario.tenant(format!("quiet-{number}"), Contract::DEFAULT, 1 << 30, program);
+        scenario.tenant(
+            format!("quiet-{number}"),
+            Contract::DEFAULT,
+            1 << 30,
+            program,
+        );
     }
 }
 
 /// A run in which `alpha` suffers from `cause`.
-pub fn plant(cause: Cause, seed: u64) -> Planted {
+pub(crate) fn plant(cause: Cause, seed: u64) -> (Scenario, Policy) {
     let mut rng = Rng::new(seed);
     let rng = &mut rng;
     let mut config = drive(rng);
@@ -202,7 +221,7 @@ pub fn plant(cause: Cause, seed: u64) -> Planted {
     let mut scenario = Scenario::new("planted", weir_drive::Config::Null(config), length);
     let capacity = scenario.capacity.map_or(0, |c| c.bytes());
     match cause {
-        Cause::Neighbour => plant_neighbour(&mut scenario, rng),
+        Cause::Neighbour => plant_neighbour(&mut scenario, &policy, rng),
         Cause::OwnMax => {
             let max = Max {
                 bandwidth: capacity * rng.range(3, 30) / 100,
@@ -219,24 +238,32 @@ pub fn plant(cause: Cause, seed: u64) -> Planted {
         }
         Cause::OwnDepth => {
             let size = kib(rng, 0, 1);
-            let alone = f64::from(size) / (config.service.as_nanos() as f64 / 1e9 + f64::from(size) / config.link as f64);
+            let alone = f64::from(size)
+                / (config.service.as_nanos() as f64 / 1e9 + f64::from(size) / config.link as f64);
             let min = (alone * rng.range(12, 20) as f64 / 10.0) as u64;
             let program = Program::random_reads(size, 1);
-            scenario.tenant("alpha", promised(min.min(capacity * 8 / 10)), 1 << 30, program);
+            scenario.tenant(
+                "alpha",
+                promised(min.min(capacity * 8 / 10)),
+                1 << 30,
+                program,
+            );
             add_quiet(&mut scenario, rng);
         }
         Cause::SlowDrive => plant_slow(&mut scenario, capacity, rng),
         _ => plant_late(&mut scenario, capacity, rng),
     }
-    Planted {
-        scenario,
-        policy,
-        cause,
-    }
+    (scenario, policy)
 }
 
-fn plant_neighbour(scenario: &mut Scenario, rng: &mut Rng) {
-    let program = Program::random_reads(kib(rng, 0, 2), rng.range(1, 4) as u32);
+/// Under a policy that is fair to alpha it has one request at a time: of several the later ones would stand behind its own.
+fn plant_neighbour(scenario: &mut Scenario, policy: &Policy, rng: &mut Rng) {
+    let depth = if policy.keeps_min() {
+        1
+    } else {
+        rng.range(1, 4)
+    };
+    let program = Program::random_reads(kib(rng, 0, 2), depth as u32);
     scenario.tenant("alpha", Contract::DEFAULT, 1 << 30, program);
     let heavy = Program::sequential_reads(128 << 10, rng.range(8, 32) as u32);
     scenario.tenant("beta", Contract::DEFAULT, 1 << 30, heavy);
@@ -255,7 +282,11 @@ fn plant_slow(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
     let clients = rng.range(2, 5);
     let min = stated * rng.range(70, 88) / 100 / clients;
     for number in 0..clients {
-        let name = if number == 0 { "alpha".to_owned() } else { format!("tenant-{number}") };
+        let name = if number == 0 {
+            "alpha".to_owned()
+        } else {
+            format!("tenant-{number}")
+        };
         let size = kib(rng, 2, 5);
         let program = match rng.range(0, 1) {
             0 => Program::random_reads(size, rng.range(8, 32) as u32),
@@ -288,7 +319,7 @@ fn plant_late(scenario: &mut Scenario, capacity: u64, rng: &mut Rng) {
 }
 
 /// Whether the explanation names the cause, and of a neighbour, which.
-pub fn is_named(e: &Explanation, cause: Cause) -> bool {
+pub(crate) fn is_named(e: &Explanation, cause: Cause) -> bool {
     let neighbour = e.neighbours.first().map(|n| n.name.as_str());
     e.cause == Some(cause) && (cause != Cause::Neighbour || neighbour == Some("beta"))
 }

@@ -201,13 +201,7 @@ impl Promise {
         }
     }
 
-    fn end(
-        &mut self,
-        now_ns: u64,
-        mut drive: Window,
-        limited: u32,
-        mut tell: impl FnMut(Ruling),
-    ) {
+    fn end(&mut self, now_ns: u64, mut drive: Window, limited: u32, mut tell: impl FnMut(Ruling)) {
         while self.watch.ends() <= now_ns {
             let mut second = self.watch.end();
             second.limited = limited.min(second.live);
