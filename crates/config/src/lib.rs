@@ -72,6 +72,8 @@ pub use note::{notes, promised};
 pub use notify::{CallRule, Notify, Wakes};
 pub use plan::{Member, Plan, Slot, plan};
 pub use policy::Policy;
+pub use print::Terms;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use server::{Cache, Drive, DriveLimits, Server, Storage, Tenant, ThreadPriority, Volume};
+pub use text::Quoted;

@@ -7,7 +7,7 @@ use weir_core::{Contract, Edit, GroupId, ROOT};
 pub(crate) struct Terms {
     pub(crate) parent: GroupId,
     pub(crate) contract: Contract,
-    /// Since when it has been there: its number may have been another's before.
+    /// Since when it has been there, if its number was another's before; else zero.
     pub(crate) since: u64,
 }
 
@@ -15,6 +15,8 @@ pub(crate) struct Terms {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
     all: Vec<Option<Terms>>,
+    /// Numbers that were of a group at some time.
+    used: Vec<bool>,
 }
 
 impl Groups {
@@ -30,11 +32,13 @@ impl Groups {
                     let at = id.0 as usize;
                     if self.all.len() <= at {
                         self.all.resize(at + 1, None);
+                        self.used.resize(at + 1, false);
                     }
+                    let is_used = std::mem::replace(&mut self.used[at], true);
                     self.all[at] = Some(Terms {
                         parent,
                         contract,
-                        since: now,
+                        since: if is_used { now } else { 0 },
                     });
                 }
                 Edit::SetContract { id, contract } => {
