@@ -27,7 +27,8 @@ pub struct Load {
 pub(crate) struct Stream {
     pub(crate) spec: StreamSpec,
     pub(crate) opened: Instant,
-    pub(crate) closed: bool,
+    /// When it left, if it did.
+    pub(crate) closed: Option<Instant>,
     /// In the order in which they were sent.
     pub(crate) asks: Vec<Ask>,
     /// The last answer: to which, and when.
@@ -118,7 +119,7 @@ impl Load {
         self.streams.push(Stream {
             spec,
             opened: now,
-            closed: false,
+            closed: None,
             asks: Vec::new(),
             answered: None,
             outstanding: 0,
@@ -164,7 +165,7 @@ impl Observer for Load {
             } => self.opened(now, spec, id),
             Call::Close { stream } => {
                 if let Some(number) = self.stream(stream) {
-                    self.streams[number as usize].closed = true;
+                    self.streams[number as usize].closed = Some(now);
                 }
             }
             Call::Change {
@@ -194,9 +195,9 @@ impl Observer for Load {
 }
 
 impl Stream {
-    /// How long after its last answer the run went on.
+    /// How long after its last answer it stayed.
     pub(crate) fn rest(&self, end: Instant) -> Span {
         let last = self.answered.map_or(self.opened, |answered| answered.1);
-        end.since(last)
+        self.closed.unwrap_or(end).since(last)
     }
 }

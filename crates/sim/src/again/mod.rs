@@ -2,9 +2,9 @@
 //!
 //! A client of the run that was recorded ([`Load`]) sent each of its requests some time after an answer. Played again, it sends the
 //! request as long after the same answer, whenever that comes: a client that was served sooner asks sooner, one with several requests
-//! at a time keeps as many, and pauses stay as long as they were. When it has done all that it did in the record, and waited for as long
-//! as the record went on behind its last answer, it begins again; one that had left does not. With
-//! [`Again::at_recorded_times`] requests are sent when they were, whatever became of those before.
+//! at a time keeps as many, and pauses stay as long as they were. It stays as long as it did: one that has done all that it did in the
+//! record before, and waited for as long as it stayed behind its last answer there, begins again. With [`Again::at_recorded_times`] requests
+//! are sent when they were, whatever became of those before.
 
 mod load;
 
@@ -155,7 +155,10 @@ impl<'a> Player<'a> {
                 Due::Change(number) => self.change(number)?,
                 Due::Open(stream) => self.open(stream)?,
                 Due::Send { stream, place } => {
-                    self.clients[stream as usize].waiting.push_back(place);
+                    let closed = self.load.streams[stream as usize].closed;
+                    if closed.is_none_or(|closed| now <= closed) {
+                        self.clients[stream as usize].waiting.push_back(place);
+                    }
                 }
             }
         }
@@ -295,7 +298,7 @@ impl<'a> Player<'a> {
                 self.due.push(Reverse((self.now + think, send)));
             }
         }
-        if is_over && !stream.closed && !self.again.at_recorded_times {
+        if is_over && !self.again.at_recorded_times {
             self.begin(number, stream.rest(self.load.end()));
         }
     }
