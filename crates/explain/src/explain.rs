@@ -4,7 +4,7 @@ use crate::explanation::{
     Cause, CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest,
     Stage,
 };
-use crate::rows::{Row, Ruled, Second};
+use crate::rows::{Piece, Row, Ruled, Second};
 use crate::say;
 use crate::share::Share;
 use crate::sweep::{Divided, divide};
@@ -101,7 +101,7 @@ fn exact_from(view: &View) -> u64 {
         .filter(|_| view.requests.wrapped);
     let requests = requests.map_or(0, |r| r.stages()[2]);
     let pieces = view.pieces.iter().next().filter(|_| view.pieces.wrapped);
-    requests.max(pieces.map_or(0, |p| p.to))
+    requests.max(pieces.map_or(0, Piece::to))
 }
 
 /// Every second from `from` on, with what became of the group's time in it.
@@ -501,9 +501,9 @@ fn slowest(view: &View, began: u64) -> Option<Slowest> {
     Some(Slowest {
         ago_s: view.now.saturating_sub(slowest.stages()[2]) as f64 / 1e9,
         us: us(slowest.latency()),
-        limit_us: us(slowest.limit),
-        elevator_us: us(slowest.elevator),
-        drive_us: us(slowest.drive),
+        limit_us: us(slowest.limit.ns()),
+        elevator_us: us(slowest.elevator.ns()),
+        drive_us: us(slowest.drive.ns()),
         bytes: slowest.bytes.into(),
     })
 }

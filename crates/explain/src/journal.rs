@@ -5,13 +5,13 @@ use crate::clock::Clock;
 use crate::explanation::Waiting;
 use crate::late::Late;
 use crate::ring::Ring;
-use crate::rows::{Piece, Request, Row, Ruled, Second};
+use crate::rows::{Length, Piece, Request, Row, Ruled, Second};
 use crate::stated::Stated;
 use crate::terms::Groups;
 use crate::view::View;
 use weir_core::record::{Call, Observer};
 use weir_core::{
-    Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, StreamId,
+    Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
 };
 use weir_measure::SECOND_NS;
 use weir_measure::promise::Ruling;
@@ -44,6 +44,8 @@ pub struct Journal {
     due: u64,
     /// The second under way, and what has become of each group and of the drive in it.
     second: u32,
+    /// When it ends.
+    ends: u64,
     open: Vec<Row>,
     touched: Vec<u32>,
     whole: Second,
@@ -70,6 +72,12 @@ struct Flying {
     alone: bool,
     number: u64,
 }
+
+/// The row of a group of which nothing has become yet in the second under way.
+const UNTOUCHED: Row = Row {
+    second: u32::MAX,
+    ..Row::NONE
+};
 
 impl Flying {
     const NONE: Self = Self {
@@ -103,6 +111,7 @@ impl Journal {
             late: Late::new(),
             due: u64::MAX,
             second: 0,
+            ends: SECOND_NS,
             open: Vec::new(),
             touched: Vec::new(),
             whole: Second::default(),
@@ -145,7 +154,7 @@ impl Journal {
         for flying in self.flying.iter().filter(|f| f.op.is_some()) {
             pieces.push(Piece {
                 from: flying.from,
-                to: now.max(flying.from),
+                length: Length::new(now.saturating_sub(flying.from)),
                 group: flying.group,
             });
         }
@@ -210,7 +219,7 @@ impl Journal {
             self.late.add(self.due, now);
             self.due = u64::MAX;
         }
-        if now / SECOND_NS != u64::from(self.second) {
+        if now >= self.ends {
             self.end_seconds(now);
         }
         self.clock.advance(now);
@@ -233,7 +242,7 @@ impl Journal {
             }
             for group in self.touched.drain(..) {
                 self.rows.push(self.open[group as usize]);
-                self.open[group as usize] = Row::default();
+                self.open[group as usize] = UNTOUCHED;
             }
             self.busy = self.clock.busy();
             self.whole = Second::default();
@@ -241,6 +250,7 @@ impl Journal {
             let is_idle = self.clock.pieces() == 0 && self.late.within(ends, now) == 0;
             self.second = if is_idle { current } else { self.second + 1 };
         }
+        self.ends = (u64::from(self.second) + 1) * SECOND_NS;
     }
 
     /// The row of a group in the second under way.
@@ -248,13 +258,17 @@ impl Journal {
     fn row(&mut self, group: u32) -> &mut Row {
         let at = group as usize;
         if self.open.len() <= at {
-            self.open.resize(at + 1, Row::default());
+            self.open.resize(at + 1, UNTOUCHED);
             self.touched.reserve(at + 1);
         }
         let row = &mut self.open[at];
-        if *row == Row::default() {
+        if row.second != self.second {
             self.touched.push(group);
-            (row.second, row.group) = (self.second, group);
+            *row = Row {
+                second: self.second,
+                group,
+                ..Row::NONE
+            };
         }
         row
     }
@@ -310,7 +324,7 @@ impl Journal {
         self.whole.bytes += u64::from(flying.bytes);
         self.pieces.push(Piece {
             from: flying.from,
-            to: now,
+            length: Length::new(taken),
             group: flying.group,
         });
         let row = self.row(flying.group);
@@ -328,30 +342,33 @@ impl Journal {
             }
             return;
         }
-        let request = Request {
-            submitted: done.submitted.as_nanos(),
-            limit: done.waits.limit.as_nanos(),
-            elevator: done.waits.elevator.as_nanos(),
-            drive: done.waits.drive.as_nanos(),
+        let submitted = done.submitted.as_nanos();
+        let waits = [done.waits.limit, done.waits.elevator, done.waits.drive];
+        let [limit, elevator, drive] = waits.map(Span::as_nanos);
+        self.requests.push(Request {
+            submitted,
+            limit: Length::new(limit),
+            elevator: Length::new(elevator),
+            drive: Length::new(drive),
             group,
             bytes: done.length,
-        };
-        self.requests.push(request);
-        let [cleared, dispatched, ended] = request.stages();
-        let mut late = [0; 3];
-        if self.late.within(request.submitted, ended) > 0 {
-            late = [
-                self.late.within(request.submitted, cleared),
+        });
+        let (cleared, dispatched) = (submitted + limit, submitted + limit + elevator);
+        let late = if self.late.within(submitted, dispatched + drive) > 0 {
+            [
+                self.late.within(submitted, cleared),
                 self.late.within(cleared, dispatched),
-                self.late.within(dispatched, ended),
-            ];
-        }
-        self.whole.elevator += request.elevator - late[1];
+                self.late.within(dispatched, dispatched + drive),
+            ]
+        } else {
+            [0; 3]
+        };
+        self.whole.elevator += elevator - late[1];
         let row = self.row(group);
         row.requests += 1;
-        row.limit += request.limit - late[0];
-        row.elevator += request.elevator - late[1];
-        row.drive += request.drive - late[2];
+        row.limit += limit - late[0];
+        row.elevator += elevator - late[1];
+        row.drive += drive - late[2];
         row.late += late.iter().sum::<u64>();
     }
 

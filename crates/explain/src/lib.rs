@@ -35,6 +35,6 @@ pub use explanation::{
     Stage, Waiting,
 };
 pub use journal::Journal;
-pub use say::{Takes, list};
+pub use say::{Place, Takes, list};
 pub use view::View;
 pub use watch::Watch;

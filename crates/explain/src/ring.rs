@@ -14,7 +14,7 @@ const CHUNKS: usize = 8;
 pub(crate) struct Ring<T> {
     full: VecDeque<Arc<Vec<T>>>,
     /// The chunk under way, which no view shares.
-    open: Arc<Vec<T>>,
+    open: Vec<T>,
     free: Vec<Arc<Vec<T>>>,
     chunks: usize,
     /// Entries of a chunk.
@@ -39,7 +39,7 @@ impl<T: Copy> Ring<T> {
         let chunks = (bytes / (length * size)).max(CHUNKS);
         Self {
             full: VecDeque::with_capacity(chunks),
-            open: Arc::new(Vec::with_capacity(length)),
+            open: Vec::with_capacity(length),
             free: (1..chunks)
                 .map(|_| Arc::new(Vec::with_capacity(length)))
                 .collect(),
@@ -54,30 +54,33 @@ impl<T: Copy> Ring<T> {
         if self.open.len() == self.length {
             self.seal();
         }
-        if let Some(open) = Arc::get_mut(&mut self.open) {
-            open.push(entry);
-        }
+        self.open.push(entry);
     }
 
     /// Begins another chunk, in the place of the oldest if there is no other.
     #[cold]
     fn seal(&mut self) {
-        let next = self.free.pop().or_else(|| {
+        let mut place = self.free.pop().or_else(|| {
             self.wrapped = true;
-            let mut oldest = self.full.pop_front()?;
-            Arc::get_mut(&mut oldest)?.clear();
-            Some(oldest)
+            self.full.pop_front()
         });
-        // A view has the oldest chunk: it goes with the view.
-        let next = next.unwrap_or_else(|| Arc::new(Vec::with_capacity(self.length)));
-        let full = std::mem::replace(&mut self.open, next);
-        self.full.push_back(full);
+        if let Some(place) = &mut place
+            && let Some(next) = Arc::get_mut(place)
+        {
+            next.clear();
+            std::mem::swap(next, &mut self.open);
+        } else {
+            // A view has the oldest chunk: it goes with the view.
+            let next = Vec::with_capacity(self.length);
+            place = Some(Arc::new(std::mem::replace(&mut self.open, next)));
+        }
+        self.full.extend(place);
     }
 
     /// What it holds now. The chunk under way is copied, the others are shared.
     pub(crate) fn kept(&self) -> Kept<T> {
         let mut chunks: Vec<Arc<Vec<T>>> = self.full.iter().cloned().collect();
-        chunks.push(Arc::new(self.open.to_vec()));
+        chunks.push(Arc::new(self.open.clone()));
         Kept {
             chunks,
             wrapped: self.wrapped,

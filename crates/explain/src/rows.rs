@@ -23,6 +23,23 @@ pub(crate) struct Row {
     pub(crate) service: u64,
 }
 
+impl Row {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self {
+        second: 0,
+        group: 0,
+        requests: 0,
+        errors: 0,
+        bytes: 0,
+        limit: 0,
+        elevator: 0,
+        drive: 0,
+        late: 0,
+        share: 0,
+        service: 0,
+    };
+}
+
 /// What became of a drive in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Second {
@@ -68,13 +85,31 @@ impl Ruled {
     }
 }
 
-/// A request that ended without error: when it was submitted, and nanoseconds at each stage, one after the other.
+/// Nanoseconds in a unit of [`Length`].
+const UNIT: u64 = 64;
+
+/// A length of time in 32 bits: to 64 ns, up to 4 minutes and a half, and what is longer is that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Length(u32);
+
+impl Length {
+    #[inline]
+    pub(crate) fn new(ns: u64) -> Self {
+        Self((ns / UNIT).min(u32::MAX.into()) as u32)
+    }
+
+    pub(crate) fn ns(self) -> u64 {
+        u64::from(self.0) * UNIT
+    }
+}
+
+/// A request that ended without error: when it was submitted, and its time at each stage, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) submitted: u64,
-    pub(crate) limit: u64,
-    pub(crate) elevator: u64,
-    pub(crate) drive: u64,
+    pub(crate) limit: Length,
+    pub(crate) elevator: Length,
+    pub(crate) drive: Length,
     pub(crate) group: u32,
     pub(crate) bytes: u32,
 }
@@ -82,13 +117,13 @@ pub(crate) struct Request {
 impl Request {
     /// When it entered the elevator, the drive, and ended.
     pub(crate) fn stages(&self) -> [u64; 3] {
-        let cleared = self.submitted + self.limit;
-        let dispatched = cleared + self.elevator;
-        [cleared, dispatched, dispatched + self.drive]
+        let cleared = self.submitted + self.limit.ns();
+        let dispatched = cleared + self.elevator.ns();
+        [cleared, dispatched, dispatched + self.drive.ns()]
     }
 
     pub(crate) fn latency(&self) -> u64 {
-        self.limit + self.elevator + self.drive
+        self.stages()[2] - self.submitted
     }
 }
 
@@ -96,6 +131,13 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) from: u64,
-    pub(crate) to: u64,
+    pub(crate) length: Length,
     pub(crate) group: u32,
+}
+
+impl Piece {
+    /// When it was back.
+    pub(crate) fn to(&self) -> u64 {
+        self.from + self.length.ns()
+    }
 }

@@ -52,17 +52,57 @@ pub fn list(words: &[String]) -> String {
     }
 }
 
-/// Where a request is in a part.
-fn place(cause: Cause, stage: Option<Stage>) -> &'static str {
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Held by its own max, or its tenant's.
+    OwnMax,
+    /// Held by a controller.
+    Held,
+    /// In the elevator while others are served.
+    Elevator,
+    /// In the elevator while the drive is kept for another's next request.
+    Idling,
+    /// In the drive, which works on others.
+    Queue,
+    /// In the drive for longer than a drive would take that does what is stated.
+    SlowDrive,
+    /// Being served.
+    Service,
+    /// Waiting for this process.
+    Late,
+    /// Outside: page cache, system calls.
+    Host,
+}
+
+impl Place {
+    /// In words that follow `is`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::OwnMax => "held by its own max",
+            Self::Held => "held by a controller",
+            Self::Elevator => "waiting in the elevator",
+            Self::Idling => "waiting while the elevator idles",
+            Self::Queue => "in the drive's queue",
+            Self::SlowDrive => "in a drive slower than stated",
+            Self::Service => "being served",
+            Self::Late => "waiting for this process, which is late",
+            Self::Host => "in the host",
+        }
+    }
+}
+
+/// Where a request is in a part of its latency.
+fn place(cause: Cause, stage: Option<Stage>) -> Place {
     match (cause, stage) {
-        (Cause::OwnMax, _) => "held by its own max",
-        (_, Some(Stage::Limit)) => "held by a controller",
-        (Cause::LateProcess, _) | (_, None) => "waiting for this process, which is late",
-        (Cause::Idling, _) => "waiting while the elevator idles",
-        (_, Some(Stage::Elevator)) => "waiting in the elevator",
-        (Cause::OwnDepth, _) => "being served",
-        (Cause::SlowDrive, _) => "in a drive slower than stated",
-        (_, Some(Stage::Drive)) => "in the drive's queue",
+        (Cause::OwnMax, _) => Place::OwnMax,
+        (_, Some(Stage::Limit)) => Place::Held,
+        (Cause::LateProcess, _) | (_, None) => Place::Late,
+        (Cause::Idling, _) => Place::Idling,
+        (Cause::SlowDrive, _) => Place::SlowDrive,
+        (_, Some(Stage::Elevator)) => Place::Elevator,
+        (Cause::OwnDepth, _) => Place::Service,
+        (_, Some(Stage::Drive)) => Place::Queue,
     }
 }
 
@@ -92,7 +132,7 @@ pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
 
 /// The largest place, with all its causes.
 fn takes(e: &Explanation) -> String {
-    let mut places: Vec<(&'static str, f64)> = Vec::new();
+    let mut places: Vec<(Place, f64)> = Vec::new();
     for part in &e.parts {
         let name = place(part.cause, part.stage);
         match places.iter_mut().find(|p| p.0 == name) {
@@ -101,7 +141,7 @@ fn takes(e: &Explanation) -> String {
         }
     }
     let largest = places.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let (name, fraction) = largest.copied().unwrap_or(("being served", 1.0));
+    let (name, fraction) = largest.copied().unwrap_or((Place::Service, 1.0));
     let in_place = |part: &&Part| place(part.cause, part.stage) == name;
     let behind: Vec<String> = (e.parts.iter().filter(in_place))
         .filter(|part| part.fraction >= NOTICEABLE)
@@ -121,7 +161,7 @@ fn takes(e: &Explanation) -> String {
     let takes = Takes {
         of: &e.volume,
         us: e.latency_us,
-        place: name,
+        place: name.words(),
         part: fraction,
         behind: &behind,
     };
@@ -156,7 +196,7 @@ fn others(e: &Explanation) -> Option<String> {
 /// The causes that are neither neighbours nor in the first sentence alone.
 fn rest(e: &Explanation) -> Option<String> {
     let causes = [
-        (Cause::OwnMax, "held by its own max"),
+        (Cause::OwnMax, Place::OwnMax.words()),
         (
             Cause::Held,
             "held by a controller or because its client does not read its answers",
@@ -167,11 +207,8 @@ fn rest(e: &Explanation) -> Option<String> {
             Cause::SlowDrive,
             "longer than on a drive that does what is stated",
         ),
-        (
-            Cause::LateProcess,
-            "waiting for this process, which is late",
-        ),
-        (Cause::OwnDepth, "being served"),
+        (Cause::LateProcess, Place::Late.words()),
+        (Cause::OwnDepth, Place::Service.words()),
     ];
     let all: Vec<String> = causes
         .into_iter()

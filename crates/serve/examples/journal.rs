@@ -1,24 +1,27 @@
 //! What the journals of a server cost: `cargo run --release -p weir-serve --example journal`.
 //!
 //! A server at full load, small requests on volumes in memory: the processor time of its shard for a request. Then the same kind of load
-//! recorded, and the record replayed with a journal and without, in turn: the journal's part of that time. Ratios of one run on one machine;
-//! the times themselves are those of this machine now.
+//! recorded, and the record replayed with a journal that is full and without one, in turn; the difference between the quickest of each is the
+//! journal's part of that time. Ratios of one run on one machine; the times themselves are those of this machine now.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use weir_client::{Fleet, Member};
 use weir_core::record::{Observer, Replay};
+use weir_core::{Instant, Span};
 use weir_explain::Journal;
 use weir_load::Program;
 use weir_serve::{Options, Server};
 
 const CLIENTS: usize = 4;
-/// How long the load is measured, how long recorded, and how often the record is replayed each way.
+/// How long the load is measured, how long recorded, and how often the record is replayed before it is measured and then each way.
 const LENGTH: Duration = Duration::from_secs(4);
 const RECORDED: Duration = Duration::from_millis(1500);
+const WARM: usize = 3;
 const REPLAYS: usize = 9;
 /// As the server's own.
 const JOURNAL: usize = 48 << 20;
@@ -38,14 +41,19 @@ fn measure(directory: &Path) -> Result<(), Box<dyn Error>> {
     let record = directory.join("record");
     load(directory, RECORDED, Some(&record))?;
     let record = fs::read(record)?;
-    let mut differences = Vec::new();
-    for _ in 0..REPLAYS {
-        let (done, with) = replay(&record, Some(Journal::new(JOURNAL)))?;
-        let (_, without) = replay(&record, None)?;
-        differences.push((with.as_nanos() as f64 - without.as_nanos() as f64) / done as f64);
+    let mut journal = Journal::new(JOURNAL);
+    let (mut with, mut without) = (f64::INFINITY, f64::INFINITY);
+    let mut begins = Span::ZERO;
+    for pass in 0..WARM + REPLAYS {
+        let (took, length) = replay(&record, Some((&mut journal, begins)))?;
+        begins = begins + length;
+        // Until it is full it is given its memory.
+        if pass >= WARM {
+            with = with.min(took);
+            without = without.min(replay(&record, None)?.0);
+        }
     }
-    differences.sort_by(f64::total_cmp);
-    let journal = differences[REPLAYS / 2];
+    let journal = with - without;
     println!(
         "a request takes {request:.0} ns of its shard's processor time, {journal:.0} ns of them for the journal"
     );
@@ -92,7 +100,7 @@ fn load(
         seed: n as u64,
     };
     let fleet = Fleet {
-        address: server.addresses()[0].clone(),
+        address: server.addresses()[0].to_string().parse()?,
         members: (0..CLIENTS).map(member).collect(),
         warm_up: Duration::ZERO,
         length,
@@ -122,16 +130,24 @@ fn used() -> Result<u64, Box<dyn Error>> {
     Ok(sum)
 }
 
-/// Requests of a record, and how long its replay takes.
-fn replay(record: &[u8], mut journal: Option<Journal>) -> Result<(u64, Duration), Box<dyn Error>> {
-    let mut replay = Replay::new();
-    let begun = Instant::now();
+/// Nanoseconds of this thread's processor time for each request of a record, replayed with a journal, to which it begins at that time, or
+/// without; and its length.
+fn replay(
+    record: &[u8],
+    mut journal: Option<(&mut Journal, Span)>,
+) -> Result<(f64, Span), Box<dyn Error>> {
+    let (mut replay, mut end) = (Replay::new(), Span::ZERO);
+    let begun = clock_gettime(ClockId::ThreadCPUTime);
     replay
         .feed_watched(record, &mut |layer, now, call| {
-            journal.call(now, call, layer)
+            end = now.since(Instant::ZERO);
+            if let Some((journal, begins)) = &mut journal {
+                journal.call(now + *begins, call, layer);
+            }
         })
         .map_err(|error| error.to_string())?;
-    let taken = begun.elapsed();
+    let ended = clock_gettime(ClockId::ThreadCPUTime);
+    let took = (ended.tv_sec - begun.tv_sec) as f64 * 1e9 + (ended.tv_nsec - begun.tv_nsec) as f64;
     let done = replay.layer().map_or(0, |layer| layer.counters().done);
-    Ok((done.max(1), taken))
+    Ok((took / done.max(1) as f64, end))
 }
