@@ -8,6 +8,7 @@ mod ctl;
 mod demo;
 mod drive;
 mod drives;
+mod explain;
 mod failure;
 mod interrupt;
 mod jobs;
@@ -20,6 +21,7 @@ mod output;
 mod plan;
 mod policies;
 mod progress;
+mod record;
 mod replay;
 mod scenario;
 mod serve;
@@ -58,7 +60,9 @@ enum Command {
     Ctl(ctl::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
-    /// Replay what `serve --record` wrote, and compare every decision
+    /// Say why a volume's requests take as long as they do
+    Explain(explain::Options),
+    /// Replay what `serve --record` wrote: compare every decision, or see what would have come of others
     Replay(replay::Options),
     /// List the ways of sharing a drive, or print one
     Policies(policies::Options),
@@ -89,6 +93,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Serve(options) => serve::run(options),
         Command::Ctl(options) => ctl::run(options),
         Command::Check(options) => check::run(options),
+        Command::Explain(options) => explain::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),

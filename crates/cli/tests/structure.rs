@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -20,6 +20,7 @@ const ORDER: [&str; 19] = [
     "weir-audit",
     "weir-config",
     "weir-report",
+    "weir-explain",
     "weir-sim",
     "weir-fit",
     "weir-search",

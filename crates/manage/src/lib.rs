@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use weir_api::{Event, Outcome, Refusal};
-use weir_serve::{Doors, Server};
+use weir_serve::{Doors, Explainer, Server};
 
 use access::{Access, Peer};
 use control::{Control, How};
@@ -83,6 +83,7 @@ pub(crate) struct Manager {
     pub(crate) control: Control,
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) access: Access,
+    pub(crate) explainer: Explainer,
 }
 
 impl Manager {
@@ -108,11 +109,13 @@ impl Management {
         let ports = addresses.http.iter().map(SocketAddr::port).collect();
         let access = Access::new(&server.config().manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
+        let explainer = server.explainer();
         let control = Control::new(server, source.file, source.text);
         let manager = Arc::new(Manager {
             control: control.map_err(StartError::Config)?,
             watcher,
             access,
+            explainer,
         });
         let mut management = Self {
             manager,

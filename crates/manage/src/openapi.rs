@@ -17,6 +17,7 @@ use crate::route::{ask, change, events};
         ask::status,
         ask::list,
         ask::show,
+        ask::explain,
         change::add,
         change::set,
         change::remove,

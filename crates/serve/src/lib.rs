@@ -38,7 +38,7 @@ pub use figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures};
 pub use holder::Holder;
 pub use metrics::{CONTENT_TYPE, Detail};
 pub use preflight::{Finding, Preflight, preflight};
-pub use server::{Options, Server, removed_in_use};
+pub use server::{ExplainError, Explainer, Options, Server, removed_in_use};
 pub use shard::ShardError;
 pub use watch::Watch;
 pub use weir_uring::Backend as RingKind;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use weir_api::{
     Changes, Client, Drive, Error, Event, Outcome, Said, Status, Tenant, UndoRequest, Volume,
 };
-use words::{Target, words};
+use words::words;
+
+pub(crate) use words::Target;
 
 /// What to ask or to change.
 #[derive(Debug, Args)]

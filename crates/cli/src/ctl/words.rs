@@ -6,15 +6,15 @@ use weir_api::Words;
 
 /// What a change is about: a volume, unless `tenant.` or `drive.` stands before the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// `volume`, `tenant` or `drive`.
-    pub(super) kind: &'static str,
-    pub(super) name: String,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
 }
 
 impl Target {
     /// Reads `alpha`, `volume.alpha`, `tenant.acme` or `drive.fast`.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let kinds = ["volume", "tenant", "drive"].into_iter();
         let mut named = kinds.filter_map(|kind| {
             let name = text.strip_prefix(kind)?.strip_prefix('.')?;
@@ -28,7 +28,7 @@ impl Target {
     }
 
     /// Where the interface has it.
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("/v1/{}s/{}", self.kind, encoded(&self.name))
     }
 }

@@ -1,5 +1,7 @@
 //! What is asked: answered from the last sample and the configuration in force.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_TYPE, ETAG};
@@ -7,7 +9,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use weir_api::{Found, List, Refusal};
-use weir_serve::Detail;
+use weir_explain::Explanation;
+use weir_serve::{Detail, ExplainError};
 
 use super::{Answer, Shared, Target, blocking, singular};
 use crate::error::Refused;
@@ -75,6 +78,41 @@ pub(crate) async fn show(
     };
     let found = found.ok_or_else(|| Refused::not_found(&format!("{kind} {name:?}")))?;
     Ok(([(ETAG, published.etag(kind, &name))], Json(found)))
+}
+
+/// Of which time an explanation is.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Since {
+    since_seconds: Option<u64>,
+}
+
+/// Why a volume's requests took as long as they did (`docs/explain.md`): the parts of the mean request's latency, the neighbours whose requests
+/// stood before its own, short seconds and their causes, and all of it in sentences (`said`).
+#[utoipa::path(
+    get,
+    path = "/v1/volumes/{name}/explain",
+    params(
+        ("name" = String, Path, description = "The volume"),
+        ("since_seconds" = Option<u64>, Query, description = "Of requests that ended in this time; of all that are remembered if left out"),
+    ),
+    responses((status = 200, body = Object), (status = 404, body = Refusal), (status = 503, body = Refusal))
+)]
+pub(crate) async fn explain(
+    State(manager): Shared,
+    Path(name): Path<String>,
+    Query(since): Query<Since>,
+) -> Answer<Json<Explanation>> {
+    blocking(move || {
+        let since = since.since_seconds.map(Duration::from_secs);
+        let explained = manager.explainer.explain(&name, since);
+        explained.map(Json).map_err(|error| match error {
+            ExplainError::NoSuchVolume => Refused::not_found(&format!("volume {name:?}")),
+            ExplainError::NoAnswer => {
+                Refused::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
+        })
+    })
+    .await
 }
 
 /// The text of the configuration in force.

@@ -19,7 +19,7 @@ use crate::access::Peer;
 use crate::control::KINDS;
 use crate::error::Refused;
 use crate::listener::Known;
-use ask::{config, healthy, list, metrics, ready, show, status};
+use ask::{config, explain, healthy, list, metrics, ready, show, status};
 use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
 
@@ -48,6 +48,7 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .route("/v1/events", get(events))
         .route("/v1/openapi.json", get(openapi))
         .route("/v1/{kind}", get(list))
+        .route("/v1/volumes/{name}/explain", get(explain))
         .route(named, get(show).put(add).patch(set).delete(remove))
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)
