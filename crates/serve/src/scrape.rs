@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
-use crate::metrics::{DriveSnapshot, text};
+use crate::metrics::{CONTENT_TYPE, Detail, DriveSnapshot, text};
 use crate::shard::{Address, Mail};
 
 /// Longest request, bytes.
@@ -23,7 +23,6 @@ const SHARDS: Duration = Duration::from_secs(1);
 const CLIENTS: usize = 32;
 
 const OK: &str = "200 OK";
-const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The running thread as others see it.
 #[derive(Debug)]
@@ -194,14 +193,19 @@ impl Client {
 
 fn answer(request: &[u8], told: &Told) -> Vec<u8> {
     let (status, kind, body) = match &head(request)[..] {
-        [method, path] if method == "GET" && path == "/metrics" => match snapshots(&told.shards) {
-            Some(drives) => (OK, CONTENT, text::render(&drives)),
-            None => (
-                "503 Service Unavailable",
-                "text/plain",
-                "a shard does not answer\n".to_owned(),
-            ),
-        },
+        [method, path] if method == "GET" && Detail::asked(path).is_some() => {
+            match snapshots(&told.shards) {
+                Some(drives) => {
+                    let detail = Detail::asked(path).unwrap_or_default();
+                    (OK, CONTENT_TYPE, text::render(&drives, detail))
+                }
+                None => (
+                    "503 Service Unavailable",
+                    "text/plain",
+                    "a shard does not answer\n".to_owned(),
+                ),
+            }
+        }
         [method, path] if method == "GET" && path == "/config" => {
             let config = told.config.lock().unwrap_or_else(PoisonError::into_inner);
             (OK, "application/toml", config.clone())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
+use weir_config::{DriveReload, Plan, Problem, Reload, Room, Volume, plan};
 use weir_core::{Instant, Layer};
 
 use crate::acceptor::{Export, Place};
@@ -69,6 +69,7 @@ pub(crate) fn open(
         opened.shards[shard].push(DriveSetup {
             name: drive.name.clone(),
             plan: plan.clone(),
+            room: room(config, &drive.name),
             model: drive.model.clone(),
             volumes,
             tape: None,
@@ -116,6 +117,7 @@ pub(crate) fn changes(
             drive: place.drive,
             added: Vec::new(),
             terms: BTreeMap::new(),
+            room: room(config, &reload.plan.drive),
             sizes: BTreeMap::new(),
             in_use: false,
             patience: Duration::ZERO,
@@ -203,6 +205,14 @@ fn terms(config: &weir_config::Server, volume: &Volume) -> VolumeTerms {
             contract: tenant.contract,
         }),
     }
+}
+
+/// What is promised and left of a drive.
+fn room(config: &weir_config::Server, drive: &str) -> Room {
+    let drive = config.drive(drive);
+    let room = drive.and_then(|drive| weir_config::room(config, drive));
+    // Of contracts that are refused, the core will say so.
+    room.unwrap_or_default()
 }
 
 /// What clients can choose.

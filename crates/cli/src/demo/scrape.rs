@@ -71,8 +71,8 @@ impl Scrape {
             };
             all.served += of_drive("weir_drive_seconds_total").unwrap_or(0.0);
             all.busy += of_drive("weir_drive_busy_seconds_total").unwrap_or(0.0);
-            let sum = line.strip_prefix("weir_wait_seconds_sum{");
-            let count = line.strip_prefix("weir_wait_seconds_count{");
+            let sum = line.strip_prefix("weir_wait_seconds_total{");
+            let count = line.strip_prefix("weir_latency_seconds_count{");
             let Some((labels, value)) = sum.or(count).and_then(|rest| rest.split_once("} ")) else {
                 continue;
             };
@@ -81,12 +81,11 @@ impl Scrape {
             };
             let sums = all.volumes.entry(volume.to_owned()).or_default();
             match label(labels, "stage") {
-                Some("limit") if sum.is_some() => sums.limit = value,
-                Some("elevator") if sum.is_some() => sums.elevator = value,
-                Some("drive") if sum.is_some() => sums.drive = value,
-                // The same for every stage.
-                Some("drive") => sums.requests = value,
-                _ => {}
+                Some("limit") => sums.limit = value,
+                Some("elevator") => sums.elevator = value,
+                Some("drive") => sums.drive = value,
+                Some(_) => {}
+                None => sums.requests = value,
             }
         }
         all
@@ -104,19 +103,16 @@ mod tests {
     use super::*;
 
     fn page(elevator: f64, requests: u32) -> String {
-        let line = |what: &str, stage: &str, value: f64| {
-            format!(
-                "weir_wait_seconds_{what}{{drive=\"demo\",volume=\"target\",stage=\"{stage}\"}} {value}\n"
-            )
-        };
-        let mut page = String::from("HTTP/1.1 200 OK\r\n\r\n# TYPE weir_wait_seconds histogram\n");
-        for (stage, sum) in [("limit", 0.0), ("elevator", elevator), ("drive", 0.5)] {
-            let bucket = line("bucket", stage, 7.0);
-            page += &bucket.replace("\"} ", "\",le=\"+Inf\"} ");
-            page += &line("count", stage, requests.into());
-            page += &line("sum", stage, sum);
-        }
-        page
+        // What is zero is left out.
+        format!(
+            "HTTP/1.1 200 OK\r\n\r\n# TYPE weir_wait_seconds_total counter\n\
+             weir_wait_seconds_total{{volume=\"target\",stage=\"elevator\"}} {elevator}\n\
+             weir_wait_seconds_total{{volume=\"target\",stage=\"drive\"}} 0.5\n\
+             # TYPE weir_latency_seconds histogram\n\
+             weir_latency_seconds_bucket{{volume=\"target\",le=\"+Inf\"}} 7\n\
+             weir_latency_seconds_sum{{volume=\"target\"}} 3.5\n\
+             weir_latency_seconds_count{{volume=\"target\"}} {requests}\n"
+        )
     }
 
     #[test]

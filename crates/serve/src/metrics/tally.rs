@@ -1,5 +1,6 @@
 //! Counts of one volume.
 
+use super::latency::Latency;
 use weir_core::{Done, Op, Outcome};
 use weir_measure::promise::Promise;
 use weir_measure::{Split, Waits};
@@ -15,6 +16,8 @@ pub(crate) struct Tally {
     pub(crate) errors: [u64; OPS],
     /// Where the time of its requests went.
     pub(crate) split: Split,
+    /// How long they took.
+    pub(crate) latency: Latency,
     /// What it was promised, and how that fares.
     pub(crate) promise: Promise,
     /// Requests that were submitted and are not done.
@@ -33,6 +36,7 @@ impl Tally {
             errors: [0; OPS],
             // Three histograms of 5 KiB stay in the cache.
             split: Split::with_bits(4),
+            latency: Latency::default(),
             promise: Promise::new(0, None),
             live: 0,
             second_bytes: 0,
@@ -52,6 +56,7 @@ impl Tally {
                 self.bytes[op] += u64::from(done.length);
             }
             self.split.record(waits);
+            self.latency.record(waits.total_ns());
         }
     }
 

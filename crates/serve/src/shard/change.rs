@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use weir_config::DriveReload;
+use weir_config::{DriveReload, Room};
 use weir_core::{Edit, Instant, Span};
 
 use super::client::State;
@@ -29,6 +29,8 @@ pub(crate) struct Change {
     pub(crate) added: Vec<VolumeSetup>,
     /// Each volume's terms from now on.
     pub(crate) terms: BTreeMap<String, VolumeTerms>,
+    /// What is promised and left from now on.
+    pub(crate) room: Room,
     /// Of volumes that stay, the size that the configuration says.
     pub(crate) sizes: BTreeMap<String, Option<u64>>,
     /// Whether volumes that go may have clients.
@@ -53,6 +55,7 @@ pub(super) struct Prepared {
     edits: Vec<Edit>,
     started: Vec<Started>,
     terms: BTreeMap<String, VolumeTerms>,
+    room: Room,
     grown: Grown,
 }
 
@@ -146,6 +149,7 @@ impl Shard {
             reload,
             added,
             terms,
+            room,
             sizes,
             ..
         } = change;
@@ -172,6 +176,7 @@ impl Shard {
             edits,
             started,
             terms,
+            room,
             grown: grown.clone(),
         });
         Ok(grown)
@@ -196,6 +201,7 @@ impl Shard {
         }
         drive.remove_leaving();
         drive.plan = prepared.reload.plan;
+        drive.room = prepared.room;
         for volume in drive.volumes.iter_mut().flatten() {
             if let Some(terms) = prepared.terms.remove(&volume.name) {
                 volume.terms = terms;

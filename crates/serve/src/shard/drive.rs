@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use weir_config::Plan;
 use weir_config::units::Size;
+use weir_config::{Plan, Room};
 use weir_core::record::Recorded;
 use weir_core::{
     Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, StreamId, Tag, Wake,
@@ -39,6 +39,8 @@ pub(crate) struct Drive {
     pub(crate) tape: Option<Tape>,
     /// The slots in force.
     pub(crate) plan: Plan,
+    /// What is promised and left.
+    pub(crate) room: Room,
     /// By number of the space.
     pub(crate) volumes: Vec<Option<Volume>>,
     pub(crate) requests: Slab<Pending>,
@@ -146,6 +148,7 @@ impl Drive {
             name,
             number,
             plan,
+            room: Room::default(),
             volumes: std::iter::repeat_with(|| None)
                 .take(config.sizes.spaces as usize)
                 .collect(),
@@ -495,6 +498,7 @@ impl Drive {
             counters: self.layer.layer().counters(),
             served_ns: now.as_nanos(),
             busy_ns: self.counted.busy_ns(now),
+            room: self.room.clone(),
             volumes,
             tenants: tenants.collect(),
         }

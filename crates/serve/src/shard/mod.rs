@@ -29,7 +29,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_config::{Limits, Plan, ThreadPriority};
+use weir_config::{Limits, Plan, Room, ThreadPriority};
 use weir_core::record::{Recorded, Recorder};
 use weir_core::{Instant, Layer, Request};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
@@ -95,6 +95,7 @@ pub(crate) enum Mail {
 pub(crate) struct DriveSetup {
     pub(crate) name: String,
     pub(crate) plan: Plan,
+    pub(crate) room: Room,
     pub(crate) model: Option<weir_drive::Config>,
     pub(crate) volumes: Vec<VolumeSetup>,
     pub(crate) tape: Option<Tape>,
@@ -295,6 +296,7 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
     let DriveSetup {
         name,
         plan,
+        room,
         model,
         volumes,
         tape,
@@ -318,6 +320,7 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         error,
     })?;
     let mut drive = Drive::new(name, number, layer, plan, model, tape);
+    drive.room = room;
     for setup in volumes {
         drive.add(setup.start(&drive.plan)?);
     }

@@ -14,7 +14,7 @@ impl Metrics {
         let address = server.metrics_address().expect("listen.metrics is set");
         let mut stream = TcpStream::connect(address).unwrap();
         stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .write_all(b"GET /metrics?detail=full HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
