@@ -16,6 +16,8 @@ mod judge;
 mod leftovers;
 mod lists;
 mod log;
+#[cfg(feature = "manual")]
+mod manual;
 mod modelled;
 mod output;
 mod plan;
@@ -73,6 +75,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "manual")]
+    if let Some(directory) = manual::asked() {
+        return manual::write(&directory, <Arguments as clap::CommandFactory>::command())
+            .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
+    }
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,

@@ -148,6 +148,16 @@ impl Management {
         self.addresses
     }
 
+    /// Whether every shard of the server runs, as far as can be said without waiting: while a change is made they are taken to.
+    pub fn is_running(&self) -> bool {
+        self.manager.control.is_running()
+    }
+
+    /// The number of volumes.
+    pub fn volumes(&self) -> usize {
+        self.manager.control.published().config.volumes.len()
+    }
+
     /// The file of its configuration.
     pub fn file(&self) -> Option<PathBuf> {
         self.manager.control.published().file.clone()

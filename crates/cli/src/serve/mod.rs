@@ -1,6 +1,7 @@
 //! `weir serve`: the server, from a file or for one volume, until SIGTERM or SIGINT, or until a command has ended.
 
 mod command;
+mod manager;
 mod volume;
 
 use crate::check;
@@ -8,16 +9,14 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use command::{Place, Running};
+use manager::Watchdog;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::ffi::OsStr;
+use std::ffi::c_int;
 use std::fs;
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 use volume::OneVolume;
 use weir_api::Said;
 use weir_config::Problem;
@@ -93,8 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD])
-        .map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
+    let signals = watch_for_signals()?;
     let how = weir_serve::Options {
         ring: if options.poll {
             RingKind::Poll
@@ -112,10 +110,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         print_addresses(&server);
     }
     let management = manage(server, source.source)?;
-    notify("READY=1");
-    let outcome = serve(&management, &mut signals, running.as_mut());
+    manager::ready(&manager::status(&management));
+    let outcome = serve(&management, &signals, running.as_mut());
     tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
-    notify("STOPPING=1");
+    manager::stopping();
     end_at_once_when_told_again(signals, source.place.as_ref().map(Place::path))?;
     if let Some(running) = running {
         running.end();
@@ -171,15 +169,19 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
 /// Serves until a signal says that it is enough, or the command has ended: with what that ended.
 fn serve(
     management: &Management,
-    signals: &mut Signals,
+    signals: &Receiver<c_int>,
     mut running: Option<&mut Running>,
 ) -> Result<(), Failure> {
-    for signal in signals.forever() {
-        match signal {
+    let mut watchdog = Watchdog::new();
+    loop {
+        match watchdog.wait(signals, management) {
             SIGHUP => {
-                notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
-                reload(management);
-                notify("READY=1");
+                manager::reloading();
+                let mut status = String::new();
+                if !reload(management) {
+                    status += "the last reload was refused, see the log; ";
+                }
+                manager::ready(&(status + &manager::status(management)));
             }
             SIGCHLD => {
                 if let Some(running) = &mut running
@@ -188,10 +190,23 @@ fn serve(
                     return ended;
                 }
             }
-            _ => break,
+            _ => return Ok(()),
         }
     }
-    Ok(())
+}
+
+/// Watches for signals in a thread of its own, so that what waits for them can do something else in time.
+fn watch_for_signals() -> Result<Receiver<c_int>, Failure> {
+    let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
+    let (sender, receiver) = channel();
+    let watch = move || {
+        // Until nobody waits for them any more.
+        let _ = signals.forever().try_for_each(|signal| sender.send(signal));
+    };
+    let thread = std::thread::Builder::new().name("weir-signals".into());
+    thread.spawn(watch).map_err(failed)?;
+    Ok(receiver)
 }
 
 /// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
@@ -209,11 +224,14 @@ fn raise_open_files() {
 
 /// Watches for another signal to end by, while what is in flight is finished.
 fn end_at_once_when_told_again(
-    mut signals: Signals,
+    signals: Receiver<c_int>,
     place: Option<PathBuf>,
 ) -> Result<(), Failure> {
     let watch = move || {
-        if (signals.forever()).any(|signal| !matches!(signal, SIGHUP | SIGCHLD)) {
+        if signals
+            .iter()
+            .any(|signal| !matches!(signal, SIGHUP | SIGCHLD))
+        {
             tracing::error!("a second signal: ending at once, requests in flight are not answered");
             if let Some(place) = &place {
                 let _ = fs::remove_dir_all(place);
@@ -221,16 +239,17 @@ fn end_at_once_when_told_again(
             std::process::exit(1);
         }
     };
-    let thread = std::thread::Builder::new().name("weir-signals".into());
+    let thread = std::thread::Builder::new().name("weir-ending".into());
     let started = thread.spawn(watch);
     started.map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
     Ok(())
 }
 
-/// Reads the file again and puts it in force, or says why not and leaves everything as it is.
-fn reload(management: &Management) {
+/// Reads the file again and puts it in force, or says why not and leaves everything as it is. Whether it is in force.
+fn reload(management: &Management) -> bool {
     let file = management.file().unwrap_or_default();
-    match management.reload() {
+    let reloaded = management.reload();
+    match &reloaded {
         Ok(changes) if changes.is_empty() => {
             tracing::info!("reloaded {}: nothing has changed", file.display());
         }
@@ -242,6 +261,7 @@ fn reload(management: &Management) {
             }
         }
     }
+    reloaded.is_ok()
 }
 
 /// A problem as one line of the log.
@@ -266,30 +286,4 @@ fn one_line(file: &Path, said: &Said) -> String {
         message: said.message.clone(),
         help: said.help.clone(),
     })
-}
-
-/// Tells the service manager, if one wants to know (`sd_notify(3)`).
-fn notify(state: &str) {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    if let Err(error) = send(&name, state) {
-        tracing::warn!("cannot tell the service manager {state}: {error}");
-    }
-}
-
-/// The time that service managers go by, microseconds.
-fn monotonic_us() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
-}
-
-/// Sends to a socket at a path or, if the name begins with `@`, to one without.
-fn send(name: &OsStr, state: &str) -> io::Result<()> {
-    let address = match name.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(name)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
-    Ok(())
 }

@@ -3,6 +3,7 @@
 mod detail;
 mod latency;
 mod page;
+mod process;
 mod promises;
 mod snapshot;
 mod tally;

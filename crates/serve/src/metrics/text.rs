@@ -4,6 +4,7 @@ use super::page::{
     Kind::{Counter, Gauge},
     Labels, Page, Seconds,
 };
+use super::process::process;
 use super::{Detail, DriveSnapshot, OPS, VolumeSnapshot, promises, shares};
 
 /// Upper bounds of the buckets of a stage's histogram as powers of two of nanoseconds: 1 us to 34 s.
@@ -20,6 +21,7 @@ pub(crate) const OP_NAMES: [&str; OPS] = [
 /// Everything, as text of the type [`super::CONTENT_TYPE`].
 pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail) -> String {
     let mut page = Page::default();
+    process(&mut page);
     drive_families(&mut page, drives);
     promises::drives(&mut page, drives);
     promises::tenants(&mut page, drives, detail);
