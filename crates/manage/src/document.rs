@@ -115,7 +115,7 @@ impl Document {
     fn table(&mut self, path: &[String]) -> Result<&mut dyn TableLike, String> {
         let mut at: &mut dyn TableLike = self.0.as_table_mut();
         for (depth, name) in path.iter().enumerate() {
-            if !at.get(name).is_some_and(|item| !item.is_none()) {
+            if at.get(name).is_none_or(Item::is_none) {
                 at.insert(name, empty(depth));
             }
             at = at

@@ -123,7 +123,7 @@ impl View<'_> {
             config: self.words("volume", &volume.name),
             drive: volume.drive.clone(),
             tenant: volume.tenant.clone(),
-            size_bytes: counted.map_or(volume.size.unwrap_or(0), |v| v.size),
+            size_bytes: counted.map(|v| v.size).or(volume.size).unwrap_or(0),
             contract: of_contract(&volume.contract),
             now: now.cloned().unwrap_or_else(|| VolumeFigures {
                 name: volume.name.clone(),

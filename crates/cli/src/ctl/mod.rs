@@ -192,13 +192,13 @@ fn show_one(client: &Client, options: &Options, target: &Target) -> Result<(), F
 /// The table of a thing, and then everything that is known of it.
 fn detail(table: String, all: &impl Serialize) -> String {
     let all = serde_json::to_value(all).unwrap_or_default();
-    let mut text = table + "\n";
-    add_lines(&mut text, "", &all);
-    text
+    let mut lines = vec![table];
+    add_lines(&mut lines, "", &all);
+    lines.join("\n") + "\n"
 }
 
-/// Each number and text of a value on a line of its own, under its path.
-fn add_lines(text: &mut String, path: &str, value: &serde_json::Value) {
+/// A line for each number and text of a value, under its path.
+fn add_lines(lines: &mut Vec<String>, path: &str, value: &serde_json::Value) {
     match value {
         serde_json::Value::Object(words) => {
             for (name, value) in words {
@@ -207,10 +207,10 @@ fn add_lines(text: &mut String, path: &str, value: &serde_json::Value) {
                 } else {
                     format!("{path}.{name}")
                 };
-                add_lines(text, &path, value);
+                add_lines(lines, &path, value);
             }
         }
-        value => *text += &format!("{path} = {value}\n"),
+        value => lines.push(format!("{path} = {value}")),
     }
 }
 

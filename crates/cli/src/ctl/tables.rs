@@ -8,38 +8,32 @@ use weir_report::{Column, Table};
 
 /// The server, its drives and its tenants.
 pub(super) fn status(status: &Status) -> String {
-    let mut text = format!(
-        "Weir {}, up {}, {}\n",
-        status.version,
-        time(status.uptime_seconds),
-        if status.ready {
-            "ready"
-        } else {
-            "NOT READY: a shard does not answer"
-        }
-    );
+    let ready = if status.ready {
+        "ready"
+    } else {
+        "NOT READY: a shard does not answer"
+    };
+    let up = time(status.uptime_seconds);
+    let mut lines = vec![format!("Weir {}, up {up}, {ready}", status.version)];
     if let Some(file) = &status.file {
         let state = if status.unsaved {
             "; some changes are kept in memory only"
         } else {
             ""
         };
-        text += &format!("configuration: {file}{state}\n");
+        lines.push(format!("configuration: {file}{state}"));
     }
     if let Some(change) = &status.last_change {
-        text += &format!("last change: {}\n", one_line(change));
+        lines.push(format!("last change: {}", one_line(change)));
     }
     let connections: u32 = status.volumes.iter().map(|v| v.now.connections).sum();
-    text += &format!(
-        "volumes: {}, connections: {connections}\n\n",
-        status.volumes.len()
-    );
-    text += &drives(&status.drives);
+    let volumes = status.volumes.len();
+    lines.push(format!("volumes: {volumes}, connections: {connections}\n"));
+    lines.push(drives(&status.drives));
     if !status.tenants.is_empty() {
-        text.push('\n');
-        text += &tenants(&status.tenants);
+        lines.push(tenants(&status.tenants));
     }
-    text
+    lines.join("\n")
 }
 
 pub(super) fn drives(drives: &[Drive]) -> String {
@@ -131,23 +125,18 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
 /// What came of a change.
 pub(super) fn outcome(outcome: &Outcome) -> String {
     let change = &outcome.change;
-    let mut text = String::new();
-    for line in &change.lines {
-        text += &format!("{line}\n");
+    let mut lines = change.lines.clone();
+    if lines.is_empty() {
+        lines.push("nothing changes".to_owned());
     }
-    if change.lines.is_empty() {
-        text += "nothing changes\n";
+    lines.extend(outcome.promised.iter().cloned());
+    match (outcome.dry_run, change.number) {
+        (true, _) => lines.push("tried only: nothing has changed".to_owned()),
+        (false, 0) => {}
+        (false, number) if change.saved => lines.push(format!("change {number}, saved")),
+        (false, number) => lines.push(format!("change {number}, kept in memory only")),
     }
-    for line in &outcome.promised {
-        text += &format!("{line}\n");
-    }
-    text += &match (outcome.dry_run, change.number) {
-        (true, _) => "tried only: nothing has changed\n".to_owned(),
-        (false, 0) => String::new(),
-        (false, number) if change.saved => format!("change {number}, saved\n"),
-        (false, number) => format!("change {number}, kept in memory only\n"),
-    };
-    text
+    lines.join("\n") + "\n"
 }
 
 /// The changes, the last one first.
@@ -155,8 +144,8 @@ pub(super) fn changes(changes: &[Change]) -> String {
     if changes.is_empty() {
         return "nothing has been changed since the start\n".to_owned();
     }
-    let line = |change: &Change| format!("{}\n", one_line(change));
-    changes.iter().map(line).collect()
+    let lines: Vec<String> = changes.iter().map(one_line).collect();
+    lines.join("\n") + "\n"
 }
 
 /// A change in one line.

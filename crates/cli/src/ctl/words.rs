@@ -18,7 +18,7 @@ impl Target {
         let kinds = ["volume", "tenant", "drive"].into_iter();
         let mut named = kinds.filter_map(|kind| {
             let name = text.strip_prefix(kind)?.strip_prefix('.')?;
-            (!name.is_empty()).then(|| (kind, name))
+            Some((kind, name)).filter(|_| !name.is_empty())
         });
         let (kind, name) = named.next().unwrap_or(("volume", text));
         Self {

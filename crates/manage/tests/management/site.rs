@@ -91,13 +91,13 @@ impl Site {
         self.client.get(path).unwrap()
     }
 
-    pub(crate) fn send(&self, method: &str, path: &str, body: Value) -> Outcome {
-        self.client.send(method, path, &body, None).unwrap()
+    pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> Outcome {
+        self.client.send(method, path, body, None).unwrap()
     }
 
     /// The status and the reason of a refusal.
-    pub(crate) fn refused(&self, method: &str, path: &str, body: Value) -> (u16, String) {
-        let asked: Result<Outcome, Error> = self.client.send(method, path, &body, None);
+    pub(crate) fn refused(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
+        let asked: Result<Outcome, Error> = self.client.send(method, path, body, None);
         match asked.unwrap_err() {
             Error::Refused { status, refusal } => (status, refusal.error),
             other => panic!("{other}"),
