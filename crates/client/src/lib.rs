@@ -15,4 +15,4 @@ mod socket;
 pub use address::{Address, AddressError};
 pub use connection::{ConnectError, Connection};
 pub use fleet::{Fleet, FleetError, Member, Outcome};
-pub use program::{RunError, Settings, run};
+pub use program::{RunError, Settings, drive, run};
