@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod check;
 mod compare;
 mod demo;
@@ -52,6 +53,8 @@ enum Command {
     Plan(plan::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
+    /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
+    Calibrate(calibrate::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
     /// Replay what `serve --record` wrote, and compare every decision
@@ -83,6 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
+        Command::Calibrate(options) => calibrate::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),

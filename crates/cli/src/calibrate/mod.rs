@@ -1,0 +1,288 @@
+//! `weir calibrate`: what a drive does, measured.
+
+mod disk;
+mod export;
+pub(crate) mod lines;
+mod medium;
+mod report;
+pub(crate) mod state;
+mod watched;
+
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use crate::output::{self, Output};
+use crate::progress::Progress;
+use clap::Args;
+use medium::{Access, Medium};
+use std::path::{self, Path, PathBuf};
+use std::time::{Duration, Instant};
+use watched::Watched;
+use weir_calibrate::{Calibration, Measurement, Plan, Survey, Target, Verdict};
+use weir_client::Uri;
+use weir_config::units::{Size, Time};
+use weir_core::Span;
+use weir_load::Source;
+
+/// What to measure, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A file, a block device, or the URI of an NBD export
+    path: String,
+    /// Measure for this long at most; each figure gets a part of it
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    time: Time,
+    /// Write, too: only to what is empty, or what this command wrote before
+    #[arg(long)]
+    write: bool,
+    /// Make a file of this size to write to, if it is not there
+    #[arg(long, value_name = "SIZE", requires = "write", value_parser = size)]
+    size: Option<Size>,
+    /// Where results are kept, so that the same command goes on after a break
+    #[arg(long, value_name = "FILE", default_value = "weir-calibration.json")]
+    state: PathBuf,
+    /// Forget what was found before
+    #[arg(long)]
+    again: bool,
+    /// Write everything that was found as JSON; `-` is standard output, and then nothing else is written there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The least time: a window of it for each figure.
+const TIME_LEAST: Span = Span::from_secs(5);
+
+fn time(text: &str) -> Result<Time, String> {
+    let time: Time = text.parse().map_err(|e| format!("{e}"))?;
+    if time.0 < TIME_LEAST {
+        return Err(format!("at least {} are needed", Time(TIME_LEAST)));
+    }
+    Ok(time)
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    text.parse().map_err(|e| format!("{e}"))
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let leftovers = Leftovers::watch()?;
+    let json = options.json.as_deref();
+    let json = json
+        .map(|path| Output::open(path, &leftovers))
+        .transpose()?;
+    let path = named(&options.path)?;
+    let known = state::load(&options.state)?.filter(|_| !options.again);
+    if let Some(known) = &known {
+        is_of(known, &path, &options.state)?;
+    }
+    let (known, interrupted) = match known {
+        Some(known) if is_complete(&known, options) => {
+            let state = options.state.display();
+            output::tell(&format!(
+                "note: {state} has the results of before; --again measures anew"
+            ));
+            (known, None)
+        }
+        known => measure(options, known, &leftovers)?,
+    };
+    let shown = match json {
+        Some(json) => {
+            let all = if json.is_standard() {
+                Ok(())
+            } else {
+                output::print(&report::text(&known))
+            };
+            json.write(&state::text(&known)).and(all)
+        }
+        None => output::print(&report::text(&known)),
+    };
+    match interrupted {
+        Some(signal) => {
+            let state = options.state.display();
+            let found = known.steps.len();
+            let missing =
+                format!("{found} steps are in {state}; the same command measures the others");
+            Err(Failure::Interrupted(signal, missing).beside(shown))
+        }
+        None => shown,
+    }
+}
+
+/// What names the target in results: a path from the root on, or the URI.
+fn named(text: &str) -> Result<String, Failure> {
+    if Uri::is_meant(text) {
+        return Ok(text.to_owned());
+    }
+    let whole = path::absolute(text).map_err(|e| Failure::file("open", Path::new(text), &e))?;
+    Ok(whole.display().to_string())
+}
+
+/// Refuses results of something else.
+fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
+    let of = &known.target.path;
+    if of == path {
+        return Ok(());
+    }
+    let state = state.display();
+    Err(Failure::Usage(format!(
+        "{state} has results of {of}: name another file with --state, or let --again forget them"
+    )))
+}
+
+/// Whether nothing is left to be found.
+fn is_complete(known: &Calibration, options: &Options) -> bool {
+    let plan = Plan::new(&known.target);
+    plan.next(known, TIME_LEAST).is_none() && (known.target.write || !options.write)
+}
+
+/// Measures what is not known. Returns what is then, and the signal of an interrupt.
+fn measure(
+    options: &Options,
+    known: Option<Calibration>,
+    leftovers: &Leftovers,
+) -> Result<(Calibration, Option<i32>), Failure> {
+    let began = Instant::now();
+    let access = Access {
+        write: options.write,
+        size: options.size.map(|size| size.0),
+    };
+    let (mut medium, target) = Medium::open(&options.path, access)?;
+    let known = continued(known, target);
+    // Before anything is measured, so that a place that cannot be written to is found first.
+    state::save(&options.state, &known)?;
+    let mut session = Session {
+        limit: Duration::from_nanos(options.time.0.as_nanos()),
+        state: &options.state,
+        leftovers,
+        progress: Progress::new(
+            Duration::from_nanos(options.time.0.as_nanos()),
+            "the calibration".into(),
+        ),
+        began,
+        known,
+    };
+    leftovers.interrupt().hold();
+    let ended = session
+        .survey(&mut medium)
+        .and_then(|()| session.steps(&mut medium));
+    leftovers.interrupt().release();
+    session.progress.clear();
+    ended?;
+    Ok((session.known, leftovers.interrupt().signal()))
+}
+
+/// What was found before, if it was found of the same target in the same way.
+fn continued(known: Option<Calibration>, target: Target) -> Calibration {
+    match known {
+        Some(known) if known.target == target => {
+            if !known.steps.is_empty() {
+                let count = known.steps.len();
+                output::tell(&format!(
+                    "note: goes on; {count} steps were measured before"
+                ));
+            }
+            known
+        }
+        Some(_) => {
+            output::tell("note: begins anew: size, device or --write were others before");
+            Calibration::new(target)
+        }
+        None => Calibration::new(target),
+    }
+}
+
+/// A calibration under way.
+struct Session<'a> {
+    began: Instant,
+    limit: Duration,
+    state: &'a Path,
+    leftovers: &'a Leftovers,
+    progress: Progress,
+    known: Calibration,
+}
+
+impl Session<'_> {
+    /// Finds out whether the target may be written to, or whether there is anything on it to be read.
+    fn survey(&mut self, medium: &mut Medium) -> Result<(), Failure> {
+        let target = self.known.target.clone();
+        if target.rotational && !target.write {
+            return Ok(());
+        }
+        let mut survey = Survey::new(target.size);
+        self.run(medium, "looks at what is there", &mut survey)?;
+        if self.leftovers.interrupt().signal().is_some() {
+            return Ok(());
+        }
+        let path = &target.path;
+        match (target.write, survey.verdict()) {
+            (true, Verdict::Foreign(at)) => Err(Failure::Run(format!(
+                "{path} has data, the first at offset {at}: --write writes only to what is empty, or what it wrote before; \
+                 nothing was written"
+            ))),
+            (_, Verdict::Unreadable(at)) => Err(Failure::Run(format!(
+                "{path} cannot be read at offset {at}"
+            ))),
+            (true, Verdict::Empty) => {
+                self.known.written = 0;
+                Ok(())
+            }
+            (false, Verdict::Empty) => {
+                output::tell(&format!(
+                    "warning: nothing but zeroes was found on {path}; what was never written is often read without the medium, \
+                     and faster. --write fills it first"
+                ));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Measures step after step, and saves each.
+    fn steps(&mut self, medium: &mut Medium) -> Result<(), Failure> {
+        let plan = Plan::new(&self.known.target);
+        while self.leftovers.interrupt().signal().is_none() {
+            let left = self.limit.saturating_sub(self.began.elapsed());
+            let left = Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+            let Some((step, part)) = plan.next(&self.known, left) else {
+                break;
+            };
+            let mut measurement = Measurement::new(&step, part);
+            self.run(medium, &step.name, &mut measurement)?;
+            // Also of a step that was broken off: it is there.
+            self.known.written = self.known.written.max(measurement.written());
+            if self.leftovers.interrupt().signal().is_none() {
+                let found = measurement
+                    .found()
+                    .ok_or_else(|| silent(&step.name, left))?;
+                self.known.steps.push(found);
+            }
+            state::save(self.state, &self.known)?;
+        }
+        Ok(())
+    }
+
+    fn run<S: Source>(
+        &mut self,
+        medium: &mut Medium,
+        name: &str,
+        source: &mut S,
+    ) -> Result<(), Failure> {
+        self.progress.name("calibrate", name);
+        let mut watched = Watched {
+            source,
+            interrupt: self.leftovers.interrupt(),
+            progress: &self.progress,
+            began: self.began,
+            told: self.began,
+            flying: 0,
+        };
+        medium.run(&mut watched)
+    }
+}
+
+/// Why a step found nothing.
+fn silent(step: &str, left: Span) -> Failure {
+    Failure::Run(format!(
+        "{step} found nothing, with {} left for it and what follows: what was found before is kept, the same command goes on",
+        Time(Span::from_millis(left.as_nanos() / 1_000_000))
+    ))
+}
