@@ -18,6 +18,8 @@ pub struct Target {
     pub rotational: bool,
     /// Whether it is written to.
     pub write: bool,
+    /// Whether it takes flushes.
+    pub flush: bool,
     /// Whether only what was written before is read: what was never written is read without the drive's medium.
     pub sparse: bool,
 }

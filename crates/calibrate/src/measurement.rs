@@ -14,16 +14,20 @@ const WINDOWS: u64 = 24;
 /// A window takes at least this long, and has at least this many answers.
 const SHORTEST: Span = Span::from_millis(10);
 const ANSWERS: u64 = 8;
-/// Reads end early after this many steady windows if their mean is as sure as this.
+/// A step that may ends early after this many steady windows if their mean is as sure as this.
 const ENOUGH: usize = 8;
 const SURE: f64 = 0.01;
 
-/// A step under way: a source of requests that ends by itself, when its time is over or, if it only reads, when it is sure.
+/// A step under way: a source of requests that ends by itself, when its time is over or, if it may, when it is sure.
 #[derive(Debug)]
 pub struct Measurement {
     name: String,
     load: Load,
     area: Area,
+    early: bool,
+    /// A flush is to be issued when all is answered; it was, and is not answered.
+    flush: bool,
+    is_flushing: bool,
     limit: Span,
     rng: Rng,
     /// When it was first asked.
@@ -36,6 +40,8 @@ pub struct Measurement {
     over: bool,
     /// The number of the next place, where they come one behind the other.
     place: u64,
+    /// How long the last answer took: what is in flight takes about as long.
+    latest: Span,
     /// When the next request may be issued, where there is a rate.
     due: Instant,
     window: Window,
@@ -65,12 +71,15 @@ impl Window {
 }
 
 impl Measurement {
-    /// A step that takes at most `limit`, and the time of what is in flight then.
+    /// A step that takes about `limit` at most: it stops early enough for what is in flight to end by then.
     pub fn new(step: &Step, limit: Span) -> Self {
         Self {
             name: step.name.clone(),
             load: step.load,
             area: step.area,
+            early: step.early,
+            flush: step.flush,
+            is_flushing: false,
             limit,
             rng: Rng::new(weir_load::seed(&step.name, 0, 0)),
             began: None,
@@ -79,6 +88,7 @@ impl Measurement {
             answered: 0,
             over: false,
             place: 0,
+            latest: Span::ZERO,
             due: Instant::ZERO,
             window: Window::new(None),
             windows: Vec::new(),
@@ -120,6 +130,25 @@ impl Measurement {
             &self.latencies,
             (seconds, self.answered),
         ))
+    }
+
+    /// Nothing is issued any more, but for a flush at the end.
+    fn end(&mut self, now: Instant) -> weir_load::Step {
+        if self.outstanding() > 0 || self.is_flushing {
+            return weir_load::Step::WaitForCompletion;
+        }
+        if !self.flush || self.issued == 0 || self.failed.is_some() {
+            return weir_load::Step::Finished;
+        }
+        (self.flush, self.is_flushing) = (false, true);
+        weir_load::Step::Issue(Io {
+            number: self.issued,
+            op: Op::Flush,
+            flags: Flags::NONE,
+            offset: 0,
+            length: 0,
+            due: now,
+        })
     }
 
     fn outstanding(&self) -> u64 {
@@ -168,7 +197,7 @@ impl Measurement {
         self.windows
             .push(ended.bytes as f64 * 1e9 / length.as_nanos() as f64);
         self.latencies.push(ended.latency);
-        self.over |= self.load.writes == 0 && self.is_sure();
+        self.over |= self.early && self.is_sure();
     }
 
     fn is_sure(&self) -> bool {
@@ -182,13 +211,10 @@ impl Measurement {
 impl Source for Measurement {
     fn next(&mut self, now: Instant) -> weir_load::Step {
         let began = *self.began.get_or_insert(now);
-        self.over |= now.since(began) >= self.limit;
+        // What is in flight is to have ended by the limit.
+        self.over |= now.since(began) + self.latest >= self.limit;
         if self.over {
-            return if self.outstanding() == 0 {
-                weir_load::Step::Finished
-            } else {
-                weir_load::Step::WaitForCompletion
-            };
+            return self.end(now);
         }
         if self.outstanding() >= u64::from(self.load.depth) {
             return weir_load::Step::WaitForCompletion;
@@ -204,8 +230,13 @@ impl Source for Measurement {
     }
 
     fn completed(&mut self, now: Instant, io: &Io, failed: bool) {
-        self.answered += 1;
-        self.now = self.now.max(now);
+        if io.op == Op::Flush {
+            self.is_flushing = false;
+        } else {
+            self.answered += 1;
+            self.now = self.now.max(now);
+        }
+        self.latest = now.since(io.due);
         if failed {
             self.failed.get_or_insert(*io);
             self.over = true;

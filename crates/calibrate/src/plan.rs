@@ -41,6 +41,12 @@ pub mod step {
 const LONG: u32 = 128 << 10;
 const SHORT: u32 = BLOCK as u32;
 
+/// Bytes in flight at most: more would only wait in queues, which must be empty before the next step.
+const FLYING: u32 = 4 << 20;
+
+/// The weight of steps that take all their time.
+const LONG_STEP: u32 = 3;
+
 /// The depths between one request at a time and as many as are permitted.
 const DEPTHS: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
@@ -58,6 +64,10 @@ pub struct Step {
     pub area: Area,
     /// Its part of the time, beside other steps.
     pub weight: u32,
+    /// It ends as soon as its figure is sure. A capacity's does not: a drive may change after a while.
+    pub early: bool,
+    /// It ends with a flush, so that the next step does not wait for what it left in the drive's buffer.
+    pub flush: bool,
 }
 
 /// Where a step's requests go.
@@ -142,6 +152,8 @@ impl Plan {
             load: Load { rate, ..draft.load },
             area,
             weight: draft.weight,
+            flush: self.target.flush && draft.load.writes > 0,
+            early: draft.load.writes == 0 && draft.weight < LONG_STEP,
         })
     }
 
@@ -172,9 +184,10 @@ impl Plan {
 }
 
 fn draft(name: &str, load: Load, weight: u32) -> Draft {
+    let depth = load.depth.min(FLYING / load.length).max(1);
     Draft {
         name: name.to_owned(),
-        load,
+        load: Load { depth, ..load },
         place: Place::All,
         weight,
         pace: None,

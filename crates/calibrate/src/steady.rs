@@ -47,7 +47,7 @@ pub fn tail(windows: &[f64]) -> Option<Tail> {
         skipped,
         interval,
         trend,
-        steady: rest.len() >= LEAST && level && cut,
+        steady: rest.len() >= LEAST && level && cut && !changes_at_the_end(rest),
     })
 }
 
@@ -60,6 +60,23 @@ fn marginal(windows: &[f64]) -> f64 {
     let mean = windows.iter().sum::<f64>() / count;
     let squares: f64 = windows.iter().map(|w| (w - mean).powi(2)).sum();
     squares / (count * count)
+}
+
+/// Whether the last windows are beyond the others by more than a level and chance permit: a change has just begun.
+fn changes_at_the_end(windows: &[f64]) -> bool {
+    let last = (windows.len() / 8).max(3);
+    let Some((before, last)) = windows.split_at_checked(windows.len().saturating_sub(last)) else {
+        return false;
+    };
+    if before.len() < LEAST {
+        return false;
+    }
+    let mean = |windows: &[f64]| windows.iter().sum::<f64>() / windows.len() as f64;
+    let level = mean(before);
+    let squares: f64 = before.iter().map(|w| (w - level).powi(2)).sum();
+    let deviation = (squares / (before.len() - 1) as f64).sqrt();
+    let off = (mean(last) - level).abs();
+    off > LEVEL * level && off > CHANCE * deviation / (last.len() as f64).sqrt()
 }
 
 /// The slope of the line of least squares from the first window to the last, and its standard error, as parts of the mean.
@@ -117,6 +134,15 @@ mod tests {
         let mut windows = vec![500.0; 20];
         windows[15..].fill(100.0);
         assert!(!of(&windows).steady, "{:?}", of(&windows));
+    }
+
+    #[test]
+    fn a_change_that_has_just_begun_is_seen() {
+        let mut windows = vec![364.0; 23];
+        windows[21..].copy_from_slice(&[384.0, 415.0]);
+        assert!(!of(&windows).steady);
+        windows[21..].copy_from_slice(&[370.0, 358.0]);
+        assert!(of(&windows).steady);
     }
 
     #[test]

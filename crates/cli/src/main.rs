@@ -9,6 +9,7 @@ mod demo;
 mod drive;
 mod drives;
 mod failure;
+mod init;
 mod interrupt;
 mod jobs;
 mod judge;
@@ -55,6 +56,8 @@ enum Command {
     Serve(serve::Options),
     /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
     Calibrate(calibrate::Options),
+    /// Write a configuration to begin from, with what `calibrate` found
+    Init(init::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
     /// Replay what `serve --record` wrote, and compare every decision
@@ -87,6 +90,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
         Command::Calibrate(options) => calibrate::run(options),
+        Command::Init(options) => init::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),

@@ -1,10 +1,10 @@
 //! A drive model in virtual time as what a calibration measures.
 
 use std::collections::VecDeque;
-use weir_calibrate::{Calibration, Measurement, Plan, Target};
-use weir_core::{Dispatch, Flags, Instant, QueueId, SpaceId, Span, StreamId, Tag};
+use weir_calibrate::{Calibration, Found, Measurement, Pattern, Plan, Step, Target};
+use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
 use weir_drive::{Config, Drive};
-use weir_load::{Io, Source, Step};
+use weir_load::{Io, Rng, Source};
 
 /// A drive, its time, and what waits for a tag.
 pub(crate) struct Bench {
@@ -36,14 +36,14 @@ impl Bench {
         let relative = |now: Instant| Instant::ZERO + now.since(origin);
         loop {
             let until = match source.next(relative(self.now)) {
-                Step::Issue(io) => {
+                weir_load::Step::Issue(io) => {
                     self.waiting.push_back(io);
                     self.send();
                     continue;
                 }
-                Step::WaitUntil(at) => Some(origin + at.since(Instant::ZERO)),
-                Step::WaitForCompletion => None,
-                Step::Finished => return,
+                weir_load::Step::WaitUntil(at) => Some(origin + at.since(Instant::ZERO)),
+                weir_load::Step::WaitForCompletion => None,
+                weir_load::Step::Finished => return,
             };
             let next = [self.drive.next_completion(), until];
             self.now = next.into_iter().flatten().min().expect("something is due");
@@ -55,6 +55,112 @@ impl Bench {
             }
             self.send();
         }
+    }
+
+    /// Carries a step out.
+    pub(crate) fn measured(&mut self, step: &Step, part: Span, known: &mut Calibration) -> Found {
+        let mut measurement = Measurement::new(step, part);
+        self.run(&mut measurement);
+        known.written = known.written.max(measurement.written());
+        let found = measurement.found().expect("the drive answers");
+        known.steps.push(found.clone());
+        found
+    }
+
+    /// Bytes a second of a step's requests, counted another way: all of those that end in this time, but for its first tenth.
+    pub(crate) fn goes_on(&mut self, step: &Step, time: Span) -> f64 {
+        let (mut random, mut issued, mut bytes) = (Rng::new(9), 0_u64, 0_u64);
+        let length = u64::from(step.load.length);
+        let places = step.area.places(step.load.length);
+        let (end, tenth) = (self.now + time, Span::from_nanos(time.as_nanos() / 10));
+        let counted = self.now + tenth;
+        let (mut first, mut last) = (None, counted);
+        let mut flying = 0;
+        while self.now < end {
+            while flying < u64::from(step.load.depth) {
+                let place = match step.load.pattern {
+                    Pattern::Sequential => issued % places,
+                    Pattern::Random => random.range(0, places - 1),
+                };
+                let writes = random.range(0, 99) < u64::from(step.load.writes);
+                self.waiting.push_back(Io {
+                    number: issued,
+                    op: if writes { Op::Write } else { Op::Read },
+                    flags: Flags::NONE,
+                    offset: step.area.from + place * length,
+                    length: step.load.length,
+                    due: self.now,
+                });
+                issued += 1;
+                flying += 1;
+            }
+            self.send();
+            self.now = self
+                .drive
+                .next_completion()
+                .expect("something is under way");
+            while let Some(ended) = self.drive.pop(self.now) {
+                let tag = ended.completion.tag.0;
+                self.free.push(tag);
+                self.flying[tag as usize] = None;
+                flying -= 1;
+                if self.now >= counted && first.is_some() {
+                    bytes += length;
+                    last = self.now;
+                }
+                if self.now >= counted {
+                    first.get_or_insert(self.now);
+                }
+            }
+        }
+        self.drained();
+        bytes as f64 * 1e9 / last.since(first.unwrap_or(last)).as_nanos().max(1) as f64
+    }
+
+    /// Waits for everything under way.
+    fn drained(&mut self) {
+        loop {
+            self.send();
+            let Some(next) = self.drive.next_completion() else {
+                return;
+            };
+            self.now = next;
+            while let Some(ended) = self.drive.pop(self.now) {
+                self.free.push(ended.completion.tag.0);
+                self.flying[ended.completion.tag.0 as usize] = None;
+            }
+        }
+    }
+
+    /// Writes of 4 KiB at random places, as many at a time as the drive takes; how many a second the last `counted` bytes were.
+    pub(crate) fn random_writes(&mut self, bytes: u64, counted: u64) -> f64 {
+        let size = 1 << 30;
+        let mut random = Rng::new(1);
+        let (mut issued, mut began) = (0_u64, Instant::ZERO);
+        let mut answered = 0;
+        while answered < bytes / 4096 {
+            while !self.free.is_empty() {
+                self.waiting.push_back(Io {
+                    number: issued,
+                    op: Op::Write,
+                    flags: Flags::NONE,
+                    offset: random.range(0, size / 4096 - 1) * 4096,
+                    length: 4096,
+                    due: self.now,
+                });
+                issued += 1;
+                self.send();
+            }
+            self.now = self.drive.next_completion().expect("writes are under way");
+            while let Some(ended) = self.drive.pop(self.now) {
+                self.free.push(ended.completion.tag.0);
+                answered += 1;
+            }
+            if answered <= (bytes - counted) / 4096 {
+                began = self.now;
+            }
+        }
+        (counted / 4096) as f64 * 1e9 / self.now.since(began).as_nanos() as f64
     }
 
     fn send(&mut self) {
@@ -93,6 +199,7 @@ pub(crate) fn target(config: &Config, write: bool) -> Target {
         depth: if rotational { 32 } else { 256 },
         rotational,
         write,
+        flush: true,
         sparse: write && !rotational,
     }
 }
@@ -103,10 +210,7 @@ pub(crate) fn calibrate(bench: &mut Bench, target: &Target, time: Span) -> Calib
     let mut known = Calibration::new(target.clone());
     let end = bench.now + time;
     while let Some((step, part)) = plan.next(&known, end.since(bench.now)) {
-        let mut measurement = Measurement::new(&step, part);
-        bench.run(&mut measurement);
-        known.written = known.written.max(measurement.written());
-        known.steps.extend(measurement.found());
+        bench.measured(&step, part, &mut known);
     }
     known
 }

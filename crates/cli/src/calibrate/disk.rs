@@ -14,8 +14,8 @@ use weir_uring::{AnyRing, Backend, Config, Errno, Handle, OpenError, Payload, Ri
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a source is asked while nothing happens, so that an interrupt is noticed.
 const LISTEN: Duration = Duration::from_millis(50);
-/// Memory for requests in flight, bytes: 256 of 256 KiB.
-const ARENA: usize = 64 << 20;
+/// Memory for requests in flight, bytes: four times what is in flight at most.
+const ARENA: usize = 16 << 20;
 
 /// What is open and locked, and the ring that works on it.
 pub(super) struct Disk {
@@ -41,7 +41,7 @@ impl Disk {
         // The twin without io_uring has one request in flight, and would measure that.
         let config = Config {
             backend: Backend::Uring,
-            arena_bytes: ARENA + (1 << 20),
+            arena_bytes: ARENA,
             ..Config::default()
         };
         let ring = AnyRing::open(&config).map_err(|error| match error {
@@ -128,6 +128,10 @@ impl Runner<'_> {
 
     fn queue<S: Source>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
         let Disk { ring, handle, .. } = &mut *self.disk;
+        if io.op == Op::Flush {
+            let queued = ring.fsync(io.number, handle, true);
+            return queued.map(drop).map_err(Failure::run);
+        }
         let length = io.length as usize;
         let full = || Failure::Run("there is no memory for another request".into());
         let mut buffer = ring.arena().alloc(length).ok_or_else(full)?;
@@ -171,7 +175,11 @@ impl Runner<'_> {
 
 /// What a request that failed is told as.
 fn refused(io: &Io, result: Result<usize, Errno>) -> String {
-    let what = if io.op == Op::Write { "write" } else { "read" };
+    let what = match io.op {
+        Op::Write => "write",
+        Op::Flush => "flush",
+        _ => "read",
+    };
     let why = match result {
         Ok(bytes) => format!("it ended after {bytes} bytes"),
         Err(errno) => os_error::message(&errno.into()),

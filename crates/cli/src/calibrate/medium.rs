@@ -90,7 +90,10 @@ fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
         return Err(Failure::Run(reason));
     }
     let rotational = has(TransmissionFlags::ROTATIONAL);
-    let target = target(text.to_owned(), session.size, rotational, access.write);
+    let target = Target {
+        flush: has(TransmissionFlags::SEND_FLUSH),
+        ..target(text.to_owned(), session.size, rotational, access.write)
+    };
     Ok((Medium::Export(export), target))
 }
 
@@ -175,6 +178,7 @@ fn target(path: String, size: u64, rotational: bool, write: bool) -> Target {
         depth: if rotational { DEPTH_DISK } else { DEPTH },
         rotational,
         write,
+        flush: true,
         // A disk that turns reads what was never written as it reads everything.
         sparse: write && !rotational,
     }

@@ -4,13 +4,15 @@ mod disk;
 mod export;
 pub(crate) mod lines;
 mod medium;
+mod profile;
 mod report;
 pub(crate) mod state;
 mod watched;
 
+use crate::drives::show;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
-use crate::output::{self, Output};
+use crate::output::{self, Draft, Output};
 use crate::progress::Progress;
 use clap::Args;
 use medium::{Access, Medium};
@@ -20,8 +22,8 @@ use watched::Watched;
 use weir_calibrate::{Calibration, Measurement, Plan, Survey, Target, Verdict};
 use weir_client::Uri;
 use weir_config::units::{Size, Time};
-use weir_core::Span;
-use weir_load::Source;
+use weir_core::{Op, Span};
+use weir_load::{Io, Source};
 
 /// What to measure, and how.
 #[derive(Debug, Args)]
@@ -43,6 +45,9 @@ pub(crate) struct Options {
     /// Forget what was found before
     #[arg(long)]
     again: bool,
+    /// Write a profile fitted to what was found, for `weir compare --drive ./FILE`; fitting takes some seconds more
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
     /// Write everything that was found as JSON; `-` is standard output, and then nothing else is written there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -68,6 +73,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let json = options.json.as_deref();
     let json = json
         .map(|path| Output::open(path, &leftovers))
+        .transpose()?;
+    let draft = options.profile.as_deref();
+    let draft = draft
+        .map(|path| Draft::open(path, &leftovers))
         .transpose()?;
     let path = named(&options.path)?;
     let known = state::load(&options.state)?.filter(|_| !options.again);
@@ -95,6 +104,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
         None => output::print(&report::text(&known)),
     };
+    if let (Some(draft), Some(path), None) = (draft, &options.profile, interrupted) {
+        fit(&known, path, draft)?;
+    }
     match interrupted {
         Some(signal) => {
             let state = options.state.display();
@@ -105,6 +117,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
         None => shown,
     }
+}
+
+/// Writes the profile, and tells how far the model is from what was measured.
+fn fit(known: &Calibration, path: &Path, draft: Draft) -> Result<(), Failure> {
+    let sheet = profile::sheet(known, path)?;
+    let (profile, rows) = profile::fitted(sheet)?;
+    let path = draft.write(&weir_config::profile::print(&profile))?;
+    output::tell(&format!("wrote {}", path.display()));
+    output::tell(show::published(&rows).trim_end());
+    Ok(())
 }
 
 /// What names the target in results: a path from the root on, or the URI.
@@ -221,8 +243,9 @@ impl Session<'_> {
             (_, Verdict::Unreadable(at)) => Err(Failure::Run(format!(
                 "{path} cannot be read at offset {at}"
             ))),
-            (true, Verdict::Empty) => {
-                self.known.written = 0;
+            (true, Verdict::Empty) if self.known.written > 0 => {
+                output::tell("note: begins anew: what was written before is gone");
+                self.known = Calibration::new(target);
                 Ok(())
             }
             (false, Verdict::Empty) => {
@@ -249,13 +272,17 @@ impl Session<'_> {
             self.run(medium, &step.name, &mut measurement)?;
             // Also of a step that was broken off: it is there.
             self.known.written = self.known.written.max(measurement.written());
-            if self.leftovers.interrupt().signal().is_none() {
-                let found = measurement
-                    .found()
-                    .ok_or_else(|| silent(&step.name, left))?;
-                self.known.steps.push(found);
+            if let Some(io) = measurement.failed() {
+                return Err(failed(&self.known.target.path, io));
             }
+            let found = measurement.found();
+            let ended = found.is_none() || self.leftovers.interrupt().signal().is_some();
+            self.known.steps.extend(found.filter(|_| !ended));
             state::save(self.state, &self.known)?;
+            // The time is over.
+            if ended {
+                break;
+            }
         }
         Ok(())
     }
@@ -279,10 +306,11 @@ impl Session<'_> {
     }
 }
 
-/// Why a step found nothing.
-fn silent(step: &str, left: Span) -> Failure {
+/// Says which request failed: a drive with errors is not calibrated.
+fn failed(path: &str, io: &Io) -> Failure {
+    let what = if io.op == Op::Read { "read" } else { "write" };
     Failure::Run(format!(
-        "{step} found nothing, with {} left for it and what follows: what was found before is kept, the same command goes on",
-        Time(Span::from_millis(left.as_nanos() / 1_000_000))
+        "{path}: a {what} of {} bytes at offset {} failed",
+        io.length, io.offset
     ))
 }

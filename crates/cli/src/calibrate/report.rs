@@ -147,7 +147,7 @@ fn remarks(known: &Calibration) -> Vec<String> {
         ));
     }
     if Plan::new(target).next(known, Span::from_secs(1)).is_some() {
-        all.push("Some steps are missing.".into());
+        all.push("Steps are missing: the same command goes on with them, and takes as long again at most.".into());
     }
     all
 }

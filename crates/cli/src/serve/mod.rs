@@ -19,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use volume::OneVolume;
+pub(crate) use volume::quoted;
 use weir_config::Problem;
 use weir_serve::{ReloadError, RingKind, Server};
 
