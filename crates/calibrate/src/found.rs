@@ -31,6 +31,8 @@ pub struct Found {
     pub requests: u64,
     /// Latency in the steady windows; `None` without such a window.
     pub latency_us: Option<Latency>,
+    /// For which part of the time the measuring thread waited for a processor; `None` where that is not known.
+    pub processor_wait: Option<f64>,
 }
 
 /// Latency from sending to the answer, microseconds.
@@ -73,6 +75,7 @@ impl Found {
             seconds,
             requests,
             latency_us: Latency::of(&latencies[skipped.min(latencies.len())..]),
+            processor_wait: None,
         }
     }
 

@@ -65,6 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         })?),
         None => None,
     };
+    each_once(&options.volumes)?;
     let text = text(options, known.as_ref())?;
     // What is wrong with a name, a size or an address is said before anything is written.
     if let Err(problems) = weir_config::parse("", &text) {
@@ -76,6 +77,17 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     output::tell(&format!(
         "wrote {shown}; `weir check {shown}` says what a start would make of it"
     ));
+    Ok(())
+}
+
+/// Refuses two volumes of one name.
+fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
+    for (number, volume) in volumes.iter().enumerate() {
+        if volumes[..number].iter().any(|v| v.name == volume.name) {
+            let reason = format!("--volume {}: there is one of that name before", volume.name);
+            return Err(Failure::Usage(reason));
+        }
+    }
     Ok(())
 }
 
@@ -119,6 +131,15 @@ fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failur
     let directory = directory(options, known)?;
     let part = even_part(known, volumes.len());
     for volume in volumes {
+        let image = directory.join(format!("{}.img", volume.name));
+        if known.is_some_and(|known| Path::new(&known.target.path) == image) {
+            let reason = format!(
+                "volume {} would be served from {}, which was measured: give it another name, or --directory",
+                volume.name,
+                image.display()
+            );
+            return Err(Failure::Usage(reason));
+        }
         text += &described(volume, &options.drive, &directory, part)?;
     }
     Ok(text)
@@ -171,7 +192,11 @@ fn described(
             "# Promised in every second in which requests wait; takes a capacity of the drive.\n# min = \"10MB/s\""
         ),
     };
-    text += "# Its weight in what promises leave, and what it never exceeds.\nshare = 100\n# max = { bandwidth = \"100MB/s\" }\n";
+    let most = Rate(part.map_or(100_000_000, |part| part.saturating_mul(2)));
+    let _ = writeln!(
+        text,
+        "# Its weight in what promises leave, and what it never exceeds.\nshare = 100\n# max = {{ bandwidth = \"{most}\" }}"
+    );
     Ok(text)
 }
 

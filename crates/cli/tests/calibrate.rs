@@ -3,11 +3,16 @@
 mod common;
 
 use common::running::{Running, start};
-use common::{Scratch, run, weir};
+use common::{Scratch, golden, run, signal, weir};
+use rustix::process::Signal;
 use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use weir_calibrate::{Calibration, Found, Latency, Plan, Target};
 use weir_config::profile;
-use weir_core::Op;
+use weir_core::{Op, Span};
 use weir_drive::Config;
 
 /// Serves a modelled drive as the volume `disk`; returns the server and the URI.
@@ -116,4 +121,295 @@ fn a_disk_served_live_is_found() {
         settle = "100us", tags = 32, ageing = "30ms", overhead = "100us", link = "300MB/s", segments = 16, segment = "1MiB",
         write_cache = "2MiB", flush = "0s" }"#;
     within_five_percent(model, "120GiB", "30s");
+}
+
+/// Results of everything on a target, with figures that are not those of any drive.
+fn calibrated(path: &str, write: bool) -> Calibration {
+    let target = Target {
+        path: path.to_owned(),
+        size: 512_110_190_592,
+        device: Some("259:0".to_owned()),
+        depth: 256,
+        rotational: false,
+        write,
+        flush: true,
+        sparse: write,
+    };
+    let mut known = Calibration::new(target.clone());
+    known.written = 1 << 35;
+    let plan = Plan::new(&target);
+    while let Some((step, _)) = plan.next(&known, Span::from_secs(60)) {
+        let load = step.load;
+        let rate = f64::from(load.depth.min(64)) * (4e6 + f64::from(load.length) * 100.0);
+        let rate = rate * (1.0 - f64::from(load.writes) / 200.0);
+        let steady = !step.name.ends_with("depth-8");
+        known.steps.push(Found {
+            name: step.name,
+            load,
+            bytes_per_second: rate,
+            half: Some(rate / 100.0),
+            steady,
+            trend: 0.0,
+            skipped: 1,
+            windows: vec![rate * 1.5, rate, rate],
+            seconds: 2.0,
+            requests: (2.0 * rate) as u64 / u64::from(load.length),
+            latency_us: Some(Latency {
+                mean: 90.0,
+                p50: 80.0,
+                p95: 200.0,
+                p99: 400.0,
+                max: 5000.0,
+            }),
+            processor_wait: Some(0.01),
+        });
+    }
+    known
+}
+
+fn state(scratch: &Scratch, name: &str, known: &Calibration) {
+    scratch.file(name, &serde_json::to_string(known).unwrap());
+}
+
+#[test]
+fn what_was_found_is_shown_and_pasted() {
+    let scratch = Scratch::new();
+    let path = scratch.path("disk.img").display().to_string();
+    state(&scratch, "both.json", &calibrated(&path, true));
+    state(&scratch, "reads.json", &calibrated(&path, false));
+    golden(
+        "calibrate",
+        &scratch,
+        &[
+            &["calibrate", "disk.img", "--write", "--state", "both.json"],
+            &["calibrate", "disk.img", "--state", "reads.json"],
+            &[
+                "init",
+                "--calibrated",
+                "both.json",
+                "--drive",
+                "fast",
+                "--volume",
+                "alpha=10GiB",
+                "--volume",
+                "beta gamma=1GiB",
+            ],
+            &[
+                "init",
+                "reads.toml",
+                "--calibrated",
+                "reads.json",
+                "--listen",
+                "unix:/run/weir/nbd.sock",
+                "--volume",
+                "alpha=1GiB",
+            ],
+            &["init", "plain.toml"],
+        ],
+    );
+    let text = fs::read_to_string(scratch.path("weir.toml")).unwrap();
+    let server = weir_config::parse("", &text).unwrap();
+    let capacity = server.drives[0].capacity.unwrap();
+    assert_eq!(server.drives[0].name, "fast");
+    assert!(capacity.read > capacity.write && capacity.read_iops > capacity.write_iops);
+    // What stands there as a comment is one that can be admitted.
+    let promised = text.replace("# min", "min").replace("# max", "max");
+    weir_config::parse("", &promised).unwrap();
+    let text = fs::read_to_string(scratch.path("reads.toml")).unwrap();
+    let server = weir_config::parse("", &text).unwrap();
+    assert_eq!(server.drives[0].capacity, None, "writes are not known");
+    assert_eq!(server.drives[0].tags, 64);
+    golden_of_inits(&scratch);
+}
+
+/// The configurations that were written, for people to look at.
+fn golden_of_inits(scratch: &Scratch) {
+    let texts = ["weir.toml", "reads.toml", "plain.toml"].map(|name| {
+        let text = fs::read_to_string(scratch.path(name)).unwrap();
+        format!("== {name}\n{text}\n")
+    });
+    let text = texts.concat();
+    let directory = scratch.path("").display().to_string();
+    common::golden_text(
+        "init",
+        &text.replace(directory.trim_end_matches('/'), "DIR"),
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let scratch = Scratch::new();
+    scratch.file("small.img", "not empty");
+    scratch.file("notes.txt", "my notes");
+    scratch.file("old.json", "{\"weir_calibration\": 7}");
+    scratch.file("there.toml", "# mine");
+    let hole = fs::File::create(scratch.path("hole.img")).unwrap();
+    hole.set_len(1 << 27).unwrap();
+    let mut other = calibrated("/dev/other", false);
+    state(&scratch, "other.json", &other);
+    other.target.path = scratch.path("disk.img").display().to_string();
+    fs::write(scratch.path("disk.img"), "").unwrap();
+    state(&scratch, "mine.json", &other);
+    other.weir_calibration = 2;
+    state(&scratch, "new.json", &other);
+    golden(
+        "calibrate-refuses",
+        &scratch,
+        &[
+            &["calibrate"],
+            &["calibrate", "missing.img"],
+            &["calibrate", "missing.img", "--write"],
+            &["calibrate", "missing/a.img", "--write", "--size", "1GiB"],
+            &["calibrate", "missing.img", "--size", "1GiB"],
+            &["calibrate", "small.img"],
+            &["calibrate", "hole.img"],
+            &["calibrate", "."],
+            &["calibrate", "hole.img", "--time", "1s"],
+            &["calibrate", "hole.img", "--time", "60"],
+            &["calibrate", "hole.img", "--state", "notes.txt"],
+            &["calibrate", "hole.img", "--state", "old.json"],
+            &["calibrate", "hole.img", "--state", "new.json"],
+            &["calibrate", "hole.img", "--state", "other.json"],
+            &["calibrate", "hole.img", "--state", "missing/state.json"],
+            &["calibrate", "nbd://localhost:port/disk"],
+            &["calibrate", "nbd+unix:///disk?socket=missing.sock"],
+            &[
+                "calibrate",
+                "nbd+unix:///disk?socket=missing.sock",
+                "--write",
+                "--size",
+                "1GiB",
+            ],
+            &["init", "there.toml"],
+            &["init", "weir.conf"],
+            &["init", "--volume", "alpha"],
+            &["init", "--volume", "alpha=10"],
+            &["init", "--volume", "alpha=1GiB", "--volume", "alpha=2GiB"],
+            &["init", "--calibrated", "mine.json"],
+            &["init", "--listen", "nowhere"],
+            &["init", "--calibrated", "missing.json"],
+            &["init", "--calibrated", "notes.txt"],
+            &["init", "missing/weir.toml"],
+        ],
+    );
+    assert_eq!(
+        fs::read_to_string(scratch.path("notes.txt")).unwrap(),
+        "my notes"
+    );
+    assert_eq!(
+        fs::read_to_string(scratch.path("there.toml")).unwrap(),
+        "# mine"
+    );
+    assert!(!scratch.names().contains(&"missing.img".to_owned()));
+}
+
+/// What has data is not written to, whatever is asked; what was written by the command is.
+#[test]
+fn a_file_with_data_stays_as_it_is() {
+    let scratch = Scratch::new();
+    let image = scratch.path("disk.img");
+    let mut data = vec![0_u8; 64 << 20];
+    data[50 << 20] = 1;
+    fs::write(&image, &data).unwrap();
+    let ask = ["calibrate", "disk.img", "--write", "--time", "5s"];
+    let said = run(&scratch, &ask);
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(
+        said.err.contains("has data, the first at offset 52428800"),
+        "{}",
+        said.err
+    );
+    assert!(fs::read(&image).unwrap() == data, "nothing was written");
+    // Nothing but zeroes.
+    data[50 << 20] = 0;
+    fs::write(&image, &data).unwrap();
+    let said = run(&scratch, &ask);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    // Its own, without results of before.
+    fs::remove_file(scratch.path("weir-calibration.json")).unwrap();
+    let said = run(&scratch, &ask);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    // One byte of somebody else in what it wrote.
+    let mut data = fs::read(&image).unwrap();
+    data[1000] ^= 1;
+    fs::write(&image, &data).unwrap();
+    let said = run(&scratch, &[&ask[..], &["--again"]].concat());
+    assert!(
+        said.err.contains("has data, the first at offset 0"),
+        "{}",
+        said.err
+    );
+    assert!(fs::read(&image).unwrap() == data, "nothing was written");
+}
+
+#[test]
+fn it_goes_on_after_a_break() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let scratch = Scratch::new();
+    let model = r#"{ kind = "null", service = "1ms", tags = 16, link = "50MB/s" }"#;
+    let (server, uri) = serve(&scratch, model, "1GiB");
+    let ask = ["calibrate", &uri, "--time", "6s"];
+    let mut begun = weir(&scratch, &ask);
+    let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begun = begun.spawn().unwrap();
+    let known = || {
+        let text = fs::read_to_string(scratch.path("weir-calibration.json")).ok()?;
+        serde_json::from_str::<Value>(&text).ok()
+    };
+    let steps = || known().map_or(0, |known| known["steps"].as_array().unwrap().len());
+    let some = || {
+        (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            steps() > 1
+        })
+    };
+    assert!(some(), "a step is saved as soon as it ends");
+    signal(&begun, Signal::INT);
+    let ended = begun.wait_with_output().unwrap();
+    let err = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{err}");
+    let before = steps();
+    assert!(
+        err.contains(&format!("{before} steps are in weir-calibration.json")),
+        "{err}"
+    );
+    let went = run(&scratch, &ask);
+    assert_eq!(went.status, Some(0), "{}", went.err);
+    assert!(
+        went.err.contains(&format!("goes on; {before} steps")),
+        "{}",
+        went.err
+    );
+    assert!(steps() > before);
+    // On a busy machine the last steps may be left to the next time, until nothing is.
+    let again = (0..5).map(|_| run(&scratch, &ask));
+    let again = again.skip_while(|said| !said.err.contains("has the results of before"));
+    let again = again.take(1).last().expect("it comes to an end");
+    assert!(
+        again.err.contains("has the results of before"),
+        "{}",
+        again.err
+    );
+    assert_eq!(again.out, went.out);
+    server.end();
+    // What was measured is a profile, and what was pasted a configuration.
+    let more = [&ask[..], &["--profile", "mine.toml"]].concat();
+    let fitted = run(&scratch, &more);
+    assert_eq!(fitted.status, Some(0), "{}", fitted.err);
+    let shown = run(&scratch, &["drives", "./mine.toml"]);
+    assert_eq!(shown.status, Some(0), "{}", shown.err);
+    let begun = run(
+        &scratch,
+        &[
+            "init",
+            "new.toml",
+            "--calibrated",
+            "weir-calibration.json",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+    );
+    assert_eq!(begun.status, Some(0), "{}", begun.err);
+    let checked = run(&scratch, &["check", "new.toml"]);
+    assert_eq!(checked.status, Some(0), "{}", checked.err);
 }

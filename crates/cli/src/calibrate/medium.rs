@@ -5,7 +5,9 @@ use super::export::Export;
 use crate::failure::Failure;
 use rustix::fs::{Dev, FileType, SeekFrom, major, minor};
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{self, Path};
 use std::time::Duration;
 use weir_calibrate::{BLOCK, Target};
@@ -13,7 +15,7 @@ use weir_client::Uri;
 use weir_config::os_error;
 use weir_config::units::Size;
 use weir_load::Source;
-use weir_serve::backend::{DeviceOptions, ImageOptions, Opened, Prepare};
+use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, Opened, Prepare};
 use weir_wire::nbd::TransmissionFlags;
 
 /// Requests in flight at most: on flash, and on a disk that turns, whose own queue has 32 places.
@@ -49,14 +51,7 @@ impl Medium {
         } else {
             disk(Path::new(text), access)?
         };
-        if target.size < LEAST {
-            return Err(Failure::Run(format!(
-                "{} has {}; at least {} are needed, or the drive's caches are measured",
-                target.path,
-                Size(target.size),
-                Size(LEAST)
-            )));
-        }
+        large_enough(&target.path, target.size)?;
         Ok((medium, target))
     }
 
@@ -120,40 +115,101 @@ fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
 
 /// Opens a file or a device as a server does: with its lock, past the page cache, and not for writing if the system uses it.
 fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
-    let kind = fs::metadata(path)
-        .map(|m| FileType::from_raw_mode(std::os::unix::fs::MetadataExt::mode(&m)));
     let read_only = !access.write;
-    let opened = match kind {
-        Ok(FileType::BlockDevice) if access.size.is_some() => {
-            let reason = "--size is for a file that is made; a device has its own size";
-            return Err(Failure::Usage(reason.into()));
+    let there = fs::metadata(path);
+    let opened = match &there {
+        Ok(data) if data.file_type().is_block_device() => {
+            if access.size.is_some() {
+                let reason = "--size is for a file that is made; a device has its own size";
+                return Err(Failure::Usage(reason.into()));
+            }
+            Opened::device(&DeviceOptions {
+                path: path.to_owned(),
+                size: None,
+                read_only,
+                patience: PATIENCE,
+            })
         }
-        Ok(FileType::BlockDevice) => Opened::device(&DeviceOptions {
-            path: path.to_owned(),
-            size: None,
-            read_only,
-            patience: PATIENCE,
-        }),
-        Err(error) if access.size.is_none() => {
-            let why = os_error::message(&error);
-            let help = if access.write {
-                "; --size 8GiB makes a file of that size"
-            } else {
-                "; --write --size 8GiB makes a file of that size to measure on"
-            };
-            let path = path.display();
-            return Err(Failure::Run(format!("cannot open {path}: {why}{help}")));
+        Err(error) if access.size.is_none() => return Err(missing(path, error, access.write)),
+        _ => {
+            if let Ok(data) = &there
+                && data.is_file()
+            {
+                large_enough(&path.display().to_string(), data.len())?;
+            }
+            Opened::image(&ImageOptions {
+                path: path.to_owned(),
+                size: access.size,
+                read_only,
+                direct: true,
+                preallocate: true,
+                patience: PATIENCE,
+            })
         }
-        _ => Opened::image(&ImageOptions {
-            path: path.to_owned(),
-            size: access.size,
-            read_only,
-            direct: true,
-            preallocate: true,
-            patience: PATIENCE,
-        }),
     };
-    opened.map_err(Failure::run)
+    opened.map_err(refused)
+}
+
+fn missing(path: &Path, error: &io::Error, write: bool) -> Failure {
+    let (path, why) = (path.display(), os_error::message(error));
+    let write = if write { "" } else { "--write " };
+    Failure::Run(format!(
+        "cannot open {path}: {why}; {write}--size 8GiB makes a file of that size to measure on"
+    ))
+}
+
+/// What a server says, where it speaks of the keys of a configuration in the words of this command.
+fn refused(error: OpenError) -> Failure {
+    let said = |path: &Path, what: String| Failure::Run(format!("{} {what}", path.display()));
+    match error {
+        OpenError::Create {
+            path, size, source, ..
+        } => {
+            let why = os_error::message(&source);
+            said(&path, format!("cannot be made with {}: {why}", Size(size)))
+        }
+        OpenError::Space {
+            path, size, free, ..
+        } => {
+            let (size, free) = (Size(size), Size(free));
+            said(
+                &path,
+                format!("cannot be made with {size}: {free} are free"),
+            )
+        }
+        OpenError::Size {
+            path,
+            actual,
+            stated,
+        } => {
+            let (actual, stated) = (Size(actual), Size(stated));
+            said(
+                &path,
+                format!("is there with {actual}, not {stated}: leave --size out to measure it"),
+            )
+        }
+        OpenError::NoDirect { path, source } => {
+            let why = os_error::message(&source);
+            let what = "cannot be opened past the page cache, which would be measured";
+            said(&path, format!("{what}: {why}"))
+        }
+        OpenError::Partial { path, actual, .. } => {
+            let what = "is no whole number of blocks long";
+            said(&path, format!("{what}: {}", Size(actual)))
+        }
+        other => Failure::run(other),
+    }
+}
+
+fn large_enough(path: &str, size: u64) -> Result<(), Failure> {
+    if size >= LEAST {
+        return Ok(());
+    }
+    Err(Failure::Run(format!(
+        "{path} has {}; at least {} are needed, or the drive's caches are measured",
+        Size(size),
+        Size(LEAST)
+    )))
 }
 
 /// Refuses a file with holes: what was never written is read without the drive.

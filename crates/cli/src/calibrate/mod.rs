@@ -16,10 +16,11 @@ use crate::output::{self, Draft, Output};
 use crate::progress::Progress;
 use clap::Args;
 use medium::{Access, Medium};
+use std::fs;
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
 use watched::Watched;
-use weir_calibrate::{Calibration, Measurement, Plan, Survey, Target, Verdict};
+use weir_calibrate::{Calibration, Found, Measurement, Plan, Survey, Target, Verdict};
 use weir_client::Uri;
 use weir_config::units::{Size, Time};
 use weir_core::{Op, Span};
@@ -167,10 +168,10 @@ fn measure(
         write: options.write,
         size: options.size.map(|size| size.0),
     };
+    // Before a file is made or anything is measured.
+    state::writable(&options.state)?;
     let (mut medium, target) = Medium::open(&options.path, access)?;
     let known = continued(known, target);
-    // Before anything is measured, so that a place that cannot be written to is found first.
-    state::save(&options.state, &known)?;
     let mut session = Session {
         limit: Duration::from_nanos(options.time.0.as_nanos()),
         state: &options.state,
@@ -269,13 +270,18 @@ impl Session<'_> {
                 break;
             };
             let mut measurement = Measurement::new(&step, part);
+            let (began, waited) = (Instant::now(), waited());
             self.run(medium, &step.name, &mut measurement)?;
+            let wait = share(waited, began.elapsed());
             // Also of a step that was broken off: it is there.
             self.known.written = self.known.written.max(measurement.written());
             if let Some(io) = measurement.failed() {
                 return Err(failed(&self.known.target.path, io));
             }
-            let found = measurement.found();
+            let found = measurement.found().map(|found| Found {
+                processor_wait: wait,
+                ..found
+            });
             let ended = found.is_none() || self.leftovers.interrupt().signal().is_some();
             self.known.steps.extend(found.filter(|_| !ended));
             state::save(self.state, &self.known)?;
@@ -304,6 +310,19 @@ impl Session<'_> {
         };
         medium.run(&mut watched)
     }
+}
+
+/// For how long this thread has waited for a processor so far (`/proc/thread-self/schedstat`).
+fn waited() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+/// Which part of `time` has been waited since `before`.
+fn share(before: Option<Duration>, time: Duration) -> Option<f64> {
+    let waited = waited()?.saturating_sub(before?);
+    Some(waited.as_secs_f64() / time.as_secs_f64().max(1e-9))
 }
 
 /// Says which request failed: a drive with errors is not calibrated.

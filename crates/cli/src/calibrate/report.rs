@@ -7,6 +7,9 @@ use weir_config::units::Size;
 use weir_core::Span;
 use weir_report::{Column, Table, wrap};
 
+/// A host is busy where measuring waits for a processor for more than this part of the time.
+const BUSY: f64 = 0.05;
+
 /// Everything: tables, remarks, and lines to paste.
 pub(super) fn text(known: &Calibration) -> String {
     let width = output::width();
@@ -132,6 +135,14 @@ fn remarks(known: &Calibration) -> Vec<String> {
         all.push(format!(
             "Not steady in the time that they had, so that their figures are of no use beyond it: {}. More --time may help.",
             unsteady.join(", ")
+        ));
+    }
+    let waits = known.steps.iter().filter_map(|f| f.processor_wait);
+    let wait = waits.fold(0.0, f64::max);
+    if wait > BUSY {
+        all.push(format!(
+            "The host was busy: in a step, measuring waited for a processor for {:.0} % of the time. The drive may do more.",
+            wait * 100.0
         ));
     }
     let target = &known.target;

@@ -42,12 +42,24 @@ fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
+/// Whether results can be written there; nothing is changed.
+pub(super) fn writable(path: &Path) -> Result<(), Failure> {
+    let draft = draft(path);
+    let made = File::create(&draft).and_then(|_| fs::remove_file(&draft));
+    made.map_err(|error| Failure::file("write", path, &error))
+}
+
+/// The file beside it that is written first.
+fn draft(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    PathBuf::from(draft)
+}
+
 /// Writes what was found: a break at any time leaves the old text or the new one.
 pub(super) fn save(path: &Path, known: &Calibration) -> Result<(), Failure> {
     let failed = |error: &io::Error| Failure::file("write", path, error);
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    let draft = PathBuf::from(draft);
+    let draft = draft(path);
     let write = || {
         let mut file = File::create(&draft)?;
         file.write_all(text(known).as_bytes())?;
