@@ -11,7 +11,7 @@ use weir_serve::backend::Opened;
 use weir_uring::{AnyRing, Backend, Config, Errno, Handle, OpenError, Payload, Ring, Sync};
 
 /// How long no request may be answered.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How often a source is asked while nothing happens, so that an interrupt is noticed.
 const LISTEN: Duration = Duration::from_millis(50);
 /// Memory for requests in flight, bytes: four times what is in flight at most.

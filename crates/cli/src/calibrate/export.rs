@@ -10,7 +10,7 @@ use weir_wire::nbd::client::{HandshakeConfig, Session};
 /// How long connecting may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long no request may be answered.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An export. Each run has a connection of its own, so that a server may start again between two.
 pub(super) struct Export(Uri);

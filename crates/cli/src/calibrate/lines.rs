@@ -1,5 +1,6 @@
 //! What was found as lines of a configuration.
 
+use std::fmt::Write;
 use weir_calibrate::{Calibration, Capacity, Figure, floor_to_three};
 use weir_config::units::Rate;
 
@@ -8,7 +9,7 @@ pub(crate) fn drive(known: &Calibration) -> String {
     let capacity = Capacity::of(known);
     let mut lines = capacity_line(&capacity);
     if let Some(tags) = capacity.tags {
-        lines += &format!("tags = {tags}\n");
+        let _ = writeln!(lines, "tags = {tags}");
     }
     if known.target.rotational {
         lines += "rotational = true\n";
@@ -21,7 +22,7 @@ fn capacity_line(capacity: &Capacity) -> String {
         let figure = figure
             .map(|f| floor_to_three(f.least))
             .filter(|rate| *rate > 0);
-        figure.map_or("...".to_owned(), |rate| Rate(rate).to_string())
+        figure.map_or_else(|| "...".to_owned(), |rate| Rate(rate).to_string())
     };
     let mut parts = vec![
         format!("read = \"{}\"", rate(capacity.read)),
@@ -38,12 +39,12 @@ fn capacity_line(capacity: &Capacity) -> String {
         }
     }
     let line = format!("capacity = {{ {} }}\n", parts.join(", "));
-    match is_whole(capacity) {
-        true => line,
-        false => format!(
-            "# Not all of it was measured (writes are with --write): state what is missing.\n# {line}"
-        ),
+    if is_whole(capacity) {
+        return line;
     }
+    format!(
+        "# Not all of it was measured (writes are with --write): state what is missing.\n# {line}"
+    )
 }
 
 /// Whether promises can be held against it.

@@ -2,11 +2,14 @@
 
 use super::lines;
 use crate::output;
+use std::fmt::Write;
 use weir_calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
 use weir_config::units::Size;
 use weir_core::Span;
 use weir_report::{Column, Table, wrap};
 
+/// A figure whose confidence interval is wider, to each side, says little.
+const UNSURE: f64 = 0.1;
 /// A host is busy where measuring waits for a processor for more than this part of the time.
 const BUSY: f64 = 0.05;
 
@@ -125,16 +128,14 @@ fn steps(known: &Calibration) -> Table {
 /// What the figures do not say by themselves.
 fn remarks(known: &Calibration) -> Vec<String> {
     let mut all = Vec::new();
-    let unsteady: Vec<&str> = known
-        .steps
-        .iter()
-        .filter(|f| !f.steady)
-        .map(|f| f.name.as_str())
+    let is_unsure = |f: &&Found| !f.steady || f.uncertainty().is_none_or(|part| part > UNSURE);
+    let unsure: Vec<&str> = (known.steps.iter().filter(is_unsure))
+        .map(|found| found.name.as_str())
         .collect();
-    if !unsteady.is_empty() {
+    if !unsure.is_empty() {
         all.push(format!(
-            "Not steady in the time that they had, so that their figures are of no use beyond it: {}. More --time may help.",
-            unsteady.join(", ")
+            "Not steady, or known to no better than 10 %: {}. More --time may help.",
+            unsure.join(", ")
         ));
     }
     let waits = known.steps.iter().filter_map(|f| f.processor_wait);
@@ -169,7 +170,7 @@ fn paste(known: &Calibration) -> String {
     let cost = [("model", cost::model(known)), ("qos", cost::qos(known))];
     for (file, line) in cost {
         if let Some(line) = line {
-            text += &format!("\nFor Linux's io.cost.{file} and resctl-bench:\n\n");
+            let _ = write!(text, "\nFor Linux's io.cost.{file} and resctl-bench:\n\n");
             text += &indented(&line);
         }
     }
@@ -177,7 +178,10 @@ fn paste(known: &Calibration) -> String {
 }
 
 fn indented(lines: &str) -> String {
-    lines.lines().map(|line| format!("    {line}\n")).collect()
+    lines.lines().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "    {line}");
+        text
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -196,7 +200,10 @@ impl Unit {
 }
 
 fn uncertainty(part: Option<f64>) -> String {
-    part.map_or("unknown".into(), |part| format!("+-{:.1}%", part * 100.0))
+    part.map_or_else(
+        || "unknown".into(),
+        |part| format!("+-{:.1}%", part * 100.0),
+    )
 }
 
 fn yes(steady: bool) -> String {
