@@ -3,6 +3,10 @@
 use crate::found::Found;
 use serde::{Deserialize, Serialize};
 
+/// Sizes and depths beyond these there are none.
+const SIZE_MAX: u64 = 1 << 62;
+pub(crate) const DEPTH_MAX: u32 = 1 << 16;
+
 /// What is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Target {
@@ -49,6 +53,15 @@ impl Calibration {
             written: 0,
             steps: Vec::new(),
         }
+    }
+
+    /// What no measurement finds: it was written by something else. `None` if everything can have been found.
+    pub fn nonsense(&self) -> Option<String> {
+        if self.target.size > SIZE_MAX || !(1..=DEPTH_MAX).contains(&self.target.depth) {
+            return Some("there is no such target".to_owned());
+        }
+        let wrong = self.steps.iter().find(|found| !found.is_possible())?;
+        Some(format!("{} cannot have been found", wrong.name))
     }
 
     /// What a step found.

@@ -15,8 +15,8 @@ const VRATE: (f64, f64) = (60.0, 100.0);
 /// The line of `io.cost.model`, with its parts that were measured; `None` without any.
 pub fn model(known: &Calibration) -> Option<String> {
     let bytes = |found: &Found| found.bytes_per_second;
-    let parts: [(&str, &str, fn(&Found) -> f64); 6] = [
-        ("rbps", step::READ, bytes),
+    let parts = [
+        ("rbps", step::READ, bytes as fn(&Found) -> f64),
         ("rseqiops", step::READ_SHORT, Found::requests_per_second),
         ("rrandiops", step::READ_RANDOM, Found::requests_per_second),
         ("wbps", step::WRITE, bytes),

@@ -1,9 +1,13 @@
 //! What a step found.
 
+use crate::calibration::DEPTH_MAX;
 use crate::load::Load;
 use crate::steady::tail;
 use serde::{Deserialize, Serialize};
 use weir_measure::Histogram;
+
+/// More than this there is of nothing: bytes or requests a second, microseconds.
+const MOST: f64 = 1e12;
 
 /// What one step found.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -79,6 +83,24 @@ impl Found {
         }
     }
 
+    /// Whether its numbers can be those of a measurement.
+    pub(crate) fn is_possible(&self) -> bool {
+        let is_rate = |rate: &f64| (0.0..=MOST).contains(rate);
+        let load = &self.load;
+        (4096..=1 << 30).contains(&load.length)
+            && (1..=DEPTH_MAX).contains(&load.depth)
+            && load.writes <= 100
+            && is_rate(&self.bytes_per_second)
+            && self.half.is_none_or(|half| is_rate(&half))
+            && self.windows.iter().all(|window| is_rate(window))
+            && self.trend.is_finite()
+            && is_rate(&self.seconds)
+            && self.skipped <= self.windows.len()
+            && self.requests <= MOST as u64
+            && self.processor_wait.is_none_or(|part| is_rate(&part))
+            && self.latency_us.is_none_or(|latency| latency.is_possible())
+    }
+
     /// Requests a second in the steady windows.
     pub fn requests_per_second(&self) -> f64 {
         self.bytes_per_second / f64::from(self.load.length)
@@ -102,14 +124,21 @@ impl Found {
 
     /// Bytes that were read and written.
     pub fn bytes(&self) -> u64 {
-        self.requests * u64::from(self.load.length)
+        self.requests.saturating_mul(self.load.length.into())
     }
 }
 
 impl Latency {
+    fn is_possible(self) -> bool {
+        let all = [self.mean, self.p50, self.p95, self.p99, self.max];
+        all.iter().all(|us| (0.0..=MOST).contains(us))
+    }
+
     fn of(windows: &[Histogram]) -> Option<Self> {
         let mut all = Histogram::new();
-        windows.iter().for_each(|window| all.merge(window));
+        for window in windows {
+            all.merge(window);
+        }
         let us = |ns: u64| ns as f64 / 1e3;
         (!all.is_empty()).then(|| Self {
             mean: all.mean() / 1e3,

@@ -1,6 +1,7 @@
 //! Which step comes next, and how long it may take.
 
 use crate::calibration::{Calibration, Target};
+use crate::found::Found;
 use crate::load::{Area, Load};
 use crate::stamp::BLOCK;
 use weir_core::Span;
@@ -140,13 +141,11 @@ impl Plan {
 
     fn step(&self, draft: &Draft, known: &Calibration) -> Option<Step> {
         let area = self.area(draft, known)?;
-        let rate = match draft.pace {
-            // It is known when its turn comes, which is all that it is needed for.
-            Some(of) => Some(known.step(of).map_or(u64::MAX, |found| {
-                (found.requests_per_second() * 0.9).max(1.0) as u64
-            })),
-            None => None,
-        };
+        // It is known when its turn comes, which is all that it is needed for.
+        let rate = draft.pace.map(|of| {
+            let found = known.step(of).map(Found::requests_per_second);
+            found.map_or(u64::MAX, |rate| (rate * 0.9).max(1.0) as u64)
+        });
         Some(Step {
             name: draft.name.clone(),
             load: Load { rate, ..draft.load },

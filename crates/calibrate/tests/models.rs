@@ -161,7 +161,7 @@ fn goes_on(drive: &Config, seconds: u64) {
         Span::from_nanos(end.as_nanos().saturating_sub(spent.as_nanos())),
     ) {
         let found = bench.measured(&step, part, &mut known);
-        spent = spent + Span::from_nanos((found.seconds * 1e9) as u64);
+        spent += Span::from_nanos((found.seconds * 1e9) as u64);
         if !found.steady || !LONG.contains(&step.name.as_str()) {
             continue;
         }

@@ -1,6 +1,6 @@
 //! `weir init`: a configuration to begin from.
 
-use crate::calibrate::{lines, state};
+use crate::calibrate::{lines, state, without_unit};
 use crate::failure::Failure;
 use crate::output;
 use crate::serve::quoted;
@@ -46,7 +46,7 @@ fn volume(text: &str) -> Result<Volume, String> {
     let (name, size) = (text.rsplit_once('='))
         .filter(|(name, _)| !name.is_empty())
         .ok_or("write a name and a size, as alpha=10GiB")?;
-    let size = size.parse().map_err(|e| format!("{e}"))?;
+    let size = size.parse().map_err(|e| without_unit(&e))?;
     let name = name.to_owned();
     Ok(Volume { name, size })
 }
@@ -219,7 +219,7 @@ fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, 
     Ok(fs::canonicalize(&whole).unwrap_or(whole))
 }
 
-/// What each of so many volumes can be promised, bytes a second.
+/// What each volume can be promised if all get the same, bytes a second.
 fn even_part(known: Option<&Calibration>, volumes: usize) -> Option<u64> {
     let capacity = Capacity::of(known?);
     let slower = capacity.read?.least.min(capacity.write?.least);

@@ -250,6 +250,11 @@ fn what_is_wrong_is_said() {
     other.target.path = scratch.path("disk.img").display().to_string();
     fs::write(scratch.path("disk.img"), "").unwrap();
     state(&scratch, "mine.json", &other);
+    other.weir_calibration = 1;
+    state(&scratch, "mine.json", &other);
+    other.target.write = true;
+    other.steps.pop();
+    state(&scratch, "wrote.json", &other);
     other.weir_calibration = 2;
     state(&scratch, "new.json", &other);
     golden(
@@ -280,6 +285,8 @@ fn what_is_wrong_is_said() {
                 "--size",
                 "1GiB",
             ],
+            &["calibrate", "disk.img", "--state", "wrote.json"],
+            &["calibrate", "disk.img", "--state", "mine.json", "--write"],
             &["init", "there.toml"],
             &["init", "weir.conf"],
             &["init", "--volume", "alpha"],
@@ -412,4 +419,60 @@ fn it_goes_on_after_a_break() {
     assert_eq!(begun.status, Some(0), "{}", begun.err);
     let checked = run(&scratch, &["check", "new.toml"]);
     assert_eq!(checked.status, Some(0), "{}", checked.err);
+}
+
+/// Numbers in a state file that no measurement ever gives: what follows from them is shown or refused.
+#[test]
+fn a_state_file_can_say_anything() {
+    let scratch = Scratch::new();
+    let path = scratch.path("disk.img").display().to_string();
+    for write in [true, false] {
+        for number in [0.0, 1e-300, 1e12, 1e300, -1e300] {
+            for integer in [0, 1, 1 << 16, u32::MAX] {
+                let mut known = calibrated(&path, write);
+                known.target.size = u64::from(integer) * u64::from(integer);
+                known.target.rotational = integer == 1;
+                for found in &mut known.steps {
+                    found.load.length = integer;
+                    found.load.depth = integer;
+                    found.bytes_per_second = number;
+                    found.half = (integer > 0).then_some(number);
+                    found.windows = vec![number; integer.min(9) as usize];
+                    found.skipped = integer as usize;
+                    found.requests = u64::from(integer);
+                    found.processor_wait = Some(number);
+                }
+                state(&scratch, "any.json", &known);
+                let ask: [&[&str]; 3] = [
+                    &["calibrate", "disk.img", "--state", "any.json"],
+                    &[
+                        "calibrate",
+                        "disk.img",
+                        "--state",
+                        "any.json",
+                        "--profile",
+                        "any.toml",
+                    ],
+                    &[
+                        "init",
+                        "any-server.toml",
+                        "--calibrated",
+                        "any.json",
+                        "--volume",
+                        "v=1GiB",
+                    ],
+                ];
+                for ask in ask {
+                    let said = run(&scratch, ask);
+                    let ended = matches!(said.status, Some(0..=2));
+                    assert!(
+                        ended && !said.err.contains("panicked"),
+                        "{ask:?} {}",
+                        said.err
+                    );
+                }
+                let _ = fs::remove_file(scratch.path("any-server.toml"));
+            }
+        }
+    }
 }

@@ -93,6 +93,7 @@ impl fmt::Display for Uri {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn what_servers_print_is_read() {
@@ -109,6 +110,19 @@ mod tests {
         assert_eq!(of("nbd://[::1]/disk"), is("[::1]:10809", "disk"));
         assert_eq!(of("nbd://localhost"), is("localhost:10809", ""));
         assert_eq!(of("nbd://localhost/a/b"), is("localhost:10809", "a/b"));
+    }
+
+    proptest! {
+        /// Whatever stands there is read or refused, and every name can be written.
+        #[test]
+        fn every_name_can_be_written(text in ".{0,40}", name in "[^\\x00]{0,20}") {
+            let _ = text.parse::<Uri>();
+            let _ = format!("nbd://{text}").parse::<Uri>();
+            let written: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let uri: Uri = format!("nbd+unix:///{written}?socket=/a{written}").parse().unwrap();
+            prop_assert_eq!(uri.export, name.clone());
+            prop_assert_eq!(uri.address, Address::Unix(format!("/a{name}").into()));
+        }
     }
 
     #[test]

@@ -204,7 +204,7 @@ pub(crate) fn target(config: &Config, write: bool) -> Target {
     }
 }
 
-/// Measures everything in so much virtual time.
+/// Measures everything within a virtual time.
 pub(crate) fn calibrate(bench: &mut Bench, target: &Target, time: Span) -> Calibration {
     let plan = Plan::new(target);
     let mut known = Calibration::new(target.clone());

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use watched::Watched;
 use weir_calibrate::{Calibration, Found, Measurement, Plan, Survey, Target, Verdict};
 use weir_client::Uri;
-use weir_config::units::{Size, Time};
+use weir_config::units::{Size, Time, UnitError};
 use weir_core::{Op, Span};
 use weir_load::{Io, Source};
 
@@ -54,11 +54,13 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
+/// The nice value of what measures.
+const PRIORITY: i32 = -10;
 /// The least time: a window of it for each figure.
 const TIME_LEAST: Span = Span::from_secs(5);
 
 fn time(text: &str) -> Result<Time, String> {
-    let time: Time = text.parse().map_err(|e| format!("{e}"))?;
+    let time: Time = text.parse().map_err(|e| without_unit(&e))?;
     if time.0 < TIME_LEAST {
         return Err(format!("at least {} are needed", Time(TIME_LEAST)));
     }
@@ -66,7 +68,16 @@ fn time(text: &str) -> Result<Time, String> {
 }
 
 fn size(text: &str) -> Result<Size, String> {
-    text.parse().map_err(|e| format!("{e}"))
+    text.parse().map_err(|e| without_unit(&e))
+}
+
+/// What is wrong with a size or a time, and how it is written.
+pub(crate) fn without_unit(error: &UnitError) -> String {
+    if error.help.is_empty() {
+        error.to_string()
+    } else {
+        format!("{error}; {}", error.help)
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
@@ -169,9 +180,14 @@ fn measure(
         size: options.size.map(|size| size.0),
     };
     // Before a file is made or anything is measured.
+    match known.as_ref().map(|known| known.target.write) {
+        Some(true) if !options.write => return Err(other(&options.state, "with --write")),
+        Some(false) if options.write => return Err(other(&options.state, "without --write")),
+        _ => {}
+    }
     state::writable(&options.state)?;
     let (mut medium, target) = Medium::open(&options.path, access)?;
-    let known = continued(known, target);
+    let known = continued(known, target, &options.state)?;
     let mut session = Session {
         limit: Duration::from_nanos(options.time.0.as_nanos()),
         state: &options.state,
@@ -183,6 +199,8 @@ fn measure(
         began,
         known,
     };
+    // As the server's threads: what waits for a processor measures that. Where it is not permitted, it stays as it is.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
     leftovers.interrupt().hold();
     let ended = session
         .survey(&mut medium)
@@ -193,24 +211,39 @@ fn measure(
     Ok((session.known, leftovers.interrupt().signal()))
 }
 
-/// What was found before, if it was found of the same target in the same way.
-fn continued(known: Option<Calibration>, target: Target) -> Calibration {
-    match known {
-        Some(known) if known.target == target => {
-            if !known.steps.is_empty() {
-                let count = known.steps.len();
-                output::tell(&format!(
-                    "note: goes on; {count} steps were measured before"
-                ));
-            }
-            known
-        }
-        Some(_) => {
-            output::tell("note: begins anew: size, device or --write were others before");
-            Calibration::new(target)
-        }
-        None => Calibration::new(target),
+/// What was found before. It must have been found of the same target in the same way.
+fn continued(
+    known: Option<Calibration>,
+    target: Target,
+    state: &Path,
+) -> Result<Calibration, Failure> {
+    let Some(known) = known else {
+        return Ok(Calibration::new(target));
+    };
+    if known.target != target {
+        let size = known.target.size != target.size;
+        let what = if size {
+            "with another size"
+        } else {
+            "on another device, or with other properties"
+        };
+        return Err(other(state, what));
     }
+    if !known.steps.is_empty() {
+        let count = known.steps.len();
+        output::tell(&format!(
+            "note: goes on; {count} steps were measured before"
+        ));
+    }
+    Ok(known)
+}
+
+/// Refuses results that what is asked for cannot go on with.
+fn other(state: &Path, what: &str) -> Failure {
+    let state = state.display();
+    Failure::Usage(format!(
+        "{state} has results that were measured {what}: --again forgets them, --state names another file"
+    ))
 }
 
 /// A calibration under way.

@@ -29,7 +29,10 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
             Calibration::VERSION
         )));
     }
-    Ok(Some(known))
+    match known.nonsense() {
+        Some(what) => Err(none(&what)),
+        None => Ok(Some(known)),
+    }
 }
 
 fn read(path: &Path) -> io::Result<String> {
