@@ -2,7 +2,7 @@
 
 use crate::calibration::DEPTH_MAX;
 use crate::load::Load;
-use crate::steady::tail;
+use crate::steady::{Window, tail};
 use serde::{Deserialize, Serialize};
 use weir_measure::Histogram;
 
@@ -27,8 +27,8 @@ pub struct Found {
     pub trend: f64,
     /// Windows at the beginning that do not count.
     pub skipped: usize,
-    /// Bytes a second in each window, from the first on.
-    pub windows: Vec<f64>,
+    /// The windows, from the first on.
+    pub windows: Vec<Window>,
     /// How long the step took.
     pub seconds: f64,
     /// Requests that were answered in that time.
@@ -59,7 +59,7 @@ impl Found {
     pub(crate) fn new(
         name: &str,
         load: Load,
-        windows: Vec<f64>,
+        windows: Vec<Window>,
         latencies: &[Histogram],
         (seconds, requests): (f64, u64),
     ) -> Self {
@@ -92,7 +92,7 @@ impl Found {
             && load.writes <= 100
             && is_rate(&self.bytes_per_second)
             && self.half.is_none_or(|half| is_rate(&half))
-            && self.windows.iter().all(|window| is_rate(window))
+            && (self.windows.iter()).all(|w| is_rate(&w.bytes_per_second) && is_rate(&w.seconds))
             && self.trend.is_finite()
             && is_rate(&self.seconds)
             && self.skipped <= self.windows.len()
@@ -113,7 +113,8 @@ impl Found {
 
     /// The fastest window, the beginning included: what caches and buffers permit for a while.
     pub fn at_best(&self) -> f64 {
-        let fastest = self.windows.iter().copied().fold(0.0, f64::max);
+        let rates = self.windows.iter().map(|w| w.bytes_per_second);
+        let fastest = rates.fold(0.0, f64::max);
         fastest.max(self.bytes_per_second)
     }
 

@@ -27,5 +27,5 @@ pub use load::{Area, Load, Pattern};
 pub use measurement::Measurement;
 pub use plan::{Plan, Step, step};
 pub use stamp::BLOCK;
-pub use steady::{Tail, tail};
+pub use steady::{Tail, Window, tail};
 pub use survey::{Survey, Verdict};

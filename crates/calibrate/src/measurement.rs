@@ -4,7 +4,7 @@ use crate::found::Found;
 use crate::load::{Area, Load, Pattern};
 use crate::plan::Step;
 use crate::stamp::{self, BLOCK};
-use crate::steady::tail;
+use crate::steady::{self, tail};
 use weir_core::{Flags, Instant, Op, Span};
 use weir_load::{Io, Rng, Source};
 use weir_measure::Histogram;
@@ -45,7 +45,7 @@ pub struct Measurement {
     /// When the next request may be issued, where there is a rate.
     due: Instant,
     window: Window,
-    windows: Vec<f64>,
+    windows: Vec<steady::Window>,
     latencies: Vec<Histogram>,
     failed: Option<Io>,
 }
@@ -185,7 +185,10 @@ impl Measurement {
     /// Closes the window if it is long enough, and the step if that was enough.
     fn close(&mut self, now: Instant) {
         let Some(began) = self.window.began else {
-            self.window = Window::new(Some(now));
+            // The first answers may have waited for this process, all together.
+            if self.answered >= u64::from(self.load.depth) {
+                self.window = Window::new(Some(now));
+            }
             return;
         };
         let length = now.since(began);
@@ -194,8 +197,11 @@ impl Measurement {
             return;
         }
         let ended = std::mem::replace(&mut self.window, Window::new(Some(now)));
-        self.windows
-            .push(ended.bytes as f64 * 1e9 / length.as_nanos() as f64);
+        let seconds = length.as_nanos() as f64 / 1e9;
+        self.windows.push(steady::Window {
+            seconds,
+            bytes_per_second: ended.bytes as f64 / seconds,
+        });
         self.latencies.push(ended.latency);
         self.over |= self.early && self.is_sure();
     }

@@ -4,6 +4,7 @@
 //! least marginal standard error (the rule MSER of simulation's statistics): the square sum around the mean of what remains, over the
 //! square of how much remains. What remains is steady if no trend is left in it.
 
+use serde::{Deserialize, Serialize};
 use weir_measure::Interval;
 
 /// The fewest windows that show anything.
@@ -16,6 +17,15 @@ const STEEP: f64 = 0.2;
 const STILL: f64 = 0.01;
 /// A trend of fewer standard errors may be chance.
 const CHANCE: f64 = 2.0;
+
+/// A part of a step, from one answer to another.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// Its length.
+    pub seconds: f64,
+    /// What was read and written in it.
+    pub bytes_per_second: f64,
+}
 
 /// The windows of a step without its beginning.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -31,14 +41,15 @@ pub struct Tail {
 }
 
 /// Cuts off the beginning; `None` without windows.
-pub fn tail(windows: &[f64]) -> Option<Tail> {
+pub fn tail(windows: &[Window]) -> Option<Tail> {
+    let rates: Vec<f64> = windows.iter().map(|w| w.bytes_per_second).collect();
     let count = windows.len();
     let skipped = (0..=count / 2)
-        .map(|skipped| (skipped, marginal(&windows[skipped..])))
+        .map(|skipped| (skipped, marginal(&rates[skipped..])))
         .min_by(|a, b| a.1.total_cmp(&b.1))?
         .0;
-    let rest = &windows[skipped..];
-    let interval = Interval::of(rest)?;
+    let interval = mean(&windows[skipped..])?;
+    let rest = &rates[skipped..];
     let (trend, error) = trend(rest);
     let level = trend.abs() <= LEVEL || (trend.abs() <= STEEP && trend.abs() <= CHANCE * error);
     // A cut at the last place where one is permitted might have been made later, unless what remains does not scatter.
@@ -49,6 +60,19 @@ pub fn tail(windows: &[f64]) -> Option<Tail> {
         trend,
         steady: rest.len() >= LEAST && level && cut && !changes_at_the_end(rest),
     })
+}
+
+/// All bytes over all time, and the interval of that ratio. A mean of the rates would be too high where answers come in bursts: a window
+/// with a burst is short.
+fn mean(windows: &[Window]) -> Option<Interval> {
+    let seconds: f64 = windows.iter().map(|w| w.seconds).sum();
+    let bytes: f64 = windows.iter().map(|w| w.bytes_per_second * w.seconds).sum();
+    let mean = bytes / seconds.max(1e-9);
+    let off = |w: &Window| (w.bytes_per_second - mean) * w.seconds;
+    let off: Vec<f64> = windows.iter().map(off).collect();
+    let length = seconds / windows.len().max(1) as f64;
+    let half = Interval::of(&off)?.half / length.max(1e-9);
+    Some(Interval { mean, half })
 }
 
 /// The square sum around the mean, over the square of the number.
@@ -107,8 +131,32 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(windows: &[f64]) -> Tail {
-        tail(windows).unwrap()
+    fn even(rates: &[f64]) -> Vec<Window> {
+        let window = |rate: &f64| Window {
+            seconds: 0.5,
+            bytes_per_second: *rate,
+        };
+        rates.iter().map(window).collect()
+    }
+
+    fn of(rates: &[f64]) -> Tail {
+        tail(&even(rates)).unwrap()
+    }
+
+    #[test]
+    fn bursts_after_pauses_do_not_raise_the_mean() {
+        let pause = Window {
+            seconds: 0.9,
+            bytes_per_second: 100.0 / 0.9,
+        };
+        let burst = Window {
+            seconds: 0.1,
+            bytes_per_second: 1000.0,
+        };
+        let windows = [pause, burst].repeat(10);
+        let found = tail(&windows).unwrap().interval;
+        assert!((found.mean - 200.0).abs() < 1.0, "{found:?}");
+        assert!(found.half > 10.0 && found.half < 150.0, "{found:?}");
     }
 
     #[test]
@@ -170,7 +218,7 @@ mod tests {
 
         #[test]
         fn nothing_that_can_be_measured_makes_it_fail(windows in proptest::collection::vec(0.0_f64..1e15, 0..50)) {
-            if let Some(found) = tail(&windows) {
+            if let Some(found) = tail(&even(&windows)) {
                 prop_assert!(found.skipped <= windows.len() / 2);
                 prop_assert!(found.trend.is_finite() && found.interval.mean.is_finite());
             } else {

@@ -107,7 +107,8 @@ proptest! {
         let most = f64::from(load.depth) * f64::from(load.length) * 1e9 / fastest;
         for window in &found.windows {
             // A window begins behind an answer and ends with one, so that up to a whole depth of answers may be in it for nothing.
-            prop_assert!(*window <= 2.0 * most + f64::from(load.depth * load.length) * 1e2, "{window} {most}");
+            let window = window.bytes_per_second;
+            prop_assert!(window <= 2.0 * most + f64::from(load.depth * load.length) * 1e2, "{window} {most}");
         }
         let text = serde_json::to_string(&found).expect("it can be written");
         let read: weir_calibrate::Found = serde_json::from_str(&text).expect("and read");

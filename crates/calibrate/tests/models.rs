@@ -171,7 +171,9 @@ fn goes_on(drive: &Config, seconds: u64) {
         let permitted = (2.0 * found.uncertainty().unwrap()).max(0.05);
         assert!(
             off.abs() <= permitted,
-            "{drive:?} {found:?}: {follows} follows"
+            "{drive:?} {}: {} found, {follows} follows",
+            found.name,
+            found.bytes_per_second
         );
     }
     assert!(steady >= 2, "{drive:?}: {steady} steps were steady");

@@ -67,13 +67,14 @@ impl Bench {
         found
     }
 
-    /// Bytes a second of a step's requests, counted another way: all of those that end in this time, but for its first tenth.
+    /// Bytes a second of a step's requests, counted another way: all of those that end in the second half of this time. In the
+    /// first a buffer may fill, which the step has flushed.
     pub(crate) fn goes_on(&mut self, step: &Step, time: Span) -> f64 {
         let (mut random, mut issued, mut bytes) = (Rng::new(9), 0_u64, 0_u64);
         let length = u64::from(step.load.length);
         let places = step.area.places(step.load.length);
-        let (end, tenth) = (self.now + time, Span::from_nanos(time.as_nanos() / 10));
-        let counted = self.now + tenth;
+        let (end, half) = (self.now + time, Span::from_nanos(time.as_nanos() / 2));
+        let counted = self.now + half;
         let (mut first, mut last) = (None, counted);
         let mut flying = 0;
         while self.now < end {
@@ -113,6 +114,15 @@ impl Bench {
                 }
             }
         }
+        self.drained();
+        self.waiting.push_back(Io {
+            number: issued,
+            op: Op::Flush,
+            flags: Flags::NONE,
+            offset: 0,
+            length: 0,
+            due: self.now,
+        });
         self.drained();
         bytes as f64 * 1e9 / last.since(first.unwrap_or(last)).as_nanos().max(1) as f64
     }
