@@ -51,8 +51,8 @@ const LONG_STEP: u32 = 3;
 /// The depths between one request at a time and as many as are permitted.
 const DEPTHS: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// Bytes that must have been written before anything is read of a sparse target: less lies in the drive's caches.
-const ENOUGH: u64 = 16 << 20;
+/// Bytes that must have been written before anything is read of a sparse target.
+const ENOUGH: u64 = 4 << 20;
 
 /// A part of a calibration.
 #[derive(Clone, PartialEq, Eq, Debug)]

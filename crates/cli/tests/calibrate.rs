@@ -101,7 +101,7 @@ fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
 
 #[test]
 fn a_plain_drive_served_live_is_found() {
-    let model = r#"{ kind = "null", service = "8ms", tags = 16, link = "20MB/s" }"#;
+    let model = r#"{ kind = "null", service = "2ms", tags = 64, link = "10MB/s" }"#;
     within_five_percent(model, "4GiB", "15s");
 }
 

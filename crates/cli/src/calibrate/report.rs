@@ -10,6 +10,8 @@ use weir_report::{Column, Table, wrap};
 
 /// A figure whose confidence interval is wider, to each side, says little.
 const UNSURE: f64 = 0.1;
+/// Reads of less than this may have come from a cache.
+const CACHES: u64 = 4 << 30;
 /// A host is busy where measuring waits for a processor for more than this part of the time.
 const BUSY: f64 = 0.05;
 
@@ -156,6 +158,12 @@ fn remarks(known: &Calibration) -> Vec<String> {
         all.push(format!(
             "{:.3} GB were written, {part:.0} % of the size: a flash drive may become slower once it was written as a whole, twice.",
             wrote as f64 / 1e9
+        ));
+    }
+    if target.write && target.sparse && known.written < CACHES.min(target.size) {
+        all.push(format!(
+            "Reads were of {:.0} MB that had been written before, which a cache may hold: with more --time it is more.",
+            known.written as f64 / 1e6
         ));
     }
     if Plan::new(target).next(known, Span::from_secs(1)).is_some() {
