@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod check;
 mod compare;
 mod ctl;
@@ -10,6 +11,7 @@ mod drive;
 mod drives;
 mod explain;
 mod failure;
+mod init;
 mod interrupt;
 mod jobs;
 mod judge;
@@ -60,6 +62,10 @@ enum Command {
     Serve(serve::Options),
     /// Ask and change a running server
     Ctl(ctl::Options),
+    /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
+    Calibrate(calibrate::Options),
+    /// Write a configuration to begin from, with what `calibrate` found
+    Init(init::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
     /// Say why a volume's requests take as long as they do
@@ -99,6 +105,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
         Command::Ctl(options) => ctl::run(options),
+        Command::Calibrate(options) => calibrate::run(options),
+        Command::Init(options) => init::run(options),
         Command::Check(options) => check::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Replay(options) => replay::run(options),

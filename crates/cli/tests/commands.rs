@@ -81,6 +81,8 @@ fn usage() {
             &["demo", "--help"],
             &["compare", "--help"],
             &["serve", "--help"],
+            &["calibrate", "--help"],
+            &["init", "--help"],
             &["check", "--help"],
             &["replay", "--help"],
             &["policies", "--help"],

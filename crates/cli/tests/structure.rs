@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -17,6 +17,7 @@ const ORDER: [&str; 20] = [
     "weir-uring",
     "weir-drive",
     "weir-load",
+    "weir-calibrate",
     "weir-audit",
     "weir-config",
     "weir-report",

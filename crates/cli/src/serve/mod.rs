@@ -18,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use volume::OneVolume;
+pub(crate) use volume::quoted;
 use weir_api::Said;
 use weir_config::Problem;
 use weir_manage::Management;
