@@ -22,6 +22,7 @@ mod progress;
 mod replay;
 mod scenario;
 mod serve;
+mod socket;
 mod unkept;
 mod whole;
 

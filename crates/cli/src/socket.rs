@@ -1,0 +1,38 @@
+//! The server that a command asks: by the path of its socket.
+
+use crate::failure::Failure;
+use clap::Args;
+use std::path::PathBuf;
+use weir_api::Client;
+
+/// Where a server answers if nothing else is said.
+const DEFAULT: &str = "/run/weir/manage.sock";
+/// Where else, if it is set.
+const VARIABLE: &str = "WEIR_SOCKET";
+
+/// Which server to ask.
+#[derive(Debug, Args)]
+pub(crate) struct Socket {
+    /// The Unix socket that the server's [manage] names [default: what `WEIR_SOCKET` says, else /run/weir/manage.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Socket {
+    /// The socket's path.
+    pub(crate) fn path(&self) -> PathBuf {
+        let named = self.socket.clone();
+        let named = named.or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+        named
+            .filter(|path| !path.as_os_str().is_empty())
+            .unwrap_or_else(|| DEFAULT.into())
+    }
+
+    /// A client of the server. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// If the system gives no descriptors for waiting.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        Client::new(&self.path()).map_err(Failure::run)
+    }
+}
