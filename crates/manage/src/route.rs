@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream, StreamExt};
@@ -22,6 +22,7 @@ use weir_api::{ChangeRequest, Changes, Edit, Event, Outcome, UndoRequest, Words}
 use crate::Manager;
 use crate::access::Peer;
 use crate::control::{How, KINDS};
+use crate::dashboard;
 use crate::error::Refused;
 use crate::listener::Known;
 use crate::view::View;
@@ -31,10 +32,6 @@ const BODY_MAX: usize = 1 << 20;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-const DASHBOARD: &str = include_str!("dashboard.html");
-/// The page runs what is in it and nothing else, and speaks with this server alone.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
-
 type Answer<T> = Result<T, Refused>;
 type Shared = State<Arc<Manager>>;
 
@@ -42,7 +39,8 @@ type Shared = State<Arc<Manager>>;
 pub(crate) fn router(manager: &Arc<Manager>) -> Router {
     let named = "/v1/{kind}/{name}";
     Router::new()
-        .route("/", get(dashboard))
+        .route("/", get(dashboard::page))
+        .route("/dashboard/{file}", get(dashboard::file))
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
@@ -81,7 +79,7 @@ async fn check(
         let why = "this address has /metrics, /healthz, /readyz and /v1/config; [manage] says where the rest is";
         return Refused::new(StatusCode::NOT_FOUND, why).into_response();
     }
-    let open = path == "/" || path == "/healthz" || path == "/readyz";
+    let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
     let checked = manager.access.check(&peer, request.headers(), open, writes);
     if let Err(refused) = checked {
         tracing::debug!(peer = peer.name(), "{}", refused.refusal.error);
@@ -98,11 +96,6 @@ async fn check(
         HeaderValue::from_static("nosniff"),
     );
     response
-}
-
-async fn dashboard() -> Response {
-    let policy = (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    ([policy], Html(DASHBOARD)).into_response()
 }
 
 async fn healthy() -> &'static str {
