@@ -23,6 +23,7 @@ mod replay;
 mod scenario;
 mod serve;
 mod socket;
+mod top;
 mod unkept;
 mod whole;
 
@@ -53,6 +54,8 @@ enum Command {
     Plan(plan::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
+    /// Show a running server on the whole terminal: what each volume was promised and got, and where its requests wait
+    Top(top::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
     /// Replay what `serve --record` wrote, and compare every decision
@@ -84,6 +87,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
+        Command::Top(options) => top::run(options),
         Command::Check(options) => check::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),

@@ -34,7 +34,10 @@ pub(crate) fn is_page(path: &str) -> bool {
 
 /// The page.
 pub(crate) async fn page() -> Response {
-    answer("text/html; charset=utf-8", include_str!("dashboard/index.html"))
+    answer(
+        "text/html; charset=utf-8",
+        include_str!("dashboard/index.html"),
+    )
 }
 
 /// A file of it.

@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn sums_come_to_a_mean_request() {
-        let waits = |factor| Waits {
+        let waits = |factor: u64| Waits {
             limit_ns: 0,
             elevator_ns: 2_000 * factor,
             drive_ns: 5_000 * factor,

@@ -15,9 +15,16 @@ pub(super) fn count(number: u64) -> String {
     scaled(number as f64, &["", "k", "M", "G", "T"])
 }
 
-/// Microseconds: `1.23ms`.
+/// Microseconds with two digits, or three where there is no point: `1.2ms`, `104ms`.
 pub(super) fn time(us: f64) -> String {
-    scaled(us, &["us", "ms", "s"])
+    let (mut value, mut at) = (us, 0);
+    let units = ["us", "ms", "s"];
+    while value >= 999.5 && at + 1 < units.len() {
+        value /= 1000.0;
+        at += 1;
+    }
+    let digits = usize::from(value < 9.95 && value != 0.0);
+    format!("{value:.digits$}{}", units[at])
 }
 
 /// A part of one in per cent.
@@ -77,9 +84,11 @@ mod tests {
         for (bytes, text) in cases {
             assert_eq!(rate(bytes), text);
         }
-        assert_eq!(time(0.4), "0.40us");
-        assert_eq!(time(1234.0), "1.23ms");
+        assert_eq!(time(0.0), "0us");
+        assert_eq!(time(0.4), "0.4us");
+        assert_eq!(time(1234.0), "1.2ms");
         assert_eq!(time(99_960.0), "100ms");
+        assert_eq!(time(12_345_678.0), "12s");
         assert_eq!(count(9_996), "10.0k");
         assert_eq!(requests(500), "500r/s");
         assert_eq!(duration(0), "0 s");

@@ -53,12 +53,12 @@ impl Column {
             Self::Got => ("GOT", 8),
             Self::Part => ("PART", 4),
             Self::Share => ("SHARE", 5),
-            Self::Limit => ("LIMIT", 6),
-            Self::Elevator => ("ELEV", 6),
-            Self::Drive => ("DRIVE", 6),
+            Self::Limit => ("LIMIT", 5),
+            Self::Elevator => ("ELEV", 5),
+            Self::Drive => ("DRIVE", 5),
             Self::Queue => ("QUEUE", 5),
             Self::By => ("BY", 6),
-            Self::Short => ("SHORT", 6),
+            Self::Short => ("SHORT", 5),
         }
     }
 
@@ -167,6 +167,11 @@ impl<'a> Row<'a> {
         self.contract.min_bytes_per_second == 0 && self.contract.min_requests_per_second > 0
     }
 
+    /// Whether a flush has failed: every later one fails, too.
+    pub(super) fn has_failed(&self) -> bool {
+        self.volume.is_some_and(|volume| volume.now.sync_failed)
+    }
+
     /// The seconds of its promise, where it is a volume.
     pub(super) fn seconds(&self) -> Option<&'a SecondCounts> {
         self.volume.map(|volume| &volume.seconds)
@@ -174,7 +179,8 @@ impl<'a> Row<'a> {
 
     /// What stands in a column.
     pub(super) fn cell(&self, column: Column) -> String {
-        let part = |of: fn(&Latency) -> f64| self.latency.as_ref().map_or("-".into(), |l| time(of(l)));
+        let part =
+            |of: fn(&Latency) -> f64| self.latency.as_ref().map_or("-".into(), |l| time(of(l)));
         match column {
             Column::Name => self.name.to_owned(),
             Column::Promised if self.is_in_requests() => {
@@ -190,6 +196,7 @@ impl<'a> Row<'a> {
             Column::Elevator => part(|l| l.elevator_us),
             Column::Drive => part(|l| l.drive_us),
             Column::Queue => count(self.queue.into()),
+            Column::By if self.has_failed() => "FAILED".to_owned(),
             Column::By => match self.limited_by {
                 LimitedBy::Nothing => "-".to_owned(),
                 by => by.name().to_owned(),

@@ -235,11 +235,7 @@ impl State {
         rows.retain(|row| row.matches(&filter));
         rows.sort_by(|a, b| {
             let order = a.order(b, self.sort);
-            if self.reverse {
-                order.reverse()
-            } else {
-                order
-            }
+            if self.reverse { order.reverse() } else { order }
         });
         rows
     }

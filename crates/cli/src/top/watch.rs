@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use std::time::{Duration, Instant};
-use weir_api::{Client, Error, Event, Status};
+use weir_api::{Client, Event, Status};
+use weir_config::os_error;
 
 /// How long a server may be silent: it tells something every second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,26 +25,27 @@ pub(super) enum News {
 pub(super) fn follow(
     client: &Client,
     mut take: impl FnMut(News) -> Result<(), Failure>,
-) -> Result<Error, Failure> {
+) -> Result<String, Failure> {
+    let said = |error: weir_api::Error| Ok(os_error::without_numbers(&error.to_string()));
     let asked = || client.get("/v1/status").map(News::Status);
     let (mut events, status) = match client.events().and_then(|e| Ok((e, asked()?))) {
         Ok(both) => both,
-        Err(error) => return Ok(error),
+        Err(error) => return said(error),
     };
     take(status)?;
     let mut last = Instant::now();
     loop {
         let event = match events.next(PATIENCE) {
             Ok(Some(event)) => event,
-            Ok(None) => return Ok(client.silent("nothing has come for ten seconds")),
-            Err(error) => return Ok(error),
+            Ok(None) => return Ok("the server has said nothing for ten seconds".to_owned()),
+            Err(error) => return said(error),
         };
         let changed = matches!(event, Event::Change(_));
         take(News::Event(event))?;
         if changed || last.elapsed() >= REFRESH {
             match asked() {
                 Ok(status) => take(status)?,
-                Err(error) => return Ok(error),
+                Err(error) => return said(error),
             }
             last = Instant::now();
         }

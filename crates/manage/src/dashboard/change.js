@@ -65,7 +65,7 @@ function showOutcome(within, { change, promised, dry_run }) {
 
 function clear(within) {
   within.querySelector(".outcome").replaceChildren();
-  within.querySelector(".refusal").replaceChildren();
+  within.querySelector(".elsewhere").replaceChildren();
   for (const field of within.querySelectorAll("[aria-invalid]")) {
     field.removeAttribute("aria-invalid");
     at(`${field.id}-refusal`).textContent = "";
@@ -90,7 +90,7 @@ function showRefusal(within, error) {
   }
   if (!refusal.problems?.length) elsewhere.push(refusal.error);
   const lines = elsewhere.map((line) => make("span", {}, line));
-  within.querySelector(".refusal").replaceChildren("Refused, nothing has changed. ", ...lines);
+  within.querySelector(".elsewhere").replaceChildren("Refused, nothing has changed. ", ...lines);
   first?.focus();
 }
 
