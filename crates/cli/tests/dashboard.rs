@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use weir_api::{Client, Edit, Outcome, Volume};
+use weir_api::{ChangeRequest, Client, Edit, Outcome, Volume};
 use weir_client::{Fleet, Member};
 use weir_load::Program;
 
@@ -131,100 +131,133 @@ fn figures_are_live_and_names_are_text() {
     site.server.end();
 }
 
+/// What is promised to volume `alpha`, bytes a second.
+fn promised(socket: &Path) -> u64 {
+    let alpha: Volume = asked(socket, |client| client.get("/v1/volumes/alpha"));
+    alpha.contract.min_bytes_per_second
+}
+
+/// Presses Enter.
+async fn enter(page: &Page) {
+    page.keys(&char::from(Key::Enter).to_string()).await;
+}
+
+/// Opens the contract of volume `alpha` by keyboard, types another min, and tries it.
+async fn try_min(page: &Page, min: &str) {
+    let button = format!("{}.querySelector('button')", row("alpha"));
+    page.ask(&format!("{button}.focus()")).await;
+    enter(page).await;
+    page.wait("document.getElementById('field-min').value === '10MB/s'")
+        .await;
+    page.ask("document.getElementById('field-min').select()")
+        .await;
+    page.keys(min).await;
+    enter(page).await;
+}
+
 #[test]
-fn a_contract_is_tried_changed_refused_and_undone_by_keyboard() {
+fn a_promise_that_cannot_be_kept_is_refused_at_its_field() {
     let scratch = Scratch::new();
     let site = Site::start(&scratch, &volumes());
-    let socket = scratch.path("manage.sock");
-    let min = {
-        let socket = socket.clone();
-        move || {
-            let alpha = asked(&socket, |client| client.get::<Volume>("/v1/volumes/alpha"));
-            alpha.contract.min_bytes_per_second
-        }
-    };
-    let file = scratch.path("weir.toml");
-    let url = site.url.clone();
+    let (url, socket) = (site.url.clone(), scratch.path("manage.sock"));
     browse(|page| async move {
         open(&page, &url).await;
-        let enter = String::from(char::from(Key::Enter));
-        page.ask(&format!("{}.querySelector('button').focus()", row("alpha")))
-            .await;
-        page.keys(&enter).await;
-        page.wait("document.getElementById('field-min').value === '10MB/s'")
-            .await;
-        // More than the drive can do is refused at the field, with help.
-        let cleared = "const f = document.getElementById('field-min'); f.focus(); f.select()";
-        page.ask(cleared).await;
-        page.keys(&format!("900GB/s{enter}")).await;
-        page.wait("document.getElementById('field-min-refusal').textContent !== ''")
-            .await;
+        try_min(&page, "900GB/s").await;
+        let refusal = "document.getElementById('field-min-refusal')";
+        page.wait(&format!("{refusal}.textContent !== ''")).await;
         let said = page.text("#field-min-refusal").await;
         assert!(said.contains("; "), "what is wrong, and help: {said}");
-        assert_eq!(
-            page.ask("return document.activeElement.id").await,
-            "field-min"
-        );
-        assert_eq!(
-            page.ask("return document.getElementById('apply').disabled")
-                .await,
-            true
-        );
-        assert_eq!(min(), 10_000_000);
-        // What can be kept is tried, with the sums, and then made.
-        page.ask(cleared).await;
-        page.keys(&format!("20MB/s{enter}")).await;
+        page.wait("document.activeElement.id === 'field-min'").await;
+        page.wait("document.activeElement.getAttribute('aria-invalid') === 'true'")
+            .await;
+        page.wait("document.getElementById('apply').disabled").await;
+        assert_eq!(promised(&socket), 10_000_000);
+        // Another one is typed over it, and the refusal goes.
+        page.ask("document.getElementById('field-min').select()")
+            .await;
+        page.keys("11MB/s").await;
+        enter(&page).await;
+        page.wait("document.activeElement.id === 'apply'").await;
+        assert_eq!(page.text("#field-min-refusal").await, "");
+    });
+    site.server.end();
+}
+
+#[test]
+fn a_contract_is_tried_changed_and_undone_by_keyboard() {
+    let scratch = Scratch::new();
+    let site = Site::start(&scratch, &volumes());
+    let (url, socket) = (site.url.clone(), scratch.path("manage.sock"));
+    let file = scratch.path("weir.toml");
+    browse(|page| async move {
+        open(&page, &url).await;
+        try_min(&page, "20MB/s").await;
         page.wait("document.activeElement.id === 'apply'").await;
         let outcome = page.text("#contract .outcome").await;
-        assert!(
-            outcome.contains("20MB/s") && outcome.contains("left"),
-            "{outcome}"
-        );
-        assert_eq!(page.text("#field-min-refusal").await, "");
-        assert_eq!(min(), 10_000_000, "tried only");
-        // Somebody else is faster: nothing is lost.
-        let share = Edit {
-            key: ["volume", "alpha", "share"].map(String::from).to_vec(),
-            value: 50.into(),
-        };
-        let share = weir_api::ChangeRequest { edits: vec![share] };
-        asked(&socket, move |client| {
-            client.send::<Outcome>("POST", "/v1/changes", &share, None)
-        });
-        page.keys(&enter).await;
-        page.wait("document.querySelector('#contract .elsewhere').textContent.includes('has been changed since')").await;
-        page.wait("document.activeElement.id === 'try'").await;
-        page.keys(&enter).await;
+        let sums = outcome.contains("20MB/s") && outcome.contains("left");
+        assert!(sums, "{outcome}");
+        assert_eq!(promised(&socket), 10_000_000, "tried only");
+        enter(&page).await;
+        let outcome = "document.querySelector('#contract .outcome')";
+        page.wait(&format!("{outcome}.textContent.includes('Done: change 1')"))
+            .await;
+        assert_eq!(promised(&socket), 20_000_000);
+        let written = std::fs::read_to_string(&file).unwrap();
+        assert!(written.contains("min = \"20MB/s\""), "{written}");
+        // Enter closes it now.
+        enter(&page).await;
+        page.wait("!document.getElementById('contract').open").await;
+        let shown = |min| format!("{}.textContent.includes('of {min} MB/s')", row("alpha"));
+        page.wait(&shown("20.0")).await;
+        let undo = "document.querySelector('#changes > li button')";
+        page.wait(undo).await;
+        page.ask(&format!("{undo}.focus()")).await;
+        enter(&page).await;
+        page.wait("document.activeElement.id === 'undo-now'").await;
+        enter(&page).await;
+        page.wait(&shown("10.0")).await;
+        page.wait("document.getElementById('changes').textContent.includes('undone by 2')")
+            .await;
+        assert_eq!(promised(&socket), 10_000_000);
+    });
+    site.server.end();
+}
+
+#[test]
+fn a_change_of_another_client_in_between_is_not_lost() {
+    let scratch = Scratch::new();
+    let site = Site::start(&scratch, &volumes());
+    let (url, socket) = (site.url.clone(), scratch.path("manage.sock"));
+    browse(|page| async move {
+        open(&page, &url).await;
+        try_min(&page, "20MB/s").await;
         page.wait("document.activeElement.id === 'apply'").await;
-        page.keys(&enter).await;
+        let key = ["volume", "alpha", "share"].map(String::from).to_vec();
+        let value = 50.into();
+        let edits = vec![Edit { key, value }];
+        asked(&socket, move |client| {
+            let request = ChangeRequest { edits };
+            client.send::<Outcome>("POST", "/v1/changes", &request, None)
+        });
+        enter(&page).await;
+        page.wait("document.querySelector('#contract .elsewhere').textContent.includes('has been changed since')")
+            .await;
+        assert_eq!(promised(&socket), 10_000_000);
+        // The same once more, against what is there now.
+        page.wait("document.activeElement.id === 'try'").await;
+        enter(&page).await;
+        page.wait("document.activeElement.id === 'apply'").await;
+        enter(&page).await;
         page.wait(
             "document.querySelector('#contract .outcome').textContent.includes('Done: change 2')",
         )
         .await;
-        let written = std::fs::read_to_string(&file).unwrap();
-        assert!(written.contains("min = \"20MB/s\""), "{written}");
-        page.keys(&enter).await;
-        page.wait("!document.getElementById('contract').open").await;
-        page.wait(&format!(
-            "{}.textContent.includes('of 20.0 MB/s promised')",
-            row("alpha")
-        ))
-        .await;
-        // And taken back.
-        page.wait("document.querySelector('#changes > li').textContent.includes('change 2')")
-            .await;
-        page.ask("document.querySelector('#changes > li button').focus()")
-            .await;
-        page.keys(&enter).await;
-        page.wait("document.activeElement.id === 'undo-now'").await;
-        page.keys(&enter).await;
-        page.wait(&format!(
-            "{}.textContent.includes('of 10.0 MB/s promised')",
-            row("alpha")
-        ))
-        .await;
-        page.wait("document.getElementById('changes').textContent.includes('undone by 3')")
-            .await;
+        let alpha: Volume = asked(&socket, |client| client.get("/v1/volumes/alpha"));
+        let contract = alpha.contract;
+        assert_eq!(
+            (contract.min_bytes_per_second, contract.share),
+            (20_000_000, 50)
+        );
     });
     site.server.end();
 }

@@ -347,7 +347,7 @@ fn terms(row: &Row<'_>) -> String {
         contract.max_bytes_per_second,
         contract.max_requests_per_second,
     );
-    let mut parts = vec![min.map_or("no min".to_owned(), |min| format!("min {min}"))];
+    let mut parts = vec![min.map_or_else(|| "no min".to_owned(), |min| format!("min {min}"))];
     parts.push(format!("share {}", contract.share));
     parts.extend(max.map(|max| format!("max {max}")));
     parts.push(contract.class.clone());

@@ -38,7 +38,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let client = options.socket.client()?;
     // A server that is not there is said before the screen is taken.
-    let status: Status = client.get("/v1/status").map_err(failed)?;
+    let status: Status = client.get("/v1/status").map_err(|e| failed(&e))?;
     match (options.json, options.once) {
         (true, true) => output::print(&once::json(&status, None)?),
         (false, true) => output::print(&once::tables(&State::new(status), output::width())),
@@ -68,8 +68,8 @@ fn stream(client: &Client, status: Status) -> Result<(), Failure> {
 }
 
 /// Why a server that was asked has not answered well, and what to do.
-fn failed(error: Error) -> Failure {
-    let help = match &error {
+fn failed(error: &Error) -> Failure {
+    let help = match error {
         Error::Connect { .. } => {
             "; is it running, with that socket in [manage]? --socket names another"
         }

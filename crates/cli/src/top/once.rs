@@ -26,14 +26,13 @@ pub(super) fn tables(state: &State, width: usize) -> String {
     let mut text = String::new();
     for drive in &state.status().drives {
         let now = &drive.now;
-        text += &format!(
-            "drive {}: {} busy, {}, {}\n{}\n",
-            drive.name,
-            percent(now.busy),
-            rate(now.bytes_per_second),
-            requests(now.requests_per_second),
-            budget_text(drive.budget.as_ref())
-        );
+        let (busy, bytes) = (percent(now.busy), rate(now.bytes_per_second));
+        let each = requests(now.requests_per_second);
+        let lines = [
+            format!("drive {}: {busy} busy, {bytes}, {each}\n", drive.name),
+            budget_text(drive.budget.as_ref()) + "\n",
+        ];
+        text.extend(lines);
     }
     for (kind, title) in [(Kind::Tenants, "TENANT"), (Kind::Volumes, "VOLUME")] {
         let rows = state.rows_of(kind);

@@ -179,8 +179,11 @@ impl<'a> Row<'a> {
 
     /// What stands in a column.
     pub(super) fn cell(&self, column: Column) -> String {
-        let part =
-            |of: fn(&Latency) -> f64| self.latency.as_ref().map_or("-".into(), |l| time(of(l)));
+        let part = |of: fn(&Latency) -> f64| {
+            self.latency
+                .as_ref()
+                .map_or_else(|| "-".into(), |l| time(of(l)))
+        };
         match column {
             Column::Name => self.name.to_owned(),
             Column::Promised if self.is_in_requests() => {

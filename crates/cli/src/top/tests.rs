@@ -17,16 +17,14 @@ use weir_api::{
 
 const PLAIN: Look = Look { colour: false };
 
-fn volume(name: &str, contract: Contract, now: VolumeFigures) -> Volume {
+fn volume(name: &str, mut contract: Contract, now: VolumeFigures) -> Volume {
+    contract.share = 100;
+    "best-effort".clone_into(&mut contract.class);
     Volume {
         name: name.to_owned(),
         drive: "fast".to_owned(),
         size_bytes: 1 << 30,
-        contract: Contract {
-            share: 100,
-            class: "best-effort".to_owned(),
-            ..contract
-        },
+        contract,
         now: VolumeFigures {
             name: name.to_owned(),
             connections: 1,
@@ -63,13 +61,54 @@ fn promised(min: u64, min_iops: u64, max: u64) -> Contract {
     }
 }
 
-/// A drive with a tenant and six volumes, each with another story.
-fn some() -> Status {
-    let mut orders = volume(
-        "orders-db",
-        promised(20_000_000, 0, 0),
-        busy(13.4, [0.0, 4_210.0, 388.0], 8, LimitedBy::Others),
-    );
+fn drive() -> Drive {
+    Drive {
+        name: "fast".to_owned(),
+        budget: Some(Budget {
+            bytes_per_second: 160_000_000,
+            requests_per_second: 40_000,
+            promised_bytes_per_second: 20_000_000,
+            promised_requests_per_second: 500,
+            left_bytes_per_second: 118_605_276,
+            left_requests_per_second: 25_845,
+            promised_millionths: 139_924,
+        }),
+        now: DriveFigures {
+            name: "fast".to_owned(),
+            bytes_per_second: 157_400_000,
+            requests_per_second: 2_401,
+            busy: 0.98,
+            queue: 43,
+            in_flight: 8,
+        },
+        ..Drive::default()
+    }
+}
+
+fn tenant() -> Tenant {
+    Tenant {
+        name: "acme".to_owned(),
+        config: [("drive".to_owned(), "fast".into())].into_iter().collect(),
+        contract: Contract {
+            share: 100,
+            class: "best-effort".to_owned(),
+            ..promised(60_000_000, 0, 0)
+        },
+        now: TenantFigures {
+            name: "acme".to_owned(),
+            bytes_per_second: 43_600_000,
+            requests_per_second: 664,
+            queue: 10,
+            short: None,
+        },
+        ..Tenant::default()
+    }
+}
+
+/// Six volumes, each with another story.
+fn volumes() -> Vec<Volume> {
+    let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, LimitedBy::Others);
+    let mut orders = volume("orders-db", promised(20_000_000, 0, 0), waits);
     orders.tenant = Some("acme".to_owned());
     orders.now.short = Some("others".to_owned());
     orders.now.oldest_ms = 12;
@@ -79,72 +118,33 @@ fn some() -> Status {
         short: [("drive".to_owned(), 2), ("others".to_owned(), 3)].into(),
         excused: [].into(),
     };
-    let mut web = volume(
-        "web",
-        promised(0, 500, 0),
-        busy(30.2, [0.0, 310.5, 1_100.0], 2, LimitedBy::Drive),
-    );
+    let reads = busy(30.2, [0.0, 310.5, 1_100.0], 2, LimitedBy::Drive);
+    let mut web = volume("web", promised(0, 500, 0), reads);
     web.tenant = Some("acme".to_owned());
-    let mut failed = volume("scratch", promised(0, 0, 0), VolumeFigures::default());
+    let none = || promised(0, 0, 0);
+    let mut failed = volume("scratch", none(), VolumeFigures::default());
     failed.now.sync_failed = true;
+    let streams = busy(93.8, [0.0, 61_000.0, 24_800.0], 8, LimitedBy::Others);
+    let held = busy(20.0, [130_000.0, 0.0, 512.0], 16, LimitedBy::Limit);
+    vec![
+        orders,
+        web,
+        volume("nightly-backup", none(), streams),
+        volume("build-cache", promised(0, 0, 20_000_000), held),
+        failed,
+        volume("spare", none(), VolumeFigures::default()),
+    ]
+}
+
+/// A drive with a tenant and these volumes.
+fn some() -> Status {
     Status {
         version: "0.1.0".to_owned(),
         uptime_seconds: 11_520,
         ready: true,
-        drives: vec![Drive {
-            name: "fast".to_owned(),
-            budget: Some(Budget {
-                bytes_per_second: 160_000_000,
-                requests_per_second: 40_000,
-                promised_bytes_per_second: 20_000_000,
-                promised_requests_per_second: 500,
-                left_bytes_per_second: 118_605_276,
-                left_requests_per_second: 25_845,
-                promised_millionths: 139_924,
-            }),
-            now: DriveFigures {
-                name: "fast".to_owned(),
-                bytes_per_second: 157_400_000,
-                requests_per_second: 2_401,
-                busy: 0.98,
-                queue: 43,
-                in_flight: 8,
-            },
-            ..Drive::default()
-        }],
-        tenants: vec![Tenant {
-            name: "acme".to_owned(),
-            config: [("drive".to_owned(), "fast".into())].into_iter().collect(),
-            contract: Contract {
-                share: 100,
-                class: "best-effort".to_owned(),
-                ..promised(60_000_000, 0, 0)
-            },
-            now: TenantFigures {
-                name: "acme".to_owned(),
-                bytes_per_second: 43_600_000,
-                requests_per_second: 664,
-                queue: 10,
-                short: None,
-            },
-            ..Tenant::default()
-        }],
-        volumes: vec![
-            orders,
-            web,
-            volume(
-                "nightly-backup",
-                promised(0, 0, 0),
-                busy(93.8, [0.0, 61_000.0, 24_800.0], 8, LimitedBy::Others),
-            ),
-            volume(
-                "build-cache",
-                promised(0, 0, 20_000_000),
-                busy(20.0, [130_000.0, 0.0, 512.0], 16, LimitedBy::Limit),
-            ),
-            failed,
-            volume("spare", promised(0, 0, 0), VolumeFigures::default()),
-        ],
+        drives: vec![drive()],
+        tenants: vec![tenant()],
+        volumes: volumes(),
         ..Status::default()
     }
 }
@@ -200,7 +200,7 @@ fn screen(state: &mut State, width: u16, height: u16) -> String {
     terminal.draw(|frame| draw(frame, state, PLAIN)).unwrap();
     let buffer = terminal.backend().buffer();
     let lines = buffer.content().chunks(usize::from(width)).map(|line| {
-        let line: String = line.iter().map(|cell| cell.symbol()).collect();
+        let line: String = line.iter().map(ratatui::buffer::Cell::symbol).collect();
         line.trim_end().to_owned() + "\n"
     });
     lines.collect()

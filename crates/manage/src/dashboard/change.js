@@ -25,6 +25,11 @@ function written(words, key) {
   return value === undefined ? "" : String(value);
 }
 
+/** Shows what is written, in the fields that `which` names. */
+function showFields(which = () => true) {
+  for (const field of FIELDS.filter(which)) input(field.key).value = written(target.config, field.key);
+}
+
 /** The changed fields as words to merge; `null` removes a key. */
 function changedWords() {
   const words = {};
@@ -121,6 +126,7 @@ async function apply() {
     clear(dialog());
     showOutcome(dialog(), outcome);
     target = await get(path());
+    showFields();
     dialog().querySelector(".close").focus();
   } catch (error) {
     clear(dialog());
@@ -131,8 +137,10 @@ async function apply() {
 async function refused(error) {
   showRefusal(dialog(), error);
   if (error.status === 412) {
-    // Somebody else was faster. What was typed stays, and is tried against what is there now.
+    // Somebody else was faster. What was typed stays, all else is as it is now, and is tried again.
+    const before = target.config;
     target = await get(path()).catch(() => target);
+    showFields(({ key }) => input(key).value.trim() === written(before, key));
     at("try").focus();
   }
 }
@@ -163,7 +171,7 @@ export async function openContract(asked, name, canSave) {
     showRefusal(dialog(), error);
     return;
   }
-  for (const { key } of FIELDS) input(key).value = written(target.config, key);
+  showFields();
   input(FIELDS[0].key).focus();
   explain();
 }

@@ -4,7 +4,7 @@ import * as changes from "./change.js";
 import * as drives from "./drives.js";
 import { Rows } from "./rows.js";
 import { dropToken, events, get, keepToken, takeToken } from "./server.js";
-import { at, clock, count, duration, make, set, size } from "./words.js";
+import { at, bytes, clock, count, duration, make, set } from "./words.js";
 
 /** How old what no event tells may get: seconds since the start, sizes. */
 const REFRESH_MS = 15_000;
@@ -67,7 +67,7 @@ function takeSecond(second) {
 function takeShort({ at_ms, of, reason, lacking }) {
   const [kind, name] = [of.slice(0, of.indexOf(".")), of.slice(of.indexOf(".") + 1)];
   const found = status[`${kind}s`]?.find((one) => one.name === name);
-  let lacked = size(lacking);
+  let lacked = bytes(lacking);
   if (found) {
     found.seconds.short[reason] = (found.seconds.short[reason] ?? 0) + 1;
     if (found.contract.min_bytes_per_second === 0) lacked = `${count(lacking)} requests`;

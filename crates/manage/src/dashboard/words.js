@@ -7,15 +7,18 @@ function scaled(value, units, step) {
     at += 1;
   }
   const digits = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
-  const text = at === 0 && Number.isInteger(value) ? String(value) : value.toFixed(digits);
+  const text = Number.isInteger(value) && (at === 0 || step === 1024) ? String(value) : value.toFixed(digits);
   return units[at] === "" ? text : `${text} ${units[at]}`;
 }
 
 /** Bytes a second: `12.3 MB/s`. */
-export const rate = (bytes) => scaled(bytes, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"], 1000);
+export const rate = (number) => scaled(number, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"], 1000);
 
 /** Bytes: `12.3 MB`. */
-export const size = (bytes) => scaled(bytes, ["B", "kB", "MB", "GB", "TB"], 1000);
+export const bytes = (number) => scaled(number, ["B", "kB", "MB", "GB", "TB"], 1000);
+
+/** The size of a volume: `2 GiB`. */
+export const size = (number) => scaled(number, ["B", "KiB", "MiB", "GiB", "TiB"], 1024);
 
 /** A count: `12.3 k`. */
 export const count = (number) => scaled(number, ["", "k", "M", "G"], 1000);
