@@ -263,6 +263,32 @@ fn a_change_of_another_client_in_between_is_not_lost() {
 }
 
 #[test]
+fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
+    let scratch = Scratch::new();
+    let site = Site::start(&scratch, &volumes());
+    let url = site.url.clone();
+    browse(|page| async move {
+        open(&page, &url).await;
+        // In the server's place, so that the answer is known.
+        let answer = "(path, how) => !path.endsWith('/v1/volumes/alpha/explain') ? ask(path, how) \
+            : Promise.resolve(new Response(JSON.stringify({ sentences: ['<b>beta</b> stood before it.'] })))";
+        page.ask(&format!(
+            "const ask = window.fetch; window.fetch = {answer}"
+        ))
+        .await;
+        page.ask(&format!("{}.querySelector('button').click()", row("alpha")))
+            .await;
+        page.wait("!document.getElementById('explain').hidden")
+            .await;
+        assert_eq!(
+            page.text("#sentences").await,
+            "<b>beta</b> stood before it."
+        );
+    });
+    site.server.end();
+}
+
+#[test]
 fn the_token_is_asked_for_and_leaves_the_address() {
     let scratch = Scratch::new();
     let site = Site::start(&scratch, &volumes());
