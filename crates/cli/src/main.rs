@@ -30,6 +30,7 @@ mod replay;
 mod scenario;
 mod serve;
 mod socket;
+mod top;
 mod unkept;
 mod whole;
 
@@ -60,16 +61,18 @@ enum Command {
     Plan(plan::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
+    /// Say everything that `serve` would refuse, without starting it
+    Check(check::Options),
     /// Ask and change a running server
     Ctl(ctl::Options),
+    /// Show a running server on the whole terminal: what each volume was promised and got, and where its requests wait
+    Top(top::Options),
+    /// Say why a volume's requests take as long as they do
+    Explain(explain::Options),
     /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
     Calibrate(calibrate::Options),
     /// Write a configuration to begin from, with what `calibrate` found
     Init(init::Options),
-    /// Say everything that `serve` would refuse, without starting it
-    Check(check::Options),
-    /// Say why a volume's requests take as long as they do
-    Explain(explain::Options),
     /// Replay what `serve --record` wrote: compare every decision, or see what would have come of others
     Replay(replay::Options),
     /// List the ways of sharing a drive, or print one
@@ -104,11 +107,12 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
+        Command::Check(options) => check::run(options),
         Command::Ctl(options) => ctl::run(options),
+        Command::Top(options) => top::run(options),
+        Command::Explain(options) => explain::run(options),
         Command::Calibrate(options) => calibrate::run(options),
         Command::Init(options) => init::run(options),
-        Command::Check(options) => check::run(options),
-        Command::Explain(options) => explain::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),

@@ -8,6 +8,7 @@
 
 mod access;
 mod control;
+mod dashboard;
 mod document;
 mod error;
 mod file;

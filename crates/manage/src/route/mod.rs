@@ -7,25 +7,22 @@ pub(crate) mod events;
 use std::sync::Arc;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 
 use crate::Manager;
 use crate::access::Peer;
 use crate::control::KINDS;
+use crate::dashboard;
 use crate::error::Refused;
 use crate::listener::Known;
 use ask::{config, explain, healthy, list, metrics, ready, show, status};
 use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
-
-const DASHBOARD: &str = include_str!("../dashboard.html");
-/// The page runs what is in it and nothing else, and speaks with this server alone.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 type Answer<T> = Result<T, Refused>;
 /// A kind of tables and the name of one.
@@ -36,7 +33,8 @@ type Shared = State<Arc<Manager>>;
 pub(crate) fn router(manager: &Arc<Manager>) -> Router {
     let named = "/v1/{kind}/{name}";
     Router::new()
-        .route("/", get(dashboard))
+        .route("/", get(dashboard::page))
+        .route("/dashboard/{file}", get(dashboard::file))
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
@@ -76,7 +74,7 @@ async fn check(
         let why = "this address has /metrics, /healthz, /readyz and /v1/config; [manage] says where the rest is";
         return Refused::new(StatusCode::NOT_FOUND, why).into_response();
     }
-    let open = path == "/" || path == "/healthz" || path == "/readyz";
+    let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
     let checked = manager.access.check(&peer, request.headers(), open, writes);
     if let Err(refused) = checked {
         tracing::debug!(peer = peer.name(), "{}", refused.refusal.error);
@@ -93,11 +91,6 @@ async fn check(
         HeaderValue::from_static("nosniff"),
     );
     response
-}
-
-async fn dashboard() -> Response {
-    let policy = (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    ([policy], Html(DASHBOARD)).into_response()
 }
 
 async fn openapi() -> Response {

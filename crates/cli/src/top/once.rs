@@ -1,0 +1,80 @@
+//! One second, printed: as tables, or as JSON.
+
+use super::draw::{NAME_MIN, budget_text, clipped};
+use super::figure::{percent, rate, requests};
+use super::row::{Column, Kind};
+use super::state::State;
+use crate::failure::Failure;
+use serde::Serialize;
+use weir_api::Status;
+
+/// An object of JSON in a line.
+pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Second<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        at_ms: Option<u64>,
+        #[serde(flatten)]
+        status: &'a Status,
+    }
+    let line = serde_json::to_string(&Second { at_ms, status }).map_err(Failure::run)?;
+    Ok(line + "\n")
+}
+
+/// A line or two for each drive, and tables of tenants and volumes, at most `width` columns wide.
+pub(super) fn tables(state: &State, width: usize) -> String {
+    let mut text = String::new();
+    for drive in &state.status().drives {
+        let now = &drive.now;
+        let (busy, bytes) = (percent(now.busy), rate(now.bytes_per_second));
+        let each = requests(now.requests_per_second);
+        let lines = [
+            format!("drive {}: {busy} busy, {bytes}, {each}\n", drive.name),
+            budget_text(drive.budget.as_ref()) + "\n",
+        ];
+        text.extend(lines);
+    }
+    for (kind, title) in [(Kind::Tenants, "TENANT"), (Kind::Volumes, "VOLUME")] {
+        let rows = state.rows_of(kind);
+        if rows.is_empty() {
+            continue;
+        }
+        let title = Column::ALL.map(|column| match column {
+            Column::Name => title.to_owned(),
+            _ => column.look().0.to_owned(),
+        });
+        let cells = rows
+            .iter()
+            .map(|row| Column::ALL.map(|column| row.cell(column)));
+        text += "\n";
+        text += &table([title].into_iter().chain(cells).collect(), width);
+    }
+    text
+}
+
+/// Rows as lines, each column as wide as its widest cell; names are cut to what is left of `width`.
+fn table(mut rows: Vec<[String; Column::ALL.len()]>, width: usize) -> String {
+    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let mut widths: Vec<usize> = (0..Column::ALL.len())
+        .map(|column| widest(column).unwrap_or(0))
+        .collect();
+    let others = widths.iter().skip(1).map(|width| width + 1).sum();
+    let left = width.saturating_sub(others).max(usize::from(NAME_MIN));
+    widths[0] = widths[0].min(left);
+    let mut text = String::new();
+    for row in &mut rows {
+        row[0] = clipped(&row[0], u16::try_from(widths[0]).unwrap_or(u16::MAX));
+        let cells = Column::ALL.iter().zip(&*row).zip(&widths);
+        let cells = cells.map(|((column, cell), width)| {
+            if column.is_text() {
+                format!("{cell:width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
+        });
+        let line = cells.collect::<Vec<_>>().join(" ");
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}

@@ -1,0 +1,286 @@
+//! A volume, or a tenant with its volumes together, as one row.
+
+use super::figure::{count, percent, rate, requests, time};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use weir_api::{Contract, Latency, LimitedBy, SecondCounts, Status, Tenant, Volume};
+
+/// What rows are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Kind {
+    #[default]
+    Volumes,
+    Tenants,
+}
+
+/// A column of the table. Rows are sorted by any of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Column {
+    #[default]
+    Name,
+    Promised,
+    Got,
+    Part,
+    Share,
+    Limit,
+    Elevator,
+    Drive,
+    Queue,
+    By,
+    Short,
+}
+
+impl Column {
+    pub(super) const ALL: [Self; 11] = [
+        Self::Name,
+        Self::Promised,
+        Self::Got,
+        Self::Part,
+        Self::Share,
+        Self::Limit,
+        Self::Elevator,
+        Self::Drive,
+        Self::Queue,
+        Self::By,
+        Self::Short,
+    ];
+
+    /// Its title and width; the name has what is left.
+    pub(super) const fn look(self) -> (&'static str, u16) {
+        match self {
+            Self::Name => ("NAME", 0),
+            Self::Promised => ("PROMISED", 8),
+            Self::Got => ("GOT", 8),
+            Self::Part => ("PART", 4),
+            Self::Share => ("SHARE", 5),
+            Self::Limit => ("LIMIT", 5),
+            Self::Elevator => ("ELEV", 5),
+            Self::Drive => ("DRIVE", 5),
+            Self::Queue => ("QUEUE", 5),
+            Self::By => ("BY", 6),
+            Self::Short => ("SHORT", 5),
+        }
+    }
+
+    /// Whether it has words, and not numbers.
+    pub(super) const fn is_text(self) -> bool {
+        matches!(self, Self::Name | Self::By)
+    }
+
+    /// The next one to the right, or to the left, around the ends.
+    pub(super) fn beside(self, step: isize) -> Self {
+        let at = Self::ALL.iter().position(|c| *c == self).unwrap_or(0);
+        let all = Self::ALL.len();
+        Self::ALL[at.wrapping_add_signed(step).wrapping_add(all) % all]
+    }
+}
+
+/// What a row shows.
+#[derive(Debug, Clone)]
+pub(super) struct Row<'a> {
+    pub(super) name: &'a str,
+    pub(super) drive: &'a str,
+    pub(super) tenant: Option<&'a str>,
+    pub(super) contract: &'a Contract,
+    bytes: u64,
+    requests: u64,
+    /// Its part of the drive by share, and the part that it got.
+    share: f64,
+    part: f64,
+    latency: Option<Latency>,
+    pub(super) queue: u32,
+    pub(super) limited_by: LimitedBy,
+    /// Why the last second was short, if it was.
+    pub(super) short_now: Option<&'a str>,
+    short: u64,
+    /// More of it, where it is a single volume.
+    pub(super) volume: Option<&'a Volume>,
+}
+
+impl<'a> Row<'a> {
+    /// A row for each volume or tenant.
+    pub(super) fn all(status: &'a Status, kind: Kind) -> Vec<Self> {
+        match kind {
+            Kind::Volumes => status.volumes.iter().map(Self::of_volume).collect(),
+            Kind::Tenants => {
+                let mut members = BTreeMap::<&str, Vec<&Volume>>::new();
+                for volume in &status.volumes {
+                    if let Some(tenant) = &volume.tenant {
+                        members.entry(tenant).or_default().push(volume);
+                    }
+                }
+                let tenants = status.tenants.iter();
+                let of = |tenant: &'a Tenant| {
+                    let members = members.get(tenant.name.as_str());
+                    Self::of_tenant(tenant, members.map_or(&[], Vec::as_slice))
+                };
+                tenants.map(of).collect()
+            }
+        }
+    }
+
+    fn of_volume(volume: &'a Volume) -> Self {
+        let now = &volume.now;
+        Self {
+            name: &volume.name,
+            drive: &volume.drive,
+            tenant: volume.tenant.as_deref(),
+            contract: &volume.contract,
+            bytes: now.bytes_per_second,
+            requests: now.requests_per_second,
+            share: now.share,
+            part: now.got,
+            latency: now.latency,
+            queue: now.queue,
+            limited_by: now.limited_by,
+            short_now: now.short.as_deref(),
+            short: volume.seconds.all_short(),
+            volume: Some(volume),
+        }
+    }
+
+    fn of_tenant(tenant: &'a Tenant, members: &[&'a Volume]) -> Self {
+        let now = &tenant.now;
+        let sum = |of: fn(&Volume) -> f64| members.iter().map(|v| of(v)).sum::<f64>();
+        let latency = mean_latency(members);
+        let drive = tenant.config.get("drive").and_then(|drive| drive.as_str());
+        Self {
+            name: &tenant.name,
+            drive: drive.unwrap_or_default(),
+            tenant: None,
+            contract: &tenant.contract,
+            bytes: now.bytes_per_second,
+            requests: now.requests_per_second,
+            share: sum(|v| v.now.share),
+            part: sum(|v| v.now.got),
+            latency,
+            queue: now.queue,
+            limited_by: longest(latency, members),
+            short_now: now.short.as_deref(),
+            short: tenant.seconds.all_short(),
+            volume: None,
+        }
+    }
+
+    /// Whether requests alone are promised.
+    pub(super) fn is_in_requests(&self) -> bool {
+        self.contract.min_bytes_per_second == 0 && self.contract.min_requests_per_second > 0
+    }
+
+    /// Whether a flush has failed: every later one fails, too.
+    pub(super) fn has_failed(&self) -> bool {
+        self.volume.is_some_and(|volume| volume.now.sync_failed)
+    }
+
+    /// The seconds of its promise, where it is a volume.
+    pub(super) fn seconds(&self) -> Option<&'a SecondCounts> {
+        self.volume.map(|volume| &volume.seconds)
+    }
+
+    /// What stands in a column.
+    pub(super) fn cell(&self, column: Column) -> String {
+        let part = |of: fn(&Latency) -> f64| {
+            self.latency
+                .as_ref()
+                .map_or_else(|| "-".into(), |l| time(of(l)))
+        };
+        match column {
+            Column::Name => self.name.to_owned(),
+            Column::Promised if self.is_in_requests() => {
+                requests(self.contract.min_requests_per_second)
+            }
+            Column::Promised if self.contract.min_bytes_per_second == 0 => "-".to_owned(),
+            Column::Promised => rate(self.contract.min_bytes_per_second),
+            Column::Got if self.is_in_requests() => requests(self.requests),
+            Column::Got => rate(self.bytes),
+            Column::Part => percent(self.part),
+            Column::Share => percent(self.share),
+            Column::Limit => part(|l| l.limit_us),
+            Column::Elevator => part(|l| l.elevator_us),
+            Column::Drive => part(|l| l.drive_us),
+            Column::Queue => count(self.queue.into()),
+            Column::By if self.has_failed() => "FAILED".to_owned(),
+            Column::By => match self.limited_by {
+                LimitedBy::Nothing => "-".to_owned(),
+                by => by.name().to_owned(),
+            },
+            // The mark says that it is short now.
+            Column::Short if self.short_now.is_some() => format!("!{}", count(self.short)),
+            Column::Short if self.short == 0 => "-".to_owned(),
+            Column::Short => count(self.short),
+        }
+    }
+
+    /// How it stands to another by a column: names from the first, numbers from the largest.
+    pub(super) fn order(&self, other: &Self, column: Column) -> Ordering {
+        let number = |of: fn(&Self) -> f64| of(other).total_cmp(&of(self));
+        let wait = |row: &Self, of: fn(&Latency) -> f64| row.latency.as_ref().map_or(-1.0, of);
+        let waits = |of| wait(other, of).total_cmp(&wait(self, of));
+        let by_column = match column {
+            Column::Name => Ordering::Equal,
+            Column::Promised => {
+                let promised = |row: &Self| {
+                    (
+                        row.contract.min_bytes_per_second,
+                        row.contract.min_requests_per_second,
+                    )
+                };
+                promised(other).cmp(&promised(self))
+            }
+            Column::Got => other.bytes.cmp(&self.bytes),
+            Column::Part => number(|row| row.part),
+            Column::Share => number(|row| row.share),
+            Column::Limit => waits(|l| l.limit_us),
+            Column::Elevator => waits(|l| l.elevator_us),
+            Column::Drive => waits(|l| l.drive_us),
+            Column::Queue => other.queue.cmp(&self.queue),
+            Column::By => other.limited_by.name().cmp(self.limited_by.name()),
+            Column::Short => {
+                let short = |row: &Self| (row.short_now.is_some(), row.short);
+                short(other).cmp(&short(self))
+            }
+        };
+        by_column.then_with(|| self.name.cmp(other.name))
+    }
+
+    /// Whether a text is in a word of it.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let words = [self.name, self.drive, self.tenant.unwrap_or_default()];
+        let contains = |word: &str| word.to_lowercase().contains(text);
+        words.into_iter().any(contains) || self.limited_by.name() == text
+    }
+}
+
+/// The mean over all requests of several volumes.
+fn mean_latency(volumes: &[&Volume]) -> Option<Latency> {
+    let mut all = Latency::default();
+    let mut requests = 0.0;
+    for volume in volumes {
+        let weight = volume.now.requests_per_second as f64;
+        let Some(latency) = volume.now.latency.filter(|_| weight > 0.0) else {
+            continue;
+        };
+        requests += weight;
+        all.limit_us += latency.limit_us * weight;
+        all.elevator_us += latency.elevator_us * weight;
+        all.drive_us += latency.drive_us * weight;
+    }
+    (requests > 0.0).then(|| Latency {
+        limit_us: all.limit_us / requests,
+        elevator_us: all.elevator_us / requests,
+        drive_us: all.drive_us / requests,
+    })
+}
+
+/// Where the requests of several volumes spend most of their time, as the server says it of one.
+fn longest(latency: Option<Latency>, volumes: &[&Volume]) -> LimitedBy {
+    match latency {
+        Some(of) if of.limit_us >= of.elevator_us.max(of.drive_us) => LimitedBy::Limit,
+        Some(of) if of.elevator_us > of.drive_us => LimitedBy::Others,
+        Some(_) => LimitedBy::Drive,
+        None => {
+            let mut waiting = volumes.iter().filter(|v| v.now.queue > 0);
+            (waiting.next()).map_or(LimitedBy::Nothing, |volume| volume.now.limited_by)
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The terminal: taken, drawn on, and given back however this ends.
+
+use super::AGAIN;
+use super::draw::{Look, draw};
+use super::state::{Flow, Key, State};
+use super::watch::{self, News};
+use crate::failure::Failure;
+use crate::output;
+use crate::socket::Socket;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+/// News and keys that may wait to be drawn.
+const WAITING: usize = 64;
+
+/// What the loop waits for.
+enum Input {
+    News(News),
+    Key(Key),
+    /// The terminal has another size.
+    Size,
+    /// This process is told to end.
+    Signal(i32),
+    /// The terminal has gone.
+    Gone,
+}
+
+/// Shows a server on the whole terminal, until the user has seen enough.
+pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if dumb || !output::is_terminal() {
+        let reason =
+            "this is no terminal that a program can draw on: --once and --json print lines";
+        return Err(Failure::Usage(reason.to_owned()));
+    }
+    let cannot = |what: &str, error: &io::Error| {
+        let reason = weir_config::os_error::message(error);
+        Failure::Run(format!("cannot {what}: {reason}"))
+    };
+    let (sender, inputs) = sync_channel(WAITING);
+    let client = socket.client()?;
+    let to = sender.clone();
+    let watching = thread::Builder::new().name("weir-top-watch".to_owned());
+    watching
+        .spawn(move || watch_on(&client, &to))
+        .map_err(|e| cannot("watch the server", &e))?;
+    // Before the terminal is taken, so that no signal leaves it so.
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])
+        .map_err(|e| cannot("watch for signals", &e))?;
+    let to = sender.clone();
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            let _ = to.send(Input::Signal(signal));
+        }
+    });
+    // This gives the terminal back after a panic, too.
+    let terminal = ratatui::try_init().map_err(|e| cannot("draw on the terminal", &e))?;
+    thread::spawn(move || read_keys(&sender));
+    let ended = show(terminal, state, &inputs);
+    let restored = ratatui::try_restore();
+    match ended {
+        Ok(None) => restored.map_err(|e| cannot("give the terminal back", &e)),
+        Ok(Some(signal)) => Err(Failure::Interrupted(signal, String::new())),
+        Err(error) => Err(cannot("draw on the terminal", &error)),
+    }
+}
+
+/// Draws until it is told to end: by that signal, or by a key.
+fn show(
+    mut terminal: DefaultTerminal,
+    mut state: State,
+    inputs: &Receiver<Input>,
+) -> io::Result<Option<i32>> {
+    let look = Look {
+        colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    };
+    loop {
+        terminal.draw(|frame| draw(frame, &mut state, look))?;
+        let Ok(first) = inputs.recv() else {
+            return Ok(None);
+        };
+        // Whatever else waits is drawn with it.
+        for input in std::iter::once(first).chain(inputs.try_iter()) {
+            match input {
+                Input::News(news) => state.take(news),
+                Input::Key(key) => {
+                    if state.key(key) == Flow::End {
+                        return Ok(None);
+                    }
+                }
+                Input::Size => {}
+                Input::Signal(signal) => return Ok(Some(signal)),
+                Input::Gone => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Hands on what the server tells; says so when it has gone, and tries again.
+fn watch_on(client: &weir_api::Client, to: &SyncSender<Input>) {
+    loop {
+        let ended = watch::follow(client, |news| {
+            let sent = to.send(Input::News(news));
+            sent.map_err(|_| Failure::Unread)
+        });
+        let Ok(why) = ended else { return };
+        if to.send(Input::News(News::Lost(why))).is_err() {
+            return;
+        }
+        thread::sleep(AGAIN);
+    }
+}
+
+fn read_keys(to: &SyncSender<Input>) {
+    loop {
+        let input = match event::read() {
+            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => {
+                match known(key.code, key.modifiers) {
+                    Some(key) => Input::Key(key),
+                    None => continue,
+                }
+            }
+            Ok(Event::Resize(..)) => Input::Size,
+            Ok(_) => continue,
+            Err(_) => Input::Gone,
+        };
+        let is_last = matches!(input, Input::Gone);
+        if to.send(input).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn known(code: KeyCode, modifiers: KeyModifiers) -> Option<Key> {
+    let control = modifiers.contains(KeyModifiers::CONTROL);
+    Some(match code {
+        KeyCode::Char('c' | 'd') if control => Key::Interrupt,
+        KeyCode::Char(c) if !control && !c.is_control() => Key::Char(c),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Esc => Key::Escape,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Tab | KeyCode::BackTab => Key::Tab,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
+        KeyCode::Up => Key::Rows(-1),
+        KeyCode::Down => Key::Rows(1),
+        KeyCode::PageUp => Key::Pages(-1),
+        KeyCode::PageDown => Key::Pages(1),
+        KeyCode::Home => Key::Home,
+        KeyCode::End => Key::End,
+        _ => return None,
+    })
+}

@@ -1,0 +1,301 @@
+//! What `weir top` knows and shows: a state machine of news and keys, without a terminal.
+
+use super::row::{Column, Kind, Row};
+use super::watch::News;
+use std::collections::{BTreeMap, VecDeque};
+use weir_api::{Event, Second, ShortSecond, Status};
+
+/// Seconds that are remembered for sparklines.
+const REMEMBERED: usize = 180;
+/// Short seconds that are remembered.
+const SHORT: usize = 16;
+
+/// A key, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(char),
+    Enter,
+    Escape,
+    Backspace,
+    Tab,
+    Left,
+    Right,
+    /// By this number of rows, down if it is positive.
+    Rows(isize),
+    /// By this number of screens.
+    Pages(isize),
+    Home,
+    End,
+    /// Control and C.
+    Interrupt,
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    On,
+    End,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    status: Status,
+    /// What each drive, tenant and volume got in the last seconds, the last one at the end.
+    histories: BTreeMap<(char, String), VecDeque<u64>>,
+    short: VecDeque<ShortSecond>,
+    /// Why the server does not answer, while it does not.
+    lost: Option<String>,
+    kind: Kind,
+    sort: Column,
+    reverse: bool,
+    filter: String,
+    /// The filter is being typed.
+    typing: bool,
+    /// Keys are explained.
+    helping: bool,
+    /// The row that is chosen, by name: it stays so wherever it moves.
+    chosen: Option<String>,
+    /// Rows that fit on the screen, as far as is known.
+    page: usize,
+}
+
+impl State {
+    pub(super) fn new(status: Status) -> Self {
+        Self {
+            status,
+            page: 1,
+            ..Self::default()
+        }
+    }
+
+    /// Takes what is new.
+    pub(super) fn take(&mut self, news: News) {
+        match news {
+            News::Status(status) => {
+                self.status = *status;
+                self.lost = None;
+                self.forget();
+            }
+            News::Event(Event::Second(second)) => self.second(second),
+            News::Event(Event::Short(short)) => self.found_short(short),
+            // All is asked for again.
+            News::Event(Event::Change(_)) => {}
+            News::Lost(why) => self.lost = Some(why),
+        }
+    }
+
+    fn second(&mut self, second: Second) {
+        self.status.uptime_seconds += 1;
+        for now in second.drives {
+            let busy = (now.busy * 1000.0) as u64;
+            self.remember('d', &now.name, busy);
+            if let Some(drive) = self.status.drives.iter_mut().find(|d| d.name == now.name) {
+                drive.now = now;
+            }
+        }
+        let mut places = places(&self.status.tenants, |t| &t.name);
+        for now in second.tenants {
+            if let Some(at) = places.remove(&now.name) {
+                self.remember('t', &now.name, now.bytes_per_second);
+                self.status.tenants[at].now = now;
+            }
+        }
+        let mut places = self::places(&self.status.volumes, |v| &v.name);
+        for now in second.volumes {
+            if let Some(at) = places.remove(&now.name) {
+                self.remember('v', &now.name, now.bytes_per_second);
+                self.status.volumes[at].now = now;
+            }
+        }
+    }
+
+    fn found_short(&mut self, short: ShortSecond) {
+        let count = |reasons: &mut BTreeMap<String, u64>| {
+            *reasons.entry(short.reason.clone()).or_default() += 1;
+        };
+        match short.of.split_once('.') {
+            Some(("volume", name)) => {
+                let mut volumes = self.status.volumes.iter_mut();
+                if let Some(volume) = volumes.find(|v| v.name == name) {
+                    count(&mut volume.seconds.short);
+                }
+            }
+            Some(("tenant", name)) => {
+                let mut tenants = self.status.tenants.iter_mut();
+                if let Some(tenant) = tenants.find(|t| t.name == name) {
+                    count(&mut tenant.seconds.short);
+                }
+            }
+            _ => {}
+        }
+        self.short.truncate(SHORT - 1);
+        self.short.push_front(short);
+    }
+
+    fn remember(&mut self, kind: char, name: &str, value: u64) {
+        let history = self.histories.entry((kind, name.to_owned())).or_default();
+        if history.len() == REMEMBERED {
+            history.pop_front();
+        }
+        history.push_back(value);
+    }
+
+    /// Forgets those that are gone.
+    fn forget(&mut self) {
+        let status = &self.status;
+        let drives = status.drives.iter().map(|d| ('d', &d.name));
+        let tenants = status.tenants.iter().map(|t| ('t', &t.name));
+        let volumes = status.volumes.iter().map(|v| ('v', &v.name));
+        let there: std::collections::BTreeSet<_> = drives.chain(tenants).chain(volumes).collect();
+        self.histories
+            .retain(|(kind, name), _| there.contains(&(*kind, name)));
+    }
+
+    /// Takes a key.
+    pub(super) fn key(&mut self, key: Key) -> Flow {
+        if key == Key::Interrupt {
+            return Flow::End;
+        }
+        if self.typing {
+            self.type_filter(key);
+            return Flow::On;
+        }
+        if self.helping {
+            self.helping = false;
+            return Flow::On;
+        }
+        match key {
+            Key::Char('q') => return Flow::End,
+            Key::Char('/') => self.typing = true,
+            Key::Char('?' | 'h') => self.helping = true,
+            Key::Char('r') => self.reverse = !self.reverse,
+            Key::Char('j') => self.choose(1),
+            Key::Char('k') => self.choose(-1),
+            Key::Tab => self.turn(),
+            Key::Left => self.sort = self.sort.beside(-1),
+            Key::Right => self.sort = self.sort.beside(1),
+            Key::Rows(rows) => self.choose(rows),
+            Key::Pages(pages) => self.choose(pages * isize::try_from(self.page).unwrap_or(1)),
+            Key::Home => self.choose(isize::MIN / 2),
+            Key::End => self.choose(isize::MAX / 2),
+            Key::Escape => self.filter.clear(),
+            _ => {}
+        }
+        Flow::On
+    }
+
+    fn type_filter(&mut self, key: Key) {
+        match key {
+            Key::Char(c) => self.filter.push(c),
+            Key::Backspace => drop(self.filter.pop()),
+            Key::Escape => {
+                self.filter.clear();
+                self.typing = false;
+            }
+            Key::Enter => self.typing = false,
+            _ => {}
+        }
+    }
+
+    /// From volumes to tenants, or back.
+    fn turn(&mut self) {
+        self.kind = match self.kind {
+            Kind::Volumes => Kind::Tenants,
+            Kind::Tenants => Kind::Volumes,
+        };
+        self.chosen = None;
+    }
+
+    /// Chooses the row that stands by this number further down.
+    fn choose(&mut self, by: isize) {
+        let rows = self.rows();
+        let Some(last) = rows.len().checked_sub(1) else {
+            return;
+        };
+        let at = self.place(&rows).saturating_add_signed(by).min(last);
+        self.chosen = Some(rows[at].name.to_owned());
+    }
+
+    /// Where the chosen row stands; 0 if none is chosen.
+    pub(super) fn place(&self, rows: &[Row<'_>]) -> usize {
+        let is_chosen = |row: &Row<'_>| Some(row.name) == self.chosen.as_deref();
+        rows.iter().position(is_chosen).unwrap_or(0)
+    }
+
+    /// The rows that the filter lets through, in order.
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+        self.rows_of(self.kind)
+    }
+
+    /// The same of volumes, or of tenants.
+    pub(super) fn rows_of(&self, kind: Kind) -> Vec<Row<'_>> {
+        let mut rows = Row::all(&self.status, kind);
+        let filter = self.filter.to_lowercase();
+        rows.retain(|row| row.matches(&filter));
+        rows.sort_by(|a, b| {
+            let order = a.order(b, self.sort);
+            if self.reverse { order.reverse() } else { order }
+        });
+        rows
+    }
+
+    /// What a volume or tenant got in the last seconds, bytes a second; the last one at the end.
+    pub(super) fn history(&self, row: &Row<'_>) -> Vec<u64> {
+        let kind = if row.volume.is_some() { 'v' } else { 't' };
+        self.history_of(kind, row.name)
+    }
+
+    /// How busy a drive was in the last seconds, thousandths; the last one at the end.
+    pub(super) fn busy(&self, drive: &str) -> Vec<u64> {
+        self.history_of('d', drive)
+    }
+
+    fn history_of(&self, kind: char, name: &str) -> Vec<u64> {
+        let history = self.histories.get(&(kind, name.to_owned()));
+        history.map_or_else(Vec::new, |history| history.iter().copied().collect())
+    }
+
+    /// How things stand.
+    pub(super) fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// The last short second.
+    pub(super) fn last_short(&self) -> Option<&ShortSecond> {
+        self.short.front()
+    }
+
+    /// Why the server does not answer, while it does not.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn sort(&self) -> (Column, bool) {
+        (self.sort, self.reverse)
+    }
+
+    /// The filter, and whether it is being typed.
+    pub(super) fn filter(&self) -> (&str, bool) {
+        (&self.filter, self.typing)
+    }
+
+    pub(super) fn is_helping(&self) -> bool {
+        self.helping
+    }
+
+    /// Notes how many rows fit on the screen.
+    pub(super) fn set_page(&mut self, rows: usize) {
+        self.page = rows.max(1);
+    }
+}
+
+/// Where each stands, by name.
+fn places<T>(all: &[T], name: impl Fn(&T) -> &String) -> BTreeMap<String, usize> {
+    let places = all.iter().enumerate();
+    places.map(|(at, one)| (name(one).clone(), at)).collect()
+}

@@ -1,0 +1,372 @@
+//! Whole screens, and keys in any order.
+
+use super::draw::{Look, draw};
+use super::once;
+use super::row::Row;
+use super::state::{Flow, Key, State};
+use super::watch::News;
+use proptest::prelude::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::fs;
+use std::path::Path;
+use weir_api::{
+    Budget, Contract, Drive, DriveFigures, Event, Latency, LimitedBy, Second, SecondCounts,
+    ShortSecond, Status, Tenant, TenantFigures, Volume, VolumeFigures,
+};
+
+const PLAIN: Look = Look { colour: false };
+
+fn volume(name: &str, mut contract: Contract, now: VolumeFigures) -> Volume {
+    contract.share = 100;
+    "best-effort".clone_into(&mut contract.class);
+    Volume {
+        name: name.to_owned(),
+        drive: "fast".to_owned(),
+        size_bytes: 1 << 30,
+        contract,
+        now: VolumeFigures {
+            name: name.to_owned(),
+            connections: 1,
+            share: 0.25,
+            ..now
+        },
+        ..Volume::default()
+    }
+}
+
+fn busy(mbps: f64, latency: [f64; 3], queue: u32, limited_by: LimitedBy) -> VolumeFigures {
+    let [limit_us, elevator_us, drive_us] = latency;
+    VolumeFigures {
+        bytes_per_second: (mbps * 1e6) as u64,
+        requests_per_second: (mbps * 1e6 / 65_536.0) as u64,
+        got: mbps / 160.0,
+        latency: Some(Latency {
+            limit_us,
+            elevator_us,
+            drive_us,
+        }),
+        queue,
+        limited_by,
+        ..VolumeFigures::default()
+    }
+}
+
+fn promised(min: u64, min_iops: u64, max: u64) -> Contract {
+    Contract {
+        min_bytes_per_second: min,
+        min_requests_per_second: min_iops,
+        max_bytes_per_second: max,
+        ..Contract::default()
+    }
+}
+
+fn drive() -> Drive {
+    Drive {
+        name: "fast".to_owned(),
+        budget: Some(Budget {
+            bytes_per_second: 160_000_000,
+            requests_per_second: 40_000,
+            promised_bytes_per_second: 20_000_000,
+            promised_requests_per_second: 500,
+            left_bytes_per_second: 118_605_276,
+            left_requests_per_second: 25_845,
+            promised_millionths: 139_924,
+        }),
+        now: DriveFigures {
+            name: "fast".to_owned(),
+            bytes_per_second: 157_400_000,
+            requests_per_second: 2_401,
+            busy: 0.98,
+            queue: 43,
+            in_flight: 8,
+        },
+        ..Drive::default()
+    }
+}
+
+fn tenant() -> Tenant {
+    Tenant {
+        name: "acme".to_owned(),
+        config: [("drive".to_owned(), "fast".into())].into_iter().collect(),
+        contract: Contract {
+            share: 100,
+            class: "best-effort".to_owned(),
+            ..promised(60_000_000, 0, 0)
+        },
+        now: TenantFigures {
+            name: "acme".to_owned(),
+            bytes_per_second: 43_600_000,
+            requests_per_second: 664,
+            queue: 10,
+            short: None,
+        },
+        ..Tenant::default()
+    }
+}
+
+/// Six volumes, each with another story.
+fn volumes() -> Vec<Volume> {
+    let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, LimitedBy::Others);
+    let mut orders = volume("orders-db", promised(20_000_000, 0, 0), waits);
+    orders.tenant = Some("acme".to_owned());
+    orders.now.short = Some("others".to_owned());
+    orders.now.oldest_ms = 12;
+    orders.seconds = SecondCounts {
+        promised: 100,
+        kept: 95,
+        short: [("drive".to_owned(), 2), ("others".to_owned(), 3)].into(),
+        excused: [].into(),
+    };
+    let reads = busy(30.2, [0.0, 310.5, 1_100.0], 2, LimitedBy::Drive);
+    let mut web = volume("web", promised(0, 500, 0), reads);
+    web.tenant = Some("acme".to_owned());
+    let none = || promised(0, 0, 0);
+    let mut failed = volume("scratch", none(), VolumeFigures::default());
+    failed.now.sync_failed = true;
+    let streams = busy(93.8, [0.0, 61_000.0, 24_800.0], 8, LimitedBy::Others);
+    let held = busy(20.0, [130_000.0, 0.0, 512.0], 16, LimitedBy::Limit);
+    vec![
+        orders,
+        web,
+        volume("nightly-backup", none(), streams),
+        volume("build-cache", promised(0, 0, 20_000_000), held),
+        failed,
+        volume("spare", none(), VolumeFigures::default()),
+    ]
+}
+
+/// A drive with a tenant and these volumes.
+fn some() -> Status {
+    Status {
+        version: "0.1.0".to_owned(),
+        uptime_seconds: 11_520,
+        ready: true,
+        drives: vec![drive()],
+        tenants: vec![tenant()],
+        volumes: volumes(),
+        ..Status::default()
+    }
+}
+
+/// A thousand volumes, some of them with names of 255 bytes, on six drives.
+fn many() -> Status {
+    let one = some();
+    let mut status = Status {
+        drives: vec![one.drives[0].clone(); 6],
+        ..one
+    };
+    status.volumes = (0..1000)
+        .map(|number| {
+            let mut name = format!("customer-{number:04}-");
+            name += &"long-".repeat(number % 50);
+            let mbps = f64::from(number as u32 % 97) / 10.0;
+            let now = busy(mbps, [0.0, mbps * 100.0, 250.0], 3, LimitedBy::Others);
+            volume(&name, promised(1_000_000, 0, 0), now)
+        })
+        .collect();
+    status
+}
+
+/// A second like the last one, with other figures in a known order.
+fn second(status: &Status, number: u64) -> News {
+    let wave = [10, 7, 4, 9, 2, 5, 10, 8][number as usize % 8];
+    let mut second = Second {
+        at_ms: 1000 * number,
+        drives: status.drives.iter().map(|d| d.now.clone()).collect(),
+        volumes: status.volumes.iter().map(|v| v.now.clone()).collect(),
+        ..Second::default()
+    };
+    for volume in &mut second.volumes {
+        volume.bytes_per_second = volume.bytes_per_second * wave / 10;
+    }
+    for drive in &mut second.drives {
+        drive.busy = drive.busy * wave as f64 / 10.0;
+    }
+    News::Event(Event::Second(second))
+}
+
+fn played(status: Status, seconds: u64) -> State {
+    let all = status.clone();
+    let mut state = State::new(status);
+    for number in (0..=seconds).rev() {
+        state.take(second(&all, 8 * seconds - number));
+    }
+    state
+}
+
+fn screen(state: &mut State, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state, PLAIN)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let lines = buffer.content().chunks(usize::from(width)).map(|line| {
+        let line: String = line.iter().map(ratatui::buffer::Cell::symbol).collect();
+        line.trim_end().to_owned() + "\n"
+    });
+    lines.collect()
+}
+
+/// Compares with `tests/golden/NAME.txt`, or writes it with `WEIR_BLESS=1`.
+fn golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
+    if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
+        fs::write(&path, actual).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        wanted == actual,
+        "{name} differs:\n--- golden\n{wanted}\n--- actual\n{actual}"
+    );
+}
+
+fn press(state: &mut State, keys: &[Key]) {
+    for key in keys {
+        assert_eq!(state.key(*key), Flow::On, "{key:?}");
+    }
+}
+
+fn chosen(state: &State) -> String {
+    let rows: Vec<Row<'_>> = state.rows();
+    rows[state.place(&rows)].name.to_owned()
+}
+
+#[test]
+fn screens_of_a_drive_with_some_volumes() {
+    let mut state = played(some(), 40);
+    golden("top-80x24", &screen(&mut state, 80, 24));
+    golden("top-120x40", &screen(&mut state, 120, 40));
+    press(&mut state, &[Key::Tab]);
+    golden("top-tenants", &screen(&mut state, 80, 24));
+    press(&mut state, &[Key::Char('?')]);
+    golden("top-help", &screen(&mut state, 80, 24));
+    golden("top-once", &once::tables(&state, 80));
+}
+
+#[test]
+fn screens_of_a_thousand_volumes_with_long_names() {
+    let mut state = played(many(), 40);
+    press(&mut state, &[Key::Right, Key::Right, Key::Pages(1)]);
+    golden("top-many-80x24", &screen(&mut state, 80, 24));
+    golden("top-many-120x40", &screen(&mut state, 120, 40));
+}
+
+#[test]
+fn a_row_stays_chosen_wherever_it_moves() {
+    let mut state = played(some(), 1);
+    press(&mut state, &[Key::Rows(2), Key::Char('k'), Key::Char('j')]);
+    let name = chosen(&state);
+    assert_eq!(name, "orders-db");
+    press(&mut state, &[Key::Right, Key::Char('r'), Key::Left]);
+    assert_eq!(chosen(&state), name);
+    press(&mut state, &[Key::End]);
+    assert_eq!(chosen(&state), "build-cache", "names are reversed");
+}
+
+#[test]
+fn what_is_typed_filters_by_name_tenant_and_what_limits() {
+    let mut state = played(some(), 1);
+    let names = |state: &State| {
+        let rows = state.rows();
+        rows.iter().map(|r| r.name.to_owned()).collect::<Vec<_>>()
+    };
+    let typed = |state: &mut State, text: &str| {
+        press(state, &[Key::Escape, Key::Char('/')]);
+        text.chars().for_each(|c| press(state, &[Key::Char(c)]));
+        press(state, &[Key::Enter]);
+    };
+    typed(&mut state, "ACME");
+    assert_eq!(names(&state), ["orders-db", "web"]);
+    typed(&mut state, "limit");
+    assert_eq!(names(&state), ["build-cache"]);
+    typed(&mut state, "q");
+    assert_eq!(names(&state), [""; 0], "letters are text while one types");
+    assert!(screen(&mut state, 80, 24).contains("nothing to show"));
+    press(&mut state, &[Key::Escape]);
+    assert_eq!(names(&state).len(), 6);
+}
+
+#[test]
+fn a_server_that_has_gone_is_said_until_it_is_back() {
+    let mut state = played(some(), 1);
+    state.take(News::Lost("the server has ended".to_owned()));
+    let shown = screen(&mut state, 80, 24);
+    assert!(
+        shown.starts_with("NOT CONNECTED, trying again: the server has ended"),
+        "{shown}"
+    );
+    assert!(shown.contains("orders-db"), "the last figures stay");
+    state.take(News::Status(Box::new(some())));
+    assert!(screen(&mut state, 80, 24).starts_with("weir 0.1.0"));
+}
+
+#[test]
+fn a_short_second_is_counted_when_it_is_told() {
+    let mut state = played(some(), 1);
+    state.take(News::Event(Event::Short(ShortSecond {
+        of: "volume.orders-db".to_owned(),
+        reason: "drive".to_owned(),
+        ..ShortSecond::default()
+    })));
+    let shown = screen(&mut state, 100, 24);
+    assert!(
+        shown.contains("last short: volume.orders-db (drive)"),
+        "{shown}"
+    );
+    assert!(shown.contains("!6"), "{shown}");
+}
+
+fn any_key() -> impl Strategy<Value = Key> {
+    prop_oneof![
+        "[a-z/?]".prop_map(|text| Key::Char(text.chars().next().unwrap_or('x'))),
+        any::<char>()
+            .prop_filter("no control", |c| !c.is_control())
+            .prop_map(Key::Char),
+        (-3..4_isize).prop_map(Key::Rows),
+        (-2..3_isize).prop_map(Key::Pages),
+        prop::sample::select(vec![
+            Key::Enter,
+            Key::Escape,
+            Key::Backspace,
+            Key::Tab,
+            Key::Left,
+            Key::Right,
+            Key::Home,
+            Key::End,
+        ]),
+    ]
+}
+
+/// A key, or that many volumes from now on.
+fn any_step() -> impl Strategy<Value = Result<Key, usize>> {
+    prop_oneof![4 => any_key().prop_map(Ok), 1 => (0..7_usize).prop_map(Err)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn keys_and_news_in_any_order_leave_a_screen(
+        steps in prop::collection::vec(any_step(), 0..60),
+        width in 1..200_u16,
+        height in 1..60_u16,
+    ) {
+        let mut state = State::new(some());
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Ok(key) => {
+                    state.key(key);
+                }
+                Err(volumes) => {
+                    let mut status = some();
+                    status.volumes.truncate(volumes);
+                    state.take(second(&status, number as u64));
+                    state.take(News::Status(Box::new(status)));
+                }
+            }
+            screen(&mut state, width, height);
+            let rows = state.rows();
+            prop_assert!(rows.is_empty() || state.place(&rows) < rows.len());
+        }
+        prop_assert_eq!(state.key(Key::Interrupt), Flow::End);
+    }
+}

@@ -1,0 +1,149 @@
+//! Headless Chromium, driven by Debian's `chromium-driver`.
+
+use crate::common::running::{Running, start};
+use crate::common::{Scratch, wait, weir};
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The token of every server here.
+pub(crate) const TOKEN: &str = "a-token-for-these-tests";
+
+/// A server with a dashboard.
+pub(crate) struct Site {
+    pub(crate) server: Running,
+    /// The dashboard's address.
+    pub(crate) url: String,
+}
+
+impl Site {
+    /// Starts one on a drive `fast` that is modelled, with what `volumes` says.
+    pub(crate) fn start(scratch: &Scratch, volumes: &str) -> Self {
+        let path = |name| scratch.path(name).display().to_string();
+        let text = format!(
+            "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nsocket = \"{}\"\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n{volumes}",
+            path("nbd.sock"),
+            path("manage.sock"),
+            path("token"),
+        );
+        scratch.file("weir.toml", &text);
+        scratch.file("token", TOKEN);
+        let server = start(&mut weir(scratch, &["serve", "weir.toml"]));
+        wait("the dashboard is said", || server.says("dashboard at "));
+        let log = server.log.lock().unwrap().clone();
+        let (_, url) = log.split_once("dashboard at ").unwrap();
+        let url = url.lines().next().unwrap().to_owned();
+        Self { server, url }
+    }
+}
+
+/// Runs a test in a browser, which is ended after it, however it ends. Does nothing where there is none.
+pub(crate) fn browse<F>(test: impl FnOnce(Page) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let Some(mut driver) = Driver::start() else {
+        println!("skipped: chromedriver is not installed");
+        let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
+        assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
+        return;
+    };
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().unwrap();
+    let ended = runtime.block_on(async {
+        let client = driver.connect().await;
+        // A task, so that the session is closed after a panic, too.
+        let ended = tokio::spawn(test(Page(client.clone()))).await;
+        client.close().await.unwrap();
+        ended
+    });
+    driver.end();
+    if let Err(panicked) = ended {
+        std::panic::resume_unwind(panicked.into_panic());
+    }
+}
+
+struct Driver {
+    child: Child,
+    url: String,
+}
+
+impl Driver {
+    fn start() -> Option<Self> {
+        let mut command = Command::new("chromedriver");
+        command.arg("--port=0").stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().ok()?;
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let (_, port) = line.split_once("started successfully on port ")?;
+            Some(port.trim_end_matches('.').to_owned())
+        });
+        // It goes on saying things, which somebody has to take.
+        std::thread::spawn(move || lines.count());
+        let url = format!("http://127.0.0.1:{}", port.expect("it says its port"));
+        Some(Self { child, url })
+    }
+
+    async fn connect(&self) -> Client {
+        // Tests may run as root, where Chromium has no sandbox.
+        let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu"];
+        let capabilities = json!({
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        });
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        let Value::Object(capabilities) = capabilities else {
+            unreachable!("it is an object")
+        };
+        let client = builder.capabilities(capabilities).connect(&self.url).await;
+        client.expect("chromedriver starts a session")
+    }
+
+    fn end(&mut self) {
+        // The session is over, and the browser with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A page in the browser.
+#[derive(Clone)]
+pub(crate) struct Page(pub(crate) Client);
+
+impl Page {
+    /// What a function's body in JavaScript returns.
+    pub(crate) async fn ask(&self, script: &str) -> Value {
+        self.0.execute(script, Vec::new()).await.expect(script)
+    }
+
+    /// The text of the first element that a selector finds, as it is shown.
+    pub(crate) async fn text(&self, selector: &str) -> String {
+        let script = format!("return document.querySelector({selector:?})?.innerText ?? ''");
+        let text = self.ask(&script).await;
+        text.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) async fn wait(&self, expression: &str) {
+        let begin = Instant::now();
+        let script = format!("return Boolean({expression})");
+        while self.ask(&script).await != true {
+            if begin.elapsed() > Duration::from_mins(1) {
+                let shown = self.text("body").await;
+                panic!("never true: {expression}\n{shown}");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Types into what has the focus; `\u{e007}` is Enter.
+    pub(crate) async fn keys(&self, keys: &str) {
+        let focused = self.0.active_element().await.unwrap();
+        focused.send_keys(keys).await.unwrap();
+    }
+}

@@ -1,0 +1,155 @@
+// The page as a whole: lets the user in, and shows how things stand, second by second.
+
+import * as changes from "./change.js";
+import * as drives from "./drives.js";
+import { Rows } from "./rows.js";
+import { dropToken, events, get, keepToken, takeToken } from "./server.js";
+import { at, bytes, clock, count, duration, make, set } from "./words.js";
+
+/** How old what no event tells may get: seconds since the start, sizes. */
+const REFRESH_MS = 15_000;
+/** Between two tries to reach the server. */
+const AGAIN_MS = 2_000;
+/** Between two times that rows change places by their figures. */
+const ARRANGE_MS = 5_000;
+/** Short seconds that are listed. */
+const LISTED = 100;
+
+/** Causes of short seconds, in words. */
+const CAUSES = {
+  others: "other clients were served in its place",
+  elevator: "it waited in the elevator",
+  drive: "the drive was slower than its capacity says",
+  error: "the storage failed",
+};
+
+let status;
+const open = (kind, name) => changes.openContract(kind, name, Boolean(status?.file));
+const volumes = new Rows(at("list"), "volumes", open);
+const tenants = new Rows(at("tenants"), "tenants", open);
+
+function draw() {
+  if (document.hidden || !status) return;
+  const { version, uptime_seconds, ready, file, unsaved } = status;
+  set(at("server"), [
+    `version ${version}`,
+    `up ${duration(uptime_seconds)}`,
+    ready ? "ready" : "a shard does not answer",
+    file ?? "without a file",
+    unsaved && "some changes are in memory only",
+  ].filter(Boolean).join(" · "));
+  drives.draw(status.drives);
+  volumes.draw();
+  tenants.draw();
+}
+
+/** Asks for everything that seconds do not tell. */
+async function refresh() {
+  const [now, { changes: made }] = await Promise.all([get("/v1/status"), get("/v1/changes")]);
+  status = now;
+  volumes.take(status.volumes);
+  tenants.take(status.tenants);
+  at("tenants-section").hidden = status.tenants.length === 0;
+  changes.drawChanges(made);
+  draw();
+}
+
+function takeSecond(second) {
+  drives.addSecond(second);
+  volumes.addSecond(second.at_ms, second.volumes);
+  tenants.addSecond(second.at_ms, second.tenants);
+  const known = new Map(status.drives.map((drive) => [drive.name, drive]));
+  for (const now of second.drives) if (known.has(now.name)) known.get(now.name).now = now;
+  status.uptime_seconds += 1;
+  draw();
+}
+
+function takeShort({ at_ms, of, reason, lacking }) {
+  const [kind, name] = [of.slice(0, of.indexOf(".")), of.slice(of.indexOf(".") + 1)];
+  const found = status[`${kind}s`]?.find((one) => one.name === name);
+  let lacked = bytes(lacking);
+  if (found) {
+    found.seconds.short[reason] = (found.seconds.short[reason] ?? 0) + 1;
+    if (found.contract.min_bytes_per_second === 0) lacked = `${count(lacking)} requests`;
+  }
+  at("no-short").hidden = true;
+  at("short").prepend(make("li", {},
+    make("time", {}, clock(at_ms)), " ", make("b", {}, name), ` lacked ${lacked}: ${CAUSES[reason] ?? reason}`));
+  while (at("short").children.length > LISTED) at("short").lastChild.remove();
+}
+
+function takeEvent(name, data) {
+  if (name === "second") takeSecond(data);
+  else if (name === "short") takeShort(data);
+  else if (name === "change") refresh().catch(() => {});
+}
+
+function say(text, isBad) {
+  set(at("connection"), text);
+  at("connection").classList.toggle("refusal", isBad);
+}
+
+function askForToken(reason) {
+  dropToken();
+  at("all").hidden = true;
+  at("login").hidden = false;
+  say("", false);
+  set(at("token-refusal"), reason);
+  at("token").focus();
+}
+
+let following = false;
+
+/** Follows the server for as long as it lets this page in. */
+async function follow() {
+  if (following) return;
+  following = true;
+  try {
+    await followOn();
+  } finally {
+    following = false;
+  }
+}
+
+async function followOn() {
+  for (;;) {
+    const timer = setInterval(() => refresh().catch(() => {}), REFRESH_MS);
+    try {
+      await refresh();
+      at("login").hidden = true;
+      at("all").hidden = false;
+      say("live", false);
+      await events(takeEvent);
+      say("The server has ended. Trying again…", true);
+    } catch (error) {
+      if (error.status === 401) return askForToken("This is not the token.");
+      say(error.status ? `${error.message} Trying again…` : "The server does not answer. Trying again…", true);
+    } finally {
+      clearInterval(timer);
+    }
+    await new Promise((over) => setTimeout(over, AGAIN_MS));
+  }
+}
+
+changes.prepare();
+at("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepToken(at("token").value);
+  at("token").value = "";
+  follow();
+});
+at("filter").addEventListener("input", () => volumes.filter(at("filter").value));
+at("sort").addEventListener("input", () => volumes.sort(at("sort").value));
+document.addEventListener("visibilitychange", draw);
+setInterval(() => {
+  // Rows do not run away from a hand that is at them.
+  const busy = at("list").matches(":hover, :focus-within");
+  if (volumes.isLive && !busy && !document.hidden) volumes.arrange();
+}, ARRANGE_MS);
+
+addEventListener("hashchange", () => {
+  if (location.hash.includes("token=")) location.reload();
+});
+
+if (takeToken() === null) askForToken("");
+else follow();
