@@ -263,7 +263,7 @@ fn a_change_of_another_client_in_between_is_not_lost() {
 }
 
 #[test]
-fn said_that_explain_a_volume_are_shown_where_the_server_has_them() {
+fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
     let scratch = Scratch::new();
     let site = Site::start(&scratch, &volumes());
     let url = site.url.clone();
