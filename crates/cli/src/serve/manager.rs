@@ -1,9 +1,8 @@
 //! What the service manager is told, if there is one that wants to know (`sd_notify(3)`): systemd's `Type=notify-reload` and `WatchdogSec=`.
 
+use super::signals::Watch;
 use sd_notify::NotifyState;
-use signal_hook::consts::SIGTERM;
 use std::ffi::c_int;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use weir_serve::Server;
 
@@ -60,17 +59,13 @@ impl Watchdog {
     }
 
     /// The next signal.
-    pub(super) fn wait(&mut self, signals: &Receiver<c_int>, server: &Server) -> c_int {
-        // Without the thread that watches for signals nobody could end the server any more.
-        let Some(every) = self.every else {
-            return signals.recv().unwrap_or(SIGTERM);
-        };
+    pub(super) fn wait(&mut self, signals: &Watch, server: &Server) -> c_int {
         loop {
-            self.look(server.is_running());
-            match signals.recv_timeout(every) {
-                Ok(signal) => return signal,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return SIGTERM,
+            if self.every.is_some() {
+                self.look(server.is_running());
+            }
+            if let Some(signal) = signals.next(self.every) {
+                return signal;
             }
         }
     }
