@@ -3,6 +3,7 @@
 use super::signals::Watch;
 use sd_notify::NotifyState;
 use std::ffi::c_int;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use weir_serve::Server;
 
@@ -68,6 +69,28 @@ impl Watchdog {
                 return signal;
             }
         }
+    }
+
+    /// Does something that may take long, such as a reload that waits for a drive, and tells the service manager meanwhile that all is well.
+    pub(super) fn meanwhile<R>(&self, work: impl FnOnce() -> R) -> R {
+        let Some(every) = self.every else {
+            return work();
+        };
+        let (working, over) = channel::<()>();
+        let tells = move || {
+            while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                tell(&[NotifyState::Watchdog]);
+            }
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("weir-watchdog".into());
+            if let Err(error) = thread.spawn_scoped(scope, tells) {
+                tracing::warn!("cannot tell the service manager's watchdog meanwhile: {error}");
+            }
+            let result = work();
+            drop(working);
+            result
+        })
     }
 
     fn look(&mut self, runs: bool) {

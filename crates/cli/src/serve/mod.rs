@@ -150,7 +150,7 @@ fn serve(
             (SIGHUP, Some(file)) => {
                 manager::reloading();
                 let mut status = String::new();
-                if !reload(server, file) {
+                if !watchdog.meanwhile(|| reload(server, file)) {
                     status += "the last reload was refused, see the log; ";
                 }
                 manager::ready(&(status + &manager::status(server)));
