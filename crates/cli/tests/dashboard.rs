@@ -280,10 +280,7 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
             .await;
         page.wait("!document.getElementById('explain').hidden")
             .await;
-        assert_eq!(
-            page.text("#said").await,
-            "<b>beta</b> stood before it."
-        );
+        assert_eq!(page.text("#said").await, "<b>beta</b> stood before it.");
     });
     site.server.end();
 }

@@ -175,12 +175,26 @@ impl Prometheus {
         serde_json::from_str(&answer).unwrap_or_default()
     }
 
-    /// The labels of an alert that fires, if it does.
-    fn fires(&self, alert: &str) -> Option<Value> {
+    /// The state of an alert, pending or firing, and its labels; `None` if it is neither.
+    fn alert(&self, alert: &str) -> Option<(String, Value)> {
         let alerts = self.ask("/api/v1/alerts");
         let mut alerts = alerts["data"]["alerts"].as_array()?.iter();
-        let found = alerts.find(|a| a["labels"]["alertname"] == alert && a["state"] == "firing");
-        found.map(|a| a["labels"].clone())
+        let found = alerts.find(|a| a["labels"]["alertname"] == alert)?;
+        Some((found["state"].as_str()?.to_owned(), found["labels"].clone()))
+    }
+
+    fn fires(&self, alert: &str) -> bool {
+        self.alert(alert)
+            .is_some_and(|(state, _)| state == "firing")
+    }
+
+    /// How many series an expression has now; `None` if Prometheus refuses it.
+    fn series(&self, expression: &str) -> Option<usize> {
+        let mut query = String::from("/api/v1/query?query=");
+        for byte in expression.bytes() {
+            let _ = write!(query, "%{byte:02X}");
+        }
+        Some(self.ask(&query)["data"]["result"].as_array()?.len())
     }
 }
 
@@ -251,29 +265,42 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
         let up = prometheus.ask("/api/v1/query?query=up");
         up["data"]["result"][0]["value"][1] == "1"
     });
-    assert_eq!(prometheus.fires("WeirPromiseShort"), None);
+    assert!(!prometheus.fires("WeirPromiseShort"));
     load(&server.address);
     for alert in [
         "WeirPromiseShort",
         "WeirTenantPromiseShort",
         "WeirDriveSlow",
     ] {
-        wait(alert, || prometheus.fires(alert).is_some());
+        wait(alert, || prometheus.fires(alert));
     }
-    let labels = prometheus.fires("WeirPromiseShort").unwrap();
+    let (_, labels) = prometheus.alert("WeirPromiseShort").unwrap();
     assert_eq!(
         (&labels["volume"], &labels["drive"], &labels["tenant"]),
         (&"alpha".into(), &"slow".into(), &"acme".into())
     );
     for alert in ["WeirDown", "WeirSyncFailed", "WeirStorageErrors"] {
-        assert_eq!(prometheus.fires(alert), None, "{alert}");
+        assert_eq!(prometheus.alert(alert), None, "{alert}");
     }
+    // It fires after a minute.
+    let (state, labels) = prometheus.alert("WeirCapacityExhausted").unwrap();
+    assert_eq!((&state[..], &labels["drive"]), ("pending", &"slow".into()));
     let page = get(port, "/metrics").unwrap();
     promtool(&["check", "metrics"], &page);
     promtool(
         &["check", "metrics"],
         &get(port, "/metrics?detail=full").unwrap(),
     );
+    // A panel shows something, unless there is nothing to say of one of its metrics.
+    let quiet = |name: &String| {
+        let lines = page.lines().filter_map(|line| line.strip_prefix(&name[..]));
+        lines.filter(|rest| rest.starts_with(['{', '_'])).count() == 0
+    };
+    for expression in dashboard() {
+        let series = prometheus.series(&expression);
+        let shows = series.is_some_and(|n| n > 0) || names(&expression).iter().any(quiet);
+        assert!(shows && series.is_some(), "{expression}: {series:?}");
+    }
     // Names that nobody says would be quiet panels and alerts.
     let rules = fs::read_to_string(packaging("prometheus/weir.rules.yml")).unwrap();
     let used = names(&(rules + &dashboard().join("\n")));

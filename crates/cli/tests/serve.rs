@@ -146,6 +146,41 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     assert_eq!(next().unwrap(), "STOPPING=1\n");
 }
 
+/// A reload waits for what clients of a volume that goes have under way, here for longer than the watchdog would.
+#[test]
+fn a_long_reload_is_no_reason_for_the_watchdog() {
+    let scratch = Scratch::new();
+    let slow = "[volume.beta]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\nmax = { bandwidth = \"4kB/s\" }\n";
+    config(&scratch, slow);
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    manager.set_read_timeout(patience).unwrap();
+    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    let server = start(command.env("WATCHDOG_USEC", "400000"));
+    let mut reader = fleet(&server.address, Program::random_reads(16384, 4));
+    reader.members[0].export = "beta".into();
+    let reads = std::thread::spawn(move || reader.run(|_| {}));
+    common::wait("it reads", || server.says("volume=beta"));
+    config(&scratch, "[server]\nremove_in_use = true\n");
+    signal(&server.child, Signal::HUP);
+    let (mut told, mut reloads) = (0, false);
+    loop {
+        let mut state = [0; 256];
+        let length = manager.recv(&mut state).unwrap();
+        match &state[..length] {
+            b"WATCHDOG=1\n" => told += u32::from(reloads),
+            said if said.starts_with(b"RELOADING=1\n") => reloads = true,
+            said if reloads && said.starts_with(b"READY=1\n") => break,
+            _ => {}
+        }
+    }
+    assert!(told >= 2, "{told} times");
+    assert!(server.says("volume.beta was removed"));
+    server.end();
+    let _ = reads.join();
+}
+
 #[test]
 fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
     let scratch = Scratch::new();

@@ -1,9 +1,9 @@
 //! What the service manager is told, if there is one that wants to know (`sd_notify(3)`): systemd's `Type=notify-reload` and `WatchdogSec=`.
 
+use super::signals::Watch;
 use sd_notify::NotifyState;
-use signal_hook::consts::SIGTERM;
 use std::ffi::c_int;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use weir_manage::Management;
 
@@ -60,19 +60,37 @@ impl Watchdog {
     }
 
     /// The next signal.
-    pub(super) fn wait(&mut self, signals: &Receiver<c_int>, management: &Management) -> c_int {
-        // Without the thread that watches for signals nobody could end the server any more.
-        let Some(every) = self.every else {
-            return signals.recv().unwrap_or(SIGTERM);
-        };
+    pub(super) fn wait(&mut self, signals: &Watch, management: &Management) -> c_int {
         loop {
-            self.look(management.is_running());
-            match signals.recv_timeout(every) {
-                Ok(signal) => return signal,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return SIGTERM,
+            if self.every.is_some() {
+                self.look(management.is_running());
+            }
+            if let Some(signal) = signals.next(self.every) {
+                return signal;
             }
         }
+    }
+
+    /// Does something that may take long, such as a reload that waits for a drive, and tells the service manager meanwhile that all is well.
+    pub(super) fn meanwhile<R>(&self, work: impl FnOnce() -> R) -> R {
+        let Some(every) = self.every else {
+            return work();
+        };
+        let (working, over) = channel::<()>();
+        let tells = move || {
+            while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                tell(&[NotifyState::Watchdog]);
+            }
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("weir-watchdog".into());
+            if let Err(error) = thread.spawn_scoped(scope, tells) {
+                tracing::warn!("cannot tell the service manager's watchdog meanwhile: {error}");
+            }
+            let result = work();
+            drop(working);
+            result
+        })
     }
 
     fn look(&mut self, runs: bool) {

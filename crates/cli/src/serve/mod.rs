@@ -2,6 +2,7 @@
 
 mod command;
 mod manager;
+mod signals;
 mod volume;
 
 use crate::check;
@@ -11,12 +12,9 @@ use clap::Args;
 use command::{Place, Running};
 use manager::Watchdog;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::ffi::c_int;
-use std::fs;
+use signal_hook::consts::{SIGCHLD, SIGHUP};
+use signals::Watch;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
 use volume::OneVolume;
 pub(crate) use volume::quoted;
 use weir_api::Said;
@@ -93,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
-    let signals = watch_for_signals()?;
+    let signals = Watch::start()?;
     let how = weir_serve::Options {
         ring: if options.poll {
             RingKind::Poll
@@ -115,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let outcome = serve(&management, &signals, running.as_mut());
     tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
     manager::stopping();
-    end_at_once_when_told_again(signals, source.place.as_ref().map(Place::path))?;
+    signals.end_at_once_when_told_again(source.place.as_ref().map(Place::path));
     if let Some(running) = running {
         running.end();
     }
@@ -170,7 +168,7 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
 /// Serves until a signal says that it is enough, or the command has ended: with what that ended.
 fn serve(
     management: &Management,
-    signals: &Receiver<c_int>,
+    signals: &Watch,
     mut running: Option<&mut Running>,
 ) -> Result<(), Failure> {
     let mut watchdog = Watchdog::new();
@@ -179,7 +177,7 @@ fn serve(
             SIGHUP => {
                 manager::reloading();
                 let mut status = String::new();
-                if !reload(management) {
+                if !watchdog.meanwhile(|| reload(management)) {
                     status += "the last reload was refused, see the log; ";
                 }
                 manager::ready(&(status + &manager::status(management)));
@@ -196,20 +194,6 @@ fn serve(
     }
 }
 
-/// Watches for signals in a thread of its own, so that what waits for them can do something else in time.
-fn watch_for_signals() -> Result<Receiver<c_int>, Failure> {
-    let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
-    let (sender, receiver) = channel();
-    let watch = move || {
-        // Until nobody waits for them any more.
-        let _ = signals.forever().try_for_each(|signal| sender.send(signal));
-    };
-    let thread = std::thread::Builder::new().name("weir-signals".into());
-    thread.spawn(watch).map_err(failed)?;
-    Ok(receiver)
-}
-
 /// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
 /// select(2), which nothing here uses).
 fn raise_open_files() {
@@ -221,29 +205,6 @@ fn raise_open_files() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("cannot have as many open files as the hard limit permits: {error}");
     }
-}
-
-/// Watches for another signal to end by, while what is in flight is finished.
-fn end_at_once_when_told_again(
-    signals: Receiver<c_int>,
-    place: Option<PathBuf>,
-) -> Result<(), Failure> {
-    let watch = move || {
-        if signals
-            .iter()
-            .any(|signal| !matches!(signal, SIGHUP | SIGCHLD))
-        {
-            tracing::error!("a second signal: ending at once, requests in flight are not answered");
-            if let Some(place) = &place {
-                let _ = fs::remove_dir_all(place);
-            }
-            std::process::exit(1);
-        }
-    };
-    let thread = std::thread::Builder::new().name("weir-ending".into());
-    let started = thread.spawn(watch);
-    started.map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
-    Ok(())
 }
 
 /// Reads the file again and puts it in force, or says why not and leaves everything as it is. Whether it is in force.

@@ -38,8 +38,8 @@ impl Tally {
             requests: [0; OPS],
             bytes: [0; OPS],
             errors: [0; OPS],
-            // Three histograms of 5 KiB stay in the cache.
-            split: Some(Split::with_bits(4)),
+            // What is said of them are powers of two: three histograms of less than 1 KiB.
+            split: Some(Split::with_bits(1)),
             answered: 0,
             waits: Waits::default(),
             latency: Latency::default(),
