@@ -243,9 +243,8 @@ fn golden_of_inits(scratch: &Scratch) {
     );
 }
 
-#[test]
-fn what_is_wrong_is_said() {
-    let scratch = Scratch::new();
+/// Files that are not what is asked for.
+fn wrong_files(scratch: &Scratch) {
     scratch.file("small.img", "not empty");
     scratch.file("notes.txt", "my notes");
     scratch.file("old.json", "{\"weir_calibration\": 7}");
@@ -253,17 +252,23 @@ fn what_is_wrong_is_said() {
     let hole = fs::File::create(scratch.path("hole.img")).unwrap();
     hole.set_len(1 << 27).unwrap();
     let mut other = calibrated("/dev/other", false);
-    state(&scratch, "other.json", &other);
+    state(scratch, "other.json", &other);
     other.target.path = scratch.path("disk.img").display().to_string();
     fs::write(scratch.path("disk.img"), "").unwrap();
-    state(&scratch, "mine.json", &other);
+    state(scratch, "mine.json", &other);
     other.weir_calibration = 1;
-    state(&scratch, "mine.json", &other);
+    state(scratch, "mine.json", &other);
     other.target.write = true;
     other.steps.pop();
-    state(&scratch, "wrote.json", &other);
+    state(scratch, "wrote.json", &other);
     other.weir_calibration = 2;
-    state(&scratch, "new.json", &other);
+    state(scratch, "new.json", &other);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let scratch = Scratch::new();
+    wrong_files(&scratch);
     golden(
         "calibrate-refuses",
         &scratch,
@@ -292,6 +297,7 @@ fn what_is_wrong_is_said() {
                 "--size",
                 "1GiB",
             ],
+            &["calibrate", "disk.img", "--state", "/dev/null"],
             &["calibrate", "disk.img", "--state", "wrote.json"],
             &["calibrate", "disk.img", "--state", "mine.json", "--write"],
             &["init", "there.toml"],
