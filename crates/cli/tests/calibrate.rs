@@ -85,6 +85,13 @@ fn furthest(drive: &Config, model: &str, size: &str, time: &str) -> f64 {
     );
     assert_eq!(all.status, Some(0), "{}", all.err);
     server.end();
+    // What was found is all that a profile takes.
+    let profile = ["calibrate", &uri, "--write", "--profile", "mine.toml"];
+    let fitted = run(&scratch, &profile);
+    assert_eq!(fitted.status, Some(0), "{}", fitted.err);
+    assert!(fitted.err.contains("fitted"), "{}", fitted.err);
+    assert!(!fitted.err.contains("TOO FAR OFF"), "{}", fitted.err);
+    println!("{}", fitted.err);
     let known: Value = serde_json::from_str(&all.out).unwrap();
     let mut furthest: f64 = 0.0;
     for (name, says) in said(drive) {
@@ -416,6 +423,7 @@ fn it_goes_on_after_a_break() {
     let more = [&ask[..], &["--profile", "mine.toml"]].concat();
     let fitted = run(&scratch, &more);
     assert_eq!(fitted.status, Some(0), "{}", fitted.err);
+    assert!(!fitted.err.contains("TOO FAR OFF"), "{}", fitted.err);
     let shown = run(&scratch, &["drives", "./mine.toml"]);
     assert_eq!(shown.status, Some(0), "{}", shown.err);
     let begun = run(

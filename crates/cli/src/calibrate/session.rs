@@ -14,6 +14,9 @@ use weir_calibrate::{Calibration, Found, Measurement, Plan, Survey, Verdict};
 use weir_core::{Op, Span};
 use weir_load::{Io, Source};
 
+/// Blocks that a survey looks at: a disk that turns takes milliseconds for each.
+const MANY: u64 = 4096;
+const FEW: u64 = 1024;
 /// The nice value of what measures.
 const PRIORITY: i32 = -10;
 
@@ -25,6 +28,8 @@ pub(super) struct Session<'a> {
     leftovers: &'a Leftovers,
     progress: Progress,
     known: Calibration,
+    /// By how much steps took longer than they should, of late: connecting, what is in flight at the end, a flush.
+    over: Duration,
 }
 
 impl<'a> Session<'a> {
@@ -42,6 +47,7 @@ impl<'a> Session<'a> {
             leftovers,
             progress: Progress::new(limit, "the calibration".into()),
             known,
+            over: Duration::ZERO,
         }
     }
 
@@ -66,7 +72,8 @@ impl<'a> Session<'a> {
         if target.rotational && !target.write {
             return Ok(());
         }
-        let mut survey = Survey::new(target.size);
+        let blocks = if target.rotational { FEW } else { MANY };
+        let mut survey = Survey::new(target.size, blocks);
         self.run(medium, "looks at what is there", &mut survey)?;
         if self.leftovers.interrupt().signal().is_some() {
             return Ok(());
@@ -100,8 +107,7 @@ impl<'a> Session<'a> {
     fn steps(&mut self, medium: &mut Medium) -> Result<(), Failure> {
         let plan = Plan::new(&self.known.target);
         while self.leftovers.interrupt().signal().is_none() {
-            let left = self.limit.saturating_sub(self.began.elapsed());
-            let left = Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
+            let left = self.left(plan.left(&self.known));
             let Some((step, part)) = plan.next(&self.known, left) else {
                 break;
             };
@@ -109,6 +115,10 @@ impl<'a> Session<'a> {
             let (began, waited) = (Instant::now(), waited());
             self.run(medium, &step.name, &mut measurement)?;
             let wait = share(waited, began.elapsed());
+            let over = began
+                .elapsed()
+                .saturating_sub(Duration::from_nanos(part.as_nanos()));
+            self.over = over.max((self.over + over) / 2);
             // Also of a step that was broken off: it is there.
             self.known.written = self.known.written.max(measurement.written());
             if let Some(io) = measurement.failed() {
@@ -127,6 +137,16 @@ impl<'a> Session<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The time for this number of steps: what is left without what they will take beside it, but half of that at the least.
+    fn left(&self, steps: usize) -> Span {
+        let left = self.limit.saturating_sub(self.began.elapsed());
+        let beside = self
+            .over
+            .saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
+        let left = left.saturating_sub(beside.min(left / 2));
+        Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn run<S: Source>(
