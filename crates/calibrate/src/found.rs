@@ -98,7 +98,7 @@ impl Found {
             && self.skipped <= self.windows.len()
             && self.requests <= MOST as u64
             && self.processor_wait.is_none_or(|part| is_rate(&part))
-            && self.latency_us.is_none_or(|latency| latency.is_possible())
+            && self.latency_us.is_none_or(Latency::is_possible)
     }
 
     /// Requests a second in the steady windows.

@@ -7,8 +7,6 @@ use weir_load::{Io, Source, Step};
 
 /// The beginning and the end of a drive are read as a whole: there is what tells of partitions, file systems and volumes.
 const WHOLE: u64 = 1 << 20;
-/// Blocks that are looked at between.
-const SAMPLES: u64 = 4096;
 /// Requests in flight.
 const DEPTH: usize = 32;
 
@@ -25,7 +23,7 @@ pub enum Verdict {
     Unreadable(u64),
 }
 
-/// Reads the first and the last MiB of a drive, and 4096 blocks between, evenly apart: everything if it is small.
+/// Reads the first and the last MiB of a drive, and blocks between, evenly apart: everything if it is small.
 #[derive(Debug)]
 pub struct Survey {
     /// Offsets of blocks that were not asked for yet, the last first.
@@ -39,11 +37,13 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Of a drive of this size in bytes; what is behind the last whole block is passed over.
-    pub fn new(size: u64) -> Self {
+    /// Of a drive of this size in bytes, with at most `samples` blocks between its ends; what is behind the last whole block is passed over.
+    pub fn new(size: u64, samples: u64) -> Self {
         let blocks = size / BLOCK;
         let edge = WHOLE / BLOCK;
-        let between = (blocks.saturating_sub(2 * edge)).div_ceil(SAMPLES).max(1);
+        let between = (blocks.saturating_sub(2 * edge))
+            .div_ceil(samples.max(1))
+            .max(1);
         let middle = (edge..blocks.saturating_sub(edge)).step_by(between as usize);
         let mut places: Vec<u64> = (0..blocks.min(edge))
             .chain(middle)
@@ -130,9 +130,11 @@ impl Source for Survey {
 mod tests {
     use super::*;
 
+    const SAMPLES: u64 = 4096;
+
     /// Surveys a drive whose bytes `fill` says.
     fn survey(size: u64, fill: impl Fn(u64, &mut Vec<u8>)) -> Verdict {
-        let mut survey = Survey::new(size);
+        let mut survey = Survey::new(size, SAMPLES);
         let mut looked = 0;
         loop {
             match survey.next(Instant::ZERO) {
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_not_overwritten() {
-        let mut survey = Survey::new(1 << 30);
+        let mut survey = Survey::new(1 << 30, SAMPLES);
         let Step::Issue(io) = survey.next(Instant::ZERO) else {
             panic!("it begins at once")
         };

@@ -118,7 +118,8 @@ mod tests {
         fn every_name_can_be_written(text in ".{0,40}", name in "[^\\x00]{0,20}") {
             let _ = text.parse::<Uri>();
             let _ = format!("nbd://{text}").parse::<Uri>();
-            let written: String = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let hex: Vec<String> = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let written = hex.concat();
             let uri: Uri = format!("nbd+unix:///{written}?socket=/a{written}").parse().unwrap();
             prop_assert_eq!(uri.export, name.clone());
             prop_assert_eq!(uri.address, Address::Unix(format!("/a{name}").into()));

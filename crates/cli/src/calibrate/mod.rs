@@ -6,6 +6,7 @@ pub(crate) mod lines;
 mod medium;
 mod profile;
 mod report;
+mod session;
 pub(crate) mod state;
 mod watched;
 
@@ -13,18 +14,15 @@ use crate::drives::show;
 use crate::failure::Failure;
 use crate::leftovers::Leftovers;
 use crate::output::{self, Draft, Output};
-use crate::progress::Progress;
 use clap::Args;
 use medium::{Access, Medium};
-use std::fs;
+use session::Session;
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
-use watched::Watched;
-use weir_calibrate::{Calibration, Found, Measurement, Plan, Survey, Target, Verdict};
+use weir_calibrate::{Calibration, Plan, Target};
 use weir_client::Uri;
 use weir_config::units::{Size, Time, UnitError};
-use weir_core::{Op, Span};
-use weir_load::{Io, Source};
+use weir_core::Span;
 
 /// What to measure, and how.
 #[derive(Debug, Args)]
@@ -54,8 +52,6 @@ pub(crate) struct Options {
     json: Option<PathBuf>,
 }
 
-/// The nice value of what measures.
-const PRIORITY: i32 = -10;
 /// The least time: a window of it for each figure.
 const TIME_LEAST: Span = Span::from_secs(5);
 
@@ -105,17 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
         known => measure(options, known, &leftovers)?,
     };
-    let shown = match json {
-        Some(json) => {
-            let all = if json.is_standard() {
-                Ok(())
-            } else {
-                output::print(&report::text(&known))
-            };
-            json.write(&state::text(&known)).and(all)
-        }
-        None => output::print(&report::text(&known)),
-    };
+    let shown = show(&known, json);
     if let (Some(draft), Some(path), None) = (draft, &options.profile, interrupted) {
         fit(&known, path, draft)?;
     }
@@ -128,6 +114,20 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             Err(Failure::Interrupted(signal, missing).beside(shown))
         }
         None => shown,
+    }
+}
+
+/// Prints what was found, unless it is nothing, and writes it as JSON where that was asked for.
+fn show(known: &Calibration, json: Option<Output>) -> Result<(), Failure> {
+    let is_read = json.as_ref().is_some_and(Output::is_standard);
+    let printed = if is_read || known.steps.is_empty() {
+        Ok(())
+    } else {
+        output::print(&report::text(known))
+    };
+    match json {
+        Some(json) => json.write(&state::text(known)).and(printed),
+        None => printed,
     }
 }
 
@@ -188,27 +188,9 @@ fn measure(
     state::writable(&options.state)?;
     let (mut medium, target) = Medium::open(&options.path, access)?;
     let known = continued(known, target, &options.state)?;
-    let mut session = Session {
-        limit: Duration::from_nanos(options.time.0.as_nanos()),
-        state: &options.state,
-        leftovers,
-        progress: Progress::new(
-            Duration::from_nanos(options.time.0.as_nanos()),
-            "the calibration".into(),
-        ),
-        began,
-        known,
-    };
-    // As the server's threads: what waits for a processor measures that. Where it is not permitted, it stays as it is.
-    let _ = rustix::process::setpriority_process(None, PRIORITY);
-    leftovers.interrupt().hold();
-    let ended = session
-        .survey(&mut medium)
-        .and_then(|()| session.steps(&mut medium));
-    leftovers.interrupt().release();
-    session.progress.clear();
-    ended?;
-    Ok((session.known, leftovers.interrupt().signal()))
+    let limit = Duration::from_nanos(options.time.0.as_nanos());
+    let session = Session::new((began, limit), known, &options.state, leftovers);
+    session.carry_out(&mut medium)
 }
 
 /// What was found before. It must have been found of the same target in the same way.
@@ -243,126 +225,5 @@ fn other(state: &Path, what: &str) -> Failure {
     let state = state.display();
     Failure::Usage(format!(
         "{state} has results that were measured {what}: --again forgets them, --state names another file"
-    ))
-}
-
-/// A calibration under way.
-struct Session<'a> {
-    began: Instant,
-    limit: Duration,
-    state: &'a Path,
-    leftovers: &'a Leftovers,
-    progress: Progress,
-    known: Calibration,
-}
-
-impl Session<'_> {
-    /// Finds out whether the target may be written to, or whether there is anything on it to be read.
-    fn survey(&mut self, medium: &mut Medium) -> Result<(), Failure> {
-        let target = self.known.target.clone();
-        if target.rotational && !target.write {
-            return Ok(());
-        }
-        let mut survey = Survey::new(target.size);
-        self.run(medium, "looks at what is there", &mut survey)?;
-        if self.leftovers.interrupt().signal().is_some() {
-            return Ok(());
-        }
-        let path = &target.path;
-        match (target.write, survey.verdict()) {
-            (true, Verdict::Foreign(at)) => Err(Failure::Run(format!(
-                "{path} has data, the first at offset {at}: --write writes only to what is empty, or what it wrote before; \
-                 nothing was written"
-            ))),
-            (_, Verdict::Unreadable(at)) => Err(Failure::Run(format!(
-                "{path} cannot be read at offset {at}"
-            ))),
-            (true, Verdict::Empty) if self.known.written > 0 => {
-                output::tell("note: begins anew: what was written before is gone");
-                self.known = Calibration::new(target);
-                Ok(())
-            }
-            (false, Verdict::Empty) => {
-                output::tell(&format!(
-                    "warning: nothing but zeroes was found on {path}; what was never written is often read without the medium, \
-                     and faster. --write fills it first"
-                ));
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Measures step after step, and saves each.
-    fn steps(&mut self, medium: &mut Medium) -> Result<(), Failure> {
-        let plan = Plan::new(&self.known.target);
-        while self.leftovers.interrupt().signal().is_none() {
-            let left = self.limit.saturating_sub(self.began.elapsed());
-            let left = Span::from_nanos(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-            let Some((step, part)) = plan.next(&self.known, left) else {
-                break;
-            };
-            let mut measurement = Measurement::new(&step, part);
-            let (began, waited) = (Instant::now(), waited());
-            self.run(medium, &step.name, &mut measurement)?;
-            let wait = share(waited, began.elapsed());
-            // Also of a step that was broken off: it is there.
-            self.known.written = self.known.written.max(measurement.written());
-            if let Some(io) = measurement.failed() {
-                return Err(failed(&self.known.target.path, io));
-            }
-            let found = measurement.found().map(|found| Found {
-                processor_wait: wait,
-                ..found
-            });
-            let ended = found.is_none() || self.leftovers.interrupt().signal().is_some();
-            self.known.steps.extend(found.filter(|_| !ended));
-            state::save(self.state, &self.known)?;
-            // The time is over.
-            if ended {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn run<S: Source>(
-        &mut self,
-        medium: &mut Medium,
-        name: &str,
-        source: &mut S,
-    ) -> Result<(), Failure> {
-        self.progress.name("calibrate", name);
-        let mut watched = Watched {
-            source,
-            interrupt: self.leftovers.interrupt(),
-            progress: &self.progress,
-            began: self.began,
-            told: self.began,
-            flying: 0,
-        };
-        medium.run(&mut watched)
-    }
-}
-
-/// For how long this thread has waited for a processor so far (`/proc/thread-self/schedstat`).
-fn waited() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanos = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Duration::from_nanos(nanos))
-}
-
-/// Which part of `time` has been waited since `before`.
-fn share(before: Option<Duration>, time: Duration) -> Option<f64> {
-    let waited = waited()?.saturating_sub(before?);
-    Some(waited.as_secs_f64() / time.as_secs_f64().max(1e-9))
-}
-
-/// Says which request failed: a drive with errors is not calibrated.
-fn failed(path: &str, io: &Io) -> Failure {
-    let what = if io.op == Op::Read { "read" } else { "write" };
-    Failure::Run(format!(
-        "{path}: a {what} of {} bytes at offset {} failed",
-        io.length, io.offset
     ))
 }

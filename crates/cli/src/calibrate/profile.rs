@@ -15,8 +15,8 @@ use weir_fit::Row;
 
 /// How far off a fitted figure may be, per cent.
 const WITHIN: u8 = 5;
-/// The revolutions of a disk, which nothing measured shows.
-const RPM: u32 = 7200;
+/// Revolutions a minute that disks have: nothing measured shows them, but that half of one takes no more than half of an access.
+const RPM: [u32; 3] = [7200, 10_000, 15_000];
 
 /// A parameter, the figure that shows it, and where it is looked for.
 struct Tie {
@@ -167,14 +167,16 @@ fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
         bytes,
         rate: rate.clamp(1_000_000, 1_000_000_000),
     };
-    // Without half a revolution, which comes on top of a seek.
-    let turn = 60_000_000_000 / u64::from(RPM) / 2;
-    let average = access.saturating_sub(turn).clamp(1_000_000, 30_000_000);
+    let turn = |rpm: u32| 60_000_000_000 / u64::from(rpm) / 2;
+    let rpm = RPM.into_iter().find(|rpm| turn(*rpm) <= access / 2);
+    let rpm = rpm.unwrap_or(RPM[2]);
+    // A seek is what is left of an access.
+    let average = access.saturating_sub(turn(rpm)).clamp(500_000, 30_000_000);
     hdd::Config {
         zones: [zone(outer), zone(outer.midpoint(inner)), zone(inner)],
-        rpm: RPM,
+        rpm,
         seek: hdd::Seek {
-            track: Span::from_nanos(average.min(generic.seek.track.as_nanos())),
+            track: Span::from_nanos((average / 4).min(generic.seek.track.as_nanos())),
             average: Span::from_nanos(average),
             full: Span::from_nanos(average * 2),
         },

@@ -18,8 +18,7 @@ const BUSY: f64 = 0.05;
 /// Everything: tables, remarks, and lines to paste.
 pub(super) fn text(known: &Calibration) -> String {
     let width = output::width();
-    let mut text = wrap(&head(known), width);
-    text.push('\n');
+    let mut text = head(known);
     text += &figures(&Capacity::of(known)).text(width);
     text.push('\n');
     text += &steps(known).text(width);
@@ -40,14 +39,14 @@ fn head(known: &Calibration) -> String {
     } else {
         "no disk that turns"
     };
-    let seconds: f64 = known.steps.iter().map(|found| found.seconds).sum();
+    let seconds = (known.steps.iter()).fold(0.0, |sum, found| sum + found.seconds);
     let how = if target.write {
         "reads and writes"
     } else {
         "reads"
     };
     format!(
-        "{}: {}, {kind}; {} steps of {how} in {seconds:.0} s.",
+        "{}\n{}, {kind}; {} steps of {how} in {seconds:.0} s\n\n",
         target.path,
         Size(target.size),
         known.steps.len()

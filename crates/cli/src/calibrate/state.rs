@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use weir_calibrate::Calibration;
 
@@ -36,13 +36,18 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    if fs::metadata(path)?.len() > LARGEST {
-        return Err(io::Error::new(
-            ErrorKind::FileTooLarge,
-            "it is larger than any result",
-        ));
+    // What is written takes the place of what was there, which must be no device and no pipe.
+    if !fs::metadata(path)?.is_file() {
+        let why = "it is no regular file";
+        return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
-    fs::read_to_string(path)
+    let mut text = String::new();
+    let read = File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
+    if read as u64 == LARGEST {
+        let why = "it is larger than any result";
+        return Err(io::Error::new(ErrorKind::FileTooLarge, why));
+    }
+    Ok(text)
 }
 
 /// Whether results can be written there; nothing is changed.
