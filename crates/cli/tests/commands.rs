@@ -82,6 +82,7 @@ fn usage() {
             &["compare", "--help"],
             &["serve", "--help"],
             &["check", "--help"],
+            &["explain", "--help"],
             &["replay", "--help"],
             &["policies", "--help"],
             &["drives", "--help"],

@@ -5,7 +5,7 @@
 //! [`PLACEHOLDERS`] has.
 //!
 //! Not run are `demo`, `compare`, `plan` and `serve`, which play for seconds or until they are told (`readme.rs` runs those that stand above
-//! what they print), `replay`, which takes a record, `drives fit` and `drives validation`, which fit for seconds, and `check --reload`, which
+//! what they print), `explain` and `replay`, which take a record, `drives fit` and `drives validation`, which fit for seconds, and `check --reload`, which
 //! asks a server: their options, and the drives, policies and scenarios that they name, are looked up.
 
 mod common;

@@ -55,7 +55,9 @@ fn the_neighbour_is_named_and_parts_add_up() {
         }
         std::thread::sleep(Duration::from_millis(3500));
         // While it is served, from another thread.
-        let why = explainer.explain("client", Some(Duration::from_secs(2))).unwrap();
+        let why = explainer
+            .explain("client", Some(Duration::from_secs(2)))
+            .unwrap();
         stop.store(true, Ordering::Relaxed);
         let parts: f64 = why.parts.iter().map(|part| part.us).sum();
         assert!((parts / why.latency_us - 1.0).abs() < 0.01, "{why:#?}");
@@ -64,7 +66,10 @@ fn the_neighbour_is_named_and_parts_add_up() {
         assert_eq!(why.parts[0].cause, Cause::Neighbour, "{why:#?}");
         assert_eq!(why.parts[0].stage, Some(Stage::Drive), "{why:#?}");
         let promise = why.promise.unwrap();
-        assert!(promise.promised >= 1 && promise.all_short() > 0, "{promise:#?}");
+        assert!(
+            promise.promised >= 1 && promise.all_short() > 0,
+            "{promise:#?}"
+        );
         assert!(why.waiting.is_some(), "two requests are always under way");
     });
     let idle = site.server.explain("idle", None).unwrap();
