@@ -84,6 +84,7 @@ fn usage() {
             &["calibrate", "--help"],
             &["init", "--help"],
             &["check", "--help"],
+            &["explain", "--help"],
             &["replay", "--help"],
             &["policies", "--help"],
             &["drives", "--help"],

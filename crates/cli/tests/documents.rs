@@ -4,9 +4,9 @@
 //! A command line is a line of a block, or a span between backticks, that begins with one of [`PROGRAMS`]. Words in capitals stand for what
 //! [`PLACEHOLDERS`] has.
 //!
-//! Not run are `calibrate`, `demo`, `compare`, `plan` and `serve`, which take seconds or until they are told (`readme.rs` runs those that stand above
-//! what they print), `replay`, which takes a record, `drives fit` and `drives validation`, which fit for seconds, `init`, which writes, and
-//! `check --reload`, which asks a server: their options, and the drives, policies and scenarios that they name, are looked up.
+//! Not run are `calibrate`, `demo`, `compare`, `plan`, `serve` and `top`, which take seconds or until they are told (`readme.rs` runs those that stand
+//! above what they print), `explain` and `replay`, which take a record, `drives fit` and `drives validation`, which fit for seconds, `init`, which
+//! writes, and `ctl` and `check --reload`, which ask a server: their options, and the drives, policies and scenarios that they name, are looked up.
 
 mod common;
 

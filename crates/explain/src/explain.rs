@@ -63,7 +63,8 @@ pub(crate) fn explain(
         requests,
         errors: slices.values().map(|s| u64::from(s.own.errors)).sum(),
         mbps: rate(slices.values().map(|s| s.own.bytes).sum(), seconds) / 1e6,
-        latency_us: parts.iter().map(|part| part.us).sum(),
+        // A sum of nothing is a negative zero.
+        latency_us: parts.iter().map(|part| part.us).sum::<f64>() + 0.0,
         parts,
         neighbours,
         promise,
@@ -267,10 +268,13 @@ impl Slice {
     fn did(&self, view: &View) -> Option<f64> {
         let drive = &self.drive;
         let busy = drive.busy.saturating_sub(drive.late);
-        let is_full = 5 * drive.drive >= 6 * drive.service;
-        let waits = is_full && (drive.elevator >= busy / 2 || drive.drive >= 2 * drive.service);
-        let known = view.stated.is_known() && busy >= SECOND_NS / 10 && waits;
-        known.then(|| (drive.stated as f64 / busy as f64).min(1.0))
+        let known = drive.drive.saturating_sub(drive.unknown);
+        // Where it is not known how long pieces take alone, their service is their share, which says nothing.
+        let is_full = drive.unknown > known || 5 * known >= 6 * drive.known;
+        let is_queue = drive.unknown <= known && known >= 2 * drive.known;
+        let waits = is_full && (drive.elevator >= busy / 2 || is_queue);
+        let told = view.stated.is_known() && busy >= SECOND_NS / 10 && waits;
+        told.then(|| (drive.stated as f64 / busy as f64).min(1.0))
     }
 
     /// The largest of its causes but the request itself, and the neighbour that had most of it.

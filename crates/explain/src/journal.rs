@@ -9,6 +9,7 @@ use crate::rows::{Length, Piece, Request, Row, Ruled, Second};
 use crate::stated::Stated;
 use crate::terms::Groups;
 use crate::view::View;
+use std::sync::Arc;
 use weir_core::record::{Call, Observer};
 use weir_core::{
     Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
@@ -18,6 +19,12 @@ use weir_measure::promise::Ruling;
 
 /// A call that comes later than it was asked for by more than this makes the process late. Less is how exactly timers go off.
 const TIMELY: u64 = 100_000;
+
+/// What is later counts as this: after 136 years, which only a record that was tampered with has. Seconds are counted in 32 bits.
+pub(crate) const LATEST: u64 = (u32::MAX as u64 - 1) * SECOND_NS;
+
+/// Seconds in which nothing happened that are told one by one.
+const GAP: u32 = 3600;
 
 /// What a journal's bytes are for, in sixteenths: single pieces and requests for the recent past, one row for each group and second
 /// for a long one, verdicts, and one row of the drive for each second.
@@ -32,7 +39,8 @@ const SECONDS: usize = 1;
 pub struct Journal {
     /// By slot of the stream.
     streams: Vec<Option<(StreamId, u32)>>,
-    groups: Groups,
+    /// Shared with views until it changes.
+    groups: Arc<Groups>,
     /// By tag: the piece in the drive.
     flying: Vec<Flying>,
     clock: Clock,
@@ -73,6 +81,11 @@ struct Flying {
     number: u64,
 }
 
+/// The second of a time.
+fn second_of(ns: u64) -> u32 {
+    u32::try_from(ns / SECOND_NS).unwrap_or(u32::MAX)
+}
+
 /// The row of a group of which nothing has become yet in the second under way.
 const UNTOUCHED: Row = Row {
     second: u32::MAX,
@@ -102,7 +115,7 @@ impl Journal {
         let part = |sixteenths: usize| bytes / 16 * sixteenths;
         Self {
             streams: Vec::new(),
-            groups: Groups::default(),
+            groups: Arc::default(),
             flying: Vec::new(),
             clock: Clock::default(),
             dispatched: 0,
@@ -149,24 +162,24 @@ impl Journal {
     /// group.
     pub fn view(&self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
         self.groups.get(group)?;
-        let now = now.as_nanos();
+        let now = now.as_nanos().min(LATEST);
         let mut pieces = self.pieces.kept();
-        for flying in self.flying.iter().filter(|f| f.op.is_some()) {
-            pieces.push(Piece {
-                from: flying.from,
-                length: Length::new(now.saturating_sub(flying.from)),
-                group: flying.group,
-            });
-        }
+        let flying = self.flying.iter().filter(|f| f.op.is_some());
+        let flying = flying.map(|flying| Piece {
+            from: flying.from,
+            length: Length::new(now.saturating_sub(flying.from)),
+            group: flying.group,
+        });
+        pieces.append(flying.collect());
         let mut rows = self.rows.kept();
         let touched = self.touched.iter();
-        touched.for_each(|group| rows.push(self.open[*group as usize]));
+        rows.append(touched.map(|group| self.open[*group as usize]).collect());
         let mut seconds = self.seconds.kept();
-        seconds.push(self.under_way(now));
+        seconds.append(vec![self.under_way(now)]);
         Some(View {
             group,
             now,
-            groups: self.groups.clone(),
+            groups: Arc::clone(&self.groups),
             stated: self.stated,
             late: self.late.clone(),
             rows,
@@ -227,7 +240,7 @@ impl Journal {
 
     #[cold]
     fn end_seconds(&mut self, now: u64) {
-        let current = (now / SECOND_NS) as u32;
+        let current = second_of(now);
         while self.second < current {
             let ends = (u64::from(self.second) + 1) * SECOND_NS;
             self.clock.advance(ends);
@@ -248,7 +261,12 @@ impl Journal {
             self.whole = Second::default();
             // Nothing happens in the seconds of an idle drive.
             let is_idle = self.clock.pieces() == 0 && self.late.within(ends, now) == 0;
-            self.second = if is_idle { current } else { self.second + 1 };
+            self.second = if is_idle {
+                current
+            } else {
+                // Of a drive that has stood still for longer there is nothing more to say.
+                (self.second + 1).max(current.saturating_sub(GAP))
+            };
         }
         self.ends = (u64::from(self.second) + 1) * SECOND_NS;
     }
@@ -317,8 +335,11 @@ impl Journal {
         }
         let alone = self.alone.of(op, flying.bytes);
         let service = alone.map_or(share, |alone| alone.min(taken));
+        match alone {
+            Some(_) => self.whole.known += service,
+            None => self.whole.unknown += taken - late,
+        }
         self.whole.stated += self.stated.cost(op, flying.bytes).unwrap_or(share);
-        self.whole.service += service;
         self.whole.drive += taken - late;
         self.whole.pieces += 1;
         self.whole.bytes += u64::from(flying.bytes);
@@ -384,7 +405,7 @@ impl Journal {
 impl Observer for Journal {
     #[inline]
     fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
-        let now = now.as_nanos();
+        let now = now.as_nanos().min(LATEST);
         if !self.seen {
             self.stated = Stated::new(layer.config().drive.capacity);
             self.seen = true;
@@ -400,7 +421,7 @@ impl Observer for Journal {
                 edits,
                 result: Ok(_),
             } => {
-                self.groups.change(now, edits);
+                Arc::make_mut(&mut self.groups).change(now, edits);
                 self.stated = Stated::new(layer.config().drive.capacity);
             }
             Call::Poll { outputs, wake } => {

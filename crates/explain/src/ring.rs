@@ -99,9 +99,9 @@ impl<T> Kept<T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
     }
 
-    /// Appends one.
-    pub(crate) fn push(&mut self, entry: T) {
-        self.chunks.push(Arc::new(vec![entry]));
+    /// Appends what has not come to the ring yet.
+    pub(crate) fn append(&mut self, entries: Vec<T>) {
+        self.chunks.push(Arc::new(entries));
     }
 }
 

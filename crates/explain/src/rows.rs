@@ -49,10 +49,12 @@ pub(crate) struct Second {
     /// How long a drive of the stated capacity takes for the pieces that came back, at most.
     pub(crate) stated: u64,
     /// Nanoseconds of all requests that ended, in the elevator; of all pieces that came back, in the drive, and how long they would have
-    /// been there alone.
+    /// been there alone where that is known.
     pub(crate) elevator: u64,
     pub(crate) drive: u64,
-    pub(crate) service: u64,
+    pub(crate) known: u64,
+    /// Of the time in the drive, that of pieces of which this is not known.
+    pub(crate) unknown: u64,
     /// In which this process was late.
     pub(crate) late: u64,
     pub(crate) bytes: u64,
@@ -139,5 +141,23 @@ impl Piece {
     /// When it was back.
     pub(crate) fn to(&self) -> u64 {
         self.from + self.length.ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_as_large_as_the_page_says() {
+        assert_eq!(size_of::<Row>(), 72);
+        assert_eq!(size_of::<Request>(), 32);
+        assert_eq!(size_of::<Piece>(), 16);
+    }
+
+    #[test]
+    fn a_length_is_rounded_down_and_saturates() {
+        assert_eq!(Length::new(130).ns(), 128);
+        assert_eq!(Length::new(u64::MAX).ns(), u64::from(u32::MAX) * 64);
     }
 }

@@ -17,6 +17,9 @@ pub(crate) struct Divided {
     pub(crate) drive: Share,
 }
 
+/// No more is divided, before the last request.
+const LONGEST: u64 = 1_000_000 * SECOND_NS;
+
 /// Something begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
@@ -51,6 +54,7 @@ pub(crate) fn divide<'a>(
     let Some(last) = marks.iter().map(|m| m.0).max() else {
         return BTreeMap::new();
     };
+    let since = since.max(last.saturating_sub(LONGEST));
     let mut groups = Vec::new();
     for piece in pieces.filter(|p| p.to() > since && p.to() > p.from) {
         let number = groups.len() as u32;

@@ -7,6 +7,7 @@ use crate::ring::Kept;
 use crate::rows::{Piece, Request, Row, Ruled, Second};
 use crate::stated::Stated;
 use crate::terms::Groups;
+use std::sync::Arc;
 use weir_core::{GroupId, Span};
 
 /// What a journal held at one time. It shares the journal's memory, of which the journal has a new part for each that the view holds when
@@ -15,7 +16,7 @@ use weir_core::{GroupId, Span};
 pub struct View {
     pub(crate) group: GroupId,
     pub(crate) now: u64,
-    pub(crate) groups: Groups,
+    pub(crate) groups: Arc<Groups>,
     pub(crate) stated: Stated,
     pub(crate) late: Late,
     pub(crate) rows: Kept<Row>,

@@ -1,6 +1,6 @@
 //! A journal with promises of its own: for a run or a record.
 
-use crate::journal::Journal;
+use crate::journal::{Journal, LATEST};
 use crate::terms::Groups;
 use crate::view::View;
 use std::collections::BTreeMap;
@@ -41,6 +41,9 @@ struct Flying {
     number: u64,
 }
 
+/// A pause after which promises begin again: a hundred days.
+const GAP: u64 = 8_640_000 * SECOND_NS;
+
 /// Bytes that an operation counts as.
 const fn moved(op: Op, length: u32) -> u64 {
     match op {
@@ -80,7 +83,7 @@ impl Watch {
 
     /// As [`Journal::view`], with the verdicts about all seconds that ended by `now`.
     pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
-        self.pass(now.as_nanos(), layer);
+        self.pass(now.as_nanos().min(LATEST), layer);
         self.journal.view(now, layer, group)
     }
 
@@ -92,6 +95,12 @@ impl Watch {
     }
 
     fn end_second(&mut self, now: u64, layer: &Layer) {
+        if now - self.ends > GAP {
+            // That is a verdict for each second: promises begin again.
+            for promise in self.promises.values_mut() {
+                *promise = Promise::new(now, promise.rate());
+            }
+        }
         let mut limited: BTreeMap<GroupId, u32> = BTreeMap::new();
         if self.promises.values().any(Promise::is_still) {
             for (stream, group) in self.streams.iter().flatten() {
@@ -237,7 +246,7 @@ impl Watch {
 impl Observer for Watch {
     fn call(&mut self, at: Instant, call: &Call<'_>, layer: &mut Layer) {
         self.journal.call(at, call, layer);
-        let now = at.as_nanos();
+        let now = at.as_nanos().min(LATEST);
         self.pass(now, layer);
         match *call {
             Call::Open {

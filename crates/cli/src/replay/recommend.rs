@@ -155,7 +155,7 @@ fn fit(
         }
     }
     Err(Failure::Run(format!(
-        "a drive that does {} cannot be promised to those who asked",
+        "a drive that does {} cannot keep any part of what was asked of it",
         Rate(capacity.bytes())
     )))
 }
