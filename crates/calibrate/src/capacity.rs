@@ -9,7 +9,7 @@ use crate::plan::step;
 pub struct Figure {
     /// The lower end of the confidence interval of the slowest step of its kind.
     pub least: f64,
-    /// The fastest window of any step of its kind.
+    /// The most that any step of its kind reached for three windows.
     pub most: f64,
     /// Half of the width of the confidence interval of the slowest, as a part of its mean; `None` where nothing is known of it.
     pub uncertainty: Option<f64>,

@@ -3,7 +3,7 @@
 //! A [`Plan`] says which [`Step`] comes next and how long it may take. A [`Measurement`] carries one step out: it is a
 //! [`Source`](weir_load::Source) of requests without a clock and without I/O, which decides when the drive is steady, and ends in a
 //! [`Found`]. What was found makes a [`Calibration`], from which follow a [`Capacity`] and the lines of [`cost`]. A [`Survey`] finds
-//! out whether anything on the drive may be overwritten; what measurements write is [`stamp`]ed, so that it is known again.
+//! out whether anything on the drive may be overwritten; what measurements write has a stamp, so that it is known again.
 //!
 //! `docs/calibrate.md` says which figure determines which parameter.
 

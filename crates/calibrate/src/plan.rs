@@ -121,7 +121,10 @@ impl Plan {
         let weights: u64 = open.iter().map(|(d, _)| u64::from(d.weight)).sum();
         let part = u128::from(left.as_nanos()) * u128::from(first.weight) / u128::from(weights);
         let part = Span::from_nanos(u64::try_from(part).unwrap_or(u64::MAX));
-        Some((step.clone(), part))
+        let mut step = step.clone();
+        // Behind the last one nothing waits.
+        step.flush &= open.len() > 1;
+        Some((step, part))
     }
 
     /// How many steps are left.

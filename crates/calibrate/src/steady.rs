@@ -64,7 +64,7 @@ pub fn tail(windows: &[Window]) -> Option<Tail> {
 
 /// All bytes over all time, and the interval of that ratio. A mean of the rates would be too high where answers come in bursts: a window
 /// with a burst is short.
-fn mean(windows: &[Window]) -> Option<Interval> {
+pub(crate) fn mean(windows: &[Window]) -> Option<Interval> {
     let seconds: f64 = windows.iter().map(|w| w.seconds).sum();
     let bytes: f64 = windows.iter().map(|w| w.bytes_per_second * w.seconds).sum();
     let mean = bytes / seconds.max(1e-9);
