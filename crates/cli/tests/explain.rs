@@ -211,55 +211,30 @@ fn what_cannot_be_explained_or_played_is_refused_with_help() {
         "5m",
     );
     refused(&["replay", "record", "--policy", "contract"], "--drive");
-    refused(
-        &[
-            "replay",
-            "record",
-            "--drive",
-            "demo",
-            "--policy",
-            "contracts",
-        ],
-        "contract",
-    );
-    refused(
-        &[
-            "replay",
-            "record",
-            "--drive",
-            "demo",
-            "--set",
-            "1.min=2GB/s",
-            "--policy",
-            "contract",
-        ],
-        "promises add up to",
-    );
-    refused(
-        &["replay", "record", "--drive", "demo", "--set", "1.min=20MB"],
-        "a size, not a rate",
-    );
-    refused(
-        &["replay", "record", "--drive", "demo", "--set", "1.size=2"],
-        "min_iops",
-    );
-    refused(
-        &[
-            "replay",
-            "record",
-            "--drive",
-            "demo",
-            "--set",
-            "gamma.min=2MB/s",
-        ],
-        "there are 1, 2",
-    );
-    refused(
-        &["replay", "record", "--drive", "demo", "--audit"],
-        "cannot be used with",
-    );
-    refused(
-        &["replay", "record", "--policy", "none", "--recommend"],
-        "cannot be used with",
-    );
+}
+
+#[test]
+fn what_would_have_been_is_refused_with_help_where_it_cannot_be_known() {
+    let scratch = recorded();
+    let refused = |arguments: &[&str], help: &str| {
+        let arguments = [&["replay", "record"], arguments].concat();
+        let said = run(&scratch, &arguments);
+        let ended = said.status.is_some_and(|status| status > 0);
+        assert!(
+            ended && said.err.contains(help),
+            "{arguments:?}: {}",
+            said.err
+        );
+    };
+    let on_demo = |arguments: &[&str], help: &str| {
+        refused(&[&["--drive", "demo"], arguments].concat(), help);
+    };
+    refused(&["--policy", "contract"], "--drive");
+    refused(&["--policy", "none", "--recommend"], "cannot be used with");
+    on_demo(&["--policy", "contracts"], "contract");
+    on_demo(&["--set", "1.min=2GB/s"], "promises add up to");
+    on_demo(&["--set", "1.min=20MB"], "a size, not a rate");
+    on_demo(&["--set", "1.size=2"], "min_iops");
+    on_demo(&["--set", "gamma.min=2MB/s"], "there are 1, 2");
+    on_demo(&["--audit"], "cannot be used with");
 }
