@@ -170,7 +170,7 @@ fn promise(
                     ago_s: view.now.saturating_sub(ends) as f64 / 1e9,
                     owed: second.owed,
                     by,
-                    verdict: why.name(),
+                    verdict: why.name().to_owned(),
                     cause,
                     neighbour: neighbour.map(|group| name(GroupId(group))),
                     drive_did: slice.did.filter(|_| cause == Cause::SlowDrive),
@@ -192,12 +192,12 @@ fn promise(
     Some(Promised {
         a_second: last.a_second,
         units: match last.units {
-            Units::Bytes => "bytes",
-            Units::Requests => "requests",
+            Units::Bytes => "bytes".to_owned(),
+            Units::Requests => "requests".to_owned(),
         },
         promised,
         kept,
-        excused: excused.map(|(why, n)| (why.name(), n)).collect(),
+        excused: excused.map(|(why, n)| (why.name().to_owned(), n)).collect(),
         short,
         last_short,
     })

@@ -241,7 +241,7 @@ fn kept(e: &Explanation, promise: &Promised) -> String {
         "Of {} seconds in which {} was promised {} a second, {} were kept",
         promise.promised,
         e.volume,
-        amount(promise.a_second, promise.units),
+        amount(promise.a_second, &promise.units),
         promise.kept
     );
     if !excused.is_empty() {
@@ -268,8 +268,8 @@ fn shorts(promise: &Promised) -> Option<String> {
         "The short seconds: {}; the last one, {} ago, lacks {} of {}{did}.",
         list(&causes),
         duration(last.ago_s * 1e6),
-        amount(last.by, promise.units),
-        amount(last.owed, promise.units),
+        amount(last.by, &promise.units),
+        amount(last.owed, &promise.units),
     ))
 }
 
