@@ -13,7 +13,8 @@ use weir_load::Program;
 fn config(scratch: &Scratch) {
     let text = format!(
         "[drive.d]\npolicy = \"none\"\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n\
-         [volume.alpha]\ndrive = \"d\"\nsize = \"64MiB\"\nmin = \"20MB/s\"\n\
+         [tenant.acme]\ndrive = \"d\"\nmin = \"20MB/s\"\n\
+         [volume.alpha]\ndrive = \"d\"\ntenant = \"acme\"\nsize = \"64MiB\"\nmin = \"20MB/s\"\n\
          [volume.beta]\ndrive = \"d\"\nsize = \"64MiB\"\n",
         scratch.path("nbd.sock").display()
     );
@@ -114,7 +115,7 @@ fn a_record_says_why_and_what_would_have_been() {
     assert_eq!(json["cause"], "neighbour", "{json}");
     assert_eq!(json["neighbours"][0]["name"], "beta", "{json}");
     // Without the configuration, volumes are numbers.
-    assert!(said(&scratch, &["explain", "1", "--record", "record"]).contains("neighbour, 2;"));
+    assert!(said(&scratch, &["explain", "2", "--record", "record"]).contains("neighbour, 3;"));
 
     let replay = ["replay", "record", "--config", "weir.toml"];
     let table = said(&scratch, &[&replay[..], &["--policy", "contract"]].concat());
@@ -143,7 +144,7 @@ fn a_record_says_why_and_what_would_have_been() {
         &scratch,
         &["replay", "record", "--drive", "samsung-970-pro"],
     );
-    let [was, would] = rows(&table, "2");
+    let [was, would] = rows(&table, "3");
     assert!(
         number(&would[0]) > 2.0 * number(&was[0]),
         "a faster drive has more to do: {table}"
@@ -152,7 +153,7 @@ fn a_record_says_why_and_what_would_have_been() {
         &scratch,
         &["replay", "record", "--drive", "samsung-970-pro", "--open"],
     );
-    let [was, would] = rows(&open, "2");
+    let [was, would] = rows(&open, "3");
     assert!(
         (number(&would[0]) / number(&was[0]) - 1.0).abs() < 0.05,
         "{open}"
@@ -168,14 +169,12 @@ fn recommended_contracts_are_admitted() {
     );
     let written = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();
     let mut text = written.replace("min = \"20MB/s\"\n", "");
-    for volume in ["alpha", "beta"] {
-        let own = lines
-            .split_once(&format!("[volume.\"{volume}\"]\n"))
-            .unwrap()
-            .1;
+    for (kind, name) in [("tenant", "acme"), ("volume", "alpha"), ("volume", "beta")] {
+        let table = format!("[{kind}.\"{name}\"]\n");
+        let own = lines.split_once(&table).unwrap().1;
         let own = own.split("\n[").next().unwrap();
-        let table = format!("[volume.{volume}]\n");
-        text = text.replace(&table, &format!("{table}{own}"));
+        let table = format!("[{kind}.{name}]\n");
+        text = text.replace(&table, &format!("{table}{own}\n"));
     }
     scratch.file("proposed.toml", &text);
     let said = run(&scratch, &["check", "proposed.toml"]);
@@ -196,7 +195,7 @@ fn what_cannot_be_explained_or_played_is_refused_with_help() {
     };
     refused(
         &["explain", "gamma", "--record", "record"],
-        "there are 1, 2; a record has no names",
+        "there are 1, 2, 3; a record has no names",
     );
     refused(
         &["explain", "alpha", "--record", "weir.toml"],
@@ -211,55 +210,30 @@ fn what_cannot_be_explained_or_played_is_refused_with_help() {
         "5m",
     );
     refused(&["replay", "record", "--policy", "contract"], "--drive");
-    refused(
-        &[
-            "replay",
-            "record",
-            "--drive",
-            "demo",
-            "--policy",
-            "contracts",
-        ],
-        "contract",
-    );
-    refused(
-        &[
-            "replay",
-            "record",
-            "--drive",
-            "demo",
-            "--set",
-            "1.min=2GB/s",
-            "--policy",
-            "contract",
-        ],
-        "promises add up to",
-    );
-    refused(
-        &["replay", "record", "--drive", "demo", "--set", "1.min=20MB"],
-        "a size, not a rate",
-    );
-    refused(
-        &["replay", "record", "--drive", "demo", "--set", "1.size=2"],
-        "min_iops",
-    );
-    refused(
-        &[
-            "replay",
-            "record",
-            "--drive",
-            "demo",
-            "--set",
-            "gamma.min=2MB/s",
-        ],
-        "there are 1, 2",
-    );
-    refused(
-        &["replay", "record", "--drive", "demo", "--audit"],
-        "cannot be used with",
-    );
-    refused(
-        &["replay", "record", "--policy", "none", "--recommend"],
-        "cannot be used with",
-    );
+}
+
+#[test]
+fn what_would_have_been_is_refused_with_help_where_it_cannot_be_known() {
+    let scratch = recorded();
+    let refused = |arguments: &[&str], help: &str| {
+        let arguments = [&["replay", "record"], arguments].concat();
+        let said = run(&scratch, &arguments);
+        let ended = said.status.is_some_and(|status| status > 0);
+        assert!(
+            ended && said.err.contains(help),
+            "{arguments:?}: {}",
+            said.err
+        );
+    };
+    let on_demo = |arguments: &[&str], help: &str| {
+        refused(&[&["--drive", "demo"], arguments].concat(), help);
+    };
+    refused(&["--policy", "contract"], "--drive");
+    refused(&["--policy", "none", "--recommend"], "cannot be used with");
+    on_demo(&["--policy", "contracts"], "contract");
+    on_demo(&["--set", "1.min=2GB/s"], "promises add up to");
+    on_demo(&["--set", "1.min=20MB"], "a size, not a rate");
+    on_demo(&["--set", "1.size=2"], "min_iops");
+    on_demo(&["--set", "gamma.min=2MB/s"], "there are 1, 2, 3");
+    on_demo(&["--audit"], "cannot be used with");
 }

@@ -4,35 +4,19 @@ use crate::explanation::{
     Cause, CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest,
     Stage,
 };
-use crate::rows::{Piece, Row, Ruled, Second};
+use crate::rows::Second;
 use crate::say;
-use crate::share::Share;
-use crate::sweep::{Divided, divide};
+use crate::slice::{Slice, Times, exact_from, slices};
 use crate::view::View;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Span};
 use weir_measure::SECOND_NS;
-use weir_measure::promise::{Excuse, Short, Units, Verdict};
+use weir_measure::promise::{Excuse, Units, Verdict};
 
 /// Neighbours that are named.
 const NAMED: usize = 8;
 /// Short seconds that are listed.
 const LISTED: usize = 32;
-/// A drive that does this part of what is stated of it can keep what was promised: promises are at most nine tenths of it.
-const ENOUGH: f64 = 0.9;
-
-/// Time by cause, stage and neighbour, nanoseconds.
-type Times = BTreeMap<(Cause, Option<Stage>, Option<u32>), f64>;
-
-/// What is known of the group in one second.
-#[derive(Debug, Default)]
-struct Slice {
-    own: Row,
-    drive: Second,
-    times: Times,
-    /// What the drive did of what is stated of it, if requests waited for it.
-    did: Option<f64>,
-}
 
 pub(crate) fn explain(
     view: &View,
@@ -91,255 +75,6 @@ fn first_second(view: &View, since: Option<Span>) -> u32 {
     // In the second in which the group began, its number may have been another's.
     let begun = view.groups.get(view.group).map_or(0, |terms| terms.since);
     known.max(asked).max(begun.div_ceil(SECOND_NS) as u32)
-}
-
-/// From when on every piece and request is known.
-fn exact_from(view: &View) -> u64 {
-    let requests = view
-        .requests
-        .iter()
-        .next()
-        .filter(|_| view.requests.wrapped);
-    let requests = requests.map_or(0, |r| r.stages()[2]);
-    let pieces = view.pieces.iter().next().filter(|_| view.pieces.wrapped);
-    requests.max(pieces.map_or(0, Piece::to))
-}
-
-/// Every second from `from` on, with what became of the group's time in it.
-fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
-    let own =
-        |group: u32| view.groups.is_within(GroupId(group), view.group) || group == view.group.0;
-    let mut slices: BTreeMap<u32, Slice> = BTreeMap::new();
-    for second in view.seconds.iter().filter(|s| s.second >= from) {
-        slices.entry(second.second).or_default().drive = *second;
-    }
-    // How the groups shared the drive, where single pieces are not known any more.
-    let exact = exact_from(view);
-    let mut shares: BTreeMap<u32, Share> = BTreeMap::new();
-    for row in view.rows.iter().filter(|r| r.second >= from) {
-        if own(row.group) {
-            let slice = slices.entry(row.second).or_default();
-            (slice.drive.second, slice.own) = (row.second, slice.own.and(row));
-        }
-        if u64::from(row.second) * SECOND_NS < exact {
-            shares
-                .entry(row.second)
-                .or_default()
-                .add(row.group, row.share as f64);
-        }
-    }
-    let requests = view.requests.iter().filter(|r| own(r.group));
-    let since = exact.max(u64::from(from) * SECOND_NS);
-    let divided = divide(since, requests, view.pieces.iter(), &view.late);
-    let mut overall = Divided::default();
-    for second in divided.values() {
-        overall.elevator.merge(&second.elevator);
-        overall.drive.merge(&second.drive);
-    }
-    for (second, slice) in &mut slices {
-        let by_rows = shares
-            .get(second)
-            .map(|shares| by_shares(slice, shares, &own));
-        let by_pieces = || divided.get(second).cloned().unwrap_or_default();
-        let mut time = by_rows.unwrap_or_else(by_pieces);
-        // What ended in this second may have waited in others only.
-        if time.elevator.total() <= 0.0 {
-            time.elevator = overall.elevator.clone();
-        }
-        if time.drive.total() <= 0.0 {
-            time.drive = overall.drive.clone();
-        }
-        slice.divide(view, &time, &own);
-    }
-    slices
-}
-
-impl Row {
-    /// The sum with another row of the same second.
-    fn and(&self, other: &Self) -> Self {
-        Self {
-            second: other.second,
-            group: other.group,
-            requests: self.requests + other.requests,
-            errors: self.errors + other.errors,
-            bytes: self.bytes + other.bytes,
-            limit: self.limit + other.limit,
-            elevator: self.elevator + other.elevator,
-            drive: self.drive + other.drive,
-            late: self.late + other.late,
-            share: self.share + other.share,
-            service: self.service + other.service,
-        }
-    }
-}
-
-/// How a second's time is divided where only the groups' parts of the drive are known.
-fn by_shares(slice: &Slice, shares: &Share, own: &dyn Fn(u32) -> bool) -> Divided {
-    let mut elevator = shares.clone();
-    elevator.idle = (SECOND_NS.saturating_sub(slice.drive.busy)) as f64;
-    let mut drive = Share::default();
-    for (group, share) in shares.groups() {
-        drive.add(group, share);
-    }
-    // Of the requests that a client has in the drive, all but one stand before its next.
-    let depth = slice.own.drive as f64 / SECOND_NS as f64;
-    if depth > 0.0 {
-        let (count, mine): (f64, f64) = shares
-            .groups()
-            .filter(|(group, _)| own(*group))
-            .fold((0.0, 0.0), |(n, sum), (_, share)| (n + 1.0, sum + share));
-        let itself = mine / depth.max(1.0);
-        let owned: Vec<u32> = shares.groups().map(|g| g.0).filter(|g| own(*g)).collect();
-        for group in owned {
-            drive.take(group, itself / count);
-        }
-    }
-    Divided { elevator, drive }
-}
-
-impl Slice {
-    /// Divides the time of the requests that ended in this second as `time` says.
-    fn divide(&mut self, view: &View, time: &Divided, own: &dyn Fn(u32) -> bool) {
-        let row = self.own;
-        self.did = self.did(view);
-        let slow = self.did.map_or(0.0, |did| 1.0 - did);
-        let slow = if slow > 1.0 - ENOUGH { slow } else { 0.0 };
-        let held = if is_limited(view) {
-            Cause::OwnMax
-        } else {
-            Cause::Held
-        };
-        self.give(held, Some(Stage::Limit), None, row.limit as f64);
-        self.give(Cause::LateProcess, None, None, row.late as f64);
-        let elevator = time.elevator.scaled(row.elevator as f64);
-        // Where nothing is known of that time, nothing else was to be seen.
-        let unknown = row.elevator as f64 - elevator.total();
-        self.give(
-            Cause::Idling,
-            Some(Stage::Elevator),
-            None,
-            elevator.idle + unknown,
-        );
-        self.behind(&elevator, Stage::Elevator, slow, own);
-        let service = row.service.min(row.drive) as f64;
-        let mut others = time.drive.clone();
-        others.idle = 0.0;
-        let mut own_share = row.share as f64;
-        for (group, share) in time.drive.groups().filter(|(group, _)| own(*group)) {
-            others.take(group, own_share);
-            own_share = (own_share - share).max(0.0);
-        }
-        let rest = row.drive as f64 - service;
-        let others = others.scaled(rest);
-        // Nothing else was there: this request took longer than others do.
-        let service = service + rest - others.total();
-        self.behind(&others, Stage::Drive, slow, own);
-        self.give(Cause::SlowDrive, Some(Stage::Drive), None, service * slow);
-        self.give(
-            Cause::OwnDepth,
-            Some(Stage::Drive),
-            None,
-            service * (1.0 - slow),
-        );
-    }
-
-    /// Time behind the pieces of groups: what these would have taken on a drive that does what is stated, and what it took longer.
-    fn behind(&mut self, time: &Share, stage: Stage, slow: f64, own: &dyn Fn(u32) -> bool) {
-        for (group, time) in time.groups() {
-            let (cause, neighbour) = if own(group) {
-                (Cause::OwnRequests, None)
-            } else {
-                (Cause::Neighbour, Some(group))
-            };
-            self.give(cause, Some(stage), neighbour, time * (1.0 - slow));
-            self.give(Cause::SlowDrive, Some(stage), None, time * slow);
-        }
-    }
-
-    fn give(&mut self, cause: Cause, stage: Option<Stage>, neighbour: Option<u32>, time: f64) {
-        if time > 0.0 {
-            *self.times.entry((cause, stage, neighbour)).or_default() += time;
-        }
-    }
-
-    /// What the drive did of what is stated of it, if anything is and requests waited for it: they were in the drive for longer than they
-    /// would have been there alone, so that more of them at a time would not have been served sooner, and for twice as long, or in the
-    /// elevator for half of the drive's busy time.
-    fn did(&self, view: &View) -> Option<f64> {
-        let drive = &self.drive;
-        let busy = drive.busy.saturating_sub(drive.late);
-        let known = drive.drive.saturating_sub(drive.unknown);
-        // Where it is not known how long pieces take alone, their service is their share, which says nothing.
-        let is_full = drive.unknown > known || 5 * known >= 6 * drive.known;
-        let is_queue = drive.unknown <= known && known >= 2 * drive.known;
-        let waits = is_full && (drive.elevator >= busy / 2 || is_queue);
-        let told = view.stated.is_known() && busy >= SECOND_NS / 10 && waits;
-        told.then(|| (drive.stated as f64 / busy as f64).min(1.0))
-    }
-
-    /// The largest of its causes but the request itself, and the neighbour that had most of it.
-    fn largest(&self) -> Option<(Cause, Option<u32>)> {
-        let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
-        for ((cause, ..), time) in &self.times {
-            *causes.entry(*cause).or_default() += time;
-        }
-        causes.remove(&Cause::OwnDepth);
-        let cause = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
-        Some((
-            cause,
-            self.main_neighbour().filter(|_| cause == Cause::Neighbour),
-        ))
-    }
-
-    fn main_neighbour(&self) -> Option<u32> {
-        let mut all: BTreeMap<u32, f64> = BTreeMap::new();
-        for ((.., neighbour), time) in &self.times {
-            if let Some(group) = neighbour {
-                *all.entry(*group).or_default() += time;
-            }
-        }
-        all.into_iter()
-            .max_by(|a, b| a.1.total_cmp(&b.1))
-            .map(|n| n.0)
-    }
-
-    /// Why the second was short: the first of lateness and a slow drive without which it would not have been, else the largest part.
-    fn why(&self, ruled: &Ruled, why: Short) -> (Cause, Option<u32>) {
-        if why == Short::Error {
-            return (Cause::Errors, None);
-        }
-        let late = self.drive.late as f64 / SECOND_NS as f64;
-        let slow = self
-            .did
-            .filter(|did| *did < ENOUGH)
-            .map_or(0.0, |did| 1.0 - did);
-        let would_be_kept =
-            |lost: f64| ruled.got as f64 >= ruled.owed as f64 * ENOUGH * (1.0 - lost);
-        if late >= slow && late > 0.0 && would_be_kept(late) {
-            return (Cause::LateProcess, None);
-        }
-        if slow > 0.0 && would_be_kept(slow) {
-            return (Cause::SlowDrive, None);
-        }
-        let nothing = || {
-            let stood = self.drive.busy >= SECOND_NS / 2 && self.drive.pieces == 0;
-            (
-                if stood {
-                    Cause::SlowDrive
-                } else {
-                    Cause::OwnDepth
-                },
-                None,
-            )
-        };
-        self.largest().unwrap_or_else(nothing)
-    }
-}
-
-/// Whether the group, or one above it, has a max.
-fn is_limited(view: &View) -> bool {
-    let mut path = view.groups.path(view.group);
-    path.any(|(_, terms)| terms.contract.max.is_limited())
 }
 
 /// The parts of the mean request, the largest first.
@@ -435,7 +170,7 @@ fn promise(
                     ago_s: view.now.saturating_sub(ends) as f64 / 1e9,
                     owed: second.owed,
                     by,
-                    verdict: why.name(),
+                    verdict: why.name().to_owned(),
                     cause,
                     neighbour: neighbour.map(|group| name(GroupId(group))),
                     drive_did: slice.did.filter(|_| cause == Cause::SlowDrive),
@@ -457,12 +192,12 @@ fn promise(
     Some(Promised {
         a_second: last.a_second,
         units: match last.units {
-            Units::Bytes => "bytes",
-            Units::Requests => "requests",
+            Units::Bytes => "bytes".to_owned(),
+            Units::Requests => "requests".to_owned(),
         },
         promised,
         kept,
-        excused: excused.map(|(why, n)| (why.name(), n)).collect(),
+        excused: excused.map(|(why, n)| (why.name().to_owned(), n)).collect(),
         short,
         last_short,
     })

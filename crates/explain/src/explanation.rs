@@ -1,9 +1,10 @@
 //! An explanation, as a value.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Why something took as long as it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The volume's own max, or its tenant's, held its requests.
@@ -44,7 +45,7 @@ impl Cause {
 }
 
 /// Where a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Held by a limit or another controller.
@@ -56,14 +57,14 @@ pub enum Stage {
 }
 
 /// A part of the mean request's latency.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Why.
     pub cause: Cause,
     /// Where the request was; `None` for lateness, which is taken out of every stage.
     pub stage: Option<Stage>,
     /// The neighbour, if that is the cause; `None` for those together that are not named.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
     /// Microseconds of the mean request.
     pub us: f64,
@@ -72,7 +73,7 @@ pub struct Part {
 }
 
 /// A neighbour whose requests stood before the volume's.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbour {
     /// Its name.
     pub name: String,
@@ -86,7 +87,7 @@ pub struct Neighbour {
 }
 
 /// A second of a promise that was short.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShortSecond {
     /// How many seconds before the end of what is explained it ended.
     pub ago_s: f64,
@@ -95,42 +96,42 @@ pub struct ShortSecond {
     /// As above.
     pub by: u64,
     /// The verdict's reason, as metrics have it.
-    pub verdict: &'static str,
+    pub verdict: String,
     /// What made it short.
     pub cause: Cause,
     /// The neighbour that most stood before it, if that is the cause.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
     /// For a slow drive: what it did in that second of what is stated of it, 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_did: Option<f64>,
 }
 
 /// Seconds that have one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseSeconds {
     /// Why.
     pub cause: Cause,
     /// The neighbour, if that is the cause.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
     /// How many.
     pub seconds: u64,
 }
 
 /// What became of the promise.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promised {
     /// What is promised in a second, in `units`, at last.
     pub a_second: u64,
     /// `bytes` or `requests`.
-    pub units: &'static str,
+    pub units: String,
     /// Seconds in which it was in force; each is kept, excused or short.
     pub promised: u64,
     /// Of these, kept.
     pub kept: u64,
     /// Excused: by which reason, as metrics have it, and how many.
-    pub excused: Vec<(&'static str, u64)>,
+    pub excused: BTreeMap<String, u64>,
     /// Short ones by cause, the most frequent first.
     pub short: Vec<CauseSeconds>,
     /// The last short ones, oldest first.
@@ -145,7 +146,7 @@ impl Promised {
 }
 
 /// How the drive fared meanwhile.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveSeen {
     /// The part of the time in which something was in it, 0 to 1.
     pub busy: f64,
@@ -160,7 +161,7 @@ pub struct DriveSeen {
 }
 
 /// The slowest request of which there is a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowest {
     /// How many seconds before the end of what is explained it ended.
     pub ago_s: f64,
@@ -177,7 +178,7 @@ pub struct Slowest {
 }
 
 /// Requests that are not over.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     /// How many, and how many of them are held.
     pub requests: u64,
@@ -188,7 +189,7 @@ pub struct Waiting {
 }
 
 /// Why a volume's requests took as long as they did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The volume.
     pub volume: String,

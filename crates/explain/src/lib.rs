@@ -24,6 +24,7 @@ mod ring;
 mod rows;
 mod say;
 mod share;
+mod slice;
 mod stated;
 mod sweep;
 mod terms;

@@ -86,7 +86,7 @@ impl Place {
             Self::Queue => "in the drive's queue",
             Self::SlowDrive => "in a drive slower than stated",
             Self::Service => "being served",
-            Self::Late => "waiting for this process, which is late",
+            Self::Late => "waiting for this process to run",
             Self::Host => "in the host",
         }
     }
@@ -203,10 +203,7 @@ fn rest(e: &Explanation) -> Option<String> {
         ),
         (Cause::OwnRequests, "behind its own requests"),
         (Cause::Idling, "waiting while the drive is kept free"),
-        (
-            Cause::SlowDrive,
-            "longer than on a drive that does what is stated",
-        ),
+        (Cause::SlowDrive, Place::SlowDrive.words()),
         (Cause::LateProcess, Place::Late.words()),
         (Cause::OwnDepth, Place::Service.words()),
     ];
@@ -241,7 +238,7 @@ fn kept(e: &Explanation, promise: &Promised) -> String {
         "Of {} seconds in which {} was promised {} a second, {} were kept",
         promise.promised,
         e.volume,
-        amount(promise.a_second, promise.units),
+        amount(promise.a_second, &promise.units),
         promise.kept
     );
     if !excused.is_empty() {
@@ -268,8 +265,8 @@ fn shorts(promise: &Promised) -> Option<String> {
         "The short seconds: {}; the last one, {} ago, lacks {} of {}{did}.",
         list(&causes),
         duration(last.ago_s * 1e6),
-        amount(last.by, promise.units),
-        amount(last.owed, promise.units),
+        amount(last.by, &promise.units),
+        amount(last.owed, &promise.units),
     ))
 }
 

@@ -9,7 +9,10 @@ use weir_core::{
     Completion, Config, Contract, Edit, Flags, GroupId, Instant, Layer, Op, Output, Priority, ROOT,
     Request, SpaceId, StreamSpec, Tag, elevator,
 };
-use weir_explain::{Journal, Watch};
+use weir_explain::{Explanation, Journal, Watch};
+
+/// Bytes of a journal that knows single requests of the last moments only.
+const SMALL: usize = 256 << 10;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
@@ -18,7 +21,7 @@ proptest! {
     fn parts_add_up_to_the_measured_latency(seed in any::<u32>()) {
         // Some drawn cases cannot be played, or nothing is answered in them.
         if let Some((scenario, policy)) = random(seed.into()) {
-            for journal in [planted::JOURNAL, 256 << 10] {
+            for journal in [planted::JOURNAL, SMALL] {
                 let played = play(&scenario, &policy, journal);
                 let off = off_by(&played).unwrap_or(0.0);
                 prop_assert!(off <= 0.01, "{off}");
@@ -85,20 +88,28 @@ fn a_time_that_jumps_takes_no_time() {
     let view = layer.observer_mut().view(now, &core, group).unwrap();
     let why = view.explain(None, &|group| group.0.to_string());
     assert!(why.requests > 0 && why.cause.is_some(), "{why:#?}");
+    let json = serde_json::to_string(&why).unwrap();
+    let read: Explanation = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (read.volume, read.cause, read.said),
+        (why.volume, why.cause, why.said)
+    );
 }
 
 #[test]
 fn planted_causes_are_named() {
     let mut missed = Vec::new();
     for cause in CAUSES {
-        for seed in 0..10 {
+        for seed in 0..6 {
             let (scenario, policy) = plant(cause, seed);
-            let played = play(&scenario, &policy, planted::JOURNAL);
-            if !is_named(&played[0].1, cause) {
-                missed.push((cause, seed, played[0].1.said.clone()));
+            for journal in [planted::JOURNAL, SMALL] {
+                let played = play(&scenario, &policy, journal);
+                if !is_named(&played[0].1, cause) {
+                    missed.push((cause, seed, journal, played[0].1.said.clone()));
+                }
             }
         }
     }
     // One in twenty may be taken for another.
-    assert!(missed.len() <= 2, "{missed:#?}");
+    assert!(missed.len() <= 3, "{missed:#?}");
 }

@@ -46,7 +46,7 @@ fn measure(directory: &Path) -> Result<(), Box<dyn Error>> {
     let mut begins = Span::ZERO;
     for pass in 0..WARM + REPLAYS {
         let (took, length) = replay(&record, Some((&mut journal, begins)))?;
-        begins = begins + length;
+        begins += length;
         // Until it is full it is given its memory.
         if pass >= WARM {
             with = with.min(took);
@@ -76,13 +76,13 @@ fn load(
     record: Option<&Path>,
 ) -> Result<(u64, u64), Box<dyn Error>> {
     let socket = directory.join("nbd.sock");
-    let mut text = format!(
-        "[drive.d]\n[listen]\nnbd = [\"unix:{}\"]\n",
-        socket.display()
+    let volume = |n| format!("[volume.v{n}]\ndrive = \"d\"\nmemory = true\nsize = \"16MiB\"\n");
+    let volumes: Vec<String> = (0..CLIENTS).map(volume).collect();
+    let text = format!(
+        "[drive.d]\n[listen]\nnbd = [\"unix:{}\"]\n{}",
+        socket.display(),
+        volumes.concat()
     );
-    for n in 0..CLIENTS {
-        text += &format!("[volume.v{n}]\ndrive = \"d\"\nmemory = true\nsize = \"16MiB\"\n");
-    }
     let config = weir_config::parse("", &text).map_err(|problems| format!("{problems:?}"))?;
     let options = Options {
         record: record.map(Path::to_owned),

@@ -2,18 +2,19 @@
 //!
 //! A client is proposed what it got in 95 of 100 seconds in which it asked for something. One that asks for little, in small requests and
 //! one or two at a time, waits for each: it is proposed a realtime class, with twice as much as its max. If all of that is more than may
-//! be promised of the drive, the mins are made smaller by the same part.
+//! be promised of the drive, the mins are made smaller by the same part. A tenant to which something is promised is proposed as much as its volumes.
 
+use super::what_if::{Groups, contracts};
 use crate::drive;
 use crate::failure::Failure;
 use crate::output;
 use crate::record::Names;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use weir_config::units::Rate;
 use weir_config::{Quoted, Terms};
-use weir_core::{Capacity, Class, Contract, Edit, GroupId, Layer, Max, Op};
+use weir_core::{Capacity, Class, Contract, Edit, GroupId, Layer, Max, Op, ROOT};
 use weir_measure::SECOND_NS;
 use weir_report::number::percent;
 use weir_sim::Load;
@@ -69,9 +70,10 @@ pub(super) fn run(
         .map(|(group, did)| (*group, contract(did, capacity)))
         .collect();
     let part = fit(&mut contracts, load, capacity)?;
+    let tenants = tenants(&contracts, load);
     let seconds = load.end().as_nanos() as f64 / 1e9;
     let mut text = format!(
-        "# By what clients did in {} ({seconds:.0} s): add the lines of each volume to its table. They promise {} of the drive.\n",
+        "# By what clients did in {} ({seconds:.0} s): add the lines to the tables of the same names. They promise {} of the drive.\n",
         file.display(),
         percent(part)
     );
@@ -79,7 +81,34 @@ pub(super) fn run(
         let name = names.of(*group);
         let _ = write!(text, "\n[volume.{}]\n{}", Quoted(&name), Terms(contract));
     }
+    for (group, min) in &tenants {
+        let (name, min) = (names.of(*group), Rate(*min));
+        let _ = write!(text, "\n[tenant.{}]\nmin = \"{min}\"\n", Quoted(&name));
+    }
     output::print(&text)
+}
+
+/// What tenants have to be promised, of those to which something is, so that their volumes may be.
+fn tenants(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> BTreeMap<GroupId, u64> {
+    let groups = groups(load);
+    let mut tenants = BTreeMap::new();
+    for (group, contract) in contracts {
+        let reserved = match contract.class {
+            Class::Realtime => contract.max.bandwidth,
+            _ => contract.min,
+        };
+        let parent = groups.get(group).map_or(ROOT, |group| group.0);
+        if groups.get(&parent).is_some_and(|tenant| tenant.1.min > 0) {
+            *tenants.entry(parent).or_default() += reserved;
+        }
+    }
+    tenants
+}
+
+/// The groups that there were at the end.
+fn groups(load: &Load) -> Groups {
+    let edits = load.edits().iter();
+    contracts(edits.flat_map(|(_, edits)| edits))
 }
 
 /// What the clients of each group did.
@@ -143,12 +172,7 @@ fn fit(
             let min = asked[group].min * hundredths / 100;
             contract.min = if min == 0 { 0 } else { rounded(min) };
         }
-        let edits = contracts.iter().map(|(id, contract)| Edit::AddGroup {
-            id: *id,
-            parent: weir_core::ROOT,
-            contract: *contract,
-        });
-        let edits: Vec<Edit> = edits.collect();
+        let edits = proposed(contracts, load);
         let mut layer = Layer::new(config.clone()).map_err(Failure::run)?;
         if let Ok(promised) = layer.change(load.end(), &edits) {
             return Ok(promised.millionths as f64 / 1e6);
@@ -158,4 +182,29 @@ fn fit(
         "a drive that does {} cannot keep any part of what was asked of it",
         Rate(capacity.bytes())
     )))
+}
+
+/// What would be put in force: tenants before their volumes.
+fn proposed(contracts: &BTreeMap<GroupId, Contract>, load: &Load) -> Vec<Edit> {
+    let (groups, tenants) = (groups(load), tenants(contracts, load));
+    let parent = |id: &GroupId| groups.get(id).map_or(ROOT, |group| group.0);
+    let above: BTreeSet<GroupId> = contracts
+        .keys()
+        .map(parent)
+        .filter(|id| *id != ROOT)
+        .collect();
+    let above = above.into_iter().map(|id| Edit::AddGroup {
+        id,
+        parent: ROOT,
+        contract: Contract {
+            min: tenants.get(&id).copied().unwrap_or(0),
+            ..Contract::DEFAULT
+        },
+    });
+    let volumes = contracts.iter().map(|(id, contract)| Edit::AddGroup {
+        id: *id,
+        parent: parent(id),
+        contract: *contract,
+    });
+    above.chain(volumes).collect()
 }

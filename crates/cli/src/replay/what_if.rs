@@ -134,9 +134,10 @@ fn model(options: &WhatIf, names: &Names) -> Result<weir_drive::Config, Failure>
 }
 
 /// The groups of a layer: what each hangs on, its contract and its knobs.
-type Groups = BTreeMap<GroupId, (GroupId, Contract)>;
+pub(super) type Groups = BTreeMap<GroupId, (GroupId, Contract)>;
 
-fn contracts(edits: &[Edit]) -> Groups {
+/// The groups that there are after these.
+pub(super) fn contracts<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Groups {
     let mut groups = Groups::new();
     for edit in edits {
         change(&mut groups, edit);

@@ -24,7 +24,7 @@ pub(crate) const CAUSES: [Cause; 5] = [
     Cause::LateProcess,
 ];
 
-/// Latencies as they are seen from outside of the layer: from the call that submitted a request to the call that answered it.
+/// An auditor of the journal, which knows nothing of it: latencies as they are seen from outside of the layer, from the call that submitted a request to the call that answered it.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     sent: HashMap<(u64, u64), Instant>,
