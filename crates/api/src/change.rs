@@ -39,7 +39,7 @@ pub struct Change {
     pub number: u64,
     /// When: milliseconds since 1970.
     pub at_ms: u64,
-    /// By whom: `uid 1000 pid 4242`, `token`, or `SIGHUP`.
+    /// Its author: `uid 1000 pid 4242`, `token`, or `SIGHUP`.
     pub by: String,
     /// What changed and what it was before, in the words of the file, a line each.
     pub lines: Vec<String>,

@@ -17,7 +17,7 @@ pub use event::{Event, Second, ShortSecond};
 pub use figures::{
     Counts, DriveFigures, Latency, LimitedBy, SecondCounts, TenantFigures, VolumeFigures,
 };
-pub use state::{Budget, Contract, Drive, Status, Tenant, Volume};
+pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 
 /// Words of the file and their values: a table of the configuration as JSON.
 pub type Words = serde_json::Map<String, serde_json::Value>;

@@ -64,7 +64,7 @@ pub struct Budget {
     pub left_bytes_per_second: u64,
     /// Requests a second that a further promise may have, if it is one in requests.
     pub left_requests_per_second: u64,
-    /// Of the drive's time, what the promises take: millionths.
+    /// Of the drive's time, what the promises take: millionths. Zero of a tenant.
     pub promised_millionths: u64,
 }
 
@@ -134,4 +134,28 @@ pub struct Volume {
     /// What it was served since the start; only where one volume is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+}
+
+/// All drives, tenants or volumes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum List {
+    /// Volumes.
+    Volumes(Vec<Volume>),
+    /// Tenants.
+    Tenants(Vec<Tenant>),
+    /// Drives.
+    Drives(Vec<Drive>),
+}
+
+/// A drive, a tenant or a volume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Found {
+    /// A volume.
+    Volume(Volume),
+    /// A tenant.
+    Tenant(Tenant),
+    /// A drive.
+    Drive(Drive),
 }

@@ -2,23 +2,30 @@
 
 #![forbid(unsafe_code)]
 
+mod calibrate;
 mod check;
 mod compare;
+mod ctl;
 mod demo;
 mod drive;
 mod drives;
+mod explain;
 mod failure;
+mod init;
 mod interrupt;
 mod jobs;
 mod judge;
 mod leftovers;
 mod lists;
 mod log;
+#[cfg(feature = "manual")]
+mod manual;
 mod modelled;
 mod output;
 mod plan;
 mod policies;
 mod progress;
+mod record;
 mod replay;
 mod scenario;
 mod serve;
@@ -54,11 +61,19 @@ enum Command {
     Plan(plan::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
-    /// Show a running server on the whole terminal: what each volume was promised and got, and where its requests wait
-    Top(top::Options),
     /// Say everything that `serve` would refuse, without starting it
     Check(check::Options),
-    /// Replay what `serve --record` wrote, and compare every decision
+    /// Ask and change a running server
+    Ctl(ctl::Options),
+    /// Show a running server on the whole terminal: what each volume was promised and got, and where its requests wait
+    Top(top::Options),
+    /// Say why a volume's requests take as long as they do
+    Explain(explain::Options),
+    /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
+    Calibrate(calibrate::Options),
+    /// Write a configuration to begin from, with what `calibrate` found
+    Init(init::Options),
+    /// Replay what `serve --record` wrote: compare every decision, or see what would have come of others
     Replay(replay::Options),
     /// List the ways of sharing a drive, or print one
     Policies(policies::Options),
@@ -69,6 +84,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "manual")]
+    if let Some(directory) = manual::asked() {
+        return manual::write(&directory, <Arguments as clap::CommandFactory>::command())
+            .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
+    }
     let arguments = Arguments::parse();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,8 +107,12 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
         Command::Serve(options) => serve::run(options),
-        Command::Top(options) => top::run(options),
         Command::Check(options) => check::run(options),
+        Command::Ctl(options) => ctl::run(options),
+        Command::Top(options) => top::run(options),
+        Command::Explain(options) => explain::run(options),
+        Command::Calibrate(options) => calibrate::run(options),
+        Command::Init(options) => init::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),

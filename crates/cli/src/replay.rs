@@ -1,14 +1,16 @@
-//! `weir replay`: the decisions of a live server, made again.
+//! `weir replay`: the decisions of a live server, made again; and what would have come of other ones.
+
+mod contract;
+mod recommend;
+mod what_if;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::record;
 use clap::Args;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use weir_audit::{Audit, Found};
-use weir_core::record::{Call, Replay, ReplayError, Replayed};
-use weir_core::{Instant, Layer};
+use weir_core::record::{Replay, Replayed};
 
 /// What to replay.
 #[derive(Debug, Args)]
@@ -16,26 +18,27 @@ pub(crate) struct Options {
     /// What `weir serve --record` wrote
     file: PathBuf,
     /// Check every decision against independent models of the rules: what they find is a fault of the server, not of the record
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = what_if::ASKED)]
     audit: bool,
+    #[command(flatten)]
+    what_if: what_if::WhatIf,
 }
 
-/// Bytes read at a time.
-const CHUNK: usize = 1 << 20;
-
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    if options.what_if.is_asked() {
+        return what_if::run(&options.file, &options.what_if);
+    }
     let path = options.file.display();
     let mut audit = None;
-    let done = match replay(options, &mut audit)? {
-        Ok(done) => done,
-        Err(error @ ReplayError::Divergence(_)) => {
-            return Err(Failure::Run(format!("{path}: diverged: {error}")));
+    let replay = record::replay(&options.file, |layer, now, call| {
+        if options.audit {
+            // The first call was made before there was a layer to listen to; it cannot have published anything.
+            let audit = audit.get_or_insert_with(|| Audit::new(layer));
+            audit.call(now, call, layer);
         }
-        Err(error) => {
-            let help = "name what `weir serve --record` wrote";
-            return Err(Failure::Run(format!("{path}: {error}; {help}")));
-        }
-    };
+    })?;
+    let done = replay.and_then(Replay::end);
+    let done = done.map_err(|error| record::refused(&options.file, &error))?;
     output::print(&format!("{path}: {}\n", describe(&done)))?;
     if options.audit {
         found(&audit.map(Audit::into_found).unwrap_or_default())?;
@@ -48,41 +51,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         )));
     }
     Ok(())
-}
-
-/// Replays the file piece by piece: recordings are long.
-fn replay(
-    options: &Options,
-    audit: &mut Option<Audit>,
-) -> Result<Result<Replayed, ReplayError>, Failure> {
-    let failed = |error| Failure::file("read", &options.file, &error);
-    // Opening a pipe would wait for its other end, and a device has no end.
-    let metadata = options.file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        let what = format!(
-            "cannot read {}: it is not a regular file; name what `weir serve --record` wrote",
-            options.file.display()
-        );
-        return Err(Failure::Run(what));
-    }
-    let mut file = File::open(&options.file).map_err(failed)?;
-    let (mut replay, mut chunk) = (Replay::new(), vec![0; CHUNK]);
-    let mut watch = |layer: &mut Layer, now: Instant, call: &Call<'_>| {
-        if options.audit {
-            // The first call was made before there was a layer to listen to; it cannot have published anything.
-            let audit = audit.get_or_insert_with(|| Audit::new(layer));
-            audit.call(now, call, layer);
-        }
-    };
-    loop {
-        let bytes = file.read(&mut chunk).map_err(failed)?;
-        if bytes == 0 {
-            return Ok(replay.end());
-        }
-        if let Err(error) = replay.feed_watched(&chunk[..bytes], &mut watch) {
-            return Ok(Err(error));
-        }
-    }
 }
 
 /// Says what the auditors found.

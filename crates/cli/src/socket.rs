@@ -14,7 +14,7 @@ const VARIABLE: &str = "WEIR_SOCKET";
 #[derive(Debug, Args)]
 pub(crate) struct Socket {
     /// The Unix socket that the server's [manage] names [default: what `WEIR_SOCKET` says, else /run/weir/manage.sock]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 

@@ -271,7 +271,7 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
         open(&page, &url).await;
         // In the server's place, so that the answer is known.
         let answer = "(path, how) => !path.endsWith('/v1/volumes/alpha/explain') ? ask(path, how) \
-            : Promise.resolve(new Response(JSON.stringify({ sentences: ['<b>beta</b> stood before it.'] })))";
+            : Promise.resolve(new Response(JSON.stringify({ said: ['<b>beta</b> stood before it.'] })))";
         page.ask(&format!(
             "const ask = window.fetch; window.fetch = {answer}"
         ))
@@ -280,10 +280,7 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
             .await;
         page.wait("!document.getElementById('explain').hidden")
             .await;
-        assert_eq!(
-            page.text("#sentences").await,
-            "<b>beta</b> stood before it."
-        );
+        assert_eq!(page.text("#said").await, "<b>beta</b> stood before it.");
     });
     site.server.end();
 }

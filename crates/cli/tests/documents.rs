@@ -4,9 +4,9 @@
 //! A command line is a line of a block, or a span between backticks, that begins with one of [`PROGRAMS`]. Words in capitals stand for what
 //! [`PLACEHOLDERS`] has.
 //!
-//! Not run are `demo`, `compare`, `plan` and `serve`, which play for seconds or until they are told (`readme.rs` runs those that stand above
-//! what they print), `replay`, which takes a record, `drives fit` and `drives validation`, which fit for seconds, and `check --reload`, which
-//! asks a server: their options, and the drives, policies and scenarios that they name, are looked up.
+//! Not run are `calibrate`, `demo`, `compare`, `plan`, `serve` and `top`, which take seconds or until they are told (`readme.rs` runs those that stand
+//! above what they print), `explain` and `replay`, which take a record, `drives fit` and `drives validation`, which fit for seconds, `init`, which
+//! writes, and `ctl` and `check --reload`, which ask a server: their options, and the drives, policies and scenarios that they name, are looked up.
 
 mod common;
 
@@ -157,7 +157,8 @@ fn wrong_weir(
         ("--policy", "policies"),
         ("--scenario", "scenarios"),
     ] {
-        let named = of(option).filter(|name| !is_own_file(name));
+        // A configuration's drive has any name.
+        let named = of(option).filter(|name| !is_own_file(name) && arguments[0] != "init");
         wrong = wrong.or_else(|| named.and_then(|name| ask(&[list, name], well)));
     }
     // What is not run, and why, is said above.

@@ -93,13 +93,92 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
         let server = start(command.env("NOTIFY_SOCKET", scratch.path("notify")));
         let mut state = [0; 64];
         let length = manager.recv(&mut state).unwrap();
-        assert_eq!(&state[..length], b"READY=1");
+        assert_eq!(&state[..length], b"READY=1\nSTATUS=serving 1 volume\n");
         assert_eq!(size(&server.address, "alpha"), Some(1 << 20));
         reads(&server.address);
         server.end();
         let length = manager.recv(&mut state).unwrap();
-        assert_eq!(&state[..length], b"STOPPING=1");
+        assert_eq!(&state[..length], b"STOPPING=1\n");
     }
+}
+
+/// What systemd of `Type=notify-reload` and `WatchdogSec=` wants to hear: a reload's beginning with its time, its end, and that all is well
+/// at least twice in the time that it waits.
+#[test]
+fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let hear = || {
+        let mut state = [0; 256];
+        let length = manager.recv(&mut state).unwrap();
+        String::from_utf8_lossy(&state[..length]).into_owned()
+    };
+    // Without a word about the watchdog, which comes in between.
+    let next = || std::iter::repeat_with(hear).find(|said| said != "WATCHDOG=1\n");
+    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    let server = start(command.env("WATCHDOG_USEC", "200000"));
+    assert_eq!(next().unwrap(), "READY=1\nSTATUS=serving 1 volume\n");
+    for _ in 0..3 {
+        assert_eq!(hear(), "WATCHDOG=1\n");
+    }
+    let wrong = "[volume.beta]\ndrive = \"slow\"\nmemory = true\nsize = \"1MiB\"\n";
+    for (more, status) in [
+        (MORE, "serving 2 volumes"),
+        (
+            wrong,
+            "the last reload was refused, see the log; serving 2 volumes",
+        ),
+        ("", "serving 1 volume"),
+    ] {
+        config(&scratch, more);
+        signal(&server.child, Signal::HUP);
+        let said = next().unwrap();
+        let time = said.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!(time.trim().parse::<u64>().is_ok(), "{said}");
+        assert_eq!(next().unwrap(), format!("READY=1\nSTATUS={status}\n"));
+    }
+    server.end();
+    assert_eq!(next().unwrap(), "STOPPING=1\n");
+}
+
+/// A reload waits for what clients of a volume that goes have under way, here for longer than the watchdog would.
+#[test]
+fn a_long_reload_is_no_reason_for_the_watchdog() {
+    let scratch = Scratch::new();
+    let slow = "[volume.beta]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\nmax = { bandwidth = \"4kB/s\" }\n";
+    config(&scratch, slow);
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    manager.set_read_timeout(patience).unwrap();
+    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    let server = start(command.env("WATCHDOG_USEC", "400000"));
+    let mut reader = fleet(&server.address, Program::random_reads(16384, 4));
+    reader.members[0].export = "beta".into();
+    let reads = std::thread::spawn(move || reader.run(|_| {}));
+    common::wait("it reads", || server.says("volume=beta"));
+    config(&scratch, "[server]\nremove_in_use = true\n");
+    signal(&server.child, Signal::HUP);
+    let (mut told, mut reloads) = (0, false);
+    loop {
+        let mut state = [0; 256];
+        let length = manager.recv(&mut state).unwrap();
+        match &state[..length] {
+            b"WATCHDOG=1\n" => told += u32::from(reloads),
+            said if said.starts_with(b"RELOADING=1\n") => reloads = true,
+            said if reloads && said.starts_with(b"READY=1\n") => break,
+            _ => {}
+        }
+    }
+    assert!(told >= 2, "{told} times");
+    assert!(server.says("volume.beta was removed"));
+    server.end();
+    let _ = reads.join();
 }
 
 #[test]

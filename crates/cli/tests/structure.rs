@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 21] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -17,15 +17,19 @@ const ORDER: [&str; 17] = [
     "weir-uring",
     "weir-drive",
     "weir-load",
+    "weir-calibrate",
     "weir-audit",
     "weir-config",
     "weir-report",
+    "weir-explain",
     "weir-sim",
     "weir-fit",
     "weir-search",
     "weir-conformance",
     "weir-client",
     "weir-serve",
+    "weir-api",
+    "weir-manage",
     "weir",
 ];
 

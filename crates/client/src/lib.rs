@@ -11,8 +11,10 @@ mod connection;
 mod fleet;
 mod program;
 mod socket;
+mod uri;
 
 pub use address::{Address, AddressError};
 pub use connection::{ConnectError, Connection};
 pub use fleet::{Fleet, FleetError, Member, Outcome};
-pub use program::{RunError, Settings, run};
+pub use program::{RunError, Settings, drive, run};
+pub use uri::{Uri, UriError};

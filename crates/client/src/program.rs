@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_core::{Flags, Op};
-use weir_load::{Client, Io, Step};
+use weir_load::{Client, Io, Source, Step};
 use weir_measure::{Kind, Meter};
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
@@ -56,7 +56,61 @@ pub fn run(
     meter: &mut Meter,
     settings: &Settings<'_>,
 ) -> Result<(), RunError> {
-    Runner::new(connection, client, meter, settings).run()
+    drive(connection, &mut Metered { client, meter }, settings)
+}
+
+/// Carries out what `source` issues on `connection` until it has finished or is told to stop. Its times are nanoseconds since the
+/// origin.
+///
+/// # Errors
+/// The connection or the server failed. Errors of single requests are told to `source`.
+pub fn drive<S: Source>(
+    connection: Connection,
+    source: &mut S,
+    settings: &Settings<'_>,
+) -> Result<(), RunError> {
+    Runner::new(connection, source, settings).run()
+}
+
+/// A client whose requests are recorded.
+struct Metered<'a> {
+    client: Client,
+    meter: &'a mut Meter,
+}
+
+impl Source for Metered<'_> {
+    fn next(&mut self, now: weir_core::Instant) -> Step {
+        let step = self.client.next(now);
+        if let Step::Issue(io) = step {
+            if io.op == Op::Flush {
+                self.meter.flushing(io.due.as_nanos());
+            } else {
+                self.meter.sent(io.due.as_nanos());
+                self.meter.asks(moved(&io));
+            }
+        }
+        step
+    }
+
+    fn completed(&mut self, now: weir_core::Instant, io: &Io, failed: bool) {
+        let (due, ns) = (io.due.as_nanos(), now.as_nanos());
+        match (io.op, failed) {
+            (Op::Flush, true) => self.meter.flush_failed(ns),
+            (Op::Flush, false) => self.meter.flushed(due, ns),
+            (_, true) => self.meter.failed(ns, moved(io)),
+            (_, false) => self.meter.done(due, ns, moved(io)),
+        }
+        let kind = match io.op {
+            Op::Read => Some(Kind::Read),
+            Op::Write => Some(Kind::Write),
+            Op::Flush => Some(Kind::Flush),
+            Op::Discard | Op::WriteZeroes | Op::Extents => None,
+        };
+        if let Some(kind) = kind.filter(|_| !failed) {
+            self.meter.kind(kind, due, ns, moved(io));
+        }
+        self.client.completed(now);
+    }
 }
 
 /// A request that was sent and has no complete reply.
@@ -77,10 +131,19 @@ enum Next {
     Leave,
 }
 
-struct Runner<'a> {
+/// A reply whose payload is being received.
+#[derive(Debug, Clone, Copy)]
+struct Incoming {
+    cookie: u64,
+    /// Where the next byte lies, behind the beginning of the request's range.
+    at: u64,
+    /// Bytes that are missing.
+    left: u64,
+}
+
+struct Runner<'a, S> {
     connection: Connection,
-    client: Client,
-    meter: &'a mut Meter,
+    source: &'a mut S,
     settings: &'a Settings<'a>,
     parser: ReplyParser,
     /// In the order in which they were sent: a server mostly replies in that order, so the search is short.
@@ -88,29 +151,23 @@ struct Runner<'a> {
     /// Bytes to send, of which those from `sent` on have not been sent.
     sending: Vec<u8>,
     sent: usize,
-    /// Missing payload bytes of the reply being received, and whether they complete the request of the cookie.
-    payload: u64,
+    /// The payload being received, and the request that it completes.
+    incoming: Option<Incoming>,
     ends: Option<u64>,
     heard: Instant,
 }
 
-impl<'a> Runner<'a> {
-    fn new(
-        connection: Connection,
-        client: Client,
-        meter: &'a mut Meter,
-        settings: &'a Settings<'a>,
-    ) -> Self {
+impl<'a, S: Source> Runner<'a, S> {
+    fn new(connection: Connection, source: &'a mut S, settings: &'a Settings<'a>) -> Self {
         Self {
             connection,
-            client,
-            meter,
+            source,
             settings,
             parser: ReplyParser::new(),
             outstanding: VecDeque::new(),
             sending: Vec::new(),
             sent: 0,
-            payload: 0,
+            incoming: None,
             ends: None,
             heard: Instant::now(),
         }
@@ -150,7 +207,7 @@ impl<'a> Runner<'a> {
                     Next::Answer
                 };
             }
-            match self.client.next(self.now()) {
+            match self.source.next(self.now()) {
                 Step::Issue(io) => self.send(io),
                 Step::WaitUntil(at) => return Next::Due(at),
                 Step::WaitForCompletion => return Next::Answer,
@@ -184,16 +241,10 @@ impl<'a> Runner<'a> {
         request.encode(&mut header);
         self.sending.extend_from_slice(&header);
         if io.op == Op::Write {
-            pattern(io.number, io.length as usize, &mut self.sending);
+            self.source.payload(&io, &mut self.sending);
         }
         if self.outstanding.is_empty() {
             self.heard = Instant::now();
-        }
-        if io.op == Op::Flush {
-            self.meter.flushing(io.due.as_nanos());
-        } else {
-            self.meter.sent(io.due.as_nanos());
-            self.meter.asks(moved(&io));
         }
         self.outstanding
             .push_back(Outstanding { io, failed: false });
@@ -219,12 +270,8 @@ impl<'a> Runner<'a> {
     fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
         self.heard = Instant::now();
         loop {
-            let skipped = usize::try_from(self.payload)
-                .unwrap_or(usize::MAX)
-                .min(input.len());
-            self.payload -= skipped as u64;
-            input = &input[skipped..];
-            if self.payload > 0 {
+            input = self.receive(input)?;
+            if self.incoming.is_some() {
                 return Ok(());
             }
             if let Some(cookie) = self.ends.take() {
@@ -241,8 +288,27 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// Hands over the payload at the beginning of `input`, and returns what is behind it.
+    fn receive<'b>(&mut self, input: &'b [u8]) -> Result<&'b [u8], RunError> {
+        let Some(incoming) = &mut self.incoming else {
+            return Ok(input);
+        };
+        let length = usize::try_from(incoming.left).map_or(input.len(), |n| n.min(input.len()));
+        let (bytes, rest) = input.split_at(length);
+        let (cookie, at) = (incoming.cookie, incoming.at);
+        incoming.at += length as u64;
+        incoming.left -= length as u64;
+        if incoming.left == 0 {
+            self.incoming = None;
+        }
+        let of = self.find(cookie)?;
+        self.source.received(&self.outstanding[of].io, at, bytes);
+        Ok(rest)
+    }
+
     /// Parses the head of a reply: how much payload follows, and whether the request completes with it.
     fn reply(&mut self, reply: &Reply) -> Result<(), RunError> {
+        let mut behind = 0;
         let (cookie, payload, failed, done) = match *reply {
             Reply::Simple { cookie, error } => {
                 let of = self.find(cookie)?;
@@ -256,10 +322,14 @@ impl<'a> Runner<'a> {
             }
             Reply::Data {
                 cookie,
+                offset,
                 length,
                 done,
-                ..
-            } => (cookie, length, false, done),
+            } => {
+                let of = self.find(cookie)?;
+                behind = offset.saturating_sub(self.outstanding[of].io.offset);
+                (cookie, length, false, done)
+            }
             Reply::Hole { cookie, done, .. } => (cookie, 0, false, done),
             Reply::None { cookie } => (cookie, 0, false, true),
             Reply::Error { cookie, done, .. } => (cookie, 0, true, done),
@@ -267,7 +337,11 @@ impl<'a> Runner<'a> {
         };
         let of = self.find(cookie)?;
         self.outstanding[of].failed |= failed;
-        self.payload = payload.into();
+        self.incoming = (payload > 0).then_some(Incoming {
+            cookie,
+            at: behind,
+            left: payload.into(),
+        });
         self.ends = done.then_some(cookie);
         Ok(())
     }
@@ -276,23 +350,7 @@ impl<'a> Runner<'a> {
         let of = self.find(cookie)?;
         let Outstanding { io, failed } = self.outstanding.remove(of).expect("it was just found");
         let now = self.now();
-        let (due, ns) = (io.due.as_nanos(), now.as_nanos());
-        match (io.op, failed) {
-            (Op::Flush, true) => self.meter.flush_failed(ns),
-            (Op::Flush, false) => self.meter.flushed(due, ns),
-            (_, true) => self.meter.failed(ns, moved(&io)),
-            (_, false) => self.meter.done(due, ns, moved(&io)),
-        }
-        let kind = match io.op {
-            Op::Read => Some(Kind::Read),
-            Op::Write => Some(Kind::Write),
-            Op::Flush => Some(Kind::Flush),
-            Op::Discard | Op::WriteZeroes | Op::Extents => None,
-        };
-        if let Some(kind) = kind.filter(|_| !failed) {
-            self.meter.kind(kind, due, ns, moved(&io));
-        }
-        self.client.completed(now);
+        self.source.completed(now, &io, failed);
         Ok(())
     }
 
@@ -349,12 +407,4 @@ fn moved(io: &Io) -> u64 {
         Op::Read | Op::Write => io.length.into(),
         Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
     }
-}
-
-/// Data to write: not zero, and different for each request.
-fn pattern(number: u64, length: usize, out: &mut Vec<u8>) {
-    let word = (number | 1)
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        .to_le_bytes();
-    out.extend(word.iter().cycle().take(length));
 }

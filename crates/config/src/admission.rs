@@ -505,14 +505,30 @@ fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refus
 
 /// What a contract reserves, as the core counts it.
 fn reserved(contract: &Contract) -> Promised {
-    let alone = Alone::new(weir_core::elevator::Config::None);
-    let promised = alone.and_then(|mut alone| alone.ask(contract).ok());
-    // A contract that contradicts itself reserves what it says.
-    promised.unwrap_or(Promised {
-        bytes: contract.min,
-        iops: contract.min_iops,
-        millionths: 0,
-    })
+    let reservations = Reservations::new();
+    reservations.map_or_else(Promised::default, |mut all| all.of(contract))
+}
+
+/// What one contract after another reserves, as the core counts it.
+pub(crate) struct Reservations(Alone);
+
+impl Reservations {
+    pub(crate) fn new() -> Option<Self> {
+        Alone::new(weir_core::elevator::Config::None).map(Self)
+    }
+
+    /// What a contract reserves. One that contradicts itself reserves what it says.
+    pub(crate) fn of(&mut self, contract: &Contract) -> Promised {
+        let promised = self.0.ask(contract);
+        Promised {
+            millionths: 0,
+            ..promised.unwrap_or(Promised {
+                bytes: contract.min,
+                iops: contract.min_iops,
+                millionths: 0,
+            })
+        }
+    }
 }
 
 /// What groups are promised together of a drive, as the core counts it: each with what it hangs on, the first is [`GroupId`] 1. Nothing if

@@ -31,7 +31,6 @@ macro_rules! built_in {
 }
 
 mod admission;
-mod budget;
 mod changes;
 mod check;
 mod document;
@@ -57,6 +56,7 @@ mod problem;
 pub mod profile;
 mod read;
 mod reload;
+mod room;
 pub mod scenario;
 mod server;
 pub mod sheet;
@@ -66,7 +66,6 @@ pub mod units;
 mod value;
 
 pub use admission::explain;
-pub use budget::{Budget, budget};
 pub use changes::changes;
 pub use check::warnings;
 pub use file::text as file_text;
@@ -78,6 +77,9 @@ pub use note::{notes, promised};
 pub use notify::{CallRule, Notify, Wakes};
 pub use plan::{Member, Plan, Slot, plan};
 pub use policy::Policy;
+pub use print::Terms;
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
+pub use room::{Room, TenantRoom, room};
 pub use server::{Cache, Drive, DriveLimits, Server, Storage, Tenant, ThreadPriority, Volume};
+pub use text::Quoted;

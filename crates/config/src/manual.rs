@@ -201,8 +201,8 @@ const MODELS: &str = "
 ## Models
 
 A model is a table with a `kind` and the parameters of that kind: in `model` of a drive, as a member of a `stripe` or a `linear` volume, and
-as a profile's file. `weir drives fit NAME` prints one to begin from. What is \"needed\" cannot be left out; the examples are those of a
-plausible drive.
+as a profile's file. `weir drives fit NAME` prints one to begin from, `weir calibrate --profile FILE` fits one to a drive that is there. What is
+\"needed\" cannot be left out; the examples are those of a plausible drive.
 
     [drive.fast]
     model = { kind = \"null\", service = \"30us\", link = \"250MB/s\" }

@@ -250,6 +250,16 @@ fn print_attach(f: &mut Formatter<'_>, path: &Path, notify: &Notify) -> fmt::Res
     writeln!(f, " }}")
 }
 
+/// A contract in the words of the file: the keys of a volume, a line each.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a>(pub &'a Contract);
+
+impl Display for Terms<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        print_contract(f, self.0, &Knobs::NONE)
+    }
+}
+
 pub(crate) fn print_contract(
     f: &mut Formatter<'_>,
     contract: &Contract,

@@ -44,7 +44,8 @@ pub(crate) fn path(kind: &str, name: &str) -> String {
 }
 
 /// A string as TOML has it.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<'a>(pub &'a str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -46,10 +46,12 @@ mod program;
 mod seed;
 mod shuffle;
 mod skew;
+mod source;
 
 pub use client::{Client, Io, Step, Streak};
 pub use program::{
     Activity, Arrival, Law, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };
 pub use seed::seed;
+pub use source::Source;
 pub use weir_random::Rng;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::http::StatusCode;
 use weir_api::{Change, Edit, Outcome, Words};
+use weir_config::Room;
 use weir_config::units::Rate;
 use weir_serve::Server;
 
@@ -21,7 +22,7 @@ pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
 /// How a change is asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct How {
-    /// By whom.
+    /// Its author.
     pub(crate) by: String,
     /// Only say what would come of it.
     pub(crate) dry_run: bool,
@@ -37,8 +38,8 @@ pub(crate) struct Published {
     pub(crate) config: weir_config::Server,
     /// What is written of each table, by kind and name.
     pub(crate) words: BTreeMap<(&'static str, String), Words>,
-    /// What of each drive is promised and left, in the order of the drives.
-    pub(crate) budgets: Vec<Option<weir_config::Budget>>,
+    /// What of each drive is promised and left, by its name.
+    pub(crate) rooms: BTreeMap<String, Room>,
     /// The number of the last change of each table that was changed.
     versions: BTreeMap<(String, String), u64>,
     /// Tells the states of this run from those of others.
@@ -127,6 +128,14 @@ impl Control {
         self.lock().server.take()
     }
 
+    /// Whether every shard runs; while a change is made they are taken to.
+    pub(crate) fn is_running(&self) -> bool {
+        let inner = self.inner.try_lock();
+        inner.map_or(true, |inner| {
+            inner.server.as_ref().is_none_or(Server::is_running)
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +185,7 @@ impl Control {
     pub(crate) fn reload(&self, how: &How) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
         let Some(file) = &inner.file else {
-            return Err(Refused::conflict("there is no file to read again"));
+            return Err(Refused::conflict("there is no configuration to read again"));
         };
         let read = weir_config::file_text(file.path());
         let (_, text) = read.map_err(|problems| Refused::problems(&problems))?;
@@ -289,11 +298,7 @@ impl Inner {
         });
         Some(Published {
             words: tables.collect(),
-            budgets: config
-                .drives
-                .iter()
-                .map(|drive| weir_config::budget(&config, drive))
-                .collect(),
+            rooms: rooms(&config),
             versions: self.versions.clone(),
             run: self.run,
             file: self.file.as_ref().map(|file| file.path().to_owned()),
@@ -412,11 +417,17 @@ fn unsaved(file: &ConfigFile, error: &std::io::Error) -> Refused {
     )
 }
 
-/// What is promised on each drive, and what is left.
+/// What of each drive is promised and left, by its name.
+fn rooms(config: &weir_config::Server) -> BTreeMap<String, Room> {
+    let drives = config.drives.iter();
+    let drives = drives.filter_map(|d| Some((d.name.clone(), weir_config::room(config, d)?)));
+    drives.collect()
+}
+
+/// What is promised on each drive, and what is left, in words.
 fn sums(config: &weir_config::Server) -> Vec<String> {
-    let of = |drive: &weir_config::Drive| {
-        let budget = weir_config::budget(config, drive)?;
-        let promised = budget.promised;
+    let of = |(name, room): (String, Room)| {
+        let (promised, left) = (room.promised, room.left?);
         let mut parts = Vec::new();
         if promised.bytes > 0 || promised.iops == 0 {
             parts.push(Rate(promised.bytes).to_string());
@@ -426,13 +437,12 @@ fn sums(config: &weir_config::Server) -> Vec<String> {
         }
         let percent = promised.millionths as f64 / 1e4;
         Some(format!(
-            "drive.{}: {} promised, {percent:.1} % of the drive's time; {} left",
-            drive.name,
+            "drive.{name}: {} promised, {percent:.1} % of the drive's time; {} left",
             parts.join(" and "),
-            Rate(weir_config::rounded(budget.left_bytes))
+            Rate(weir_config::rounded(left.bytes))
         ))
     };
-    config.drives.iter().filter_map(of).collect()
+    rooms(config).into_iter().filter_map(of).collect()
 }
 
 fn differs(old: &Document, new: &Document) -> bool {

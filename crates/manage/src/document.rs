@@ -82,7 +82,10 @@ impl Document {
                 table.remove(last);
                 self.tidy(path);
             }
-            Some(new) => put(table, last, new),
+            Some(new) => {
+                put(table, last, new);
+                self.align(path);
+            }
         }
         Ok(replaced)
     }
@@ -112,7 +115,7 @@ impl Document {
     fn table(&mut self, path: &[String]) -> Result<&mut dyn TableLike, String> {
         let mut at: &mut dyn TableLike = self.0.as_table_mut();
         for (depth, name) in path.iter().enumerate() {
-            if !at.get(name).is_some_and(|item| !item.is_none()) {
+            if at.get(name).is_none_or(Item::is_none) {
                 at.insert(name, empty(depth));
             }
             at = at
@@ -121,6 +124,16 @@ impl Document {
                 .ok_or_else(|| format!("{} is no table", path[..=depth].join(".")))?;
         }
         Ok(at)
+    }
+
+    /// Spaces what stands in a line anew, so that what was added does not show.
+    fn align(&mut self, path: &[String]) {
+        let item = path.iter().try_fold(self.0.as_item_mut(), |item, name| {
+            item.as_table_like_mut()?.get_mut(name)
+        });
+        if let Some(table) = item.and_then(Item::as_inline_table_mut) {
+            table.fmt();
+        }
     }
 
     /// Takes away a table inside of a volume's, tenant's or drive's that has become empty.

@@ -38,10 +38,11 @@ impl ConfigFile {
     /// Writes a text beside the file, with its mode and owner, and makes it durable.
     pub(crate) fn prepare(&self, text: String) -> io::Result<Prepared> {
         let target = fs::canonicalize(&self.path)?;
-        let mut name = target.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.new", std::process::id()));
+        let mut name = std::ffi::OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(".weir-new");
         let temporary = target.with_file_name(name);
-        // What a killed process of the same number left.
+        // What a server that was killed in between left.
         let _ = fs::remove_file(&temporary);
         let like = fs::metadata(&target)?;
         let prepared = Prepared {
@@ -53,7 +54,11 @@ impl ConfigFile {
         file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o7777))?;
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
-            fchown(&file, Some(like.uid()), Some(like.gid()))?;
+            match fchown(&file, Some(like.uid()), Some(like.gid())) {
+                // A server that may write in the directory and give no files away becomes the owner, as of what an editor writes.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                given => given?,
+            }
         }
         file.write_all(prepared.text.as_bytes())?;
         file.sync_all()?;

@@ -30,7 +30,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use weir_api::{Event, Outcome, Refusal};
-use weir_serve::{Doors, Server};
+use weir_serve::{Doors, Explainer, Server};
 
 use access::{Access, Peer};
 use control::{Control, How};
@@ -84,6 +84,7 @@ pub(crate) struct Manager {
     pub(crate) control: Control,
     pub(crate) watcher: Arc<Watcher>,
     pub(crate) access: Access,
+    pub(crate) explainer: Explainer,
 }
 
 impl Manager {
@@ -109,11 +110,13 @@ impl Management {
         let ports = addresses.http.iter().map(SocketAddr::port).collect();
         let access = Access::new(&server.config().manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
+        let explainer = server.explainer();
         let control = Control::new(server, source.file, source.text);
         let manager = Arc::new(Manager {
             control: control.map_err(StartError::Config)?,
             watcher,
             access,
+            explainer,
         });
         let mut management = Self {
             manager,
@@ -144,6 +147,16 @@ impl Management {
     /// Where it answers over TCP.
     pub fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// Whether every shard of the server runs, as far as can be said without waiting: while a change is made they are taken to.
+    pub fn is_running(&self) -> bool {
+        self.manager.control.is_running()
+    }
+
+    /// The number of volumes.
+    pub fn volumes(&self) -> usize {
+        self.manager.control.published().config.volumes.len()
     }
 
     /// The file of its configuration.

@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 128;
 const HEAD: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 << 10;
 /// How long a connection that listens to no events may take for all of its requests.
-const LIFE: Duration = Duration::from_secs(60);
+const LIFE: Duration = Duration::from_mins(1);
 
 /// What is known of a connection; those that were let in once stay when there are too many.
 #[derive(Clone, Debug, Default)]
@@ -83,13 +83,10 @@ where
 {
     let places = Places::default();
     loop {
-        let (socket, peer) = match accept().await {
-            Ok(client) => client,
-            Err(_) => {
-                // Out of descriptors, say: not in a loop.
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
+        let Ok((socket, peer)) = accept().await else {
+            // Out of descriptors, say: not in a loop.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
         };
         if places.make_room() {
             let known = Known::default();

@@ -6,6 +6,7 @@ use weir_api::{
     Budget, Contract, Counts, Drive, DriveFigures, SecondCounts, Status, Tenant, TenantFigures,
     Volume, VolumeFigures, Words,
 };
+use weir_config::{Room, TenantRoom};
 use weir_core::Class;
 use weir_serve as serve;
 
@@ -40,12 +41,11 @@ impl View<'_> {
     pub(crate) fn drives(&self) -> Vec<Drive> {
         let now = by_name(&self.sample.second.drives, |d| &d.name);
         let drives = self.published.config.drives.iter();
-        let drives = drives.zip(&self.published.budgets);
-        let of = |(drive, budget): (&weir_config::Drive, &Option<weir_config::Budget>)| Drive {
+        let of = |drive: &weir_config::Drive| Drive {
             etag: self.published.etag("drive", &drive.name),
             config: self.words("drive", &drive.name),
             policy: drive.policy.word().to_owned(),
-            budget: budget.as_ref().map(of_budget),
+            budget: self.published.rooms.get(&drive.name).and_then(of_drive),
             now: now.get(drive.name.as_str()).map_or_else(
                 || DriveFigures {
                     name: drive.name.clone(),
@@ -123,7 +123,7 @@ impl View<'_> {
             config: self.words("volume", &volume.name),
             drive: volume.drive.clone(),
             tenant: volume.tenant.clone(),
-            size_bytes: counted.map_or(volume.size.unwrap_or(0), |v| v.size),
+            size_bytes: counted.map(|v| v.size).or(volume.size).unwrap_or(0),
             contract: of_contract(&volume.contract),
             now: now.cloned().unwrap_or_else(|| VolumeFigures {
                 name: volume.name.clone(),
@@ -144,31 +144,19 @@ impl View<'_> {
 
     /// What of a tenant's promise its volumes were promised.
     fn of_tenant(&self, tenant: &weir_config::Tenant) -> Option<Budget> {
-        let contract = &tenant.contract;
-        if contract.min == 0 && contract.min_iops == 0 {
-            return None;
-        }
-        let members = self.published.config.volumes.iter();
-        let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
-        let mut budget = Budget {
-            bytes_per_second: contract.min,
-            requests_per_second: contract.min_iops,
-            ..Budget::default()
-        };
-        for volume in members {
-            budget.promised_bytes_per_second += volume.contract.min;
-            budget.promised_requests_per_second += volume.contract.min_iops;
-        }
-        let left = |all: u64, promised: u64| all.saturating_sub(promised);
-        budget.left_bytes_per_second = left(contract.min, budget.promised_bytes_per_second);
-        budget.left_requests_per_second =
-            left(contract.min_iops, budget.promised_requests_per_second);
-        let part = |promised: u64, all: u64| {
-            (u128::from(promised) * 1_000_000 / u128::from(all.max(1))) as u64
-        };
-        budget.promised_millionths = part(budget.promised_bytes_per_second, contract.min)
-            .max(part(budget.promised_requests_per_second, contract.min_iops));
-        Some(budget)
+        let room = self.published.rooms.get(&tenant.drive)?;
+        let TenantRoom { promised, left } = *room.tenants.get(&tenant.name)?;
+        let left = left?;
+        let members = |all: u64, left: u64| all.saturating_sub(left);
+        Some(Budget {
+            bytes_per_second: promised.bytes,
+            requests_per_second: promised.iops,
+            promised_bytes_per_second: members(promised.bytes, left.bytes),
+            promised_requests_per_second: members(promised.iops, left.iops),
+            left_bytes_per_second: left.bytes,
+            left_requests_per_second: left.iops,
+            promised_millionths: 0,
+        })
     }
 }
 
@@ -176,16 +164,17 @@ fn by_name<T>(all: &[T], name: impl Fn(&T) -> &String) -> BTreeMap<&str, &T> {
     all.iter().map(|one| (name(one).as_str(), one)).collect()
 }
 
-fn of_budget(budget: &weir_config::Budget) -> Budget {
-    Budget {
-        bytes_per_second: budget.capacity.bytes(),
-        requests_per_second: budget.capacity.requests(),
-        promised_bytes_per_second: budget.promised.bytes,
-        promised_requests_per_second: budget.promised.iops,
-        left_bytes_per_second: budget.left_bytes,
-        left_requests_per_second: budget.left_requests,
-        promised_millionths: budget.promised.millionths,
-    }
+fn of_drive(room: &Room) -> Option<Budget> {
+    let (capacity, left) = (room.capacity?, room.left?);
+    Some(Budget {
+        bytes_per_second: capacity.bytes(),
+        requests_per_second: capacity.requests(),
+        promised_bytes_per_second: room.promised.bytes,
+        promised_requests_per_second: room.promised.iops,
+        left_bytes_per_second: left.bytes,
+        left_requests_per_second: left.iops,
+        promised_millionths: room.promised.millionths,
+    })
 }
 
 fn of_contract(contract: &weir_core::Contract) -> Contract {

@@ -1,11 +1,13 @@
 //! Looks at the shards once a second, for everybody that asks: however often that is, the shards are asked no more often.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use weir_api::Event;
-use weir_serve::Watch;
+use weir_config::Room;
+use weir_serve::{Detail, Watch};
 
 use crate::now_ms;
 use crate::sample::Sample;
@@ -24,7 +26,7 @@ pub(crate) struct Sent {
     pub(crate) data: String,
 }
 
-/// What was seen last, and who hears of the next.
+/// What was seen last, and those that hear of the next.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     watch: Watch,
@@ -32,7 +34,8 @@ pub(crate) struct Watcher {
     last: RwLock<Arc<Sample>>,
     ready: std::sync::atomic::AtomicBool,
     events: broadcast::Sender<Arc<Sent>>,
-    metrics: Mutex<Option<(Instant, bool, Arc<str>)>>,
+    /// When they were asked for last, how much of them, and they.
+    metrics: Mutex<Option<(Instant, Detail, Arc<str>)>>,
 }
 
 impl Watcher {
@@ -84,15 +87,20 @@ impl Watcher {
     }
 
     /// All metrics. Asks the shards, unless somebody did just now. It blocks.
-    pub(crate) fn metrics(&self) -> Option<Arc<str>> {
+    pub(crate) fn metrics(
+        &self,
+        rooms: &BTreeMap<String, Room>,
+        detail: Detail,
+    ) -> Option<Arc<str>> {
         let mut kept = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, _, text)) = &*kept
+        if let Some((at, kept, text)) = &*kept
             && at.elapsed() < FRESH
+            && *kept == detail
         {
             return Some(Arc::clone(text));
         }
-        let text: Arc<str> = self.watch.metrics()?.into();
-        *kept = Some((Instant::now(), false, Arc::clone(&text)));
+        let text: Arc<str> = self.watch.metrics(rooms, detail)?.into();
+        *kept = Some((Instant::now(), detail, Arc::clone(&text)));
         Some(text)
     }
 

@@ -1,7 +1,9 @@
 //! A running server: starting, reloading, ending.
 
+mod explain;
 mod reload;
 
+pub use explain::{ExplainError, Explainer};
 pub use reload::removed_in_use;
 
 use std::path::PathBuf;
@@ -24,6 +26,10 @@ use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
 use crate::watch::Watch;
 
 use crate::error::{ReloadError, StartError};
+
+/// Bytes that the journals of all drives take up when they are full; their tables, which grow with volumes and connections, come to less
+/// than the rest of 64 MiB.
+const JOURNAL: usize = 48 << 20;
 
 /// How a server is run, beside its configuration.
 #[derive(Clone, Debug)]
@@ -345,6 +351,7 @@ fn start_shards(
             limits: config.limits,
             priority: config.priority,
             ring: ring(config, options, &drives),
+            journal: JOURNAL / config.drives.len().max(1),
             drives,
         };
         shards.0.push(shard::spawn(setup)?);

@@ -1,7 +1,10 @@
 //! Asking the shards how things stand, from any thread and beside the server.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+
+use weir_config::Room;
 
 use crate::figures::DriveFigures;
 use crate::metrics::{Detail, DriveSnapshot, text};
@@ -19,13 +22,18 @@ pub struct Watch {
 impl Watch {
     /// Every drive, in the order of their names; `None` if a shard does not answer: it has failed, or the server has ended.
     pub fn figures(&self) -> Option<Vec<DriveFigures>> {
-        let drives = self.snapshots(Detail::Sums)?;
+        let drives = self.snapshots(Detail::Usual)?;
         Some(drives.into_iter().map(DriveFigures::of).collect())
     }
 
-    /// All metrics, in the text format of `OpenMetrics` 1.0.0; `None` if a shard does not answer.
-    pub fn metrics(&self) -> Option<String> {
-        Some(text::render(&self.snapshots(Detail::Histograms)?))
+    /// All metrics, as text of the type [`CONTENT_TYPE`](crate::CONTENT_TYPE), with what of each drive is promised and left, by the drive's name;
+    /// `None` if a shard does not answer.
+    pub fn metrics(&self, rooms: &BTreeMap<String, Room>, detail: Detail) -> Option<String> {
+        let mut drives = self.snapshots(detail)?;
+        for drive in &mut drives {
+            drive.room = rooms.get(&drive.name).cloned().unwrap_or_default();
+        }
+        Some(text::render(&drives, detail))
     }
 
     /// Asks every shard, all at once.

@@ -109,16 +109,16 @@ fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
     all
 }
 
-/// What the server says of the client that `labels` name.
-fn said(metrics: &Metrics, labels: [(&str, &str); 2]) -> [f64; 5] {
+/// What the server says of the client that `label` names, in the metrics that begin with `prefix`.
+fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
     let names = [
-        "weir_promised_seconds_total",
-        "weir_kept_seconds_total",
-        "weir_short_seconds_total",
-        "weir_excused_seconds_total",
-        "weir_short_bytes_total",
+        "promised_seconds_total",
+        "kept_seconds_total",
+        "short_seconds_total",
+        "excused_seconds_total",
+        "short_bytes_total",
     ];
-    names.map(|name| metrics.sum(name, &labels))
+    names.map(|name| metrics.sum(&format!("{prefix}_{name}"), &[label]))
 }
 
 /// When the server's clock began: of many scrapes the fastest tells best.
@@ -140,13 +140,13 @@ fn compare() -> Result<(), String> {
     let seen = play(&site);
     let metrics = Metrics::of(&site.server);
     let origin = origin(&site);
-    let client = [("drive", "d"), ("volume", "client")];
-    let bytes = metrics.sum("weir_bytes_total", &client);
+    let client = ("volume", "client");
+    let bytes = metrics.sum("weir_bytes_total", &[client]);
     let own: f64 = seen.iter().map(|s| f64::from(s.bytes)).sum();
     assert!((bytes - own).abs() < 0.5, "every byte: {bytes} and {own}");
 
-    let [promised, kept, short, excused, lacking] = said(&metrics, client);
-    let tenant = said(&metrics, [("drive", "d"), ("tenant", "acme")]);
+    let [promised, kept, short, excused, lacking] = said(&metrics, "weir", client);
+    let tenant = said(&metrics, "weir_tenant", ("tenant", "acme"));
     assert!((promised - (kept + short + excused)).abs() < 0.5);
     assert!((tenant[0] - promised).abs() < 0.5 && (tenant[4] - lacking).abs() < 0.5);
 
@@ -163,8 +163,8 @@ fn compare() -> Result<(), String> {
         }
     }
     let off = (lacking - own_lacking).abs() / (MIN * promised);
-    let others = [client[0], client[1], ("reason", "others")];
-    let others = metrics.sum("weir_short_seconds_total", &others);
+    let others = [client, ("reason", "others")];
+    let others = metrics.sum("weir_short_reason_seconds_total", &others);
     let said = format!(
         "server: {promised} promised, {kept} kept, {short} short by {lacking} ({others} for others), {excused} excused; client: \
          {own_short} short by {own_lacking}, {:.2} % off; {all:?}",
@@ -207,11 +207,11 @@ fn who_does_not_read_its_answers_is_excused() {
         raw.send(Command::Read, n, n * (128 << 10), 128 << 10)
             .unwrap();
     }
-    let client = [("drive", "d"), ("volume", "client")];
-    let suspended = [client[0], client[1], ("reason", "suspended")];
+    let client = ("volume", "client");
+    let suspended = [client, ("reason", "suspended")];
     let excused = |site: &Site| {
         let metrics = Metrics::of(&site.server);
-        let short = metrics.sum("weir_short_seconds_total", &client);
+        let short = metrics.sum("weir_short_seconds_total", &[client]);
         assert!(short < 0.5, "nobody is to blame");
         metrics.sum("weir_excused_seconds_total", &suspended)
     };

@@ -154,9 +154,9 @@ impl Served {
     fn between(volume: &str, before: &Metrics, after: &Metrics) -> Self {
         let volume = ("volume", volume);
         let grown = |name, labels: &[_]| after.sum(name, labels) - before.sum(name, labels);
-        let waited = |stage| grown("weir_wait_seconds_sum", &[volume, ("stage", stage)]);
+        let waited = |stage| grown("weir_wait_seconds_total", &[volume, ("stage", stage)]);
         Self {
-            requests: grown("weir_wait_seconds_count", &[volume, ("stage", "drive")]),
+            requests: grown("weir_latency_seconds_count", &[volume]),
             bytes: grown("weir_bytes_total", &[volume]),
             elevator: waited("elevator"),
             drive: waited("drive"),

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod agenda;
 mod alone;
 mod error;
@@ -39,6 +40,7 @@ pub mod scenario;
 mod states;
 mod timers;
 
+pub use again::{Again, Load, Sent};
 pub use alone::{Alone, alone};
 pub use error::Error;
 pub use observer::Auditors;

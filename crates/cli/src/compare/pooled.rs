@@ -3,6 +3,7 @@
 use super::spread::Spread;
 use super::work::Outcome;
 use crate::judge;
+use weir_explain::Place;
 use weir_measure::promise::Fate;
 use weir_measure::{Histogram, Record, RingsPerSecond, SplitUs, TOTAL};
 
@@ -61,12 +62,12 @@ pub(super) struct Split {
 
 impl Split {
     pub(super) const NAMES: [&'static str; 6] = [
-        "held by a controller",
-        "waiting in the elevator",
-        "waiting while the elevator idles",
-        "in the drive's queue",
-        "being served",
-        "in the host",
+        Place::Held.words(),
+        Place::Elevator.words(),
+        Place::Idling.words(),
+        Place::Queue.words(),
+        Place::Service.words(),
+        Place::Host.words(),
     ];
 
     /// The parts, in the order of [`Self::NAMES`].

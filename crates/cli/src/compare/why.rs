@@ -4,8 +4,9 @@ use super::pooled::{Pooled, Split};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
+use weir_explain::{Place, Takes, list};
 use weir_measure::promise::Fate;
-use weir_report::number::{duration, figure, percent, plain, short as digits};
+use weir_report::number::{figure, percent, plain, short as digits};
 
 /// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
 #[derive(Debug, Clone, Copy)]
@@ -52,16 +53,19 @@ pub(super) fn sentence(
         return "No request of the target was answered.".into();
     };
     let (whole, others) = (pooled.split.total(), beside.others);
-    let behind = pooled.depth.filter(|_| place == Split::NAMES[3]);
+    let behind = pooled.depth.filter(|_| place == Place::Queue.words());
     let behind = behind.map_or_else(String::new, |depth| {
         let depth = digits(depth);
-        format!(", behind commands of the {others}: {depth} are in the drive on average")
+        format!("behind commands of the {others}: {depth} are in the drive on average")
     });
-    let mut text = vec![format!(
-        "A request of the target takes {} and is {place} for {} of it{behind}.",
-        duration(whole),
-        percent(part / whole),
-    )];
+    let takes = Takes {
+        of: "the target",
+        us: whole,
+        place,
+        part: part / whole,
+        behind: &behind,
+    };
+    let mut text = vec![takes.to_string()];
     let fate = Rest::new(pooled, beside);
     let parts = [
         (fate.held).map(|p| format!("are held back for {} of their time", percent(p))),
@@ -77,7 +81,7 @@ pub(super) fn sentence(
     match (&parts[..], policy) {
         ([], policy) if is_none(policy) => {}
         ([], _) => text.push(format!("The {others} are not held back.")),
-        (some, _) => text.push(format!("The {others} {}.", some.join(" and "))),
+        (some, _) => text.push(format!("The {others} {}.", list(some))),
     }
     let total = figure(pooled.total_mbps);
     let busy = pooled.busy.map_or_else(String::new, |busy| {

@@ -21,9 +21,8 @@ impl Counted {
     /// Where a mean request's time went between an earlier count and this one; `None` if there was no request.
     pub(crate) fn since(&self, earlier: &Self, volume: &str) -> Option<SplitUs> {
         let now = self.volume(volume)?;
-        let (answered, waits) = earlier
-            .volume(volume)
-            .map_or((0, Waits::default()), |then| (then.answered, then.waits));
+        let then = earlier.volume(volume);
+        let (answered, waits) = then.map(|v| (v.answered, v.waits)).unwrap_or_default();
         mean(now.answered - answered, now.waits, waits)
     }
 

@@ -1,6 +1,6 @@
 //! `weir drives`: the modelled drives, what they were fitted to, and the fit itself.
 
-mod show;
+pub(crate) mod show;
 mod validation;
 
 use crate::check;

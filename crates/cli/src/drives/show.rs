@@ -80,7 +80,8 @@ fn parameters(profile: &Profile) -> String {
     table.text(output::width())
 }
 
-fn published(rows: &[Row]) -> String {
+/// Figures beside the model's.
+pub(crate) fn published(rows: &[Row]) -> String {
     let mut table = Table::new([
         Column::text("figure"),
         Column::number("published").dropped(1),

@@ -1,6 +1,8 @@
 //! `weir serve`: the server, from a file or for one volume, until SIGTERM or SIGINT, or until a command has ended.
 
 mod command;
+mod manager;
+mod signals;
 mod volume;
 
 use crate::check;
@@ -8,17 +10,13 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use command::{Place, Running};
+use manager::Watchdog;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::ffi::OsStr;
-use std::fs;
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use signal_hook::consts::{SIGCHLD, SIGHUP};
+use signals::Watch;
 use std::path::{Path, PathBuf};
 use volume::OneVolume;
+pub(crate) use volume::quoted;
 use weir_api::Said;
 use weir_config::Problem;
 use weir_manage::Management;
@@ -93,8 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     raise_open_files();
     // Before anything runs, so that no signal finds the process without them.
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD])
-        .map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
+    let signals = Watch::start()?;
     let how = weir_serve::Options {
         ring: if options.poll {
             RingKind::Poll
@@ -112,11 +109,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         print_addresses(&server);
     }
     let management = manage(server, source.source)?;
-    notify("READY=1");
-    let outcome = serve(&management, &mut signals, running.as_mut());
+    manager::ready(&manager::status(&management));
+    let outcome = serve(&management, &signals, running.as_mut());
     tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
-    notify("STOPPING=1");
-    end_at_once_when_told_again(signals, source.place.as_ref().map(Place::path))?;
+    manager::stopping();
+    signals.end_at_once_when_told_again(source.place.as_ref().map(Place::path));
     if let Some(running) = running {
         running.end();
     }
@@ -171,15 +168,19 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
 /// Serves until a signal says that it is enough, or the command has ended: with what that ended.
 fn serve(
     management: &Management,
-    signals: &mut Signals,
+    signals: &Watch,
     mut running: Option<&mut Running>,
 ) -> Result<(), Failure> {
-    for signal in signals.forever() {
-        match signal {
+    let mut watchdog = Watchdog::new();
+    loop {
+        match watchdog.wait(signals, management) {
             SIGHUP => {
-                notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
-                reload(management);
-                notify("READY=1");
+                manager::reloading();
+                let mut status = String::new();
+                if !watchdog.meanwhile(|| reload(management)) {
+                    status += "the last reload was refused, see the log; ";
+                }
+                manager::ready(&(status + &manager::status(management)));
             }
             SIGCHLD => {
                 if let Some(running) = &mut running
@@ -188,10 +189,9 @@ fn serve(
                     return ended;
                 }
             }
-            _ => break,
+            _ => return Ok(()),
         }
     }
-    Ok(())
 }
 
 /// Every connection and volume takes open files: as many as the system permits at all, not as it permits by default (for the sake of
@@ -207,30 +207,11 @@ fn raise_open_files() {
     }
 }
 
-/// Watches for another signal to end by, while what is in flight is finished.
-fn end_at_once_when_told_again(
-    mut signals: Signals,
-    place: Option<PathBuf>,
-) -> Result<(), Failure> {
-    let watch = move || {
-        if (signals.forever()).any(|signal| !matches!(signal, SIGHUP | SIGCHLD)) {
-            tracing::error!("a second signal: ending at once, requests in flight are not answered");
-            if let Some(place) = &place {
-                let _ = fs::remove_dir_all(place);
-            }
-            std::process::exit(1);
-        }
-    };
-    let thread = std::thread::Builder::new().name("weir-signals".into());
-    let started = thread.spawn(watch);
-    started.map_err(|e| Failure::Run(format!("cannot watch for signals: {e}")))?;
-    Ok(())
-}
-
-/// Reads the file again and puts it in force, or says why not and leaves everything as it is.
-fn reload(management: &Management) {
+/// Reads the file again and puts it in force, or says why not and leaves everything as it is. Whether it is in force.
+fn reload(management: &Management) -> bool {
     let file = management.file().unwrap_or_default();
-    match management.reload() {
+    let reloaded = management.reload();
+    match &reloaded {
         Ok(changes) if changes.is_empty() => {
             tracing::info!("reloaded {}: nothing has changed", file.display());
         }
@@ -242,6 +223,7 @@ fn reload(management: &Management) {
             }
         }
     }
+    reloaded.is_ok()
 }
 
 /// A problem as one line of the log.
@@ -266,30 +248,4 @@ fn one_line(file: &Path, said: &Said) -> String {
         message: said.message.clone(),
         help: said.help.clone(),
     })
-}
-
-/// Tells the service manager, if one wants to know (`sd_notify(3)`).
-fn notify(state: &str) {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    if let Err(error) = send(&name, state) {
-        tracing::warn!("cannot tell the service manager {state}: {error}");
-    }
-}
-
-/// The time that service managers go by, microseconds.
-fn monotonic_us() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
-}
-
-/// Sends to a socket at a path or, if the name begins with `@`, to one without.
-fn send(name: &OsStr, state: &str) -> io::Result<()> {
-    let address = match name.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(name)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
-    Ok(())
 }

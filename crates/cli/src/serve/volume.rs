@@ -28,8 +28,8 @@ pub(super) struct OneVolume {
     /// What the drive does at the least, reading and writing in sequence: promises are held against it
     #[arg(long, value_name = "RATE")]
     capacity: Option<String>,
-    /// Promise this in every second
-    #[arg(long, value_name = "RATE", requires = "capacity")]
+    /// Promise this in every second; takes --capacity
+    #[arg(long, value_name = "RATE")]
     min: Option<String>,
     /// Let it have no more than this
     #[arg(long, value_name = "RATE")]
@@ -69,6 +69,10 @@ impl OneVolume {
                 ))),
                 None => Ok(None),
             };
+        }
+        if self.min.is_some() && self.capacity.is_none() {
+            let reason = "--min is promised of --capacity, which is not given: `weir calibrate` finds what the drive does";
+            return Err(Failure::Usage(reason.into()));
         }
         let storage = match path {
             Some(path) => self.storage(path)?,
@@ -153,7 +157,7 @@ fn said(problem: &Problem) -> String {
 }
 
 /// A string of TOML.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

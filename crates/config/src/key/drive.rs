@@ -24,7 +24,7 @@ pub(crate) const DRIVE: Shape = Shape {
             default: DefaultValue::Words(
                 "unknown: nothing can be promised; a model's is found by running the model",
             ),
-            about: "What the drive does at the least. Promises are admitted up to nine tenths of it.",
+            about: "What the drive does at the least; `weir calibrate` finds it. Promises are admitted up to nine tenths of it.",
             example: "{ read = \"160MB/s\", write = \"120MB/s\" }",
         },
         Key {

@@ -90,6 +90,11 @@ impl<O: Observer> Observed<O> {
         self.observer
     }
 
+    /// Nothing more is told to the observer: the layer.
+    pub fn into_layer(self) -> Layer {
+        self.layer
+    }
+
     /// As [`Layer::open`].
     ///
     /// # Errors

@@ -150,9 +150,9 @@ async function explain() {
   at("explain").hidden = true;
   if (kind !== "volumes") return;
   const asked = target;
-  const told = await get(`${path()}/explain`).catch(() => ({ sentences: [] }));
-  if (target !== asked || !told.sentences?.length) return;
-  at("sentences").replaceChildren(...told.sentences.map((sentence) => make("li", {}, sentence)));
+  const told = await get(`${path()}/explain`).catch(() => ({ said: [] }));
+  if (target !== asked || !told.said?.length) return;
+  at("said").replaceChildren(...told.said.map((sentence) => make("li", {}, sentence)));
   at("explain").hidden = false;
 }
 

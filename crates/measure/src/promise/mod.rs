@@ -84,6 +84,21 @@ impl Rate {
     }
 }
 
+/// The verdict about a second that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ruling {
+    /// When the second ended, in nanoseconds of the caller's clock.
+    pub ends_ns: u64,
+    /// The promise.
+    pub rate: Rate,
+    /// The amount owed in it, in the promise's units.
+    pub owed: u64,
+    /// The amount served in it, in the promise's units.
+    pub got: u64,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
 /// A promise in force and its verdicts. It must be told events in the order in which they happen.
 ///
 /// Seconds are whole seconds of the caller's clock. A second in which the promise was not in force from beginning to end is not
@@ -167,14 +182,26 @@ impl Promise {
     /// `limited` requests of this client are throttled now.
     #[inline]
     pub fn pass(&mut self, now_ns: u64, drive: Window, limited: u32) {
+        self.pass_told(now_ns, drive, limited, |_| {});
+    }
+
+    /// As [`pass`](Self::pass), and tells the verdict about each second that ends thereby.
+    #[inline]
+    pub fn pass_told(
+        &mut self,
+        now_ns: u64,
+        drive: Window,
+        limited: u32,
+        tell: impl FnMut(Ruling),
+    ) {
         if now_ns < self.watch.ends() {
             self.watch.advance(now_ns);
         } else {
-            self.end(now_ns, drive, limited);
+            self.end(now_ns, drive, limited, tell);
         }
     }
 
-    fn end(&mut self, now_ns: u64, mut drive: Window, limited: u32) {
+    fn end(&mut self, now_ns: u64, mut drive: Window, limited: u32, mut tell: impl FnMut(Ruling)) {
         while self.watch.ends() <= now_ns {
             let mut second = self.watch.end();
             second.limited = limited.min(second.live);
@@ -187,7 +214,14 @@ impl Promise {
                 let (mean, count) = self.alone;
                 let alone = (count == ALONE).then_some(mean);
                 let terms = Terms { rate, alone };
-                self.judge.second(&second, &terms, owed);
+                let verdict = self.judge.second(&second, &terms, owed);
+                tell(Ruling {
+                    ends_ns: self.watch.ends() - SECOND_NS,
+                    rate,
+                    owed,
+                    got: rate.units.of(second.done),
+                    verdict,
+                });
             }
             (self.whole, self.before) = (self.rate.is_some(), (0, 0));
             // Everything was served in the first of these seconds.

@@ -8,6 +8,8 @@ use weir_config::units::Size;
 use weir_core::Op;
 use weir_uring::{Completion, GuestSlice};
 
+use crate::errno::ENOSPC;
+
 use super::{Allocation, Backend, Context, Data, Extents, Job, Prepare, Traits};
 
 /// Bytes of a chunk: what is allocated, given back and told apart in a look-up of extents.
@@ -24,6 +26,8 @@ pub struct Memory {
     size: u64,
     read_only: bool,
     chunks: Vec<Option<Box<[u8]>>>,
+    /// A chunk of zeroes, if there is memory for one.
+    fresh: fn() -> Option<Box<[u8]>>,
 }
 
 /// Whether there can be a volume of this size here at all.
@@ -73,7 +77,19 @@ impl Memory {
             size,
             read_only,
             chunks: std::iter::repeat_with(|| None).take(count).collect(),
+            fresh,
         }
+    }
+
+    /// Allocates what a write to the range needs. False if there is no memory for that: nothing can be written then.
+    fn make_room(&mut self, offset: u64, length: u64) -> bool {
+        parts(offset, length).all(|(chunk, _)| {
+            let slot = &mut self.chunks[chunk];
+            if slot.is_none() {
+                *slot = (self.fresh)();
+            }
+            slot.is_some()
+        })
     }
 
     /// Has `size` bytes from now on, no fewer than before; what comes reads as zeroes.
@@ -96,13 +112,16 @@ impl Memory {
         }
     }
 
-    /// Takes the bytes of `from` over, from `offset` on. The range must lie within the volume.
+    /// Takes the bytes of `from` over, from `offset` on, except where there is no memory for them. The range must lie within the volume.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
+        self.make_room(offset, from.len() as u64);
         let mut done = 0;
         for (chunk, range) in parts(offset, from.len() as u64) {
             let part = &from[done..done + range.len()];
             done += range.len();
-            self.chunks[chunk].get_or_insert_with(fresh)[range].copy_from_slice(part);
+            if let Some(bytes) = &mut self.chunks[chunk] {
+                bytes[range].copy_from_slice(part);
+            }
         }
     }
 
@@ -117,8 +136,9 @@ impl Memory {
     /// Takes over what a job writes from the guest's memory.
     fn write_guest(&mut self, job: &Job) {
         for_guest(job, |slice, done, chunk, range| {
-            let bytes = self.chunks[chunk].get_or_insert_with(fresh);
-            slice.copy_to(done, &mut bytes[range]);
+            if let Some(bytes) = &mut self.chunks[chunk] {
+                slice.copy_to(done, &mut bytes[range]);
+            }
         });
     }
 
@@ -252,6 +272,10 @@ impl Served {
             if cx.budget() == 0 {
                 return Some((job, done));
             }
+            if job.op == Op::Write && !self.memory.make_room(job.offset, job.length.into()) {
+                cx.finish(job.tag, Err(ENOSPC), Data::None);
+                return None;
+            }
             let progress = self.memory.carry_on(&mut job, done, cx.budget());
             done += progress.done;
             cx.touched(progress.touched);
@@ -306,8 +330,11 @@ impl Backend for Served {
     fn completed(&mut self, _op: u32, _completion: Completion, _cx: &mut Context<'_>) {}
 }
 
-fn fresh() -> Box<[u8]> {
-    vec![0; CHUNK].into_boxed_slice()
+fn fresh() -> Option<Box<[u8]>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(CHUNK).ok()?;
+    bytes.resize(CHUNK, 0);
+    Some(bytes.into_boxed_slice())
 }
 
 /// Calls `each` for the parts of a guest's memory that a job works on: the slice, where in it, the chunk, and where in that.
@@ -379,6 +406,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What was there before stays, and can be written to.
+    #[test]
+    fn without_memory_there_is_no_room_for_a_new_chunk() {
+        let mut memory = Memory::new(4 * CHUNK as u64, false);
+        memory.write(0, &[7; 10]);
+        memory.fresh = || None;
+        assert!(memory.make_room(5, CHUNK as u64 - 5));
+        assert!(!memory.make_room(CHUNK as u64 - 1, 2));
+        memory.write(CHUNK as u64 - 1, &[9, 9]);
+        let mut bytes = [1; 3];
+        memory.read(CHUNK as u64 - 2, &mut bytes);
+        assert_eq!(bytes, [0, 9, 0]);
     }
 
     #[test]

@@ -1,9 +1,16 @@
-//! What the server counts, and how it is written down: in the `OpenMetrics` text format. [`Watch`](crate::Watch) gives it to those that ask.
+//! What the server counts, and how it is written down: in Prometheus' text format. [`Watch`](crate::Watch) gives it to those that ask.
 
+mod detail;
+mod latency;
+mod page;
+mod process;
+mod promises;
 mod snapshot;
 mod tally;
 pub(crate) mod text;
 
-pub(crate) use snapshot::{Detail, DriveSnapshot, TenantSnapshot, VolumeSnapshot, shares};
+pub use detail::Detail;
+pub use page::CONTENT_TYPE;
+pub(crate) use snapshot::{DriveSnapshot, TenantSnapshot, VolumeSnapshot, shares};
 pub(crate) use tally::{OPS, Tally};
 pub(crate) use text::OP_NAMES;

@@ -1,17 +1,9 @@
 //! The state of a drive at one time, as a shard hands it out.
 
 use super::Tally;
+use weir_config::Room;
 use weir_core::Counters;
 use weir_measure::promise::{Rate, Seconds};
-
-/// How much of a volume's counts is wanted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Detail {
-    /// Sums.
-    Sums,
-    /// Histograms, too.
-    Histograms,
-}
 
 /// One drive.
 #[derive(Clone, Debug)]
@@ -25,6 +17,8 @@ pub(crate) struct DriveSnapshot {
     /// For how long it has been served, and for how long something was in it, nanoseconds.
     pub(crate) served_ns: u64,
     pub(crate) busy_ns: u64,
+    /// What is promised and left.
+    pub(crate) room: Room,
     pub(crate) volumes: Vec<VolumeSnapshot>,
     pub(crate) tenants: Vec<TenantSnapshot>,
 }

@@ -1,5 +1,7 @@
 //! Counts of one volume.
 
+use super::Detail;
+use super::latency::Latency;
 use weir_core::{Done, Op, Outcome};
 use weir_measure::promise::Promise;
 use weir_measure::{Split, Waits};
@@ -13,11 +15,13 @@ pub(crate) struct Tally {
     pub(crate) requests: [u64; OPS],
     pub(crate) bytes: [u64; OPS],
     pub(crate) errors: [u64; OPS],
-    /// Where the time of its requests went.
-    pub(crate) split: Split,
+    /// Where the time of its requests went; nothing in a snapshot that does not say it.
+    pub(crate) split: Option<Split>,
     /// How many these are, and the sums of it.
     pub(crate) answered: u64,
     pub(crate) waits: Waits,
+    /// How long they took.
+    pub(crate) latency: Latency,
     /// What it was promised, and how that fares.
     pub(crate) promise: Promise,
     /// Requests that were submitted and are not done.
@@ -34,10 +38,11 @@ impl Tally {
             requests: [0; OPS],
             bytes: [0; OPS],
             errors: [0; OPS],
-            // Three histograms of 5 KiB stay in the cache.
-            split: Split::with_bits(4),
+            // What is said of them are powers of two: three histograms of less than 1 KiB.
+            split: Some(Split::with_bits(1)),
             answered: 0,
             waits: Waits::default(),
+            latency: Latency::default(),
             promise: Promise::new(0, None),
             live: 0,
             second_bytes: 0,
@@ -46,8 +51,8 @@ impl Tally {
         }
     }
 
-    /// It as it is, but for the histograms, which are empty: most of its size is theirs.
-    pub(crate) fn sums(&self) -> Self {
+    /// It as it is, without [`Tally::split`] unless all is to be said: most of its size is that.
+    pub(crate) fn at(&self, detail: Detail) -> Self {
         Self {
             requests: self.requests,
             bytes: self.bytes,
@@ -59,7 +64,12 @@ impl Tally {
             second_bytes: self.second_bytes,
             last_bytes: self.last_bytes,
             logged: self.logged,
-            split: Split::with_bits(0),
+            latency: self.latency.clone(),
+            split: self
+                .split
+                .as_ref()
+                .filter(|_| detail == Detail::Full)
+                .cloned(),
         }
     }
 
@@ -73,9 +83,12 @@ impl Tally {
             if done.op != Op::Extents {
                 self.bytes[op] += u64::from(done.length);
             }
-            self.split.record(waits);
+            if let Some(split) = &mut self.split {
+                split.record(waits);
+            }
             self.answered += 1;
             self.waits.add(waits);
+            self.latency.record(waits.total_ns());
         }
     }
 

@@ -1,14 +1,14 @@
-//! The `OpenMetrics` text format (`application/openmetrics-text; version=1.0.0`).
+//! The page of metrics: every drive, volume and tenant.
 
-use std::fmt::Write;
+use super::page::{
+    Kind::{Counter, Gauge},
+    Labels, Page, Seconds,
+};
+use super::process::process;
+use super::{Detail, DriveSnapshot, OPS, VolumeSnapshot, promises, shares};
 
-use weir_measure::Histogram;
-use weir_measure::promise::{Excuse, Rate, Seconds, Short, Units};
-
-use super::{DriveSnapshot, OPS, VolumeSnapshot, shares};
-
-/// Upper bounds of the histograms' buckets as powers of two of nanoseconds: 1 us to 34 s.
-const BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
+/// Upper bounds of the buckets of a stage's histogram as powers of two of nanoseconds: 1 us to 34 s.
+const STAGE_BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
 pub(crate) const OP_NAMES: [&str; OPS] = [
     "read",
     "write",
@@ -18,300 +18,326 @@ pub(crate) const OP_NAMES: [&str; OPS] = [
     "extents",
 ];
 
-/// Everything, as text.
-pub(crate) fn render(drives: &[DriveSnapshot]) -> String {
-    let mut page = Page(String::new());
+/// Everything, as text of the type [`super::CONTENT_TYPE`].
+pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail) -> String {
+    let mut page = Page::default();
+    process(&mut page);
     drive_families(&mut page, drives);
-    let volumes: Vec<(&DriveSnapshot, &VolumeSnapshot)> = drives
-        .iter()
-        .flat_map(|d| d.volumes.iter().map(move |v| (d, v)))
-        .collect();
-    counters(&mut page, &volumes);
-    promises(&mut page, drives);
-    histograms(&mut page, &volumes);
+    promises::drives(&mut page, drives);
+    promises::tenants(&mut page, drives, detail);
+    let volumes: Vec<&VolumeSnapshot> = drives.iter().flat_map(|d| &d.volumes).collect();
+    info(&mut page, drives);
+    promises::volumes(&mut page, drives, detail);
+    counters(&mut page, &volumes, detail);
+    waits(&mut page, &volumes, detail);
+    latencies(&mut page, &volumes);
     gauges(&mut page, &volumes);
-    share_family(&mut page, drives);
-    page.0 += "# EOF\n";
-    page.0
+    if detail == Detail::Full {
+        stages(&mut page, &volumes);
+        further_gauges(&mut page, &volumes);
+        share_family(&mut page, drives);
+    }
+    page.text()
 }
 
-struct Page(String);
-
-impl Page {
-    /// A family, and a sample for each of these labels and values.
-    fn family<'a, const N: usize>(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (Labels<'a, N>, impl std::fmt::Display)>,
-    ) {
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        self.head(name, kind, help);
-        for (labels, value) in samples {
-            self.sample(&format!("{name}{suffix}"), &labels, value);
-        }
-    }
-
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string cannot fail, here and below.
-        let _ = write!(self.0, "# TYPE {name} {kind}\n# HELP {name} {help}\n");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        self.0 += name;
-        for (n, (label, value)) in labels.iter().enumerate() {
-            self.0.push(if n == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{label}=\"");
-            for character in value.chars() {
-                match character {
-                    '\\' => self.0 += "\\\\",
-                    '"' => self.0 += "\\\"",
-                    '\n' => self.0 += "\\n",
-                    other => self.0.push(other),
-                }
-            }
-            self.0.push('"');
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
-        }
-        let _ = writeln!(self.0, " {value}");
-    }
+fn of_volume(volume: &VolumeSnapshot) -> Labels<'_, 1> {
+    [("volume", &volume.name)]
 }
 
-/// Names and values that tell the samples of a family apart.
-type Labels<'a, const N: usize> = [(&'a str, &'a str); N];
-
-type Volumes<'a> = [(&'a DriveSnapshot, &'a VolumeSnapshot)];
-
-fn of_volume<'a>(drive: &'a DriveSnapshot, volume: &'a VolumeSnapshot) -> Labels<'a, 2> {
-    [("drive", &drive.name), ("volume", &volume.name)]
-}
-
-/// The labels, and one more.
-fn with<'a>([first, second]: Labels<'a, 2>, label: &'a str, value: &'a str) -> Labels<'a, 3> {
-    [first, second, (label, value)]
+/// The label of a volume, and one more.
+fn with<'a>(volume: &'a VolumeSnapshot, label: &'static str, value: &'a str) -> Labels<'a, 2> {
+    [("volume", &volume.name), (label, value)]
 }
 
 fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
-    type Pick = fn(&DriveSnapshot) -> f64;
-    let families: [(&str, &str, &str, Pick); 5] = [
-        ("live", "gauge", "Requests accepted and not done.", |d| {
-            f64::from(d.live)
+    type Pick = fn(&DriveSnapshot) -> u64;
+    let counts: [(&str, _, &str, Pick); 3] = [
+        ("live", Gauge, "Requests accepted and not done.", |d| {
+            d.live.into()
         }),
-        ("in_flight", "gauge", "Pieces in the drive.", |d| {
-            f64::from(d.in_flight)
-        }),
-        ("dispatched", "counter", "Pieces sent to the drive.", |d| {
-            d.counters.dispatched as f64
+        ("in_flight", Gauge, "Pieces in the drive.", |d| {
+            d.in_flight.into()
         }),
         (
-            "seconds",
-            "counter",
-            "How long the drive has been served.",
-            |d| d.served_ns as f64 / 1e9,
-        ),
-        (
-            "busy_seconds",
-            "counter",
-            "Of that time, how long at least one piece was in the drive.",
-            |d| d.busy_ns as f64 / 1e9,
+            "dispatched_total",
+            Counter,
+            "Pieces sent to the drive.",
+            |d| d.counters.dispatched,
         ),
     ];
-    for (name, kind, help, pick) in families {
+    for (name, kind, help, pick) in counts {
         let samples = drives.iter().map(|d| ([("drive", &d.name[..])], pick(d)));
-        page.family(&format!("weir_drive_{name}"), kind, help, samples);
+        page.family(kind, &format!("weir_drive_{name}"), help, samples);
+    }
+    let times: [(&str, &str, Pick); 2] = [
+        (
+            "seconds_total",
+            "How long the drive has been served.",
+            |d| d.served_ns,
+        ),
+        (
+            "busy_seconds_total",
+            "Of that time, how long at least one piece was in the drive.",
+            |d| d.busy_ns,
+        ),
+    ];
+    for (name, help, pick) in times {
+        let samples = drives.iter();
+        let samples = samples.map(|d| ([("drive", &d.name[..])], Seconds(pick(d).into())));
+        page.family(Counter, &format!("weir_drive_{name}"), help, samples);
     }
 }
 
-fn counters(page: &mut Page, volumes: &Volumes<'_>) {
+/// Where each volume belongs, for those that ask by drive or tenant.
+fn info(page: &mut Page, drives: &[DriveSnapshot]) {
+    let samples = drives.iter().flat_map(|drive| {
+        drive.volumes.iter().map(|volume| {
+            let labels = [
+                ("volume", &volume.name[..]),
+                ("drive", &drive.name),
+                ("tenant", volume.tenant.as_deref().unwrap_or_default()),
+            ];
+            (labels, 1)
+        })
+    });
+    let help = "1: the volume's drive and its tenant, empty if it has none.";
+    page.family(Gauge, "weir_volume_info", help, samples);
+}
+
+fn counters(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
     type Pick = fn(&VolumeSnapshot) -> &[u64; OPS];
     let families: [(&str, &str, Pick); 3] = [
-        ("weir_requests", "Requests answered without error.", |v| {
-            &v.tally.requests
-        }),
         (
-            "weir_bytes",
+            "weir_requests_total",
+            "Requests answered without error.",
+            |v| &v.tally.requests,
+        ),
+        (
+            "weir_bytes_total",
             "Bytes of requests answered without error.",
             |v| &v.tally.bytes,
         ),
-        ("weir_errors", "Requests the storage failed.", |v| {
-            &v.tally.errors
-        }),
+        (
+            "weir_errors_total",
+            "Pieces of requests that the storage failed.",
+            |v| &v.tally.errors,
+        ),
     ];
     for (name, help, pick) in families {
-        let samples = volumes.iter().flat_map(|(drive, volume)| {
+        let samples = volumes.iter().flat_map(|volume| {
             let ops = OP_NAMES.iter().zip(pick(volume));
-            ops.map(|(op, value)| (with(of_volume(drive, volume), "op", op), *value))
+            let ops = ops.filter(|(_, count)| detail.says(**count));
+            ops.map(|(op, count)| (with(volume, "op", op), *count))
         });
-        page.family(name, "counter", help, samples);
+        page.family(Counter, name, help, samples);
     }
 }
 
-/// A promise, whose it is, and how it fares.
-struct Promised<'a> {
-    labels: Labels<'a, 2>,
-    rate: Option<Rate>,
-    seconds: &'a Seconds,
+/// The stages that a request passes, and the time of all requests in each.
+fn staged(volume: &VolumeSnapshot) -> [(&'static str, u64); 3] {
+    let waits = &volume.tally.waits;
+    [
+        ("limit", waits.limit_ns),
+        ("elevator", waits.elevator_ns),
+        ("drive", waits.drive_ns),
+    ]
 }
 
-/// Those of volumes, then those of tenants.
-fn promised(drive: &DriveSnapshot) -> impl Iterator<Item = Promised<'_>> {
-    let volumes = drive.volumes.iter().map(|volume| Promised {
-        labels: of_volume(drive, volume),
-        rate: volume.tally.promise.rate(),
-        seconds: volume.tally.promise.seconds(),
+fn waits(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
+    let samples = volumes.iter().flat_map(|volume| {
+        let stages = staged(volume).into_iter();
+        let stages = stages.filter(|(_, sum)| *sum > 0 || detail == Detail::Full);
+        stages.map(|(stage, sum)| (with(volume, "stage", stage), Seconds(sum.into())))
     });
-    let tenants = drive.tenants.iter().map(|tenant| Promised {
-        labels: [("drive", &drive.name), ("tenant", &tenant.name)],
-        rate: tenant.rate,
-        seconds: &tenant.seconds,
-    });
-    volumes.chain(tenants)
-}
-
-fn promises(page: &mut Page, drives: &[DriveSnapshot]) {
-    type Pick = fn(&Seconds) -> u64;
-    let all: Vec<Promised<'_>> = drives.iter().flat_map(promised).collect();
-    let families: [(&str, &str, Pick); 4] = [
-        (
-            "weir_promised_seconds",
-            "Whole seconds in which a min was in force: kept, short and excused ones together.",
-            |s| s.promised,
-        ),
-        (
-            "weir_kept_seconds",
-            "Of the promised seconds, those in which the client got what it was owed.",
-            |s| s.kept,
-        ),
-        (
-            "weir_short_bytes",
-            "Bytes that the short seconds lack together, where bytes were promised.",
-            |s| s.lacking.bytes,
-        ),
-        (
-            "weir_short_requests",
-            "Requests that the short seconds lack together, where requests were promised.",
-            |s| s.lacking.requests,
-        ),
-    ];
-    for (name, help, pick) in families {
-        let samples = all.iter().map(|of| (of.labels, pick(of.seconds)));
-        page.family(name, "counter", help, samples);
-    }
-    let short = Short::ALL.map(Short::name);
-    let help =
-        "Of the promised seconds, those in which the client got less than it was owed, by reason.";
-    by_reason(page, "weir_short_seconds", help, short, &all, |s| &s.short);
-    let excused = Excuse::OF_SERVER.map(Excuse::name);
-    let help = "Of the promised seconds, those in which nothing was owed, by reason.";
-    by_reason(page, "weir_excused_seconds", help, excused, &all, |s| {
-        &s.excused
-    });
-    for (units, name, help) in [
-        (Units::Bytes, "weir_min_bytes_per_second", "Bytes promised."),
-        (
-            Units::Requests,
-            "weir_min_requests_per_second",
-            "Requests promised.",
-        ),
-    ] {
-        let samples = all.iter().map(|of| {
-            let rate = of.rate.filter(|rate| rate.units == units);
-            (of.labels, rate.map_or(0, |rate| rate.a_second))
-        });
-        page.family(name, "gauge", help, samples);
-    }
-}
-
-fn by_reason(
-    page: &mut Page,
-    name: &str,
-    help: &str,
-    reasons: [&str; 4],
-    all: &[Promised<'_>],
-    pick: fn(&Seconds) -> &[u64],
-) {
-    let samples = all.iter().flat_map(|of| {
-        let counts = reasons.iter().zip(pick(of.seconds));
-        counts.map(|(reason, count)| (with(of.labels, "reason", reason), *count))
-    });
-    page.family(name, "counter", help, samples);
-}
-
-fn histograms(page: &mut Page, volumes: &Volumes<'_>) {
     let help = "Time of requests: held by a limit, in the elevator, in the drive.";
-    page.head("weir_wait_seconds", "histogram", help);
-    for (drive, volume) in volumes {
-        let split = &volume.tally.split;
-        for (stage, histogram) in [
-            ("limit", &split.limit),
-            ("elevator", &split.elevator),
-            ("drive", &split.drive),
-        ] {
-            let labels = with(of_volume(drive, volume), "stage", stage);
-            histogram_samples(page, "weir_wait_seconds", labels, histogram);
+    page.family(Counter, "weir_wait_seconds_total", help, samples);
+}
+
+fn latencies(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+    let name = "weir_latency_seconds";
+    page.histograms(
+        name,
+        "Time of requests from when they were taken to their end.",
+    );
+    for volume in volumes {
+        let latency = &volume.tally.latency;
+        let sum = Seconds(latency.sum_ns());
+        page.histogram(name, &of_volume(volume), latency.cumulative(), sum);
+    }
+}
+
+fn stages(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+    let name = "weir_stage_seconds";
+    page.histograms(
+        name,
+        "Time of requests in each stage: held by a limit, in the elevator, in the drive.",
+    );
+    for volume in volumes {
+        let Some(split) = &volume.tally.split else {
+            continue;
+        };
+        let stages = [&split.limit, &split.elevator, &split.drive];
+        for ((stage, _), histogram) in staged(volume).into_iter().zip(stages) {
+            let bounds = STAGE_BUCKETS.map(|power| {
+                let bound = format!("{:e}", (1u64 << power) as f64 / 1e9);
+                (bound, histogram.count_at_most((1 << power) - 1))
+            });
+            let buckets = bounds.chain([("+Inf".to_owned(), histogram.count())]);
+            let sum = Seconds(histogram.sum());
+            page.histogram(name, &with(volume, "stage", stage), buckets, sum);
         }
     }
 }
 
-fn histogram_samples(page: &mut Page, name: &str, labels: Labels<'_, 3>, histogram: &Histogram) {
-    let [drive, volume, stage] = labels;
-    let bucket = format!("{name}_bucket");
-    for power in BUCKETS {
-        let bound = format!("{:e}", (1u64 << power) as f64 / 1e9);
-        let count = histogram.count_at_most((1 << power) - 1);
-        page.sample(&bucket, &[drive, volume, stage, ("le", &bound)], count);
-    }
-    let count = histogram.count();
-    page.sample(&bucket, &[drive, volume, stage, ("le", "+Inf")], count);
-    page.sample(&format!("{name}_count"), &labels, count);
-    let sum = histogram.sum() as f64 / 1e9;
-    page.sample(&format!("{name}_sum"), &labels, sum);
-}
-
-fn gauges(page: &mut Page, volumes: &Volumes<'_>) {
-    type Pick = fn(&VolumeSnapshot) -> f64;
-    let families: [(&str, &str, Pick); 5] = [
+fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+    type Pick = fn(&VolumeSnapshot) -> u64;
+    let families: [(&str, &str, Pick); 3] = [
         ("weir_connections", "Connections of clients.", |v| {
-            f64::from(v.connections)
+            v.connections.into()
         }),
         ("weir_live", "Requests accepted and not done.", |v| {
-            f64::from(v.tally.live)
+            v.tally.live.into()
         }),
-        (
-            "weir_limited",
-            "Of these, those held back by a limit.",
-            |v| f64::from(v.limited),
-        ),
-        (
-            "weir_oldest_request_seconds",
-            "Age of the oldest request that is not done.",
-            |v| v.oldest_ns as f64 / 1e9,
-        ),
         (
             "weir_sync_failed",
             "1 after a failed flush, until a restart.",
-            |v| f64::from(u8::from(v.sync_failed)),
+            |v| v.sync_failed.into(),
         ),
     ];
     for (name, help, pick) in families {
-        let samples = volumes.iter();
-        let samples = samples.map(|(drive, volume)| (of_volume(drive, volume), pick(volume)));
-        page.family(name, "gauge", help, samples);
+        let samples = volumes.iter().map(|v| (of_volume(v), pick(v)));
+        page.family(Gauge, name, help, samples);
     }
+    let oldest = volumes
+        .iter()
+        .map(|v| (of_volume(v), Seconds(v.oldest_ns.into())));
+    let help = "Age of the oldest request that is not done.";
+    page.family(Gauge, "weir_oldest_request_seconds", help, oldest);
+}
+
+fn further_gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+    let limited = volumes.iter().map(|v| (of_volume(v), v.limited));
+    let help = "Requests held back by a limit, of those accepted and not done.";
+    page.family(Gauge, "weir_limited", help, limited);
 }
 
 fn share_family(page: &mut Page, drives: &[DriveSnapshot]) {
-    let volumes = drives.iter().flat_map(|drive| {
-        let volumes = drive.volumes.iter().zip(shares(&drive.volumes));
-        volumes.map(move |(volume, parts)| (of_volume(drive, volume), parts))
-    });
-    let samples = volumes.flat_map(|(labels, parts)| {
+    let volumes = drives
+        .iter()
+        .flat_map(|drive| drive.volumes.iter().zip(shares(&drive.volumes)));
+    let samples = volumes.flat_map(|(volume, parts)| {
         let kinds = ["promised", "effective", "used"].into_iter().zip(parts);
-        kinds.map(move |(kind, part)| (with(labels, "kind", kind), part))
+        kinds.map(move |(kind, part)| (with(volume, "kind", kind), part))
     });
     let help = "Part of the drive: promised among all volumes, effective among those with requests now, used in the last full second.";
-    page.family("weir_share", "gauge", help, samples);
+    page.family(Gauge, "weir_share_ratio", help, samples);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tally;
+    use super::*;
+    use weir_core::{Counters, Done, Op, Outcome, StreamId};
+    use weir_measure::promise::{Promise, Rate};
+    use weir_measure::{SECOND_NS, Waits};
+
+    /// A volume that has been read, written and flushed for weeks, of a tenant, with a max, whose promise was kept, short and excused.
+    fn volume(name: &str) -> VolumeSnapshot {
+        let mut tally = Tally::new();
+        for op in [Op::Read, Op::Write, Op::Flush] {
+            let done = Done {
+                length: 4096,
+                ..done(op)
+            };
+            for ns in [50_000, 200_000, 5_000_000, 2_000_000_000_000] {
+                let waits = Waits {
+                    limit_ns: ns / 7,
+                    elevator_ns: ns / 3,
+                    drive_ns: ns,
+                };
+                tally.done(&done, waits);
+            }
+            tally.requests[op as usize] += 8_765_432_100;
+        }
+        tally.latency.multiply(400_000_000);
+        for stage in [
+            &mut tally.waits.limit_ns,
+            &mut tally.waits.elevator_ns,
+            &mut tally.waits.drive_ns,
+        ] {
+            *stage += 3_506_172_840_000_000;
+        }
+        tally.bytes = [123_456_789_012_345, 98_765_432_109_876, 0, 0, 0, 0];
+        // A second without a request, one that is short, and one that is kept.
+        let promise = &mut tally.promise;
+        *promise = Promise::new(0, Rate::new(250_000_000, 0));
+        let mut pass = |second: u64, bytes: u64| {
+            promise.sent(false);
+            promise.served(bytes);
+            promise.pass(second * SECOND_NS - 1, weir_measure::Window::default(), 0);
+            promise.over(false);
+            let all = weir_measure::Window {
+                bytes: bytes + 900_000_000,
+                requests: 1,
+            };
+            promise.pass(second * SECOND_NS, all, 0);
+        };
+        pass(1, 250_000_000);
+        pass(2, 1);
+        promise.pass(200_000 * SECOND_NS, weir_measure::Window::default(), 0);
+        assert_eq!(promise.seconds().promised, 200_000);
+        assert_eq!(
+            (promise.seconds().kept, promise.seconds().all_short()),
+            (1, 1)
+        );
+        VolumeSnapshot {
+            name: name.to_owned(),
+            tenant: Some("customer-17".to_owned()),
+            size: 1 << 40,
+            share: 100,
+            tenant_share: 100,
+            connections: 4,
+            tally,
+            limited: 12,
+            oldest_ns: 12_345_678,
+            sync_failed: false,
+        }
+    }
+
+    fn done(op: Op) -> Done {
+        Done {
+            cookie: 0,
+            submitted: weir_core::Instant::ZERO,
+            stream: StreamId::from_bits(0),
+            op,
+            outcome: Outcome::Ok,
+            length: 0,
+            waits: weir_core::Waits::default(),
+        }
+    }
+
+    fn drive(volumes: usize) -> DriveSnapshot {
+        let names = (0..volumes).map(|n| format!("customer-{n:04}"));
+        DriveSnapshot {
+            name: "nvme0".to_owned(),
+            live: 0,
+            in_flight: 0,
+            counters: Counters::default(),
+            served_ns: 0,
+            busy_ns: 0,
+            room: weir_config::Room::default(),
+            volumes: names.map(|name| volume(&name)).collect(),
+            tenants: Vec::new(),
+        }
+    }
+
+    /// What a further volume adds to the page; `cargo test -p weir-serve --lib a_volume_takes -- --nocapture` prints it.
+    #[test]
+    fn a_volume_takes_at_most_two_kilobytes() {
+        let bytes = |volumes| render(&[drive(volumes)], Detail::Usual).len();
+        let each = (bytes(101) - bytes(1)) / 100;
+        println!("{each} bytes a volume");
+        assert!(each <= 2_000, "{each} bytes a volume");
+        assert!(each > 1_000, "the volume has everything that occurs");
+    }
 }

@@ -36,6 +36,7 @@ impl Bench {
                 ..RingConfig::default()
             },
             drives: opened.shards.remove(0),
+            journal: 1 << 20,
         };
         let mut bench = Self {
             shard: Shard::new(setup, mail).unwrap(),

@@ -1,6 +1,7 @@
 //! What a drive counts for the metrics: its volumes' requests, its seconds, and how promises fare.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use weir_core::{Contract, Done, Instant, Op, Outcome};
 use weir_measure::promise::{Promise, Rate};
@@ -38,9 +39,11 @@ impl Drive {
         let limited = self.limited();
         let ns = now.as_nanos();
         let (second, ended) = (self.counted.second, self.counted.ends);
+        let journal = &mut self.layer.observer_mut().journal;
         for (volume, limited) in self.volumes.iter_mut().zip(&limited) {
             if let Some(volume) = volume {
-                volume.tally.promise.pass(ns, second, *limited);
+                let (group, promise) = (volume.group, &mut volume.tally.promise);
+                promise.pass_told(ns, second, *limited, |ruling| journal.ruled(group, &ruling));
                 volume.tally.end_second(ns - ended < SECOND_NS);
             }
         }
@@ -48,7 +51,12 @@ impl Drive {
             let members = self.volumes.iter().zip(&limited);
             let members = members.filter(|(v, _)| v.as_ref().is_some_and(|v| v.member == Some(at)));
             let limited = members.map(|(_, limited)| limited).sum();
-            tenant.promise.pass(ns, second, limited);
+            let group = self.plan.tenants.get(&tenant.name).copied();
+            tenant.promise.pass_told(ns, second, limited, |ruling| {
+                if let Some(group) = group {
+                    journal.ruled(group, &ruling);
+                }
+            });
         }
         self.counted.second = Window::default();
         self.counted.ends = (ns / SECOND_NS + 1) * SECOND_NS;
@@ -198,5 +206,8 @@ impl Drive {
             promise.pass(now.as_nanos(), Window::default(), 0);
             promise.change(rate(&volume.terms.contract));
         }
+        let volumes = self.volumes.iter().flatten();
+        let names = volumes.map(|volume| (volume.group, volume.name.clone()));
+        self.layer.observer_mut().names = Arc::new(names.collect());
     }
 }

@@ -1,10 +1,10 @@
 //! One drive of a shard: the core's layer, the volumes, and what is under way between them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use weir_config::Plan;
 use weir_config::units::Size;
-use weir_core::record::Recorded;
+use weir_config::{Plan, Room};
 use weir_core::{
     Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, StreamId, Tag, Wake,
 };
@@ -14,6 +14,7 @@ use super::busy::{Counted, Sent};
 use super::front::Ask;
 use super::model::Model;
 use super::payload::Payload;
+use super::seen::{SeenLayer, Viewed};
 use super::volume::{Piece, Started, Tenant, Volume};
 use crate::backend::{Backend, Context, Data, Finished, Job};
 use crate::errno::EIO;
@@ -34,7 +35,7 @@ const VISIT: u64 = 128 << 10;
 pub(crate) struct Drive {
     pub(crate) name: String,
     pub(crate) number: usize,
-    pub(crate) layer: Recorded,
+    pub(crate) layer: SeenLayer,
     /// Where the layer's record goes.
     pub(crate) tape: Option<Tape>,
     /// The slots in force.
@@ -134,7 +135,7 @@ impl Drive {
     pub(crate) fn new(
         name: String,
         number: usize,
-        layer: Recorded,
+        layer: SeenLayer,
         plan: Plan,
         model: Option<Model>,
         tape: Option<Tape>,
@@ -496,9 +497,23 @@ impl Drive {
             counters: self.layer.layer().counters(),
             served_ns: now.as_nanos(),
             busy_ns: self.counted.busy_ns(now),
+            // Those that read the configuration know it.
+            room: Room::default(),
             volumes,
             tenants: tenants.collect(),
         }
+    }
+
+    /// What explains the requests of a volume; nothing, if it is not this drive's.
+    pub(crate) fn view(&mut self, now: Instant, volume: &str) -> Option<Viewed> {
+        self.pass(now);
+        let mut volumes = self.volumes.iter().flatten();
+        let group = volumes.find(|v| v.name == volume)?.group;
+        let seen = self.layer.observer();
+        Some(Viewed {
+            view: seen.journal.view(now, self.layer.layer(), group)?,
+            names: Arc::clone(&seen.names),
+        })
     }
 
     /// The streams of clients, each with its space.

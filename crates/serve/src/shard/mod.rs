@@ -19,10 +19,12 @@ mod leave;
 mod memory;
 mod model;
 mod payload;
+mod seen;
 mod take;
 mod token;
 mod turn;
 mod volume;
+mod waited;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,7 +32,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_config::{Limits, Plan, ThreadPriority};
-use weir_core::record::{Recorded, Recorder};
+use weir_core::record::Recorder;
 use weir_core::{Instant, Layer, Request};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
@@ -43,6 +45,8 @@ use drive::{Drive, Notice};
 use front::Attached;
 use front::{Spare, Taken};
 use memory::Pool;
+use seen::{Seen, SeenLayer};
+use waited::Waited;
 
 pub(crate) use change::{Change, Grown};
 pub(crate) use client::State;
@@ -52,6 +56,7 @@ pub(crate) use front::{
 };
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::is_direct_request;
+pub(crate) use seen::Viewed;
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
@@ -80,6 +85,11 @@ pub(crate) enum Mail {
     Drain(Duration),
     /// Say how things stand.
     Snapshot(Detail, Sender<Vec<DriveSnapshot>>),
+    /// Hand out what explains the requests of a volume; nothing, if it is not this shard's.
+    Explain {
+        volume: String,
+        wanted: Sender<Option<Viewed>>,
+    },
     /// Prepare a changed configuration of a drive, and say whether it can be put in force, and which volumes that stay grow.
     Change(Box<Change>, Sender<Result<Grown, ShardError>>),
     /// Put what was prepared for a drive in force, or throw it away, and say when that is done.
@@ -109,6 +119,8 @@ pub(crate) struct Setup {
     pub(crate) priority: ThreadPriority,
     pub(crate) ring: RingConfig,
     pub(crate) drives: Vec<DriveSetup>,
+    /// Bytes that the journal of a drive takes up.
+    pub(crate) journal: usize,
 }
 
 /// A running shard as other threads see it.
@@ -198,6 +210,7 @@ struct Shard {
     limits: Limits,
     mail: Receiver<Mail>,
     drives: Vec<Drive>,
+    waited: Waited,
     clients: Slab<Attached>,
     pool: Pool,
     /// Clients to take requests from in this turn.
@@ -243,7 +256,7 @@ impl Shard {
         let now = setup.clock.now();
         let mut drives = Vec::with_capacity(setup.drives.len());
         for (number, drive) in setup.drives.into_iter().enumerate() {
-            drives.push(open_drive(drive, number, now)?);
+            drives.push(open_drive(drive, number, now, setup.journal)?);
         }
         Ok(Self {
             clock: setup.clock,
@@ -253,6 +266,7 @@ impl Shard {
             ring,
             mail,
             drives,
+            waited: Waited::new(),
             clients: Slab::new(),
             ready: VecDeque::new(),
             marked: Vec::new(),
@@ -291,7 +305,12 @@ fn raise(priority: ThreadPriority, number: usize) {
     }
 }
 
-fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, ShardError> {
+fn open_drive(
+    setup: DriveSetup,
+    number: usize,
+    now: Instant,
+    journal: usize,
+) -> Result<Drive, ShardError> {
     let DriveSetup {
         name,
         plan,
@@ -304,7 +323,7 @@ fn open_drive(setup: DriveSetup, number: usize, now: Instant) -> Result<Drive, S
         error,
     })?;
     let recorder = tape.as_ref().map(|_| Recorder::new(&plan.config));
-    let mut layer = Recorded::new(layer, recorder);
+    let mut layer = SeenLayer::new(layer, Seen::new(recorder, journal));
     let mut edits = plan.edits.clone();
     let sizes = volumes.iter().map(|s| (&s.name, s.storage.size()));
     edits.extend(sizes.map(|(name, size)| sized(&plan, name, size)));

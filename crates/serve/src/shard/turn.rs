@@ -66,6 +66,7 @@ impl Shard {
         self.write_records();
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
+        self.note_lateness();
         for _ in 0..COMPLETIONS {
             let Some(completion) = self.ring.pop() else {
                 break;
@@ -96,7 +97,8 @@ impl Shard {
         let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
         let records = self.drives.iter().filter_map(|drive| {
-            let (tape, recorder) = (drive.tape.as_ref()?, drive.layer.observer().as_ref()?);
+            let recorder = drive.layer.observer().recorder.as_ref()?;
+            let tape = drive.tape.as_ref()?;
             tape.due(recorder)
         });
         let shared = self.shared.iter();
@@ -109,6 +111,15 @@ impl Shard {
             .chain(self.evict_at)
             .min()?;
         Some(until(self.now, next))
+    }
+
+    /// Tells the journals for how long this thread had no processor.
+    fn note_lateness(&mut self) {
+        if let Some(total) = self.waited.look(self.now) {
+            for drive in &mut self.drives {
+                drive.layer.observer_mut().journal.waited(self.now, total);
+            }
+        }
     }
 
     /// Looks at the requests of clients that share memory with us.
@@ -146,7 +157,8 @@ impl Shard {
     /// Hands over what was recorded.
     fn write_records(&mut self) {
         for drive in &mut self.drives {
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
+            let recorder = &mut drive.layer.observer_mut().recorder;
+            if let (Some(tape), Some(recorder)) = (&mut drive.tape, recorder) {
                 tape.take(recorder, self.now);
             }
         }
@@ -155,7 +167,8 @@ impl Shard {
     /// Hands over the rest: nothing more happens.
     fn end_records(&mut self) {
         for drive in &mut self.drives {
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, drive.layer.observer_mut()) {
+            let recorder = &mut drive.layer.observer_mut().recorder;
+            if let (Some(tape), Some(recorder)) = (&mut drive.tape, recorder) {
                 tape.end(recorder);
             }
         }
@@ -171,6 +184,11 @@ impl Shard {
                     let drives = self.drives.iter_mut();
                     // The thread that asked may have lost patience.
                     let _ = wanted.send(drives.map(|d| d.snapshot(self.now, detail)).collect());
+                }
+                Mail::Explain { volume, wanted } => {
+                    let mut drives = self.drives.iter_mut();
+                    // The thread that asked may have lost patience.
+                    let _ = wanted.send(drives.find_map(|d| d.view(self.now, &volume)));
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
                 Mail::Decide {

@@ -151,10 +151,7 @@ impl Volume {
             oldest_ns,
             sync_failed: self.sync_failed,
             size: self.size,
-            tally: match detail {
-                Detail::Sums => self.tally.sums(),
-                Detail::Histograms => self.tally.clone(),
-            },
+            tally: self.tally.at(detail),
         }
     }
 

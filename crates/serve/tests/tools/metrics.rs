@@ -1,9 +1,20 @@
 //! What the server says of itself at `GET /metrics`.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::collections::BTreeMap;
 
-use weir_serve::Server;
+use weir_serve::{Detail, Server};
+
+/// The page.
+pub(crate) fn text(server: &Server, detail: Detail) -> String {
+    let config = server.config();
+    let rooms = config.drives.iter().map(|drive| {
+        let room = weir_config::room(config, drive).unwrap_or_default();
+        (drive.name.clone(), room)
+    });
+    let rooms: BTreeMap<_, _> = rooms.collect();
+    let text = server.watch().metrics(&rooms, detail);
+    text.expect("every shard answers")
+}
 
 /// One answer.
 #[derive(Debug)]
@@ -11,15 +22,7 @@ pub(crate) struct Metrics(String);
 
 impl Metrics {
     pub(crate) fn of(server: &Server) -> Self {
-        let address = server.metrics_address().expect("listen.metrics is set");
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
-        Self(text)
+        Self(text(server, Detail::Full))
     }
 
     /// The sum of the samples of that name that have all these labels.

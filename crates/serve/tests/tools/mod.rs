@@ -100,7 +100,7 @@ impl Site {
 
     fn text(config: &str, socket: &Temp, files: &Temp) -> String {
         let listen = format!(
-            "[listen]\nnbd = [\"unix:{}/nbd.sock\", \"127.0.0.1:0\"]\nmetrics = \"127.0.0.1:0\"\n",
+            "[listen]\nnbd = [\"unix:{}/nbd.sock\", \"127.0.0.1:0\"]\n",
             socket.path().display()
         );
         listen + &config.replace("{files}", &files.path().display().to_string())

@@ -15,7 +15,7 @@ pub(super) mod tests;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -141,6 +141,13 @@ impl Opened {
         });
         let made = made.map(Created::keep);
         Ok(Self { made, ..opened? })
+    }
+}
+
+impl AsFd for Opened {
+    /// What is open and locked, as long as this is there.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

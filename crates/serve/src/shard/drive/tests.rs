@@ -23,7 +23,7 @@ impl Bench {
         let config = weir_config::parse("test.toml", &text);
         let mut opened = crate::setup::open(&config.unwrap(), crate::backend::open, 1).unwrap();
         let setup = opened.shards.remove(0).remove(0);
-        let mut drive = super::super::open_drive(setup, 0, Instant::ZERO).unwrap();
+        let mut drive = super::super::open_drive(setup, 0, Instant::ZERO, 1 << 20).unwrap();
         let streams = [0, 1].map(|space| {
             let group = drive.volumes[space].as_ref().unwrap().group;
             let priority = Priority::default();

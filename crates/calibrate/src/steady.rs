@@ -1,0 +1,229 @@
+//! When a drive is steady.
+//!
+//! The beginning of a step shows caches that fill and a drive that speeds up or slows down. It is cut off where the rest has the
+//! least marginal standard error (the rule MSER of simulation's statistics): the square sum around the mean of what remains, over the
+//! square of how much remains. What remains is steady if no trend is left in it.
+
+use serde::{Deserialize, Serialize};
+use weir_measure::Interval;
+
+/// The fewest windows that show anything.
+const LEAST: usize = 5;
+/// A trend of this part of the mean, from the first window of the rest to its last, is none.
+const LEVEL: f64 = 0.05;
+/// A trend beyond this part of the mean is one however much the windows scatter.
+const STEEP: f64 = 0.2;
+/// What scatters by less than this part of the mean does not.
+const STILL: f64 = 0.01;
+/// A trend of fewer standard errors may be chance.
+const CHANCE: f64 = 2.0;
+
+/// A part of a step, from one answer to another.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// Its length.
+    pub seconds: f64,
+    /// What was read and written in it.
+    pub bytes_per_second: f64,
+}
+
+/// The windows of a step without its beginning.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Tail {
+    /// Windows at the beginning that do not count.
+    pub skipped: usize,
+    /// The mean of the others, and how far off it may be.
+    pub interval: Interval,
+    /// By which part of the mean they rise from the first to the last; they fall where it is negative.
+    pub trend: f64,
+    /// No trend is left, and there are enough of them.
+    pub steady: bool,
+}
+
+/// Cuts off the beginning; `None` without windows.
+pub fn tail(windows: &[Window]) -> Option<Tail> {
+    let rates: Vec<f64> = windows.iter().map(|w| w.bytes_per_second).collect();
+    let count = windows.len();
+    let skipped = (0..=count / 2)
+        .map(|skipped| (skipped, marginal(&rates[skipped..])))
+        .min_by(|a, b| a.1.total_cmp(&b.1))?
+        .0;
+    let interval = mean(&windows[skipped..])?;
+    let rest = &rates[skipped..];
+    let (trend, error) = trend(rest);
+    let level = trend.abs() <= LEVEL || (trend.abs() <= STEEP && trend.abs() <= CHANCE * error);
+    // A cut at the last place where one is permitted might have been made later, unless what remains does not scatter.
+    let cut = skipped == 0 || skipped < count / 2 || interval.half <= STILL * interval.mean;
+    Some(Tail {
+        skipped,
+        interval,
+        trend,
+        steady: rest.len() >= LEAST && level && cut && !changes_at_the_end(rest),
+    })
+}
+
+/// All bytes over all time, and the interval of that ratio. A mean of the rates would be too high where answers come in bursts: a window
+/// with a burst is short.
+fn mean(windows: &[Window]) -> Option<Interval> {
+    let seconds: f64 = windows.iter().map(|w| w.seconds).sum();
+    let bytes: f64 = windows.iter().map(|w| w.bytes_per_second * w.seconds).sum();
+    let mean = bytes / seconds.max(1e-9);
+    let off = |w: &Window| (w.bytes_per_second - mean) * w.seconds;
+    let off: Vec<f64> = windows.iter().map(off).collect();
+    let length = seconds / windows.len().max(1) as f64;
+    let half = Interval::of(&off)?.half / length.max(1e-9);
+    Some(Interval { mean, half })
+}
+
+/// The square sum around the mean, over the square of the number.
+fn marginal(windows: &[f64]) -> f64 {
+    let count = windows.len() as f64;
+    if windows.is_empty() {
+        return f64::INFINITY;
+    }
+    let mean = windows.iter().sum::<f64>() / count;
+    let squares: f64 = windows.iter().map(|w| (w - mean).powi(2)).sum();
+    squares / (count * count)
+}
+
+/// Whether the last windows are beyond the others by more than a level and chance permit: a change has just begun.
+fn changes_at_the_end(windows: &[f64]) -> bool {
+    let last = (windows.len() / 8).max(3);
+    let Some((before, last)) = windows.split_at_checked(windows.len().saturating_sub(last)) else {
+        return false;
+    };
+    if before.len() < LEAST {
+        return false;
+    }
+    let mean = |windows: &[f64]| windows.iter().sum::<f64>() / windows.len() as f64;
+    let level = mean(before);
+    let squares: f64 = before.iter().map(|w| (w - level).powi(2)).sum();
+    let deviation = (squares / (before.len() - 1) as f64).sqrt();
+    let off = (mean(last) - level).abs();
+    off > LEVEL * level && off > CHANCE * deviation / (last.len() as f64).sqrt()
+}
+
+/// The slope of the line of least squares from the first window to the last, and its standard error, as parts of the mean.
+fn trend(windows: &[f64]) -> (f64, f64) {
+    let count = windows.len() as f64;
+    if windows.len() < 3 {
+        return (0.0, f64::INFINITY);
+    }
+    let mean = windows.iter().sum::<f64>() / count;
+    if mean <= 0.0 {
+        return (0.0, f64::INFINITY);
+    }
+    let middle = (count - 1.0) / 2.0;
+    let at = |i: usize| i as f64 - middle;
+    let square: f64 = (0..windows.len()).map(|i| at(i).powi(2)).sum();
+    let numbered = || windows.iter().enumerate();
+    let slope = numbered().map(|(i, w)| at(i) * (w - mean)).sum::<f64>() / square;
+    let off: f64 = numbered()
+        .map(|(i, w)| (w - mean - slope * at(i)).powi(2))
+        .sum();
+    let error = (off / (count - 2.0) / square).sqrt();
+    let whole = (count - 1.0) / mean;
+    (slope * whole, error * whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn even(rates: &[f64]) -> Vec<Window> {
+        let window = |rate: &f64| Window {
+            seconds: 0.5,
+            bytes_per_second: *rate,
+        };
+        rates.iter().map(window).collect()
+    }
+
+    fn of(rates: &[f64]) -> Tail {
+        tail(&even(rates)).unwrap()
+    }
+
+    #[test]
+    fn bursts_after_pauses_do_not_raise_the_mean() {
+        let pause = Window {
+            seconds: 0.9,
+            bytes_per_second: 100.0 / 0.9,
+        };
+        let burst = Window {
+            seconds: 0.1,
+            bytes_per_second: 1000.0,
+        };
+        let windows = [pause, burst].repeat(10);
+        let found = tail(&windows).unwrap().interval;
+        assert!((found.mean - 200.0).abs() < 1.0, "{found:?}");
+        assert!(found.half > 10.0 && found.half < 150.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_fills_a_cache_does_not_count() {
+        let found = of(&[
+            900.0, 850.0, 400.0, 101.0, 99.0, 100.0, 100.0, 102.0, 98.0, 100.0,
+        ]);
+        assert_eq!(found.skipped, 3);
+        assert!(found.steady);
+        assert!((found.interval.mean - 100.0).abs() < 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_drive_that_becomes_slower_all_the_time_is_not_steady() {
+        let falling: Vec<f64> = (0..20).map(|i| 1000.0 - 30.0 * f64::from(i)).collect();
+        assert!(!of(&falling).steady, "{:?}", of(&falling));
+        let rising: Vec<f64> = falling.iter().rev().copied().collect();
+        assert!(!of(&rising).steady, "{:?}", of(&rising));
+    }
+
+    #[test]
+    fn a_drop_near_the_end_is_seen() {
+        let mut windows = vec![500.0; 20];
+        windows[15..].fill(100.0);
+        assert!(!of(&windows).steady, "{:?}", of(&windows));
+    }
+
+    #[test]
+    fn a_change_that_has_just_begun_is_seen() {
+        let mut windows = vec![364.0; 23];
+        windows[21..].copy_from_slice(&[384.0, 415.0]);
+        assert!(!of(&windows).steady);
+        windows[21..].copy_from_slice(&[370.0, 358.0]);
+        assert!(of(&windows).steady);
+    }
+
+    #[test]
+    fn few_windows_show_nothing() {
+        assert_eq!(tail(&[]), None);
+        assert!(!of(&[7.0; 4]).steady);
+        assert!(of(&[7.0; 5]).steady);
+        assert!(of(&[0.0; 9]).trend.abs() < 1e-9);
+    }
+
+    proptest! {
+        /// A level behind any beginning is found, and its mean is within what the scatter permits.
+        #[test]
+        fn a_level_is_found_behind_any_beginning(
+            beginning in proptest::collection::vec(1.3_f64..20.0, 0..6),
+            scatter in proptest::collection::vec(-0.03_f64..0.03, 14..40),
+        ) {
+            let level = 1e8;
+            let rest = scatter.iter().map(|s| level * (1.0 + s));
+            let windows: Vec<f64> = beginning.iter().map(|b| b * level).chain(rest).collect();
+            let found = of(&windows);
+            prop_assert_eq!(found.skipped >= beginning.len(), true);
+            prop_assert!((found.interval.mean / level - 1.0).abs() < 0.03);
+        }
+
+        #[test]
+        fn nothing_that_can_be_measured_makes_it_fail(windows in proptest::collection::vec(0.0_f64..1e15, 0..50)) {
+            if let Some(found) = tail(&even(&windows)) {
+                prop_assert!(found.skipped <= windows.len() / 2);
+                prop_assert!(found.trend.is_finite() && found.interval.mean.is_finite());
+            } else {
+                prop_assert!(windows.is_empty());
+            }
+        }
+    }
+}

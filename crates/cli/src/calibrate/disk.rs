@@ -1,0 +1,191 @@
+//! A file or a device, read and written past the page cache by a ring.
+
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use weir_config::os_error;
+use weir_core::Op;
+use weir_load::{Io, Source, Step};
+use weir_serve::backend::Opened;
+use weir_uring::{AnyRing, Backend, Config, Errno, Handle, OpenError, Payload, Ring, Sync};
+
+/// How long no request may be answered.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often a source is asked while nothing happens, so that an interrupt is noticed.
+const LISTEN: Duration = Duration::from_millis(50);
+/// Memory for requests in flight, bytes: four times what is in flight at most.
+const ARENA: usize = 16 << 20;
+
+/// What is open and locked, and the ring that works on it.
+pub(super) struct Disk {
+    ring: AnyRing,
+    handle: Handle,
+    /// Kept for its lock.
+    _opened: Opened,
+}
+
+/// A run on a ring.
+struct Runner<'a> {
+    disk: &'a mut Disk,
+    origin: Instant,
+    flying: BTreeMap<u64, Io>,
+    heard: Instant,
+    /// What the system said of the first request that failed.
+    refusal: Option<String>,
+}
+
+impl Disk {
+    /// Opens a ring for it.
+    pub(super) fn new(opened: Opened) -> Result<Self, Failure> {
+        // The twin without io_uring has one request in flight, and would measure that.
+        let config = Config {
+            backend: Backend::Uring,
+            arena_bytes: ARENA,
+            ..Config::default()
+        };
+        let ring = AnyRing::open(&config).map_err(|error| match error {
+            OpenError::Uring(error) => Failure::Run(format!(
+                "io_uring cannot be used: {}; without it there would be one request in flight. Kernel 6.1 is needed; \
+                 kernel.io_uring_disabled, containers and seccomp may forbid it",
+                os_error::message(&error)
+            )),
+            other => Failure::run(other),
+        })?;
+        let failed = |error: std::io::Error| {
+            Failure::Run(format!(
+                "cannot duplicate a descriptor: {}",
+                os_error::message(&error)
+            ))
+        };
+        let fd = opened.as_fd().try_clone_to_owned().map_err(failed)?;
+        let handle = Handle::new(fd).map_err(|errno| failed(errno.into()))?;
+        Ok(Self {
+            ring,
+            handle,
+            _opened: opened,
+        })
+    }
+
+    /// Carries out what a source issues, until it has finished.
+    pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
+        let now = Instant::now();
+        let runner = Runner {
+            disk: self,
+            origin: now,
+            flying: BTreeMap::new(),
+            heard: now,
+            refusal: None,
+        };
+        runner.run(source)
+    }
+}
+
+impl Runner<'_> {
+    fn run<S: Source>(mut self, source: &mut S) -> Result<(), Failure> {
+        loop {
+            let wait = match self.issue(source)? {
+                Step::Finished => break,
+                Step::WaitUntil(at) => {
+                    LISTEN.min(Duration::from_nanos(at.since(self.now()).as_nanos()))
+                }
+                _ => LISTEN,
+            };
+            let waited = self.disk.ring.submit_and_wait(Some(wait));
+            waited.map_err(|e| Failure::run(format!("the ring failed: {e}")))?;
+            while let Some(completion) = self.disk.ring.pop() {
+                self.complete(
+                    source,
+                    completion.user,
+                    completion.result,
+                    &completion.payload,
+                );
+            }
+            if !self.flying.is_empty() && self.heard.elapsed() > PATIENCE {
+                let silent = PATIENCE.as_secs();
+                return Err(Failure::Run(format!(
+                    "no request was answered for {silent} s"
+                )));
+            }
+        }
+        self.refusal.map_or(Ok(()), |why| Err(Failure::Run(why)))
+    }
+
+    /// Queues everything that is due, and returns what to wait for.
+    fn issue<S: Source>(&mut self, source: &mut S) -> Result<Step, Failure> {
+        loop {
+            let step = source.next(self.now());
+            let Step::Issue(io) = step else {
+                return Ok(step);
+            };
+            if self.flying.is_empty() {
+                self.heard = Instant::now();
+            }
+            self.flying.insert(io.number, io);
+            self.queue(source, &io)?;
+        }
+    }
+
+    fn queue<S: Source>(&mut self, source: &mut S, io: &Io) -> Result<(), Failure> {
+        let Disk { ring, handle, .. } = &mut *self.disk;
+        if io.op == Op::Flush {
+            let queued = ring.fsync(io.number, handle, true);
+            return queued.map(drop).map_err(Failure::run);
+        }
+        let length = io.length as usize;
+        let full = || Failure::Run("there is no memory for another request".into());
+        let mut buffer = ring.arena().alloc(length).ok_or_else(full)?;
+        let queued = if io.op == Op::Write {
+            let mut data = Vec::with_capacity(length);
+            source.payload(io, &mut data);
+            buffer.copy_from_slice(&data);
+            ring.write(io.number, handle, io.offset, buffer.into_shared(), Sync::No)
+        } else {
+            ring.read(io.number, handle, io.offset, buffer)
+        };
+        queued.map(drop).map_err(Failure::run)
+    }
+
+    fn complete<S: Source>(
+        &mut self,
+        source: &mut S,
+        number: u64,
+        result: Result<usize, Errno>,
+        payload: &Payload,
+    ) {
+        let Some(io) = self.flying.remove(&number) else {
+            return;
+        };
+        self.heard = Instant::now();
+        let whole = result == Ok(io.length as usize);
+        if whole && let Payload::Buf(buffer) = payload {
+            source.received(&io, 0, buffer);
+        }
+        if !whole && self.refusal.is_none() {
+            self.refusal = Some(refused(&io, result));
+        }
+        source.completed(self.now(), &io, !whole);
+    }
+
+    fn now(&self) -> weir_core::Instant {
+        let nanos = self.origin.elapsed().as_nanos();
+        weir_core::Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a request that failed is told as.
+fn refused(io: &Io, result: Result<usize, Errno>) -> String {
+    let what = match io.op {
+        Op::Write => "write",
+        Op::Flush => "flush",
+        _ => "read",
+    };
+    let why = match result {
+        Ok(bytes) => format!("it ended after {bytes} bytes"),
+        Err(errno) => os_error::message(&errno.into()),
+    };
+    format!(
+        "a {what} of {} bytes at offset {} failed: {why}",
+        io.length, io.offset
+    )
+}

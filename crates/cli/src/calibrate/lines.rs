@@ -1,0 +1,54 @@
+//! What was found as lines of a configuration.
+
+use std::fmt::Write;
+use weir_calibrate::{Calibration, Capacity, Figure, floor_to_three};
+use weir_config::units::Rate;
+
+/// The lines of `[drive.NAME]`: its capacity, its tags, whether it rotates. A capacity of which a part was not measured is a comment.
+pub(crate) fn drive(known: &Calibration) -> String {
+    let capacity = Capacity::of(known);
+    let mut lines = capacity_line(&capacity);
+    if let Some(tags) = capacity.tags {
+        let _ = writeln!(lines, "tags = {tags}");
+    }
+    if known.target.rotational {
+        lines += "rotational = true\n";
+    }
+    lines
+}
+
+fn capacity_line(capacity: &Capacity) -> String {
+    let rate = |figure: Option<Figure>| {
+        let figure = figure
+            .map(|f| floor_to_three(f.least))
+            .filter(|rate| *rate > 0);
+        figure.map_or_else(|| "...".to_owned(), |rate| Rate(rate).to_string())
+    };
+    let mut parts = vec![
+        format!("read = \"{}\"", rate(capacity.read)),
+        format!("write = \"{}\"", rate(capacity.write)),
+    ];
+    let requests = [
+        ("iops", capacity.iops()),
+        ("read_iops", capacity.read_iops.map(|f| f.least)),
+        ("write_iops", capacity.write_iops.map(|f| f.least)),
+    ];
+    for (key, figure) in requests {
+        if let Some(count) = figure.map(floor_to_three).filter(|count| *count > 0) {
+            parts.push(format!("{key} = {count}"));
+        }
+    }
+    let line = format!("capacity = {{ {} }}\n", parts.join(", "));
+    if is_whole(capacity) {
+        return line;
+    }
+    format!(
+        "# Not all of it was measured (writes are with --write): state what is missing.\n# {line}"
+    )
+}
+
+/// Whether promises can be held against it.
+pub(crate) fn is_whole(capacity: &Capacity) -> bool {
+    let known = |figure: Option<Figure>| figure.is_some_and(|f| floor_to_three(f.least) > 0);
+    known(capacity.read) && known(capacity.write)
+}

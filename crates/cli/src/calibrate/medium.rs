@@ -1,0 +1,256 @@
+//! What is measured: a file, a device or an export, opened as safely as a server opens it.
+
+use super::disk::Disk;
+use super::export::Export;
+use crate::failure::Failure;
+use rustix::fs::{Dev, FileType, SeekFrom, major, minor};
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{self, Path};
+use std::time::Duration;
+use weir_calibrate::{BLOCK, Target};
+use weir_client::Uri;
+use weir_config::os_error;
+use weir_config::units::Size;
+use weir_load::Source;
+use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, Opened, Prepare};
+use weir_wire::nbd::TransmissionFlags;
+
+/// Requests in flight at most: on flash, and on a disk that turns, whose own queue has 32 places.
+const DEPTH: u32 = 256;
+const DEPTH_DISK: u32 = 32;
+/// The least that anything is measured on.
+const LEAST: u64 = 64 << 20;
+/// How long another program's lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is open.
+pub(super) enum Medium {
+    /// A file or a device.
+    Disk(Box<Disk>),
+    /// An export.
+    Export(Export),
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    /// It is written to.
+    pub(super) write: bool,
+    /// A file that is not there is made with this size.
+    pub(super) size: Option<u64>,
+}
+
+impl Medium {
+    /// Opens what a path or a URI names.
+    pub(super) fn open(text: &str, access: Access) -> Result<(Self, Target), Failure> {
+        let (medium, target) = if Uri::is_meant(text) {
+            export(text, access)?
+        } else {
+            disk(Path::new(text), access)?
+        };
+        large_enough(&target.path, target.size)?;
+        Ok((medium, target))
+    }
+
+    /// Carries out what a source issues, until it has finished.
+    pub(super) fn run<S: Source>(&mut self, source: &mut S) -> Result<(), Failure> {
+        match self {
+            Self::Disk(disk) => disk.run(source),
+            Self::Export(export) => export.run(source),
+        }
+    }
+}
+
+fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
+    if access.size.is_some() {
+        let reason = "--size is for a file that is made; an export has its own size";
+        return Err(Failure::Usage(reason.into()));
+    }
+    let uri: Uri = text.parse().map_err(|e| Failure::Usage(format!("{e}")))?;
+    let (export, session) = Export::open(uri)?;
+    let has = |flag| session.flags.contains(flag);
+    if access.write && has(TransmissionFlags::READ_ONLY) {
+        return Err(Failure::Run(format!("{text} cannot be written to")));
+    }
+    if let Some(sizes) = session.block_sizes
+        && u64::from(sizes.minimum) > BLOCK
+    {
+        let reason = format!(
+            "{text} takes requests of {} and more; those of 4 KiB are measured",
+            Size(sizes.minimum.into())
+        );
+        return Err(Failure::Run(reason));
+    }
+    let rotational = has(TransmissionFlags::ROTATIONAL);
+    let target = Target {
+        flush: has(TransmissionFlags::SEND_FLUSH),
+        ..target(text.to_owned(), session.size, rotational, access.write)
+    };
+    Ok((Medium::Export(export), target))
+}
+
+fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
+    let whole = path::absolute(path).map_err(|e| Failure::file("open", path, &e))?;
+    let opened = open(&whole, access)?;
+    let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("look at", path, &e.into()))?;
+    let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+    let number = if is_device { stat.st_rdev } else { stat.st_dev };
+    let size = opened.size();
+    if !is_device && !access.write {
+        without_holes(&opened, path, size)?;
+    }
+    let (device, rotational) = kernel(number);
+    let name = whole.display().to_string();
+    let target = Target {
+        device,
+        // A file that is made has no contents yet, whatever it lies on.
+        sparse: access.write && (!rotational || !is_device),
+        ..target(name, size, rotational, access.write)
+    };
+    Ok((Medium::Disk(Box::new(Disk::new(opened)?)), target))
+}
+
+/// Opens a file or a device as a server does: with its lock, past the page cache, and not for writing if the system uses it.
+fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
+    let read_only = !access.write;
+    let there = fs::metadata(path);
+    let opened = match &there {
+        Ok(data) if data.file_type().is_block_device() => {
+            if access.size.is_some() {
+                let reason = "--size is for a file that is made; a device has its own size";
+                return Err(Failure::Usage(reason.into()));
+            }
+            Opened::device(&DeviceOptions {
+                path: path.to_owned(),
+                size: None,
+                read_only,
+                patience: PATIENCE,
+            })
+        }
+        Err(error) if access.size.is_none() => return Err(missing(path, error, access.write)),
+        _ => {
+            if let Ok(data) = &there
+                && data.is_file()
+            {
+                large_enough(&path.display().to_string(), data.len())?;
+            }
+            Opened::image(&ImageOptions {
+                path: path.to_owned(),
+                size: access.size,
+                read_only,
+                direct: true,
+                preallocate: true,
+                patience: PATIENCE,
+            })
+        }
+    };
+    opened.map_err(refused)
+}
+
+fn missing(path: &Path, error: &io::Error, write: bool) -> Failure {
+    let (path, why) = (path.display(), os_error::message(error));
+    let write = if write { "" } else { "--write " };
+    Failure::Run(format!(
+        "cannot open {path}: {why}; {write}--size 8GiB makes a file of that size to measure on"
+    ))
+}
+
+/// What a server says, where it speaks of the keys of a configuration in the words of this command.
+fn refused(error: OpenError) -> Failure {
+    let said = |path: &Path, what: String| Failure::Run(format!("{} {what}", path.display()));
+    match error {
+        OpenError::Create {
+            path, size, source, ..
+        } => {
+            let why = os_error::message(&source);
+            said(&path, format!("cannot be made with {}: {why}", Size(size)))
+        }
+        OpenError::Space {
+            path, size, free, ..
+        } => {
+            let (size, free) = (Size(size), Size(free));
+            said(
+                &path,
+                format!("cannot be made with {size}: {free} are free"),
+            )
+        }
+        OpenError::Size {
+            path,
+            actual,
+            stated,
+        } => {
+            let (actual, stated) = (Size(actual), Size(stated));
+            said(
+                &path,
+                format!("is there with {actual}, not {stated}: leave --size out to measure it"),
+            )
+        }
+        OpenError::NoDirect { path, source } => {
+            let why = os_error::message(&source);
+            let what = "cannot be opened past the page cache, which would be measured";
+            said(&path, format!("{what}: {why}"))
+        }
+        OpenError::Partial { path, actual, .. } => {
+            let what = "is no whole number of blocks long";
+            said(&path, format!("{what}: {}", Size(actual)))
+        }
+        other => Failure::run(other),
+    }
+}
+
+fn large_enough(path: &str, size: u64) -> Result<(), Failure> {
+    if size >= LEAST {
+        return Ok(());
+    }
+    Err(Failure::Run(format!(
+        "{path} has {}; at least {} are needed, or the drive's caches are measured",
+        Size(size),
+        Size(LEAST)
+    )))
+}
+
+/// Refuses a file with holes: what was never written is read without the drive.
+fn without_holes(file: impl AsFd, path: &Path, size: u64) -> Result<(), Failure> {
+    // Where the system cannot tell, it tells of none.
+    let hole = rustix::fs::seek(file, SeekFrom::Hole(0)).unwrap_or(size);
+    if hole >= size {
+        return Ok(());
+    }
+    Err(Failure::Run(format!(
+        "{} has a hole at offset {hole}, which is read without the drive: measure a file that was written as a whole, \
+         or let --write --size 8GiB make one",
+        path.display()
+    )))
+}
+
+fn target(path: String, size: u64, rotational: bool, write: bool) -> Target {
+    Target {
+        path,
+        size,
+        device: None,
+        depth: if rotational { DEPTH_DISK } else { DEPTH },
+        rotational,
+        write,
+        flush: true,
+        // A disk that turns reads what was never written as it reads everything.
+        sparse: write && !rotational,
+    }
+}
+
+/// The number of the whole device and whether it rotates, as the kernel has it.
+fn kernel(number: Dev) -> (Option<String>, bool) {
+    let link = format!("/sys/dev/block/{}:{}", major(number), minor(number));
+    let Ok(mut directory) = fs::canonicalize(link) else {
+        return (None, false);
+    };
+    if directory.join("partition").exists() {
+        directory.pop();
+    }
+    let text = |name| fs::read_to_string(directory.join(name)).ok();
+    let device = text("dev").map(|text| text.trim().to_owned());
+    let rotational = text("queue/rotational").is_some_and(|text| text.trim() == "1");
+    (device, rotational)
+}

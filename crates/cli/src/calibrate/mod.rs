@@ -1,0 +1,229 @@
+//! `weir calibrate`: what a drive does, measured.
+
+mod disk;
+mod export;
+pub(crate) mod lines;
+mod medium;
+mod profile;
+mod report;
+mod session;
+pub(crate) mod state;
+mod watched;
+
+use crate::drives::show;
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use crate::output::{self, Draft, Output};
+use clap::Args;
+use medium::{Access, Medium};
+use session::Session;
+use std::path::{self, Path, PathBuf};
+use std::time::{Duration, Instant};
+use weir_calibrate::{Calibration, Plan, Target};
+use weir_client::Uri;
+use weir_config::units::{Size, Time, UnitError};
+use weir_core::Span;
+
+/// What to measure, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A file, a block device, or the URI of an NBD export
+    path: String,
+    /// Measure for this long at most; each figure gets a part of it
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    time: Time,
+    /// Write, too: only to what is empty, or what this command wrote before
+    #[arg(long)]
+    write: bool,
+    /// Make a file of this size to write to, if it is not there
+    #[arg(long, value_name = "SIZE", requires = "write", value_parser = size)]
+    size: Option<Size>,
+    /// Where results are kept, so that the same command goes on after a break
+    #[arg(long, value_name = "FILE", default_value = "weir-calibration.json")]
+    state: PathBuf,
+    /// Forget what was found before
+    #[arg(long)]
+    again: bool,
+    /// Write a profile fitted to what was found, for `weir compare --drive ./FILE`; fitting takes some seconds more
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Write everything that was found as JSON; `-` is standard output, and then nothing else is written there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The least time: a window of it for each figure.
+const TIME_LEAST: Span = Span::from_secs(5);
+
+fn time(text: &str) -> Result<Time, String> {
+    let time: Time = text.parse().map_err(|e| without_unit(&e))?;
+    if time.0 < TIME_LEAST {
+        return Err(format!("at least {} are needed", Time(TIME_LEAST)));
+    }
+    Ok(time)
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    text.parse().map_err(|e| without_unit(&e))
+}
+
+/// What is wrong with a size or a time, and how it is written.
+pub(crate) fn without_unit(error: &UnitError) -> String {
+    if error.help.is_empty() {
+        error.to_string()
+    } else {
+        format!("{error}; {}", error.help)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let leftovers = Leftovers::watch()?;
+    let json = options.json.as_deref();
+    let json = json
+        .map(|path| Output::open(path, &leftovers))
+        .transpose()?;
+    let draft = options.profile.as_deref();
+    let draft = draft
+        .map(|path| Draft::open(path, &leftovers))
+        .transpose()?;
+    let path = named(&options.path)?;
+    let known = state::load(&options.state)?.filter(|_| !options.again);
+    if let Some(known) = &known {
+        is_of(known, &path, &options.state)?;
+    }
+    let (known, interrupted) = match known {
+        Some(known) if is_complete(&known, options) => {
+            let state = options.state.display();
+            output::tell(&format!(
+                "note: {state} has the results of before; --again measures anew"
+            ));
+            (known, None)
+        }
+        known => measure(options, known, &leftovers)?,
+    };
+    let shown = show(&known, json);
+    if let (Some(draft), Some(path), None) = (draft, &options.profile, interrupted) {
+        fit(&known, path, draft)?;
+    }
+    match interrupted {
+        Some(signal) => {
+            let state = options.state.display();
+            let found = known.steps.len();
+            let missing =
+                format!("{found} steps are in {state}; the same command measures the others");
+            Err(Failure::Interrupted(signal, missing).beside(shown))
+        }
+        None => shown,
+    }
+}
+
+/// Prints what was found, unless it is nothing, and writes it as JSON where that was asked for.
+fn show(known: &Calibration, json: Option<Output>) -> Result<(), Failure> {
+    let is_read = json.as_ref().is_some_and(Output::is_standard);
+    let printed = if is_read || known.steps.is_empty() {
+        Ok(())
+    } else {
+        output::print(&report::text(known))
+    };
+    match json {
+        Some(json) => json.write(&state::text(known)).and(printed),
+        None => printed,
+    }
+}
+
+/// Writes the profile, and tells how far the model is from what was measured.
+fn fit(known: &Calibration, path: &Path, draft: Draft) -> Result<(), Failure> {
+    let sheet = profile::sheet(known, path)?;
+    let (profile, rows) = profile::fitted(sheet)?;
+    let path = draft.write(&weir_config::profile::print(&profile))?;
+    output::tell(&format!("wrote {}", path.display()));
+    output::tell(show::published(&rows).trim_end());
+    Ok(())
+}
+
+/// What names the target in results: a path from the root on, or the URI.
+fn named(text: &str) -> Result<String, Failure> {
+    if Uri::is_meant(text) {
+        return Ok(text.to_owned());
+    }
+    let whole = path::absolute(text).map_err(|e| Failure::file("open", Path::new(text), &e))?;
+    Ok(whole.display().to_string())
+}
+
+/// Refuses results of something else.
+fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
+    let of = &known.target.path;
+    if of == path {
+        return Ok(());
+    }
+    let state = state.display();
+    Err(Failure::Usage(format!(
+        "{state} has results of {of}: name another file with --state, or let --again forget them"
+    )))
+}
+
+/// Whether nothing is left to be found.
+fn is_complete(known: &Calibration, options: &Options) -> bool {
+    let plan = Plan::new(&known.target);
+    plan.next(known, TIME_LEAST).is_none() && (known.target.write || !options.write)
+}
+
+/// Measures what is not known. Returns what is then, and the signal of an interrupt.
+fn measure(
+    options: &Options,
+    known: Option<Calibration>,
+    leftovers: &Leftovers,
+) -> Result<(Calibration, Option<i32>), Failure> {
+    let began = Instant::now();
+    let access = Access {
+        write: options.write,
+        size: options.size.map(|size| size.0),
+    };
+    // Before a file is made or anything is measured.
+    match known.as_ref().map(|known| known.target.write) {
+        Some(true) if !options.write => return Err(other(&options.state, "with --write")),
+        Some(false) if options.write => return Err(other(&options.state, "without --write")),
+        _ => {}
+    }
+    state::writable(&options.state)?;
+    let (mut medium, target) = Medium::open(&options.path, access)?;
+    let known = continued(known, target, &options.state)?;
+    let limit = Duration::from_nanos(options.time.0.as_nanos());
+    let session = Session::new((began, limit), known, &options.state, leftovers);
+    session.carry_out(&mut medium)
+}
+
+/// What was found before. It must have been found of the same target in the same way.
+fn continued(
+    known: Option<Calibration>,
+    target: Target,
+    state: &Path,
+) -> Result<Calibration, Failure> {
+    let Some(known) = known else {
+        return Ok(Calibration::new(target));
+    };
+    if known.target != target {
+        let size = known.target.size != target.size;
+        let what = if size {
+            "with another size"
+        } else {
+            "on another device, or with other properties"
+        };
+        return Err(other(state, what));
+    }
+    if !known.steps.is_empty() {
+        let count = known.steps.len();
+        output::tell(&format!(
+            "note: goes on; {count} steps were measured before"
+        ));
+    }
+    Ok(known)
+}
+
+/// Refuses results that what is asked for cannot go on with.
+fn other(state: &Path, what: &str) -> Failure {
+    let state = state.display();
+    Failure::Usage(format!(
+        "{state} has results that were measured {what}: --again forgets them, --state names another file"
+    ))
+}

@@ -1,0 +1,260 @@
+//! A drive's profile, fitted to what was measured.
+//!
+//! What was measured becomes a sheet, as it would be written from a maker's data sheet, and goes through the same fit. What no figure
+//! shows is that of a plausible drive of the kind.
+
+use crate::failure::Failure;
+use std::path::Path;
+use weir_calibrate::{Calibration, Capacity, Found, step};
+use weir_config::parameter;
+use weir_config::profile::Profile;
+use weir_config::sheet::{Fit, Published, Range, Sheet};
+use weir_core::Span;
+use weir_drive::{Config, hdd, ssd};
+use weir_fit::Row;
+
+/// How far off a fitted figure may be, per cent.
+const WITHIN: u8 = 5;
+/// Revolutions a minute that disks have: nothing measured shows them, but that half of one takes no more than half of an access.
+const RPM: [u32; 3] = [7200, 10_000, 15_000];
+
+/// A parameter, the figure that shows it, and where it is looked for.
+struct Tie {
+    key: &'static str,
+    figure: &'static str,
+    from: u64,
+    to: u64,
+}
+
+/// The sheet of a drive. `file` is where its profile goes, and names it.
+pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> {
+    let drive = begin(known)?;
+    let ties = match &drive {
+        Config::Hdd(disk) => of_disk(disk),
+        _ => of_flash(known),
+    };
+    let figures = figures(known);
+    let fit = ties
+        .into_iter()
+        .filter_map(|tie| fit(&drive, &figures, &tie));
+    let fit = fit.collect();
+    let profile = Profile {
+        name: name(file),
+        about: about(known),
+        drive,
+    };
+    Ok(Sheet {
+        profile,
+        fit,
+        plausible: Vec::new(),
+        figures,
+    })
+}
+
+/// The profile of a sheet, and its figures beside the measured ones.
+pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
+    let drive = weir_fit::fit(&sheet).map_err(Failure::run)?;
+    let rows = weir_fit::compare(&sheet, &drive).map_err(Failure::run)?;
+    Ok((
+        Profile {
+            drive,
+            ..sheet.profile
+        },
+        rows,
+    ))
+}
+
+fn fit(drive: &Config, figures: &[Published], tie: &Tie) -> Option<Fit> {
+    figures.iter().find(|f| f.figure == tie.figure)?;
+    Some(Fit {
+        range: Range {
+            parameter: parameter::find(drive, tie.key)?,
+            from: tie.from.max(1),
+            to: tie.to.max(tie.from + 1),
+        },
+        figure: tie.figure.to_owned(),
+    })
+}
+
+/// What was measured, in the words of sheets.
+fn figures(known: &Calibration) -> Vec<Published> {
+    let rate = |name, figure, fits| {
+        let found = known.step(name)?;
+        Some(published(figure, found.bytes_per_second, false, fits, name))
+    };
+    let disk = known.target.rotational;
+    let access = known.step(step::READ_ONE).and_then(latency);
+    [
+        rate(step::READ, "sequential-read", !disk),
+        access.map(|ns| published("access", ns, true, true, step::READ_ONE)),
+        // A sheet's random reads are those of a part of the disk.
+        rate(step::READ_RANDOM, "random-read", true).filter(|_| !disk),
+        rate(step::WRITE, "sequential-write", !disk),
+        rate(step::READER, "one-reader", false),
+        rate(step::WRITE_RANDOM, "random-write", false).filter(|_| !disk),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn published(figure: &str, value: f64, is_time: bool, fits: bool, from: &str) -> Published {
+    Published {
+        figure: figure.to_owned(),
+        value,
+        is_time,
+        within: fits.then_some(WITHIN),
+        source: format!("weir calibrate: {from}"),
+        note: None,
+    }
+}
+
+/// The mean latency, nanoseconds.
+fn latency(found: &Found) -> Option<f64> {
+    found.latency_us.map(|latency| latency.mean * 1e3)
+}
+
+/// A drive to begin with: what was measured of it directly, and what is plausible.
+fn begin(known: &Calibration) -> Result<Config, Failure> {
+    let needed = |name: &str| {
+        known.step(name).ok_or_else(|| {
+            Failure::Run(format!("a profile needs the step {name}, which is missing"))
+        })
+    };
+    let access = latency(needed(step::READ_ONE)?).unwrap_or(1e5) as u64;
+    let read = needed(step::READ)?.bytes_per_second as u64;
+    let random = needed(step::READ_RANDOM)?.requests_per_second() as u64;
+    let size = known.target.size;
+    let drive = if known.target.rotational {
+        let end = known
+            .step(step::READ_END)
+            .map_or(read, |f| f.bytes_per_second as u64);
+        Config::Hdd(disk(size, (read, end), access))
+    } else {
+        let tags = Capacity::of(known).tags.unwrap_or(known.target.depth);
+        Config::Ssd(flash(size, read, random, access, tags))
+    };
+    drive.validate().map_err(|error| {
+        Failure::Run(format!(
+            "no model fits what was measured: {error}; the lines above can be used all the same"
+        ))
+    })?;
+    Ok(drive)
+}
+
+fn flash(size: u64, read: u64, random: u64, access: u64, tags: u32) -> ssd::Config {
+    let generic = ssd::Config::generic();
+    // Of a read's time the flash has the larger part.
+    let page = (access * 6 / 10).clamp(1_000, generic.read.as_nanos());
+    let channels = u64::from(generic.channels);
+    // Twice as many dies as keep up, so that the controller is what bounds the requests.
+    let dies = (2 * random.saturating_mul(page) / 1_000_000_000).div_ceil(channels);
+    ssd::Config {
+        size: (size / 4096 * 4096).clamp(1 << 30, 64 << 40),
+        tags: tags.clamp(32, 1024) as u16,
+        read: Span::from_nanos(page),
+        dies: dies.clamp(generic.dies.into(), 64) as u16,
+        channel: generic.channel.max(2 * read / channels).min(10_000_000_000),
+        link: read.clamp(1_000_000, 100_000_000_000),
+        ..generic
+    }
+}
+
+fn disk(size: u64, (outer, inner): (u64, u64), access: u64) -> hdd::Config {
+    let generic = hdd::Config::generic();
+    let bytes = (size / 3 / 4096 * 4096).clamp(1 << 20, 1 << 44);
+    let zone = |rate: u64| hdd::Zone {
+        bytes,
+        rate: rate.clamp(1_000_000, 1_000_000_000),
+    };
+    let turn = |rpm: u32| 60_000_000_000 / u64::from(rpm) / 2;
+    let rpm = RPM.into_iter().find(|rpm| turn(*rpm) <= access / 2);
+    let rpm = rpm.unwrap_or(RPM[2]);
+    // A seek is what is left of an access.
+    let average = access.saturating_sub(turn(rpm)).clamp(500_000, 30_000_000);
+    hdd::Config {
+        zones: [zone(outer), zone(outer.midpoint(inner)), zone(inner)],
+        rpm,
+        seek: hdd::Seek {
+            track: Span::from_nanos((average / 4).min(generic.seek.track.as_nanos())),
+            average: Span::from_nanos(average),
+            full: Span::from_nanos(average * 2),
+        },
+        link: generic.link.max(2 * outer),
+        ..generic
+    }
+}
+
+fn of_flash(known: &Calibration) -> Vec<Tie> {
+    let read = known.step(step::READ).map_or(0.0, |f| f.bytes_per_second) as u64;
+    let access = known.step(step::READ_ONE).and_then(latency).unwrap_or(0.0) as u64;
+    vec![
+        Tie {
+            key: "link",
+            figure: "sequential-read",
+            from: (read / 2).max(1_000_000),
+            to: (read * 2).min(100_000_000_000),
+        },
+        Tie {
+            key: "overhead",
+            figure: "access",
+            from: 1_000,
+            to: access.min(10_000_000),
+        },
+        Tie {
+            key: "command",
+            figure: "random-read",
+            from: 100,
+            to: 1_000_000,
+        },
+        Tie {
+            key: "program",
+            figure: "sequential-write",
+            from: 1_000,
+            to: 100_000_000,
+        },
+    ]
+}
+
+fn of_disk(disk: &hdd::Config) -> Vec<Tie> {
+    vec![Tie {
+        key: "seek.average",
+        figure: "access",
+        from: disk.seek.track.as_nanos(),
+        to: disk.seek.full.as_nanos(),
+    }]
+}
+
+/// The name of a file without its ending, as far as names of profiles permit it.
+fn name(file: &Path) -> String {
+    let stem = file
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().into_owned());
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name: String = stem
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if fits(c) { c } else { '-' })
+        .take(64)
+        .collect();
+    if name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        name
+    } else {
+        "mine".to_owned()
+    }
+}
+
+fn about(known: &Calibration) -> String {
+    let target = &known.target;
+    let path: String = target.path.chars().filter(|c| !c.is_control()).collect();
+    let kind = if target.rotational {
+        "The rates of the outer and the inner zone and the time of an access are measured. Revolutions, the cache and the rest are those of a \
+         plausible disk."
+    } else if target.write {
+        "Reads in sequence and at random, the time of an access and writes in sequence are measured. Flushes, erasing and the rest are those of \
+         a plausible flash drive."
+    } else {
+        "Reads in sequence and at random and the time of an access are measured. Writes and the rest are those of a plausible flash drive."
+    };
+    format!("{path}, as weir calibrate measured it\n{kind}\n")
+}

@@ -1,0 +1,227 @@
+//! What was found, on a terminal.
+
+use super::lines;
+use crate::output;
+use std::fmt::Write;
+use weir_calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
+use weir_config::units::Size;
+use weir_core::Span;
+use weir_report::{Column, Table, wrap};
+
+/// A figure whose confidence interval is wider, to each side, says little.
+const UNSURE: f64 = 0.1;
+/// Reads of less than this may have come from a cache.
+const CACHES: u64 = 4 << 30;
+/// A host is busy where measuring waits for a processor for more than this part of the time.
+const BUSY: f64 = 0.05;
+
+/// Everything: tables, remarks, and lines to paste.
+pub(super) fn text(known: &Calibration) -> String {
+    let width = output::width();
+    let mut text = head(known);
+    text += &figures(&Capacity::of(known)).text(width);
+    text.push('\n');
+    text += &steps(known).text(width);
+    let remarks = remarks(known);
+    if !remarks.is_empty() {
+        text.push('\n');
+    }
+    for remark in remarks {
+        text += &wrap(&remark, width);
+    }
+    text + &paste(known)
+}
+
+fn head(known: &Calibration) -> String {
+    let target = &known.target;
+    let kind = if target.rotational {
+        "a disk that turns"
+    } else {
+        "no disk that turns"
+    };
+    let seconds = (known.steps.iter()).fold(0.0, |sum, found| sum + found.seconds);
+    let how = if target.write {
+        "reads and writes"
+    } else {
+        "reads"
+    };
+    format!(
+        "{}\n{}, {kind}; {} steps of {how} in {seconds:.0} s\n\n",
+        target.path,
+        Size(target.size),
+        known.steps.len()
+    )
+}
+
+fn figures(capacity: &Capacity) -> Table {
+    let mut table = Table::new([
+        Column::text("figure"),
+        Column::number("at the least"),
+        Column::number("at the most"),
+        Column::number("95%").dropped(1),
+        Column::text("steady").dropped(2),
+    ]);
+    let rows: [(&str, Option<Figure>, Unit); 5] = [
+        ("read in sequence", capacity.read, Unit::Bytes),
+        ("written in sequence", capacity.write, Unit::Bytes),
+        (
+            "reads of 4 KiB at random",
+            capacity.read_iops,
+            Unit::Requests,
+        ),
+        (
+            "writes of 4 KiB at random",
+            capacity.write_iops,
+            Unit::Requests,
+        ),
+        (
+            "7 such reads to 3 writes",
+            capacity.mixed_iops,
+            Unit::Requests,
+        ),
+    ];
+    for (name, figure, unit) in rows {
+        let Some(figure) = figure else {
+            table.row([name, "not measured", "", "", ""]);
+            continue;
+        };
+        table.row([
+            name.to_owned(),
+            unit.text(figure.least),
+            unit.text(figure.most),
+            uncertainty(figure.uncertainty),
+            yes(figure.steady),
+        ]);
+    }
+    table
+}
+
+fn steps(known: &Calibration) -> Table {
+    let mut table = Table::new([
+        Column::text("step"),
+        Column::number("depth").dropped(4),
+        Column::number("MB/s"),
+        Column::number("requests/s"),
+        Column::number("95%").dropped(1),
+        Column::number("p50 us").dropped(3),
+        Column::number("p99 us").dropped(2),
+        Column::text("steady").dropped(5),
+    ]);
+    for found in &known.steps {
+        let latency = |of: fn(&weir_calibrate::Latency) -> f64| {
+            let latency = found.latency_us.as_ref().map(of);
+            latency.map_or_else(String::new, |us| format!("{us:.0}"))
+        };
+        table.row([
+            found.name.clone(),
+            found.load.depth.to_string(),
+            digits(found.bytes_per_second / 1e6),
+            digits(found.requests_per_second()),
+            uncertainty(found.uncertainty()),
+            latency(|l| l.p50),
+            latency(|l| l.p99),
+            yes(found.steady),
+        ]);
+    }
+    table
+}
+
+/// What the figures do not say by themselves.
+fn remarks(known: &Calibration) -> Vec<String> {
+    let mut all = Vec::new();
+    let is_unsure = |f: &&Found| !f.steady || f.uncertainty().is_none_or(|part| part > UNSURE);
+    let unsure: Vec<&str> = (known.steps.iter().filter(is_unsure))
+        .map(|found| found.name.as_str())
+        .collect();
+    if !unsure.is_empty() {
+        all.push(format!(
+            "Not steady, or known to no better than 10 %: {}. More --time may help.",
+            unsure.join(", ")
+        ));
+    }
+    let waits = known.steps.iter().filter_map(|f| f.processor_wait);
+    let wait = waits.fold(0.0, f64::max);
+    if wait > BUSY {
+        all.push(format!(
+            "The host was busy: in a step, measuring waited for a processor for {:.0} % of the time. The drive may do more.",
+            wait * 100.0
+        ));
+    }
+    let target = &known.target;
+    let wrote: u64 = (known.steps.iter())
+        .filter(|found| found.load.writes == 100)
+        .map(Found::bytes)
+        .sum();
+    if target.write && target.sparse && wrote < 2 * target.size {
+        let part = wrote as f64 * 100.0 / target.size as f64;
+        all.push(format!(
+            "{:.3} GB were written, {part:.0} % of the size: a flash drive may become slower once it was written as a whole, twice.",
+            wrote as f64 / 1e9
+        ));
+    }
+    if target.write && target.sparse && known.written < CACHES.min(target.size) {
+        all.push(format!(
+            "Reads were of {:.0} MB that had been written before, which a cache may hold: with more --time it is more.",
+            known.written as f64 / 1e6
+        ));
+    }
+    if Plan::new(target).next(known, Span::from_secs(1)).is_some() {
+        all.push("Steps are missing: the same command goes on with them, and takes as long again at most.".into());
+    }
+    all
+}
+
+fn paste(known: &Calibration) -> String {
+    let mut text = String::from("\nIn [drive.NAME] of a configuration:\n\n");
+    text += &indented(&lines::drive(known));
+    let cost = [("model", cost::model(known)), ("qos", cost::qos(known))];
+    for (file, line) in cost {
+        if let Some(line) = line {
+            let _ = write!(text, "\nFor Linux's io.cost.{file} and resctl-bench:\n\n");
+            text += &indented(&line);
+        }
+    }
+    text
+}
+
+fn indented(lines: &str) -> String {
+    lines.lines().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "    {line}");
+        text
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Bytes,
+    Requests,
+}
+
+impl Unit {
+    fn text(self, figure: f64) -> String {
+        match self {
+            Self::Bytes => format!("{} MB/s", digits(figure / 1e6)),
+            Self::Requests => format!("{}/s", digits(figure)),
+        }
+    }
+}
+
+fn uncertainty(part: Option<f64>) -> String {
+    part.map_or_else(
+        || "unknown".into(),
+        |part| format!("+-{:.1}%", part * 100.0),
+    )
+}
+
+fn yes(steady: bool) -> String {
+    if steady { "yes" } else { "no" }.to_owned()
+}
+
+/// Four digits of a figure, or all before the point.
+fn digits(figure: f64) -> String {
+    match figure {
+        1000.0.. => format!("{figure:.0}"),
+        100.0..1000.0 => format!("{figure:.1}"),
+        _ => format!("{figure:.2}"),
+    }
+}

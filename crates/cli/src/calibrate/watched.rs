@@ -1,0 +1,53 @@
+//! A source whose progress is shown, and which an interrupt ends.
+
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use std::time::{Duration, Instant};
+use weir_load::{Io, Source, Step};
+
+/// How often progress is told.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A source that issues nothing any more once there was an interrupt.
+pub(super) struct Watched<'a, S> {
+    pub(super) source: &'a mut S,
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) progress: &'a Progress,
+    /// When the whole calibration began.
+    pub(super) began: Instant,
+    /// When progress was told last, and requests in flight.
+    pub(super) told: Instant,
+    pub(super) flying: u64,
+}
+
+impl<S: Source> Source for Watched<'_, S> {
+    fn next(&mut self, now: weir_core::Instant) -> Step {
+        if self.told.elapsed() >= TICK {
+            self.told = Instant::now();
+            self.progress.set(self.began.elapsed());
+        }
+        if self.interrupt.signal().is_some() {
+            return if self.flying == 0 {
+                Step::Finished
+            } else {
+                Step::WaitForCompletion
+            };
+        }
+        let step = self.source.next(now);
+        self.flying += u64::from(matches!(step, Step::Issue(_)));
+        step
+    }
+
+    fn completed(&mut self, now: weir_core::Instant, io: &Io, failed: bool) {
+        self.flying = self.flying.saturating_sub(1);
+        self.source.completed(now, io, failed);
+    }
+
+    fn payload(&mut self, io: &Io, into: &mut Vec<u8>) {
+        self.source.payload(io, into);
+    }
+
+    fn received(&mut self, io: &Io, at: u64, bytes: &[u8]) {
+        self.source.received(io, at, bytes);
+    }
+}

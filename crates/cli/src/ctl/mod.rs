@@ -1,0 +1,336 @@
+//! `weir ctl`: asks and changes a running server, in the words of its file.
+
+mod tables;
+mod words;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::socket::Socket;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::time::Duration;
+use weir_api::{
+    Changes, Client, Drive, Error, Event, Outcome, Said, Status, Tenant, UndoRequest, Volume,
+};
+use words::words;
+
+pub(crate) use words::Target;
+
+/// What to ask or to change.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    socket: Socket,
+    /// Print what the server answers, as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The server, its drives and its tenants: what is promised and what is left
+    Status,
+    /// The volumes: what they are promised and what they get
+    List,
+    /// A volume, or `tenant.NAME` or `drive.NAME`: everything that is known of it
+    Show {
+        /// A volume, `tenant.NAME` or `drive.NAME`
+        name: String,
+    },
+    /// Change a volume, `tenant.NAME` or `drive.NAME`
+    Set {
+        /// A volume, `tenant.NAME` or `drive.NAME`
+        name: String,
+        /// Keys of the file and their values, as min=20MB/s or max.iops=500; KEY= removes a key
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        words: Vec<String>,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        only: Only,
+    },
+    /// Add a volume, or `tenant.NAME`
+    Add {
+        /// A volume, or `tenant.NAME`
+        name: String,
+        /// Keys of the file and their values, as drive=fast file=/var/lib/weir/b.img size=1GiB
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        words: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Let a volume grow
+    Grow {
+        /// The volume
+        name: String,
+        /// Its size from now on, as 20GiB
+        size: String,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        only: Only,
+    },
+    /// Remove a volume, or `tenant.NAME`; the data of a file or a device stay
+    Remove {
+        /// A volume, or `tenant.NAME`
+        name: String,
+        #[command(flatten)]
+        how: How,
+        #[command(flatten)]
+        only: Only,
+    },
+    /// Take a change back: the last one, or one by its number
+    Undo {
+        /// The change, by its number
+        number: Option<u64>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Read the configuration's file again
+    Reload {
+        /// Say only what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// The last changes: when, by which process, and what from
+    Changes,
+    /// What happens, as it happens: changes, and seconds in which promises were not kept
+    Events {
+        /// The figures of every second, too
+        #[arg(long)]
+        seconds: bool,
+    },
+}
+
+impl Command {
+    /// The state that a change is meant for.
+    fn etag(&self) -> Option<&str> {
+        match self {
+            Self::Set { only, .. } | Self::Grow { only, .. } | Self::Remove { only, .. } => {
+                only.if_match.as_deref()
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How a change is made.
+#[derive(Debug, Args)]
+struct How {
+    /// Say only what would change, and what would be promised then
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep the change in memory, and leave the file as it is
+    #[arg(long)]
+    no_save: bool,
+}
+
+/// What must hold for a change to be made.
+#[derive(Debug, Args)]
+struct Only {
+    /// Only if this is its `etag` still, as `show` says it
+    #[arg(long, value_name = "ETAG")]
+    if_match: Option<String>,
+}
+
+impl How {
+    fn query(&self) -> String {
+        let save = if self.no_save { "&save=false" } else { "" };
+        format!("?dry_run={}{save}", self.dry_run)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let client = options.socket.client()?;
+    match &options.command {
+        Command::Status => show(&client, options, "/v1/status", |s: &Status| {
+            tables::status(s)
+        }),
+        Command::List => show(&client, options, "/v1/volumes", |v: &Vec<Volume>| {
+            tables::volumes(v)
+        }),
+        Command::Changes => show(&client, options, "/v1/changes", |c: &Changes| {
+            tables::changes(&c.changes)
+        }),
+        Command::Show { name } => show_one(&client, options, &Target::parse(name)),
+        Command::Events { seconds } => events(&client, options.json, *seconds),
+        other => change(&client, options, other),
+    }
+}
+
+/// Asks for something and prints it.
+fn show<T: Serialize + serde::de::DeserializeOwned>(
+    client: &Client,
+    options: &Options,
+    path: &str,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    let answer: T = client.get(path).map_err(|e| refused(&e))?;
+    if options.json {
+        return print_json(&answer);
+    }
+    output::print(&text(&answer))
+}
+
+fn show_one(client: &Client, options: &Options, target: &Target) -> Result<(), Failure> {
+    let path = target.path();
+    match target.kind {
+        "volume" => show(client, options, &path, |v: &Volume| {
+            detail(tables::volumes(std::slice::from_ref(v)), v)
+        }),
+        "tenant" => show(client, options, &path, |t: &Tenant| {
+            detail(tables::tenants(std::slice::from_ref(t)), t)
+        }),
+        _ => show(client, options, &path, |d: &Drive| {
+            detail(tables::drives(std::slice::from_ref(d)), d)
+        }),
+    }
+}
+
+/// The table of a thing, and then everything that is known of it.
+fn detail(table: String, all: &impl Serialize) -> String {
+    let all = serde_json::to_value(all).unwrap_or_default();
+    let mut lines = vec![table];
+    add_lines(&mut lines, "", &all);
+    lines.join("\n") + "\n"
+}
+
+/// A line for each number and text of a value, under its path.
+fn add_lines(lines: &mut Vec<String>, path: &str, value: &serde_json::Value) {
+    match value {
+        serde_json::Value::Object(words) => {
+            for (name, value) in words {
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                add_lines(lines, &path, value);
+            }
+        }
+        value => lines.push(format!("{path} = {value}")),
+    }
+}
+
+/// Makes a change and prints what came of it.
+fn change(client: &Client, options: &Options, command: &Command) -> Result<(), Failure> {
+    let nothing = serde_json::json!({});
+    let (method, path, body) = match command {
+        Command::Set {
+            name,
+            words: w,
+            how,
+            ..
+        } => (
+            "PATCH",
+            Target::parse(name).path() + &how.query(),
+            words(w)?.into(),
+        ),
+        Command::Add {
+            name,
+            words: w,
+            how,
+            ..
+        } => (
+            "PUT",
+            Target::parse(name).path() + &how.query(),
+            words(w)?.into(),
+        ),
+        Command::Grow {
+            name, size, how, ..
+        } => {
+            let body = serde_json::json!({ "size": size });
+            ("PATCH", Target::parse(name).path() + &how.query(), body)
+        }
+        Command::Remove { name, how, .. } => {
+            ("DELETE", Target::parse(name).path() + &how.query(), nothing)
+        }
+        Command::Undo { number, how } => {
+            let body = serde_json::to_value(UndoRequest { change: *number });
+            (
+                "POST",
+                format!("/v1/undo{}", how.query()),
+                body.unwrap_or(nothing),
+            )
+        }
+        Command::Reload { dry_run } => ("POST", format!("/v1/reload?dry_run={dry_run}"), nothing),
+        _ => return Ok(()),
+    };
+    let outcome: Outcome = client
+        .send(method, &path, &body, command.etag())
+        .map_err(|e| refused(&e))?;
+    if options.json {
+        return print_json(&outcome);
+    }
+    output::print(&tables::outcome(&outcome))
+}
+
+/// Prints what happens until the server ends, or nobody reads it any more.
+fn events(client: &Client, json: bool, seconds: bool) -> Result<(), Failure> {
+    let mut lines = client.events().map_err(|e| refused(&e))?;
+    loop {
+        let next = lines
+            .next(Duration::from_mins(1))
+            .map_err(|e| refused(&e))?;
+        match next {
+            None => {}
+            Some(Event::Second(_)) if !seconds => {}
+            Some(event) if json => print_json(&event)?,
+            Some(event) => output::print(&said(&event))?,
+        }
+    }
+}
+
+fn said(event: &Event) -> String {
+    match event {
+        Event::Second(second) => {
+            let busy = second.drives.iter();
+            let busy = busy.map(|d| format!("{} {:.0} %", d.name, d.busy * 100.0));
+            format!("second: busy {}\n", busy.collect::<Vec<_>>().join(", "))
+        }
+        Event::Short(short) => format!(
+            "short: {} lacked {} ({})\n",
+            short.of, short.lacking, short.reason
+        ),
+        Event::Change(change) => format!("change: {}\n", tables::one_line(change)),
+    }
+}
+
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(Failure::run)?;
+    output::print(&(text + "\n"))
+}
+
+/// Why there is no good answer, with everything that is wrong as `weir check` says it.
+pub(crate) fn refused(error: &Error) -> Failure {
+    if let Error::Refused { refusal, .. } = error {
+        let problems = refusal.problems.iter();
+        problems.for_each(|said| output::tell(&problem(said)));
+        if let [one] = &refusal.problems[..]
+            && refusal.error.ends_with(&one.message)
+        {
+            return Failure::Said;
+        }
+    }
+    match error {
+        Error::Connect { .. } => Failure::Run(format!(
+            "{}\n  help: is it running, with a socket in [manage]? --socket PATH names another",
+            weir_config::os_error::without_numbers(&error.to_string())
+        )),
+        other => Failure::run(other),
+    }
+}
+
+fn problem(said: &Said) -> String {
+    let problem = weir_config::Problem {
+        file: String::new(),
+        line: 0,
+        column: 0,
+        key: said.key.clone(),
+        message: said.message.clone(),
+        help: said.help.clone(),
+    };
+    problem.to_string()
+}

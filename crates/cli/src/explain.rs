@@ -1,0 +1,120 @@
+//! `weir explain`: why a volume's requests take as long as they do.
+
+use crate::ctl::{self, Target};
+use crate::failure::Failure;
+use crate::output;
+use crate::record::{self, Names};
+use crate::socket::Socket;
+use clap::Args;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use weir_config::units::Time;
+use weir_core::record::{Observer, ReplayError};
+use weir_core::{GroupId, Instant, Span};
+use weir_explain::{Explanation, Watch};
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The volume, or the tenant
+    volume: String,
+    #[command(flatten)]
+    socket: Socket,
+    /// Explain from what `weir serve --record` wrote, in virtual time, instead of asking a running server
+    #[arg(long, value_name = "FILE", conflicts_with = "socket")]
+    record: Option<PathBuf>,
+    /// The configuration that the server of the record had, for the names of volumes [default: they are called by the numbers of their groups]
+    #[arg(long, value_name = "FILE", requires = "record")]
+    config: Option<PathBuf>,
+    /// Only the last while, as 30s or 5m [default: all that is known]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    since: Option<Span>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bytes of the journal: more than the server's, since nothing else is to be kept.
+const JOURNAL: usize = 256 << 20;
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    match &options.record {
+        Some(record) => {
+            let explanation = recorded(options, record)?;
+            let value = serde_json::to_value(&explanation).map_err(Failure::run)?;
+            show(&value, options.json)
+        }
+        None => show(&asked(options)?, options.json),
+    }
+}
+
+/// From a running server.
+fn asked(options: &Options) -> Result<Value, Failure> {
+    let target = Target::parse(&options.volume);
+    if target.kind != "volume" {
+        let reason = "a running server explains volumes; --record explains tenants, too";
+        return Err(Failure::Usage(reason.into()));
+    }
+    let since = options.since.map_or_else(String::new, |since| {
+        let seconds = since.as_nanos().div_ceil(1_000_000_000);
+        format!("?since_seconds={seconds}")
+    });
+    let path = format!("{}/explain{since}", target.path());
+    let answer = options.socket.client()?.get(&path);
+    answer.map_err(|error| ctl::refused(&error))
+}
+
+/// Prints an explanation.
+fn show(explanation: &Value, json: bool) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(explanation).map_err(Failure::run)?;
+        return output::print(&format!("{text}\n"));
+    }
+    let width = output::width();
+    let said = explanation["said"].as_array().into_iter().flatten();
+    let said = said.filter_map(Value::as_str);
+    let lines: Vec<String> = said.map(|said| weir_report::wrap(said, width)).collect();
+    output::print(&lines.concat())
+}
+
+/// From a record.
+fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
+    let (mut watch, mut now) = (Watch::new(JOURNAL), Instant::ZERO);
+    let replay = record::replay(path, |layer, at, call| {
+        now = at;
+        watch.call(at, call, layer);
+    })?;
+    let refused = |error: &ReplayError| record::refused(path, error);
+    let mut replay = replay.map_err(|error| refused(&error))?;
+    let mut view = None;
+    let mut names = Names::default();
+    if let Some(layer) = replay.layer() {
+        names = Names::load(options.config.as_ref(), layer.config())?;
+        let groups: Vec<GroupId> = watch.groups().map(|group| group.0).collect();
+        let group = names.find(&options.volume, &groups)?;
+        view = watch.view(now, layer, group);
+    }
+    let done = replay.end().map_err(|error| refused(&error))?;
+    if !done.whole {
+        let (path, bytes) = (path.display(), done.bytes);
+        output::tell(&format!(
+            "warning: {path}: the record is cut behind byte {bytes}"
+        ));
+    }
+    let empty = || Failure::Run(format!("{}: nothing happens in it", path.display()));
+    let view = view.ok_or_else(empty)?;
+    Ok(view.explain(options.since, &|group| names.of(group)))
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    let minutes = text.strip_suffix('m').and_then(|n| n.parse::<u64>().ok());
+    if let Some(minutes) = minutes {
+        return Ok(Span::from_secs(minutes.saturating_mul(60)));
+    }
+    text.parse()
+        .map(|Time(span)| span)
+        .map_err(|error: weir_config::units::UnitError| {
+            let help = "write it as 30s or 5m";
+            format!("{error}; {help}")
+        })
+}

@@ -1,0 +1,238 @@
+//! `weir init`: a configuration to begin from.
+
+use crate::calibrate::{lines, state, without_unit};
+use crate::failure::Failure;
+use crate::output;
+use crate::serve::quoted;
+use clap::Args;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{self, Path, PathBuf};
+use weir_calibrate::{Calibration, Capacity, floor_to_three};
+use weir_config::units::{Rate, Size};
+
+/// What the configuration is to have.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The file to write; one that is there is not overwritten
+    #[arg(default_value = "weir.toml")]
+    file: PathBuf,
+    /// The drive's name
+    #[arg(long, value_name = "NAME", default_value = "disk")]
+    drive: String,
+    /// A volume and its size; several times for several [default: disk=10GiB]
+    #[arg(long = "volume", value_name = "NAME=SIZE", value_parser = volume)]
+    volumes: Vec<Volume>,
+    /// What `weir calibrate` found: its state file, or what it wrote with --json
+    #[arg(long, value_name = "FILE")]
+    calibrated: Option<PathBuf>,
+    /// Where the volumes' images are to be [default: beside the file that was measured, else beside the configuration]
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+    /// Where clients connect: an address and port, or `unix:` and a path
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
+    listen: String,
+}
+
+/// A volume's name and size.
+#[derive(Clone, Debug)]
+struct Volume {
+    name: String,
+    size: Size,
+}
+
+fn volume(text: &str) -> Result<Volume, String> {
+    let (name, size) = (text.rsplit_once('='))
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("write a name and a size, as alpha=10GiB")?;
+    let size = size.parse().map_err(|e| without_unit(&e))?;
+    let name = name.to_owned();
+    Ok(Volume { name, size })
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    let file = &options.file;
+    if file.extension().is_none_or(|e| e != "toml") {
+        let shown = file.display();
+        let reason = format!("{shown}: the name of a configuration ends in .toml");
+        return Err(Failure::Usage(reason));
+    }
+    let known = match &options.calibrated {
+        Some(path) => Some(state::load(path)?.ok_or_else(|| {
+            let path = path.display();
+            Failure::Run(format!("{path} does not exist: `weir calibrate` writes it"))
+        })?),
+        None => None,
+    };
+    each_once(&options.volumes)?;
+    let text = text(options, known.as_ref())?;
+    // What is wrong with a name, a size or an address is said before anything is written.
+    if let Err(problems) = weir_config::parse("", &text) {
+        let lines = problems.iter().map(|p| format!("{}: {}", p.key, p.message));
+        return Err(Failure::Usage(lines.collect::<Vec<_>>().join("\n")));
+    }
+    write(file, &text)?;
+    let shown = file.display();
+    output::tell(&format!(
+        "wrote {shown}; `weir check {shown}` says what a start would make of it"
+    ));
+    Ok(())
+}
+
+/// Refuses two volumes of one name.
+fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
+    for (number, volume) in volumes.iter().enumerate() {
+        if volumes[..number].iter().any(|v| v.name == volume.name) {
+            let reason = format!("--volume {}: there is one of that name before", volume.name);
+            return Err(Failure::Usage(reason));
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |error: &std::io::Error| Failure::file("write", path, error);
+    let opened = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let shown = path.display();
+            let reason = format!("{shown} is there already, and is not overwritten");
+            return Err(Failure::Run(reason));
+        }
+        Err(error) => return Err(failed(&error)),
+    };
+    file.write_all(text.as_bytes()).map_err(|error| {
+        let _ = fs::remove_file(path);
+        failed(&error)
+    })
+}
+
+fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failure> {
+    let default = [Volume {
+        name: "disk".to_owned(),
+        size: Size(10 << 30),
+    }];
+    let volumes = match &options.volumes[..] {
+        [] => &default,
+        some => some,
+    };
+    let mut text = String::from(
+        "# A configuration for `weir serve`. `weir check` says what is wrong with it, and what is promised of what;\n\
+         # docs/configuration.md has every key.\n\n",
+    );
+    text += &drive(&options.drive, known);
+    let listen = quoted(&options.listen);
+    let _ = write!(
+        text,
+        "\n[listen]\nnbd = [{listen}]\n# metrics = \"127.0.0.1:9809\"\n"
+    );
+    let directory = directory(options, known)?;
+    let part = even_part(known, volumes.len());
+    for volume in volumes {
+        let image = directory.join(format!("{}.img", volume.name));
+        if known.is_some_and(|known| Path::new(&known.target.path) == image) {
+            let reason = format!(
+                "volume {} would be served from {}, which was measured: give it another name, or --directory",
+                volume.name,
+                image.display()
+            );
+            return Err(Failure::Usage(reason));
+        }
+        text += &described(volume, &options.drive, &directory, part)?;
+    }
+    Ok(text)
+}
+
+fn drive(name: &str, known: Option<&Calibration>) -> String {
+    let mut text = format!("# What shares one physical drive.\n[drive.{}]\n", key(name));
+    match known {
+        Some(known) => {
+            let path = known.target.path.escape_default();
+            let _ = writeln!(text, "# As weir calibrate measured {path}:");
+            text += &lines::drive(known);
+        }
+        None => {
+            text += "# Nothing can be promised before this is known; `weir calibrate` finds it.\n\
+                     # capacity = { read = \"160MB/s\", write = \"120MB/s\" }\n";
+        }
+    }
+    text + "# How it is shared; `weir policies` lists the ways.\n# policy = \"contract\"\n"
+}
+
+fn described(
+    volume: &Volume,
+    drive: &str,
+    directory: &Path,
+    part: Option<u64>,
+) -> Result<String, Failure> {
+    let image = directory.join(format!("{}.img", volume.name));
+    let image = image.to_str().ok_or_else(|| {
+        Failure::Usage(format!(
+            "{} is not UTF-8, which names of images are",
+            directory.display()
+        ))
+    })?;
+    let mut text = format!(
+        "\n[volume.{}]\ndrive = {}\nfile = {}\nsize = \"{}\"\n",
+        key(&volume.name),
+        quoted(drive),
+        quoted(image),
+        volume.size
+    );
+    let _ = match part {
+        Some(part) => writeln!(
+            text,
+            "# Promised in every second in which requests wait. An even part of what can be promised:\n# min = \"{}\"",
+            Rate(part)
+        ),
+        None => writeln!(
+            text,
+            "# Promised in every second in which requests wait; takes a capacity of the drive.\n# min = \"10MB/s\""
+        ),
+    };
+    let most = Rate(part.map_or(100_000_000, |part| part.saturating_mul(2)));
+    let _ = writeln!(
+        text,
+        "# Its weight in what promises leave, and what it never exceeds.\nshare = 100\n# max = {{ bandwidth = \"{most}\" }}"
+    );
+    Ok(text)
+}
+
+/// Where images go.
+fn directory(options: &Options, known: Option<&Calibration>) -> Result<PathBuf, Failure> {
+    let measured = known.map(|known| Path::new(&known.target.path));
+    let beside = |path: &Path| path.parent().map(Path::to_owned);
+    let chosen = match (&options.directory, measured) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(path)) if path.is_file() => beside(path).unwrap_or_default(),
+        (None, _) => beside(&options.file).unwrap_or_default(),
+    };
+    let chosen = if chosen.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        chosen
+    };
+    let whole = path::absolute(&chosen).map_err(|e| Failure::file("find", &chosen, &e))?;
+    // Without the points that `path::absolute` keeps.
+    Ok(fs::canonicalize(&whole).unwrap_or(whole))
+}
+
+/// What each volume can be promised if all get the same, bytes a second.
+fn even_part(known: Option<&Calibration>, volumes: usize) -> Option<u64> {
+    let capacity = Capacity::of(known?);
+    let slower = capacity.read?.least.min(capacity.write?.least);
+    let part = floor_to_three(floor_to_three(slower) as f64 * 0.9 / volumes as f64);
+    (part > 0 && lines::is_whole(&capacity)).then_some(part)
+}
+
+/// A name as a key of TOML.
+fn key(name: &str) -> String {
+    let is_bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if !name.is_empty() && name.bytes().all(is_bare) {
+        name.to_owned()
+    } else {
+        quoted(name)
+    }
+}

@@ -1,0 +1,134 @@
+//! Records of a live server: reading them, and what their groups are called.
+
+use crate::check;
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use weir_config::Plan;
+use weir_core::record::{Call, Replay, ReplayError};
+use weir_core::{Config, GroupId, Instant, Layer};
+
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Makes every call of a record again, piece by piece, since records are long, and shows each to `watch`. The replay stands at the end of
+/// the record then.
+pub(crate) fn replay(
+    path: &Path,
+    mut watch: impl FnMut(&mut Layer, Instant, &Call<'_>),
+) -> Result<Result<Replay, ReplayError>, Failure> {
+    let failed = |error| Failure::file("read", path, &error);
+    // Opening a pipe would wait for its other end, and a device has no end.
+    let metadata = path.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        let what = format!(
+            "cannot read {}: it is not a regular file; name what `weir serve --record` wrote",
+            path.display()
+        );
+        return Err(Failure::Run(what));
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    let (mut replay, mut chunk) = (Replay::new(), vec![0; CHUNK]);
+    loop {
+        let bytes = file.read(&mut chunk).map_err(failed)?;
+        if bytes == 0 {
+            return Ok(Ok(replay));
+        }
+        if let Err(error) = replay.feed_watched(&chunk[..bytes], &mut watch) {
+            return Ok(Err(error));
+        }
+    }
+}
+
+/// Why a record could not be replayed.
+pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
+    let path = path.display();
+    match error {
+        ReplayError::Divergence(_) => Failure::Run(format!("{path}: diverged: {error}")),
+        _ => Failure::Run(format!(
+            "{path}: {error}; name what `weir serve --record` wrote"
+        )),
+    }
+}
+
+/// What a record does not say itself: which of the server's drives it is of.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    plan: Option<Plan>,
+    pub(crate) drive: Option<weir_config::Drive>,
+}
+
+impl Names {
+    /// Those of the configuration that the record's server had, if one is named.
+    pub(crate) fn load(config: Option<&PathBuf>, record: &Config) -> Result<Self, Failure> {
+        let Some(path) = config else {
+            return Ok(Self::default());
+        };
+        let server = check::load(path)?;
+        let plans = server.drives.iter();
+        let plans = plans.filter_map(|d| Some((d, weir_config::plan(&server, &d.name)?)));
+        let plans: Vec<_> = plans.collect();
+        let is_of = |plan: &Plan| is_alike(&plan.config, record);
+        let found = match &plans[..] {
+            [one] => Some(one),
+            several => several.iter().find(|(_, plan)| is_of(plan)),
+        };
+        let Some((drive, plan)) = found else {
+            return Err(Failure::Run(format!(
+                "{}: none of its drives is set up as the record says; name the configuration that the server had",
+                path.display()
+            )));
+        };
+        Ok(Self {
+            plan: Some(plan.clone()),
+            drive: Some((*drive).clone()),
+        })
+    }
+
+    /// What a group is called: by the configuration, else by its number.
+    pub(crate) fn of(&self, group: GroupId) -> String {
+        let plan = self.plan.as_ref();
+        let volumes = plan.into_iter().flat_map(|plan| &plan.volumes);
+        let tenants = plan.into_iter().flat_map(|plan| &plan.tenants);
+        let mut all = volumes
+            .map(|(name, slot)| (name, slot.group))
+            .chain(tenants.map(|(name, group)| (name, *group)));
+        let named = all.find(|named| named.1 == group);
+        named.map_or_else(|| group.0.to_string(), |(name, _)| name.clone())
+    }
+
+    /// The group of that name among those that there are.
+    pub(crate) fn find(&self, name: &str, groups: &[GroupId]) -> Result<GroupId, Failure> {
+        let named: BTreeMap<String, GroupId> = groups
+            .iter()
+            .map(|group| (self.of(*group), *group))
+            .collect();
+        if let Some(group) = named.get(name) {
+            return Ok(*group);
+        }
+        let mut known: Vec<&str> = named.keys().map(String::as_str).collect();
+        let more = if known.len() > 10 { " and others" } else { "" };
+        known.truncate(10);
+        let help = if self.plan.is_none() {
+            "; a record has no names: --config names the file that the server had"
+        } else {
+            ""
+        };
+        Err(Failure::Usage(format!(
+            "there is no volume {name} in the record: there are {}{more}{help}",
+            known.join(", ")
+        )))
+    }
+}
+
+/// Whether a layer was made so; its capacity may have been changed since.
+fn is_alike(a: &Config, b: &Config) -> bool {
+    let without = |config: &Config| {
+        let mut config = config.clone();
+        config.drive.capacity = None;
+        config
+    };
+    without(a) == without(b)
+}

@@ -1,0 +1,367 @@
+//! `weir replay` with `--policy`, `--set` or `--drive`: what would have come of the recorded load, beside what did.
+
+use super::contract::Set;
+use super::recommend;
+use crate::drives;
+use crate::failure::Failure;
+use crate::output;
+use crate::policies;
+use crate::record::{self, Names};
+use clap::Args;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weir_config::policy::Node;
+use weir_config::{Drive, Policy};
+use weir_core::record::{Call, Observer};
+use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, Outcome, Output, ROOT};
+use weir_explain::{Cause, Explanation, Promised, Watch};
+use weir_measure::Histogram;
+use weir_report::number::figure;
+use weir_report::{Column, Table};
+use weir_sim::{Again, Load};
+
+/// The options that ask for it.
+pub(super) const ASKED: [&str; 4] = ["policy", "set", "drive", "recommend"];
+
+/// What is to be otherwise than it was.
+#[derive(Debug, Args)]
+pub(super) struct WhatIf {
+    /// What would have come of it under this policy: a name, names composed, or a file
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// What would have come of it with this key of a contract, as alpha.min=20MB/s (min, `min_iops`, share, max, class); may be repeated
+    #[arg(long, value_name = "VOLUME.KEY=VALUE")]
+    set: Vec<Set>,
+    /// What would have come of it on this modelled drive: a name, or a profile's file [default: the model of --config's drive]
+    #[arg(long, value_name = "NAME")]
+    drive: Option<String>,
+    /// Propose contracts by what clients did, as lines to paste
+    #[arg(long, conflicts_with_all = ["policy", "set"])]
+    recommend: bool,
+    /// The configuration that the server had, for the names of volumes and the drive's model [default: they are called by the numbers of
+    /// their groups]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Send each request when it was sent, not as long after the answer before it as it was
+    #[arg(long)]
+    open: bool,
+}
+
+/// Bytes of a journal.
+const JOURNAL: usize = 64 << 20;
+
+impl WhatIf {
+    pub(super) fn is_asked(&self) -> bool {
+        self.policy.is_some() || !self.set.is_empty() || self.drive.is_some() || self.recommend
+    }
+}
+
+pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
+    let mut load = Load::new();
+    let mut seen = Seen::new();
+    let replay = record::replay(file, |layer, now, call| {
+        load.call(now, call, layer);
+        seen.call(now, call, layer);
+    })?;
+    let refused = |error| record::refused(file, &error);
+    let mut replay = replay.map_err(refused)?;
+    let Some((layer, header)) = replay.layer().zip(load.config().cloned()) else {
+        let what = format!("{}: nothing happens in it", file.display());
+        return Err(Failure::Run(what));
+    };
+    let names = Names::load(options.config.as_ref(), &header)?;
+    if load.lost() > 0 {
+        let most = Load::MOST;
+        output::tell(&format!(
+            "warning: only the first {most} requests are played again"
+        ));
+    }
+    let was = seen.explained(load.end(), layer, &names);
+    if options.recommend {
+        let drive = options.drive.as_deref().map(drives::find).transpose()?;
+        let model = drive.map(|profile| profile.drive);
+        return recommend::run(file, &load, &names, model.as_ref());
+    }
+    let again = again(options, &load, &names, &seen)?;
+    let mut would = Seen::new();
+    let layer = again.play(&load, &mut would).map_err(Failure::run)?;
+    let would = would.explained(load.end(), &layer, &names);
+    output::print(&table(&was, &would).text(output::width()))
+}
+
+/// What is to be played.
+fn again(options: &WhatIf, load: &Load, names: &Names, seen: &Seen) -> Result<Again, Failure> {
+    let drive = model(options, names)?;
+    let mut config = load.config().cloned().ok_or(Failure::Said)?;
+    let capacity = config.drive.capacity;
+    let policy = options.policy.as_deref().map(policies::find).transpose()?;
+    let groups: Vec<GroupId> = seen.watch.groups().map(|g| g.0).collect();
+    let sets = options.set.iter();
+    let sets: Vec<(GroupId, &Set)> = sets
+        .map(|set| Ok((names.find(&set.volume, &groups)?, set)))
+        .collect::<Result<_, Failure>>()?;
+    if let Some(policy) = &policy {
+        let first = load.edits().first().map(|edits| contracts(&edits.1));
+        let nodes = nodes(&first.unwrap_or_default());
+        let setup = policy.set_up(capacity, nodes);
+        (config.controllers, config.elevator) = (setup.controllers, setup.elevator);
+    }
+    config.drive = weir_core::DriveShape {
+        capacity,
+        ..drive.shape()
+    };
+    Ok(Again {
+        edits: edits(load, policy.as_ref(), &sets, capacity)?,
+        config,
+        drive,
+        at_recorded_times: options.open,
+        until: load.end(),
+    })
+}
+
+/// The drive to play on. A record says how long its drive took for what it was given, and nothing of what it would have taken for the same in
+/// another order.
+fn model(options: &WhatIf, names: &Names) -> Result<weir_drive::Config, Failure> {
+    if let Some(word) = &options.drive {
+        return Ok(drives::find(word)?.drive);
+    }
+    let drive: Option<&Drive> = names.drive.as_ref();
+    drive.and_then(|drive| drive.model.clone()).ok_or_else(|| {
+        let reason = "a record says how long its drive took for what it was given, not for anything else: name a model with --drive (`weir \
+                      drives` lists some, and `weir drives fit` makes one of what was measured), or with --config a configuration whose drive is one";
+        Failure::Usage(reason.into())
+    })
+}
+
+/// The groups of a layer: what each hangs on, its contract and its knobs.
+type Groups = BTreeMap<GroupId, (GroupId, Contract)>;
+
+fn contracts(edits: &[Edit]) -> Groups {
+    let mut groups = Groups::new();
+    for edit in edits {
+        change(&mut groups, edit);
+    }
+    groups
+}
+
+fn change(groups: &mut Groups, edit: &Edit) {
+    match *edit {
+        Edit::AddGroup {
+            id,
+            parent,
+            contract,
+        } => {
+            groups.insert(id, (parent, contract));
+        }
+        Edit::SetContract { id, contract } => {
+            if let Some(group) = groups.get_mut(&id) {
+                group.1 = contract;
+            }
+        }
+        Edit::RemoveGroup(id) => {
+            groups.remove(&id);
+        }
+        Edit::SetSpace { .. } | Edit::SetCapacity(_) | Edit::SetKnobs { .. } => {}
+    }
+}
+
+fn nodes(groups: &Groups) -> Vec<Node> {
+    let place = |id: &GroupId| groups.keys().position(|key| key == id);
+    let groups = groups.values().map(|(parent, contract)| Node {
+        parent: place(parent),
+        contract: *contract,
+    });
+    groups.collect()
+}
+
+/// What was put in force, with the contracts that are to be otherwise, as the core is told of them under the policy.
+fn edits(
+    load: &Load,
+    policy: Option<&Policy>,
+    sets: &[(GroupId, &Set)],
+    capacity: Option<weir_core::Capacity>,
+) -> Result<Vec<(Instant, Vec<Edit>)>, Failure> {
+    let (mut groups, mut told) = (Groups::new(), BTreeMap::new());
+    let mut all = Vec::new();
+    for (at, recorded) in load.edits() {
+        let mut edits = Vec::new();
+        for edit in recorded {
+            let mut edit = *edit;
+            if let Edit::AddGroup { id, contract, .. } | Edit::SetContract { id, contract } =
+                &mut edit
+            {
+                for (_, set) in sets.iter().filter(|set| set.0 == *id) {
+                    *contract = set.apply(contract, capacity)?;
+                }
+            }
+            change(&mut groups, &edit);
+            edits.push(edit);
+        }
+        if let Some(policy) = policy {
+            retell(policy, capacity, &groups, &mut told, &mut edits);
+        }
+        all.push((*at, edits));
+    }
+    Ok(all)
+}
+
+/// Tells the core of contracts as the policy does: of those that are put in force, and of those that come out otherwise thereby.
+fn retell(
+    policy: &Policy,
+    capacity: Option<weir_core::Capacity>,
+    groups: &Groups,
+    told: &mut BTreeMap<GroupId, Contract>,
+    edits: &mut Vec<Edit>,
+) {
+    let setup = policy.set_up(capacity, nodes(groups));
+    let now: BTreeMap<GroupId, Contract> = groups
+        .keys()
+        .copied()
+        .zip(setup.contracts().iter().copied())
+        .collect();
+    for edit in edits.iter_mut() {
+        match edit {
+            Edit::AddGroup { id, contract, .. } | Edit::SetContract { id, contract } => {
+                if let Some(told) = now.get(id) {
+                    *contract = *told;
+                }
+            }
+            Edit::SetKnobs { knobs, .. } => *knobs = setup.knobs(*knobs),
+            _ => {}
+        }
+    }
+    edits.retain(|edit| !matches!(edit, Edit::SetKnobs { knobs, .. } if *knobs == Knobs::NONE));
+    let mentioned = |id: &GroupId| {
+        edits.iter().any(|edit| {
+            matches!(edit, Edit::AddGroup { id: of, .. } | Edit::SetContract { id: of, .. } if of == id)
+        })
+    };
+    let changed = now.iter().filter(|(id, contract)| {
+        told.get(id).is_some_and(|before| before != *contract) && !mentioned(id)
+    });
+    let changed: Vec<Edit> = changed
+        .map(|(id, contract)| Edit::SetContract {
+            id: *id,
+            contract: *contract,
+        })
+        .collect();
+    edits.extend(changed);
+    *told = now;
+}
+
+/// What is measured of a run.
+struct Seen {
+    watch: Watch,
+    /// By slot of the stream.
+    groups: BTreeMap<u32, GroupId>,
+    latencies: BTreeMap<GroupId, Histogram>,
+}
+
+impl Observer for Seen {
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        self.watch.call(now, call, layer);
+        match *call {
+            Call::Open {
+                spec,
+                result: Ok(id),
+            } => {
+                self.groups.insert(id.slot(), spec.group);
+            }
+            Call::Poll { outputs, .. } => {
+                for output in outputs {
+                    let Output::Done(done) = output else { continue };
+                    let group = self.groups.get(&done.stream.slot());
+                    if let Some(group) = group.filter(|_| done.outcome == Outcome::Ok) {
+                        let waits = done.waits;
+                        let latency = waits.limit + waits.elevator + waits.drive;
+                        let all = self.latencies.entry(*group).or_default();
+                        all.record(latency.as_nanos());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            watch: Watch::new(JOURNAL),
+            groups: BTreeMap::new(),
+            latencies: BTreeMap::new(),
+        }
+    }
+
+    /// Of each group that had requests, in the order of the groups.
+    fn explained(&mut self, now: Instant, layer: &Layer, names: &Names) -> BTreeMap<GroupId, Told> {
+        let groups: Vec<GroupId> = self
+            .watch
+            .groups()
+            .map(|g| g.0)
+            .filter(|g| *g != ROOT)
+            .collect();
+        let mut all = BTreeMap::new();
+        for group in groups {
+            let Some(latency) = self.latencies.remove(&group) else {
+                continue;
+            };
+            if let Some(view) = self.watch.view(now, layer, group) {
+                let why = view.explain(None, &|group| names.of(group));
+                all.insert(group, Told { why, latency });
+            }
+        }
+        all
+    }
+}
+
+/// What became of a volume.
+struct Told {
+    why: Explanation,
+    latency: Histogram,
+}
+
+/// Two rows for each volume: what was, and what would have been.
+fn table(was: &BTreeMap<GroupId, Told>, would: &BTreeMap<GroupId, Told>) -> Table {
+    let mut table = Table::new([
+        Column::text("volume"),
+        Column::text(""),
+        Column::number("MB/s"),
+        Column::number("mean us"),
+        Column::number("p99 us"),
+        Column::number("promised s"),
+        Column::number("kept"),
+        Column::number("short"),
+        Column::text("cause"),
+    ]);
+    for (group, told) in was {
+        row(&mut table, &told.why.volume, "recorded", told);
+        match would.get(group) {
+            Some(told) => row(&mut table, "", "what if", told),
+            None => table.row(["", "what if", "0.00", "-", "-", "-", "-", "-", "no answer"]),
+        }
+    }
+    for (name, all) in [("recorded", was), ("what if", would)] {
+        let sum: f64 = all.values().map(|told| told.why.mbps).sum();
+        let first = if name == "recorded" { "all" } else { "" };
+        table.row([first, name, &figure(sum), "", "", "", "", "", ""]);
+    }
+    table
+}
+
+fn row(table: &mut Table, volume: &str, what: &str, told: &Told) {
+    let why = &told.why;
+    let promise = why.promise.as_ref();
+    let seconds = |of: Option<u64>| of.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    table.row([
+        volume.to_owned(),
+        what.to_owned(),
+        figure(why.mbps),
+        figure(why.latency_us),
+        figure(told.latency.quantile(99, 100) as f64 / 1e3),
+        seconds(promise.map(|p| p.promised)),
+        seconds(promise.map(|p| p.kept)),
+        seconds(promise.map(Promised::all_short)),
+        why.cause.map_or("-", Cause::words).to_owned(),
+    ]);
+}

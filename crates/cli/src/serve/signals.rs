@@ -1,0 +1,77 @@
+//! Signals as they come, and what a second one does to a server that ends.
+
+use crate::failure::Failure;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::c_int;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Watches for signals in a thread of its own, so that what waits for them can do something else in time.
+pub(super) struct Watch {
+    signals: Receiver<c_int>,
+    /// Set when the server ends: with the directory that is to go with it.
+    ending: Arc<OnceLock<Option<PathBuf>>>,
+}
+
+impl Watch {
+    pub(super) fn start() -> Result<Self, Failure> {
+        let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
+        let (sender, receiver) = channel();
+        let ending = Arc::<OnceLock<Option<PathBuf>>>::default();
+        let ends = Arc::clone(&ending);
+        let watch = move || {
+            for signal in signals.forever() {
+                if let Some(place) = ends.get().filter(|_| ends_it(signal)) {
+                    end_at_once(place.as_ref());
+                }
+                // When nobody waits any more, the process ends.
+                let _ = sender.send(signal);
+            }
+        };
+        let thread = std::thread::Builder::new().name("weir-signals".into());
+        thread.spawn(watch).map_err(failed)?;
+        Ok(Self {
+            signals: receiver,
+            ending,
+        })
+    }
+
+    /// The next signal, if there is one in time.
+    pub(super) fn next(&self, within: Option<Duration>) -> Option<c_int> {
+        // Without the thread that watches nobody could end the server any more.
+        let Some(within) = within else {
+            return Some(self.signals.recv().unwrap_or(SIGTERM));
+        };
+        match self.signals.recv_timeout(within) {
+            Ok(signal) => Some(signal),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(SIGTERM),
+        }
+    }
+
+    /// From now on a signal ends the process at once, while what is in flight is finished; `place` is removed then.
+    pub(super) fn end_at_once_when_told_again(&self, place: Option<PathBuf>) {
+        let _ = self.ending.set(place);
+        // It may have come already.
+        if self.signals.try_iter().any(ends_it) {
+            end_at_once(self.ending.get().and_then(Option::as_ref));
+        }
+    }
+}
+
+fn ends_it(signal: c_int) -> bool {
+    !matches!(signal, SIGHUP | SIGCHLD)
+}
+
+fn end_at_once(place: Option<&PathBuf>) {
+    tracing::error!("a second signal: ending at once, requests in flight are not answered");
+    if let Some(place) = place {
+        let _ = fs::remove_dir_all(place);
+    }
+    std::process::exit(1);
+}

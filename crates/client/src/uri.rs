@@ -1,0 +1,148 @@
+//! Addresses of exports, as the NBD project's `uri.md` writes them.
+
+use crate::address::Address;
+use std::fmt;
+use std::str::FromStr;
+
+/// The port that a URI without one means.
+const PORT: &str = "10809";
+
+/// An export: `nbd://host:port/export` or `nbd+unix:///export?socket=/path`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uri {
+    /// The server.
+    pub address: Address,
+    /// The name of the export; empty for the server's default.
+    pub export: String,
+}
+
+/// The text is no URI of an export.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path")]
+pub struct UriError(String);
+
+impl Uri {
+    /// Whether a text is meant as one.
+    pub fn is_meant(text: &str) -> bool {
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        scheme == "nbd" || scheme.starts_with("nbd+") || scheme.starts_with("nbds")
+    }
+}
+
+impl FromStr for Uri {
+    type Err = UriError;
+
+    fn from_str(text: &str) -> Result<Self, UriError> {
+        parse(text).ok_or_else(|| UriError(text.to_owned()))
+    }
+}
+
+fn parse(text: &str) -> Option<Uri> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (rest, query) = match rest.split_once('?') {
+        Some((rest, query)) => (rest, Some(query)),
+        None => (rest, None),
+    };
+    let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
+    let export = decoded(export)?;
+    let address = match (scheme, query, host) {
+        ("nbd+unix", Some(query), "") => {
+            let mut parts = query.split('&').filter_map(|part| part.split_once('='));
+            let socket = decoded(parts.find(|(key, _)| *key == "socket")?.1)?;
+            Address::Unix(Some(socket).filter(|path| !path.is_empty())?.into())
+        }
+        ("nbd", None, host) => {
+            let last = host.rsplit_once(':').map_or("", |(_, port)| port);
+            let host = if host.ends_with(']') || last.is_empty() {
+                format!("{}:{PORT}", host.trim_end_matches(':'))
+            } else {
+                host.to_owned()
+            };
+            let address = host.parse().ok();
+            address.filter(|a| matches!(a, Address::Tcp(_)))?
+        }
+        _ => return None,
+    };
+    Some(Uri { address, export })
+}
+
+/// With bytes written as such (`%20`) put in.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(behind.get(..2)?).ok()?;
+        let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?);
+        rest = &behind[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "export {:?} at {}", self.export, self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_servers_print_is_read() {
+        let of = |text: &str| {
+            text.parse::<Uri>()
+                .map(|u| (u.address.to_string(), u.export))
+        };
+        let is = |address: &str, export: &str| Ok((address.to_owned(), export.to_owned()));
+        assert_eq!(
+            of("nbd+unix:///50%25%3F?socket=/tmp/a%20b/nbd.sock"),
+            is("unix:/tmp/a b/nbd.sock", "50%?")
+        );
+        assert_eq!(of("nbd://[::1]:10809/disk"), is("[::1]:10809", "disk"));
+        assert_eq!(of("nbd://[::1]/disk"), is("[::1]:10809", "disk"));
+        assert_eq!(of("nbd://localhost"), is("localhost:10809", ""));
+        assert_eq!(of("nbd://localhost/a/b"), is("localhost:10809", "a/b"));
+    }
+
+    proptest! {
+        /// Whatever stands there is read or refused, and every name can be written.
+        #[test]
+        fn every_name_can_be_written(text in ".{0,40}", name in "[^\\x00]{0,20}") {
+            let _ = text.parse::<Uri>();
+            let _ = format!("nbd://{text}").parse::<Uri>();
+            let hex: Vec<String> = name.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let written = hex.concat();
+            let uri: Uri = format!("nbd+unix:///{written}?socket=/a{written}").parse().unwrap();
+            prop_assert_eq!(uri.export, name.clone());
+            prop_assert_eq!(uri.address, Address::Unix(format!("/a{name}").into()));
+        }
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in [
+            "",
+            "/dev/sda",
+            "nbd+unix:///disk",
+            "nbd+unix:///disk?socket=",
+            "nbd+unix://host/disk?socket=/a",
+            "nbd://host:port/disk",
+            "nbd:///disk",
+            "nbds://host/disk",
+            "nbd://host/%",
+            "nbd://host/%+1",
+            "nbd://host/%ff",
+        ] {
+            assert!(text.parse::<Uri>().is_err(), "{text}");
+        }
+        assert!(Uri::is_meant("nbds://host/disk") && !Uri::is_meant("/a/nbd://b"));
+    }
+}

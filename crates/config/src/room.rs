@@ -1,0 +1,181 @@
+//! What a drive's contracts promise together, and what is left to be promised, by the sums that admission goes by.
+
+use crate::admission::Reservations;
+use crate::note::promised;
+use crate::server::{Drive, Server, is_promised};
+use std::collections::BTreeMap;
+use weir_core::{Capacity, PROMISABLE, Promised};
+
+/// The sums of one drive, in units a second.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// What the drive can do, if that is stated.
+    pub capacity: Option<Capacity>,
+    /// What its contracts promise together.
+    pub promised: Promised,
+    /// The most that one further contract could be promised, in bytes or in requests: having the one leaves nothing of the other.
+    /// `millionths` is the part of the drive's time that is left. `None` where the capacity is unknown.
+    pub left: Option<Promised>,
+    /// Its tenants, by name.
+    pub tenants: BTreeMap<String, TenantRoom>,
+}
+
+/// The sums of one tenant, in units a second; `millionths` is zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TenantRoom {
+    /// What it is promised itself or, if nothing is, what its volumes are promised together.
+    pub promised: Promised,
+    /// What its own promise leaves for further volumes of it; `None` if it is promised nothing itself, so that its drive decides.
+    pub left: Option<Promised>,
+}
+
+/// The sums of a drive. `None` if its contracts are refused.
+pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
+    let promised = promised(server, drive)?;
+    let mut reserved = Reservations::new()?;
+    let mut tenants = BTreeMap::new();
+    for tenant in server.tenants.iter().filter(|t| t.drive == drive.name) {
+        let own = reserved.of(&tenant.contract);
+        tenants.insert(&tenant.name[..], (own, Promised::default()));
+    }
+    for volume in server.volumes_of(&drive.name) {
+        let tenant = volume.tenant.as_deref();
+        if let Some((_, members)) = tenant.and_then(|name| tenants.get_mut(name)) {
+            let own = reserved.of(&volume.contract);
+            members.bytes = members.bytes.saturating_add(own.bytes);
+            members.iops = members.iops.saturating_add(own.iops);
+        }
+    }
+    let tenants = tenants.into_iter().map(|(name, (own, members))| {
+        let promises = (server.tenant(name)).is_some_and(|tenant| is_promised(&tenant.contract));
+        let room = TenantRoom {
+            promised: if promises { own } else { members },
+            left: promises.then(|| less(own, members)),
+        };
+        (name.to_owned(), room)
+    });
+    Some(Room {
+        capacity: drive.capacity,
+        promised,
+        left: drive.capacity.map(|capacity| left(promised, capacity)),
+        tenants: tenants.collect(),
+    })
+}
+
+fn less(all: Promised, part: Promised) -> Promised {
+    Promised {
+        bytes: all.bytes.saturating_sub(part.bytes),
+        iops: all.iops.saturating_sub(part.iops),
+        millionths: 0,
+    }
+}
+
+/// What can be promised beside `promised`. The core rounds each part of the drive's time up; what is left for one is the most that its
+/// part may be beside the other's.
+fn left(promised: Promised, capacity: Capacity) -> Promised {
+    let (bytes, requests) = (capacity.bytes(), capacity.requests());
+    let in_bytes = part(promised.bytes, bytes);
+    let in_requests = promised.millionths.saturating_sub(in_bytes);
+    let most_bytes = of(PROMISABLE.saturating_sub(in_requests), bytes);
+    let time = PROMISABLE.saturating_sub(in_bytes);
+    // No request is charged less than a sector of 512 bytes.
+    let moved = of(time, bytes) / 512;
+    let most_requests = match requests {
+        0 => moved,
+        stated => of(time, stated).min(moved),
+    };
+    Promised {
+        bytes: most_bytes.saturating_sub(promised.bytes),
+        iops: most_requests.saturating_sub(promised.iops),
+        millionths: PROMISABLE.saturating_sub(promised.millionths),
+    }
+}
+
+/// The part of `all` that `amount` is, in millionths, rounded up.
+fn part(amount: u64, all: u64) -> u64 {
+    if amount == 0 {
+        return 0;
+    }
+    let millionths = (u128::from(amount) * 1_000_000).div_ceil(u128::from(all.max(1)));
+    u64::try_from(millionths).unwrap_or(u64::MAX)
+}
+
+/// This part of `all`, in millionths, rounded down.
+fn of(millionths: u64, all: u64) -> u64 {
+    (u128::from(millionths) * u128::from(all) / 1_000_000) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::promised_together;
+    use proptest::prelude::*;
+    use weir_core::{Contract, ROOT};
+
+    fn min(bytes: u64, iops: u64) -> Contract {
+        Contract {
+            min: bytes,
+            min_iops: iops,
+            ..Contract::DEFAULT
+        }
+    }
+
+    proptest! {
+        /// The core takes what is said to be left, and refuses one more.
+        #[test]
+        fn what_is_left_is_exactly_what_admission_takes(
+            rate in 1_000u64..20_000_000_000,
+            iops in prop_oneof![Just(0), 1u64..4_000_000],
+            bytes in 0.0..1.2f64,
+            requests in 0.0..1.2f64,
+        ) {
+            let capacity = Capacity { read: rate, write: rate * 2, iops, ..Capacity::NONE };
+            let most_requests = if iops == 0 { rate / 512 } else { iops };
+            let mut groups = vec![];
+            let (bytes, requests) = ((rate as f64 * bytes / 2.0) as u64, (most_requests as f64 * requests / 2.0) as u64);
+            groups.extend((bytes > 0).then(|| (ROOT, min(bytes, 0))));
+            groups.extend((requests > 0).then(|| (ROOT, min(0, requests))));
+            let sum = |more: Contract| {
+                let all = groups.iter().copied().chain([(ROOT, more)]);
+                promised_together(all, capacity)
+            };
+            let before = promised_together(groups.iter().copied(), capacity);
+            let left = left(before, capacity);
+            for (fits, exceeds) in [
+                (min(left.bytes, 0), min(left.bytes + 1, 0)),
+                (min(0, left.iops), min(0, left.iops + 1)),
+            ] {
+                if before.millionths <= PROMISABLE {
+                    prop_assert!(sum(fits).millionths <= PROMISABLE, "{before:?} {left:?} {fits:?}");
+                } else {
+                    prop_assert_eq!(left, Promised::default());
+                }
+                prop_assert!(sum(exceeds).millionths > PROMISABLE, "{before:?} {left:?} {exceeds:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tenant_has_left_what_its_volumes_do_not_take() {
+        let text = "listen.nbd = [\"127.0.0.1:0\"]\n\
+            [drive.d]\ncapacity = { read = \"100MB/s\", write = \"200MB/s\", iops = 1000 }\n\
+            [tenant.own]\ndrive = \"d\"\nmin = \"30MB/s\"\n\
+            [tenant.sum]\ndrive = \"d\"\n\
+            [volume.a]\ndrive = \"d\"\ntenant = \"own\"\nmemory = true\nsize = \"1MiB\"\nmin = \"10MB/s\"\n\
+            [volume.b]\ndrive = \"d\"\ntenant = \"sum\"\nmemory = true\nsize = \"1MiB\"\nmin_iops = 100\n\
+            [volume.c]\ndrive = \"d\"\ntenant = \"sum\"\nmemory = true\nsize = \"1MiB\"\nmin = \"5MB/s\"\n";
+        let server = crate::parse("", text).unwrap();
+        let room = room(&server, &server.drives[0]).unwrap();
+        let sums = |bytes, iops, millionths| Promised {
+            bytes,
+            iops,
+            millionths,
+        };
+        assert_eq!(room.promised, sums(35_000_000, 100, 450_000));
+        assert_eq!(room.left, Some(sums(45_000_000, 450, 450_000)));
+        assert_eq!(room.tenants["own"].promised, sums(30_000_000, 0, 0));
+        assert_eq!(room.tenants["own"].left, Some(sums(20_000_000, 0, 0)));
+        assert_eq!(room.tenants["sum"].promised, sums(5_000_000, 100, 0));
+        assert_eq!(room.tenants["sum"].left, None);
+    }
+}

@@ -1,0 +1,116 @@
+//! When this process did not run though there was something for it to do.
+
+use std::collections::VecDeque;
+
+/// Intervals that are kept.
+const KEPT: usize = 4096;
+
+/// Intervals of lateness, nanoseconds, in their order; they do not overlap.
+#[derive(Clone, Debug)]
+pub(crate) struct Late {
+    kept: VecDeque<Interval>,
+    /// What the kernel has said so far of the time without a processor.
+    waited: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    from: u64,
+    to: u64,
+    /// The length of all those before.
+    before: u64,
+}
+
+impl Late {
+    pub(crate) fn new() -> Self {
+        Self {
+            kept: VecDeque::with_capacity(KEPT),
+            waited: None,
+        }
+    }
+
+    /// It was late from one time to another; what was known to be late already is left out.
+    pub(crate) fn add(&mut self, from: u64, to: u64) {
+        let last = self.kept.back();
+        let (end, before) = last.map_or((0, 0), |l| (l.to, l.before + (l.to - l.from)));
+        let from = from.max(end);
+        if from >= to {
+            return;
+        }
+        if self.kept.len() == KEPT {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(Interval { from, to, before });
+    }
+
+    /// The kernel says that the thread was ready to run and did not for `total` nanoseconds so far.
+    pub(crate) fn waited(&mut self, now: u64, total: u64) {
+        let before = self.waited.replace(total).unwrap_or(total);
+        self.add(now.saturating_sub(total.saturating_sub(before)), now);
+    }
+
+    /// How much of the time from one instant to another was late.
+    #[inline]
+    pub(crate) fn within(&self, from: u64, to: u64) -> u64 {
+        if self.kept.back().is_none_or(|last| last.to <= from) {
+            return 0;
+        }
+        self.until(to).saturating_sub(self.until(from))
+    }
+
+    /// How much was late before `at`.
+    fn until(&self, at: u64) -> u64 {
+        let next = self.kept.partition_point(|i| i.from < at);
+        let Some(last) = next.checked_sub(1).and_then(|n| self.kept.get(n)) else {
+            return self.kept.front().map_or(0, |first| first.before);
+        };
+        last.before + (at.min(last.to) - last.from)
+    }
+
+    /// The intervals, from and to.
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.kept.iter().map(|i| (i.from, i.to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_kernels_count_is_placed_before_the_look_at_it() {
+        let mut late = Late::new();
+        late.waited(100, 7_000);
+        assert_eq!(late.within(0, 100), 0, "from before it was looked at");
+        late.waited(200, 7_030);
+        assert_eq!((late.within(0, 170), late.within(0, 200)), (0, 30));
+        late.add(180, 210);
+        assert_eq!(
+            late.within(0, 300),
+            40,
+            "what was known is not counted twice"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn it_counts_what_a_list_of_instants_would(
+            added in prop::collection::vec((0_u64..50, 1_u64..20), 0..40),
+            from in 0_u64..1000,
+            length in 0_u64..1000,
+        ) {
+            let (mut late, mut at, mut slow) = (Late::new(), 0, vec![false; 4000]);
+            for (gap, length) in added {
+                // Some begin before the last one ended.
+                let begin = (at + gap).saturating_sub(10);
+                let end = at + gap + length;
+                late.add(begin, end);
+                slow[begin as usize..end as usize].fill(true);
+                at = end;
+            }
+            let counted = slow[from as usize..(from + length) as usize].iter().filter(|l| **l).count();
+            prop_assert_eq!(late.within(from, from + length), counted as u64);
+        }
+    }
+}

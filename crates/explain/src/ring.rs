@@ -1,0 +1,138 @@
+//! The last entries of a list, in a fixed number of bytes, of which a view is taken at once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes of a chunk, at most.
+const CHUNK: usize = 256 << 10;
+/// Chunks that a ring has at the least.
+const CHUNKS: usize = 8;
+
+/// The last entries that were pushed. All chunks are there from the beginning, so that a push allocates nothing, unless a view still holds
+/// the oldest chunk; pages of memory that were never written to take up none.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    full: VecDeque<Arc<Vec<T>>>,
+    /// The chunk under way, which no view shares.
+    open: Vec<T>,
+    free: Vec<Arc<Vec<T>>>,
+    chunks: usize,
+    /// Entries of a chunk.
+    length: usize,
+    /// Entries were dropped to make room.
+    wrapped: bool,
+}
+
+/// What a ring held at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept<T> {
+    chunks: Vec<Arc<Vec<T>>>,
+    /// Entries before these were dropped.
+    pub(crate) wrapped: bool,
+}
+
+impl<T: Copy> Ring<T> {
+    /// A ring that takes up at most `bytes`, and has room for a few entries at the least.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let size = size_of::<T>();
+        let length = (bytes.min(CHUNKS * CHUNK) / CHUNKS / size).max(1);
+        let chunks = (bytes / (length * size)).max(CHUNKS);
+        Self {
+            full: VecDeque::with_capacity(chunks),
+            open: Vec::with_capacity(length),
+            free: (1..chunks)
+                .map(|_| Arc::new(Vec::with_capacity(length)))
+                .collect(),
+            chunks,
+            length,
+            wrapped: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, entry: T) {
+        if self.open.len() == self.length {
+            self.seal();
+        }
+        self.open.push(entry);
+    }
+
+    /// Begins another chunk, in the place of the oldest if there is no other.
+    #[cold]
+    fn seal(&mut self) {
+        let mut place = self.free.pop().or_else(|| {
+            self.wrapped = true;
+            self.full.pop_front()
+        });
+        if let Some(place) = &mut place
+            && let Some(next) = Arc::get_mut(place)
+        {
+            next.clear();
+            std::mem::swap(next, &mut self.open);
+        } else {
+            // A view has the oldest chunk: it goes with the view.
+            let next = Vec::with_capacity(self.length);
+            place = Some(Arc::new(std::mem::replace(&mut self.open, next)));
+        }
+        self.full.extend(place);
+    }
+
+    /// What it holds now. The chunk under way is copied, the others are shared.
+    pub(crate) fn kept(&self) -> Kept<T> {
+        let mut chunks: Vec<Arc<Vec<T>>> = self.full.iter().cloned().collect();
+        chunks.push(Arc::new(self.open.clone()));
+        Kept {
+            chunks,
+            wrapped: self.wrapped,
+        }
+    }
+
+    /// Bytes that all of its chunks take up.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks * self.length * size_of::<T>()
+    }
+}
+
+impl<T> Kept<T> {
+    /// Oldest first.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    /// Appends what has not come to the ring yet.
+    pub(crate) fn append(&mut self, entries: Vec<T>) {
+        self.chunks.push(Arc::new(entries));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_keeps_the_last_entries_within_its_bytes(bytes in 0_usize..40_000, pushed in 0_u64..20_000, looks in 1_u64..5_000) {
+            let mut ring = Ring::new(bytes);
+            let mut view = ring.kept();
+            for n in 0..pushed {
+                ring.push(n);
+                if n % looks == 0 {
+                    view = ring.kept();
+                }
+                prop_assert!(ring.bytes() <= bytes.max(8 * 8), "{} of {bytes}", ring.bytes());
+                prop_assert!(ring.full.len() < ring.chunks);
+            }
+            let kept: Vec<u64> = ring.kept().iter().copied().collect();
+            let first = pushed - kept.len() as u64;
+            prop_assert_eq!(&kept, &(first..pushed).collect::<Vec<_>>());
+            prop_assert_eq!(first > 0, ring.kept().wrapped);
+            // All but the chunk that was given up are still there.
+            let most = bytes / size_of::<u64>();
+            prop_assert!(kept.len() as u64 == pushed || kept.len() + most / 4 + 8 >= most, "{} of {most}", kept.len());
+            // What is seen does not change.
+            let seen: Vec<u64> = view.iter().copied().collect();
+            prop_assert!(seen.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+        }
+    }
+}

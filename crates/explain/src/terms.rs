@@ -1,0 +1,84 @@
+//! The groups of a layer, as far as an explanation needs them.
+
+use weir_core::{Contract, Edit, GroupId, ROOT};
+
+/// A group's contract, and the group that it hangs on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) parent: GroupId,
+    pub(crate) contract: Contract,
+    /// Since when it has been there, if its number was another's before; else zero.
+    pub(crate) since: u64,
+}
+
+/// The groups there are, by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups {
+    all: Vec<Option<Terms>>,
+    /// Numbers that were of a group at some time.
+    used: Vec<bool>,
+}
+
+impl Groups {
+    /// The layer has put these in force at `now`.
+    pub(crate) fn change(&mut self, now: u64, edits: &[Edit]) {
+        for edit in edits {
+            match *edit {
+                Edit::AddGroup {
+                    id,
+                    parent,
+                    contract,
+                } => {
+                    let at = id.0 as usize;
+                    if self.all.len() <= at {
+                        self.all.resize(at + 1, None);
+                        self.used.resize(at + 1, false);
+                    }
+                    let is_used = std::mem::replace(&mut self.used[at], true);
+                    self.all[at] = Some(Terms {
+                        parent,
+                        contract,
+                        since: if is_used { now } else { 0 },
+                    });
+                }
+                Edit::SetContract { id, contract } => {
+                    if let Some(Some(terms)) = self.all.get_mut(id.0 as usize) {
+                        terms.contract = contract;
+                    }
+                }
+                Edit::RemoveGroup(id) => {
+                    if let Some(terms) = self.all.get_mut(id.0 as usize) {
+                        *terms = None;
+                    }
+                }
+                Edit::SetSpace { .. } | Edit::SetCapacity(_) | Edit::SetKnobs { .. } => {}
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, group: GroupId) -> Option<Terms> {
+        self.all.get(group.0 as usize).copied().flatten()
+    }
+
+    /// The group and those above it, the root left out.
+    pub(crate) fn path(&self, group: GroupId) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
+        let mut next = group;
+        std::iter::from_fn(move || {
+            let at = next;
+            let terms = (at != ROOT).then(|| self.get(at)).flatten()?;
+            next = terms.parent;
+            Some((at, terms))
+        })
+    }
+
+    /// Every group with its contract.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
+        let all = (0..).map(GroupId).zip(&self.all);
+        all.filter_map(|(id, terms)| Some((id, (*terms)?)))
+    }
+
+    /// Whether the group is `above` or hangs on it.
+    pub(crate) fn is_within(&self, group: GroupId, above: GroupId) -> bool {
+        self.path(group).any(|(id, _)| id == above)
+    }
+}

@@ -1,0 +1,219 @@
+//! Changes a running server again and again, and says whether any change was lost, half made or won twice: `changes SOCKET COUNT`.
+//!
+//! The server has the volumes `v0` to `v3` on the drive `d`, with clients that nobody disturbs. Each change is one of a share, a max, a min,
+//! a volume that comes or goes, one that grows, an undo, or two volumes at once that must never be seen apart; every tenth is made by ten
+//! clients at a time that all have read the same state.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use weir_api::{Changes, Client, Error as Refused, Outcome, Status, Volume};
+use weir_random::Rng;
+
+type Ended<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Ended<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [socket, count] = &arguments[..] else {
+        return Err("usage: changes SOCKET COUNT".into());
+    };
+    let (socket, count) = (PathBuf::from(socket), count.parse()?);
+    let (stop, apart) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut seen = Seen::default();
+    let looks = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| look(&socket, &stop, &apart));
+        let changed = seen.change(&socket, count);
+        stop.store(true, Ordering::Relaxed);
+        changed.and_then(|()| reader.join().map_err(|_| "the reader panicked")?)
+    })?;
+    seen.compare_file(&socket)?;
+    let Seen {
+        made,
+        lost,
+        races,
+        won,
+        ..
+    } = seen;
+    let half = apart.load(Ordering::Relaxed);
+    println!(
+        "{made} changes: {lost} lost, {half} half made in {looks} looks; {races} races of ten, {won} won"
+    );
+    if lost + half > 0 || races != won {
+        return Err("not every change was whole, and won by one".into());
+    }
+    Ok(())
+}
+
+/// Looks whether the two volumes that are changed together are ever seen apart.
+fn look(socket: &Path, stop: &AtomicBool, apart: &AtomicU64) -> Ended<u64> {
+    let client = Client::new(socket)?;
+    let mut looks = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let status: Status = client.get("/v1/status")?;
+        let weight = |name: &str| {
+            let volume = status.volumes.iter().find(|v| v.name == name);
+            volume.map(|v| v.contract.max_requests_per_second)
+        };
+        if weight("v2") != weight("v3") {
+            apart.fetch_add(1, Ordering::Relaxed);
+        }
+        looks += 1;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(looks)
+}
+
+#[derive(Default)]
+struct Seen {
+    /// The number of the last change that the server has told of.
+    last: u64,
+    made: u64,
+    lost: u64,
+    races: u64,
+    won: u64,
+}
+
+impl Seen {
+    /// Makes a change; one that changes nothing has no number.
+    fn send(
+        &mut self,
+        client: &Client,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Ended<()> {
+        let outcome: Outcome = client.send(method, path, body, None)?;
+        self.last = self.last.max(outcome.change.number);
+        Ok(())
+    }
+
+    fn change(&mut self, socket: &Path, count: u64) -> Ended<()> {
+        let client = Client::new(socket)?;
+        let mut rng = Rng::new(count);
+        while self.made < count {
+            match self.made % 10 {
+                9 => self.race(socket, &client)?,
+                8 => self.come_and_go(&client)?,
+                7 => self.undo(&client)?,
+                6 => self.two_at_once(&client, &mut rng)?,
+                _ => self.set(&client, &mut rng)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a key, and looks for it.
+    fn set(&mut self, client: &Client, rng: &mut Rng) -> Ended<()> {
+        let name = format!("v{}", rng.range(0, 1));
+        let (key, value) = match rng.range(0, 3) {
+            0 => ("share", json!(rng.range(1, 1000))),
+            1 => ("min", json!(format!("{}MB/s", rng.range(1, 10)))),
+            2 => ("min", json!(format!("{}kB/s", rng.range(1000, 9999)))),
+            _ => (
+                "max",
+                json!({ "bandwidth": format!("{}MB/s", rng.range(40, 400)) }),
+            ),
+        };
+        let path = format!("/v1/volumes/{name}");
+        let mut body = serde_json::Map::new();
+        body.insert(key.to_owned(), value.clone());
+        self.send(client, "PATCH", &path, &body)?;
+        self.made += 1;
+        let volume: Volume = client.get(&path)?;
+        self.lost += u64::from(volume.config.get(key) != Some(&value));
+        Ok(())
+    }
+
+    /// Two volumes get the same max in one change.
+    fn two_at_once(&mut self, client: &Client, rng: &mut Rng) -> Ended<()> {
+        let value = rng.range(100_000, 900_000);
+        let edit = |name| json!({ "key": ["volume", name, "max", "iops"], "value": value });
+        let body = json!({ "edits": [edit("v2"), edit("v3")] });
+        self.send(client, "POST", "/v1/changes", &body)?;
+        self.made += 1;
+        for name in ["v2", "v3"] {
+            let volume: Volume = client.get(&format!("/v1/volumes/{name}"))?;
+            self.lost += u64::from(volume.contract.max_requests_per_second != value);
+        }
+        Ok(())
+    }
+
+    /// A volume comes, grows, and goes.
+    fn come_and_go(&mut self, client: &Client) -> Ended<()> {
+        let path = "/v1/volumes/passing";
+        let body = json!({ "drive": "d", "size": "1MiB" });
+        self.send(client, "PUT", path, &body)?;
+        self.send(client, "PATCH", path, &json!({ "size": "2MiB" }))?;
+        let volume: Volume = client.get(path)?;
+        self.lost += u64::from(volume.config["size"] != "2MiB");
+        self.send(client, "DELETE", path, &json!({}))?;
+        self.lost += u64::from(client.get::<Volume>(path).is_ok());
+        self.made += 3;
+        Ok(())
+    }
+
+    /// Takes the last change back, and that again.
+    fn undo(&mut self, client: &Client) -> Ended<()> {
+        let before: Vec<Volume> = client.get("/v1/volumes")?;
+        self.send(client, "PATCH", "/v1/volumes/v0", &json!({ "share": 1234 }))?;
+        self.send(client, "POST", "/v1/undo", &json!({}))?;
+        self.made += 2;
+        let after: Vec<Volume> = client.get("/v1/volumes")?;
+        let words = |all: &[Volume]| all.iter().map(|v| v.config.clone()).collect::<Vec<_>>();
+        self.lost += u64::from(words(&before) != words(&after));
+        Ok(())
+    }
+
+    /// Ten clients that have read the same state change it at once: one wins.
+    fn race(&mut self, socket: &Path, client: &Client) -> Ended<()> {
+        let path = "/v1/volumes/v1";
+        let volume: Volume = client.get(path)?;
+        // None of these is what is there: setting that would change nothing, and leave the state for another.
+        let base = 1001 + self.races % 800 * 10;
+        let won: Vec<u64> = std::thread::scope(|scope| {
+            let tries: Vec<_> = (0..10)
+                .map(|n| {
+                    let etag = &volume.etag;
+                    scope.spawn(move || attempt(socket, path, etag, base + n))
+                })
+                .collect();
+            let tries = tries.into_iter();
+            let ended = tries.map(|t| t.join().map_err(|_| "a client panicked")?);
+            ended.collect::<Ended<Vec<u64>>>()
+        })?;
+        let won = won.into_iter().filter(|number| *number > 0);
+        self.races += 1;
+        for number in won {
+            self.won += 1;
+            self.made += 1;
+            self.last = self.last.max(number);
+        }
+        Ok(())
+    }
+
+    /// Whether the file has what is in force.
+    fn compare_file(&mut self, socket: &Path) -> Ended<()> {
+        let client = Client::new(socket)?;
+        let status: Status = client.get("/v1/status")?;
+        let file = status.file.ok_or("the server has a file")?;
+        self.lost += u64::from(std::fs::read_to_string(file)? != client.text("/v1/config")?);
+        let changes: Changes = client.get("/v1/changes")?;
+        self.lost += u64::from(changes.changes.first().map(|c| c.number) != Some(self.last));
+        Ok(())
+    }
+}
+
+/// The number of the change, or 0 if another was first.
+fn attempt(socket: &Path, path: &str, etag: &str, share: u64) -> Ended<u64> {
+    let client = Client::new(socket)?;
+    let body: Value = json!({ "share": share });
+    match client.send::<Outcome>("PATCH", path, &body, Some(etag)) {
+        Ok(outcome) => Ok(outcome.change.number),
+        Err(Refused::Refused { status: 412, .. }) => Ok(0),
+        Err(other) => Err(other.into()),
+    }
+}

@@ -1,0 +1,172 @@
+//! What is asked: answered from the last sample and the configuration in force.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::header::{CONTENT_TYPE, ETAG};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use weir_api::{Found, List, Refusal};
+use weir_explain::Explanation;
+use weir_serve::{Detail, ExplainError};
+
+use super::{Answer, Shared, Target, blocking, singular};
+use crate::error::Refused;
+use crate::view::View;
+
+/// How everything stands.
+#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = weir_api::Status)))]
+pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
+    let (published, sample) = (manager.control.published(), manager.watcher.last());
+    let view = View {
+        published: &published,
+        sample: &sample,
+    };
+    let ready = manager.watcher.is_ready();
+    Json(view.status(manager.watcher.uptime_seconds(), ready))
+}
+
+/// All volumes, tenants or drives.
+#[utoipa::path(
+    get,
+    path = "/v1/{kind}",
+    params(("kind" = String, Path, description = "volumes, tenants or drives")),
+    responses((status = 200, body = List), (status = 404, body = Refusal))
+)]
+pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> Answer<Json<List>> {
+    let (published, sample) = (manager.control.published(), manager.watcher.last());
+    let view = View {
+        published: &published,
+        sample: &sample,
+    };
+    Ok(Json(match singular(&kind)? {
+        "volume" => List::Volumes(view.volumes()),
+        "tenant" => List::Tenants(view.tenants()),
+        _ => List::Drives(view.drives()),
+    }))
+}
+
+/// One volume, tenant or drive; its `ETag` is the state of what is written of it.
+#[utoipa::path(
+    get,
+    path = "/v1/{kind}/{name}",
+    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name")),
+    responses((status = 200, body = Found), (status = 404, body = Refusal))
+)]
+pub(crate) async fn show(
+    State(manager): Shared,
+    Path((kind, name)): Target,
+) -> Answer<([(HeaderName, String); 1], Json<Found>)> {
+    let (published, sample) = (manager.control.published(), manager.watcher.last());
+    let view = View {
+        published: &published,
+        sample: &sample,
+    };
+    let kind = singular(&kind)?;
+    let found = match kind {
+        "volume" => view.volume(&name).map(Found::Volume),
+        "tenant" => {
+            let mut tenants = view.tenants().into_iter();
+            tenants.find(|t| t.name == name).map(Found::Tenant)
+        }
+        _ => {
+            let mut drives = view.drives().into_iter();
+            drives.find(|d| d.name == name).map(Found::Drive)
+        }
+    };
+    let found = found.ok_or_else(|| Refused::not_found(&format!("{kind} {name:?}")))?;
+    Ok(([(ETAG, published.etag(kind, &name))], Json(found)))
+}
+
+/// Of which time an explanation is.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Since {
+    since_seconds: Option<u64>,
+}
+
+/// Why a volume's requests took as long as they did (`docs/explain.md`): the parts of the mean request's latency, the neighbours whose requests
+/// stood before its own, short seconds and their causes, and all of it in sentences (`said`).
+#[utoipa::path(
+    get,
+    path = "/v1/volumes/{name}/explain",
+    params(
+        ("name" = String, Path, description = "The volume"),
+        ("since_seconds" = Option<u64>, Query, description = "Of requests that ended in this time; of all that are remembered if left out"),
+    ),
+    responses((status = 200, body = Object), (status = 404, body = Refusal), (status = 503, body = Refusal))
+)]
+pub(crate) async fn explain(
+    State(manager): Shared,
+    Path(name): Path<String>,
+    Query(since): Query<Since>,
+) -> Answer<Json<Explanation>> {
+    blocking(move || {
+        let since = since.since_seconds.map(Duration::from_secs);
+        let explained = manager.explainer.explain(&name, since);
+        explained.map(Json).map_err(|error| match error {
+            ExplainError::NoSuchVolume => Refused::not_found(&format!("volume {name:?}")),
+            ExplainError::NoAnswer => {
+                Refused::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
+        })
+    })
+    .await
+}
+
+/// The text of the configuration in force.
+#[utoipa::path(get, path = "/v1/config", responses((status = 200, content_type = "application/toml", body = String)))]
+pub(crate) async fn config(State(manager): Shared) -> Response {
+    let kind = (CONTENT_TYPE, HeaderValue::from_static("application/toml"));
+    ([kind], manager.control.published().text.clone()).into_response()
+}
+
+/// Metrics, in Prometheus' text format.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    params(("detail" = Option<String>, Query, description = "full: histograms of each stage, too")),
+    responses((status = 200, content_type = "text/plain", body = String), (status = 503, description = "A shard does not answer"))
+)]
+pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>) -> Response {
+    let detail = match asked.detail.as_deref() {
+        Some("full") => Detail::Full,
+        _ => Detail::Usual,
+    };
+    let asked = blocking(move || {
+        let published = manager.control.published();
+        Ok(manager.watcher.metrics(&published.rooms, detail))
+    });
+    match asked.await {
+        Ok(Some(text)) => {
+            let kind = weir_serve::CONTENT_TYPE;
+            let kind = (CONTENT_TYPE, HeaderValue::from_static(kind));
+            ([kind], text.to_string()).into_response()
+        }
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "a shard does not answer\n").into_response(),
+    }
+}
+
+/// Whether it answers at all.
+#[utoipa::path(get, path = "/healthz", responses((status = 200, body = String)))]
+pub(crate) async fn healthy() -> &'static str {
+    "ok\n"
+}
+
+/// Whether every shard answers.
+#[utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not answer")))]
+pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) {
+    if manager.watcher.is_ready() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "a shard does not answer\n")
+    }
+}
+
+/// How much of the metrics is asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct HowMuch {
+    /// `full`: histograms of each stage, too, and what there has not been.
+    detail: Option<String>,
+}

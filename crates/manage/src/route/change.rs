@@ -1,0 +1,305 @@
+//! What is told: changes, each wholly or not at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use weir_api::{ChangeRequest, Changes, Edit, Outcome, Refusal, UndoRequest, Words};
+
+use super::{Answer, Shared, Target, blocking, singular};
+use crate::Manager;
+use crate::access::Peer;
+use crate::control::How;
+use crate::error::Refused;
+
+/// Longest body of a request, bytes: a change of a thousand volumes.
+const BODY_MAX: usize = 1 << 20;
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// The last changes, the last one first.
+#[utoipa::path(get, path = "/v1/changes", responses((status = 200, body = Changes)))]
+pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
+    Json(Changes {
+        changes: manager.control.published().changes.clone(),
+    })
+}
+
+/// Makes several edits at once: all of them or none.
+#[utoipa::path(
+    post,
+    path = "/v1/changes",
+    params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
+    request_body = ChangeRequest,
+    responses(
+        (status = 200, description = "It is in force, or was tried", body = Outcome),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
+        (status = 412, description = "It is not as If-Match says", body = Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+    )
+)]
+pub(crate) async fn change(
+    State(manager): Shared,
+    Extension(peer): Extension<Peer>,
+    query: AskedQuery,
+    body: Body,
+) -> Answer<Json<Outcome>> {
+    let how = how(&peer, asked(query)?);
+    let request: ChangeRequest = read(body).await?;
+    made(manager, how, move |manager, how| {
+        manager.control.change(&request.edits, how)
+    })
+    .await
+}
+
+/// Takes a change back.
+#[utoipa::path(
+    post,
+    path = "/v1/undo",
+    params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
+    request_body = UndoRequest,
+    responses(
+        (status = 200, description = "It is in force, or was tried", body = Outcome),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
+        (status = 412, description = "It is not as If-Match says", body = Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+    )
+)]
+pub(crate) async fn undo(
+    State(manager): Shared,
+    Extension(peer): Extension<Peer>,
+    query: AskedQuery,
+    body: Body,
+) -> Answer<Json<Outcome>> {
+    let how = how(&peer, asked(query)?);
+    let request: UndoRequest = read(body).await?;
+    made(manager, how, move |manager, how| {
+        manager.control.undo(request.change, how)
+    })
+    .await
+}
+
+/// Reads the configuration's file again.
+#[utoipa::path(
+    post,
+    path = "/v1/reload",
+    params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it")),
+    responses(
+        (status = 200, description = "It is in force, or was tried", body = Outcome),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
+        (status = 412, description = "It is not as If-Match says", body = Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+    )
+)]
+pub(crate) async fn reload(
+    State(manager): Shared,
+    Extension(peer): Extension<Peer>,
+    query: AskedQuery,
+) -> Answer<Json<Outcome>> {
+    let how = how(&peer, asked(query)?);
+    made(manager, how, |manager, how| manager.control.reload(how)).await
+}
+
+/// Changes a volume, a tenant or a drive: keys that are given are set, those that are `null` removed, the others stay (RFC 7396).
+#[utoipa::path(
+    patch,
+    path = "/v1/{kind}/{name}",
+    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
+    request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
+    responses(
+        (status = 200, description = "It is in force, or was tried", body = Outcome),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
+        (status = 412, description = "It is not as If-Match says", body = Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+    )
+)]
+pub(crate) async fn set(
+    State(manager): Shared,
+    Path(target): Target,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    query: AskedQuery,
+    body: Body,
+) -> Answer<Json<Outcome>> {
+    let key = existing(&manager, target)?;
+    let how = only_if(how(&peer, asked(query)?), &headers, &key)?;
+    let words: Words = read(body).await?;
+    let mut edits = Vec::new();
+    merge(&key, &words, &mut edits);
+    made(manager, how, move |manager, how| {
+        manager.control.change(&edits, how)
+    })
+    .await
+}
+
+/// Adds a volume or a tenant, by what the file would say of it.
+#[utoipa::path(
+    put,
+    path = "/v1/{kind}/{name}",
+    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
+    request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
+    responses(
+        (status = 200, description = "It is in force, or was tried", body = Outcome),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
+        (status = 412, description = "It is not as If-Match says", body = Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+    )
+)]
+pub(crate) async fn add(
+    State(manager): Shared,
+    Path((kind, name)): Target,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    query: AskedQuery,
+    body: Body,
+) -> Answer<Json<Outcome>> {
+    let kind = singular(&kind)?;
+    let how = how(&peer, asked(query)?);
+    let new = headers.get(IF_NONE_MATCH).is_none_or(|value| value == "*");
+    if !new || headers.contains_key(IF_MATCH) {
+        let why = "PUT adds what is not there yet; PATCH changes what is there";
+        return Err(Refused::new(StatusCode::BAD_REQUEST, why));
+    }
+    let words: Words = read(body).await?;
+    let edit = Edit {
+        key: vec![kind.to_owned(), name.clone()],
+        value: Value::Object(words),
+    };
+    made(manager, how, move |manager, how| {
+        if manager.control.published().words(kind, &name).is_some() {
+            return Err(Refused::conflict(format!(
+                "there is a {kind} {name:?} already"
+            )));
+        }
+        manager.control.change(&[edit], how)
+    })
+    .await
+}
+
+/// Removes a volume or a tenant. The data of a file or a device stay.
+#[utoipa::path(
+    delete,
+    path = "/v1/{kind}/{name}",
+    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
+    responses(
+        (status = 200, description = "It is in force, or was tried", body = Outcome),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
+        (status = 412, description = "It is not as If-Match says", body = Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+    )
+)]
+pub(crate) async fn remove(
+    State(manager): Shared,
+    Path(target): Target,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    query: AskedQuery,
+) -> Answer<Json<Outcome>> {
+    let key = existing(&manager, target)?;
+    let how = only_if(how(&peer, asked(query)?), &headers, &key)?;
+    let edit = Edit {
+        key,
+        value: Value::Null,
+    };
+    made(manager, how, move |manager, how| {
+        manager.control.change(&[edit], how)
+    })
+    .await
+}
+
+/// How a change is to be made, from the query.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Asked {
+    #[serde(default)]
+    dry_run: bool,
+    save: Option<bool>,
+}
+
+type AskedQuery = Result<Query<Asked>, QueryRejection>;
+
+/// The query of a change; what it cannot have is refused.
+fn asked(query: Result<Query<Asked>, QueryRejection>) -> Answer<Asked> {
+    let query = query.map_err(|e| Refused::new(StatusCode::BAD_REQUEST, e.body_text()))?;
+    Ok(query.0)
+}
+
+/// The key of a table that is there.
+fn existing(manager: &Manager, (kinds, name): (String, String)) -> Answer<Vec<String>> {
+    let kind = singular(&kinds)?;
+    if manager.control.published().words(kind, &name).is_none() {
+        return Err(Refused::not_found(&format!("{kind} {name:?}")));
+    }
+    Ok(vec![kind.to_owned(), name])
+}
+
+fn how(peer: &Peer, asked: Asked) -> How {
+    How {
+        by: peer.name(),
+        dry_run: asked.dry_run,
+        save: asked.save,
+        only_if: None,
+    }
+}
+
+/// With the state that `If-Match` names.
+fn only_if(mut how: How, headers: &HeaderMap, key: &[String]) -> Answer<How> {
+    if let Some(etag) = headers.get(IF_MATCH).filter(|value| *value != "*") {
+        let etag = etag.to_str().map_err(|_| {
+            Refused::new(StatusCode::BAD_REQUEST, "If-Match is no state of anything")
+        })?;
+        how.only_if = Some((etag.to_owned(), key.to_owned()));
+    }
+    Ok(how)
+}
+
+/// The edits that merge words into a table: tables inside are merged, too, and `null` removes a key.
+fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
+    for (name, value) in words {
+        let mut key = key.to_owned();
+        key.push(name.clone());
+        match value {
+            Value::Object(words) if !words.is_empty() => merge(&key, words, edits),
+            value => edits.push(Edit {
+                key,
+                value: value.clone(),
+            }),
+        }
+    }
+}
+
+/// The value in a body: small, soon, and nothing else in it.
+async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
+    let bad = |error: String| Refused::new(StatusCode::BAD_REQUEST, error);
+    let read = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_MAX)).await;
+    let read =
+        read.map_err(|_| Refused::new(StatusCode::REQUEST_TIMEOUT, "the body does not come"))?;
+    let body: Bytes = read.map_err(|_| {
+        let why = format!("the body is longer than {BODY_MAX} bytes, or has no end");
+        Refused::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+    })?;
+    serde_json::from_slice(&body)
+        .map_err(|e| bad(format!("the body is not what is asked for here: {e}")))
+}
+
+/// Makes a change on a thread that may wait, and tells those that listen.
+async fn made(
+    manager: Arc<Manager>,
+    how: How,
+    change: impl FnOnce(&Manager, &How) -> Answer<Outcome> + Send + 'static,
+) -> Answer<Json<Outcome>> {
+    blocking(move || {
+        let outcome = change(&manager, &how)?;
+        manager.told(&outcome);
+        Ok(Json(outcome))
+    })
+    .await
+}

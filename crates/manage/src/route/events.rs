@@ -1,0 +1,41 @@
+//! What happens, as it happens.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::sse::{Event as Line, KeepAlive, Sse};
+use futures_util::stream::{self, Stream, StreamExt};
+use tokio::sync::broadcast::error::RecvError;
+use weir_api::Event;
+
+use super::Shared;
+use crate::listener::Known;
+
+/// Events as they happen (`text/event-stream`): `second`, `short` and `change`, each with the JSON of its type.
+#[utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = String)))]
+pub(crate) async fn events(
+    State(manager): Shared,
+    Extension(known): Extension<Known>,
+) -> Sse<impl Stream<Item = Result<Line, axum::Error>>> {
+    known.stream();
+    let receiver = manager.watcher.listen();
+    // So that nobody looks at nothing for a second.
+    let last = Event::Second(manager.watcher.last().second.clone());
+    let first = match &last {
+        Event::Second(second) => Line::default().event(last.name()).json_data(second),
+        _ => Ok(Line::default()),
+    };
+    let later = stream::unfold(receiver, |mut receiver| async {
+        loop {
+            match receiver.recv().await {
+                Ok(sent) => {
+                    let line = Line::default().event(sent.name).data(&sent.data);
+                    return Some((Ok(line), receiver));
+                }
+                // A client that reads slowly misses some.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    });
+    Sse::new(stream::iter([first]).chain(later)).keep_alive(KeepAlive::default())
+}

@@ -1,0 +1,131 @@
+//! What can be asked and told, by path.
+
+pub(crate) mod ask;
+pub(crate) mod change;
+pub(crate) mod events;
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+
+use crate::Manager;
+use crate::access::Peer;
+use crate::control::KINDS;
+use crate::dashboard;
+use crate::error::Refused;
+use crate::listener::Known;
+use ask::{config, explain, healthy, list, metrics, ready, show, status};
+use change::{add, change, changes, reload, remove, set, undo};
+use events::events;
+
+type Answer<T> = Result<T, Refused>;
+/// A kind of tables and the name of one.
+type Target = axum::extract::Path<(String, String)>;
+type Shared = State<Arc<Manager>>;
+
+/// Every path of the interface.
+pub(crate) fn router(manager: &Arc<Manager>) -> Router {
+    let named = "/v1/{kind}/{name}";
+    Router::new()
+        .route("/", get(dashboard::page))
+        .route("/dashboard/{file}", get(dashboard::file))
+        .route("/healthz", get(healthy))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/v1/status", get(status))
+        .route("/v1/changes", get(changes).post(change))
+        .route("/v1/undo", post(undo))
+        .route("/v1/reload", post(reload))
+        .route("/v1/config", get(config))
+        .route("/v1/events", get(events))
+        .route("/v1/openapi.json", get(openapi))
+        .route("/v1/{kind}", get(list))
+        .route("/v1/volumes/{name}/explain", get(explain))
+        .route(named, get(show).put(add).patch(set).delete(remove))
+        .fallback(nothing)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(Arc::clone(manager), check))
+        .with_state(Arc::clone(manager))
+}
+
+/// The paths that need no secret: metrics, and whether the server is well.
+fn is_metrics(path: &str) -> bool {
+    ["/metrics", "/healthz", "/readyz", "/v1/config"].contains(&path)
+}
+
+/// Lets a request in, or not.
+async fn check(
+    State(manager): Shared,
+    Extension(peer): Extension<Peer>,
+    Extension(known): Extension<Known>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path();
+    let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if peer == Peer::Metrics && (writes || !is_metrics(path)) {
+        let why = "this address has /metrics, /healthz, /readyz and /v1/config; [manage] says where the rest is";
+        return Refused::new(StatusCode::NOT_FOUND, why).into_response();
+    }
+    let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
+    let checked = manager.access.check(&peer, request.headers(), open, writes);
+    if let Err(refused) = checked {
+        tracing::debug!(peer = peer.name(), "{}", refused.refusal.error);
+        return refused.into_response();
+    }
+    if !open {
+        known.trust();
+    }
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    headers.insert(
+        "x-content-type-options",
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+async fn openapi() -> Response {
+    let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    ([kind], crate::openapi::document()).into_response()
+}
+
+async fn nothing() -> Refused {
+    Refused::new(
+        StatusCode::NOT_FOUND,
+        "there is nothing here; /v1/openapi.json says what there is",
+    )
+}
+
+async fn wrong_method() -> Refused {
+    let why = "this cannot be done here; /v1/openapi.json says what can";
+    Refused::new(StatusCode::METHOD_NOT_ALLOWED, why)
+}
+
+/// `volume` for `volumes`.
+fn singular(kinds: &str) -> Answer<&'static str> {
+    let kind = KINDS
+        .into_iter()
+        .find(|kind| kinds.strip_suffix('s') == Some(kind));
+    kind.ok_or_else(|| {
+        Refused::not_found(&format!("{kinds:?}: there are volumes, tenants and drives"))
+    })
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Answer<T> + Send + 'static,
+) -> Answer<T> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|_| {
+        let why = "a fault of the server's own; its log says more";
+        Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, why))
+    })
+}

@@ -1,0 +1,164 @@
+//! Clients that are slow, huge, malformed, many, or not what they say: bounded, and none in the way of others.
+
+use crate::site::Site;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use weir_api::Status;
+
+fn request(line: &str, headers: &str) -> Vec<u8> {
+    format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn browsers_need_the_token_and_ask_for_this_machine() {
+    let site = Site::new();
+    let address = site.management().addresses().http.unwrap();
+    let (host, token) = (format!("Host: {address}"), site.token());
+    let status = |line: &str, headers: &[&str]| {
+        let answer = site.http(&request(line, &headers.join("\r\n")));
+        answer.split(' ').nth(1).unwrap_or("none").to_owned()
+    };
+    let bearer = format!("Authorization: Bearer {token}");
+    let get = "GET /v1/status";
+    assert_eq!(status(get, &[&host, &bearer]), "200");
+    assert_eq!(status(get, &[&host]), "401");
+    assert_eq!(
+        status(get, &[&host, "Authorization: Bearer 0123456789abcdef"]),
+        "401"
+    );
+    assert_eq!(status(get, &["Host: evil.example", &bearer]), "421");
+    assert_eq!(status("GET /", &[&host]), "200");
+    assert_eq!(status("GET /", &["Host: evil.example"]), "421");
+    assert_eq!(status("GET /healthz", &[&host]), "200");
+    let change = "POST /v1/reload?dry_run=true";
+    assert_eq!(status(change, &[&host, &bearer]), "200");
+    assert_eq!(
+        status(change, &[&host, &bearer, "Origin: http://evil.example"]),
+        "403"
+    );
+    assert_eq!(
+        status(change, &[&host, &bearer, "Sec-Fetch-Site: cross-site"]),
+        "403"
+    );
+    let page = site.http(&request("GET /", &host));
+    let head = page.split("\r\n\r\n").next().unwrap();
+    for guard in [
+        "content-security-policy: default-src 'none'",
+        "nosniff",
+        "no-store",
+    ] {
+        assert!(head.contains(guard), "{head}");
+    }
+    assert!(!page.contains(&token));
+}
+
+#[test]
+fn the_address_of_metrics_has_these_alone() {
+    let site = Site::new();
+    let address = site.management().addresses().metrics.unwrap();
+    let ask = |line: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&request(line, "Host: elsewhere")).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let metrics = ask("GET /metrics");
+    assert!(
+        metrics.contains("\r\ncontent-type: text/plain; version=0.0.4"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("weir_connections{volume=\"alpha\"} 0"),
+        "{metrics}"
+    );
+    assert!(ask("GET /metrics?detail=full").len() > metrics.len());
+    assert!(ask("GET /readyz").ends_with("ok\n"));
+    assert!(ask("GET /v1/config").contains("[volume.alpha]   # the first"));
+    for other in [
+        "GET /v1/status",
+        "GET /",
+        "POST /v1/reload",
+        "POST /metrics",
+    ] {
+        assert!(ask(other).starts_with("HTTP/1.1 404 "), "{other}");
+    }
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_next_is_answered() {
+    let site = Site::new();
+    for (bytes, said) in [
+        (&b"rubbish\r\n\r\n"[..], "HTTP/1.1 400 "),
+        (b"GET /v1/status HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999999999999999999\r\n\r\n", "HTTP/1.1 400 "),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "HTTP/1.1 400 "),
+        (b"PATCH /v1/volumes/alpha HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\n{{{", "HTTP/1.1 400 "),
+        (b"GET /v1/volumes/%ff%fe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 400 "),
+        (b"GET /v1/volumes/..%2f..%2fetc HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "),
+    ] {
+        let answer = site.raw(bytes);
+        assert!(answer.starts_with(said), "{}: {answer}", String::from_utf8_lossy(bytes));
+    }
+    let long = [
+        b"GET /".as_slice(),
+        &vec![b'a'; 1 << 20],
+        b" HTTP/1.1\r\n\r\n",
+    ]
+    .concat();
+    let answer = site.raw(&long);
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+        "{answer}"
+    );
+    let head = "PATCH /v1/volumes/alpha HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut endless = head.as_bytes().to_vec();
+    for _ in 0..40 {
+        endless.extend_from_slice(b"10000\r\n");
+        endless.extend_from_slice(&vec![b' '; 1 << 16]);
+        endless.extend_from_slice(b"\r\n");
+    }
+    let answer = site.raw(&endless);
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
+        "{answer}"
+    );
+    let _: Status = site.get("/v1/status");
+}
+
+#[test]
+fn many_that_say_nothing_leave_room_for_one_that_asks() {
+    let site = Site::new();
+    let address = site.management().addresses().http.unwrap();
+    let mut silent = Vec::new();
+    for n in 0..400 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        if n % 2 == 0 {
+            stream.write_all(b"GET /v1/sta").unwrap();
+        }
+        silent.push(stream);
+    }
+    let mut local = Vec::new();
+    for _ in 0..400 {
+        local.push(UnixStream::connect(site.path("manage.sock")).unwrap());
+    }
+    let _: Status = site.get("/v1/status");
+    let headers = format!("Host: {address}\r\nAuthorization: Bearer {}", site.token());
+    let answer = site.http(&request("GET /v1/status", &headers));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[test]
+fn those_that_listen_stay_however_many_come() {
+    let site = Site::new();
+    let mut lines = site.client.events().unwrap();
+    let patience = Duration::from_secs(20);
+    lines.next(patience).unwrap();
+    let _many: Vec<UnixStream> = (0..300)
+        .map(|_| UnixStream::connect(site.path("manage.sock")).unwrap())
+        .collect();
+    for _ in 0..3 {
+        assert!(lines.next(patience).unwrap().is_some());
+    }
+}

@@ -1,0 +1,430 @@
+//! What the interface says and does, by its own client.
+
+use crate::site::Site;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+use weir_api::{Changes, Error, Event, Outcome, Status, Volume};
+
+#[test]
+fn how_things_stand_is_said_in_numbers_and_in_the_words_of_the_file() {
+    let site = Site::new();
+    let status: Status = site.get("/v1/status");
+    let budget = status.drives[0].budget.unwrap();
+    assert_eq!(budget.bytes_per_second, 120_000_000);
+    assert_eq!(budget.promised_bytes_per_second, 40_000_000);
+    assert!((67_900_000..=68_000_000).contains(&budget.left_bytes_per_second));
+    let tenant = status.tenants[0].budget.unwrap();
+    assert_eq!(tenant.left_bytes_per_second, 30_000_000);
+    let alpha: Volume = site.get("/v1/volumes/alpha");
+    assert_eq!(alpha.config["min"], json!("10MB/s"));
+    assert_eq!(alpha.contract.min_bytes_per_second, 10_000_000);
+    assert_eq!(alpha.size_bytes, 16 << 20);
+    let volumes: Vec<Volume> = site.get("/v1/volumes");
+    let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["alpha", "beta"]);
+}
+
+#[test]
+fn a_change_is_in_force_at_once_and_in_the_file_with_its_comments() {
+    let mut site = Site::new();
+    let before = site.text();
+    let outcome = site.send("PATCH", "/v1/volumes/alpha", &json!({ "min": "20MB/s" }));
+    assert_eq!(
+        outcome.change.lines,
+        ["volume.alpha.min = \"20MB/s\" (was \"10MB/s\")"]
+    );
+    assert!(outcome.change.saved && outcome.change.by.starts_with("uid "));
+    let after = before.replace(
+        "min = \"10MB/s\" # until May",
+        "min = \"20MB/s\" # until May",
+    );
+    assert_eq!(site.text(), after);
+    let alpha: Volume = site.get("/v1/volumes/alpha");
+    assert_eq!(alpha.contract.min_bytes_per_second, 20_000_000);
+    site.restart();
+    let alpha: Volume = site.get("/v1/volumes/alpha");
+    assert_eq!(alpha.contract.min_bytes_per_second, 20_000_000);
+}
+
+#[test]
+fn volumes_tenants_and_capacities_come_change_grow_and_go() {
+    let site = Site::new();
+    site.send("PUT", "/v1/tenants/t%20%C3%A4", &json!({ "drive": "fast" }));
+    let gamma = json!({ "drive": "fast", "memory": true, "size": "1MiB", "max": { "iops": 100 }, "tenant": "t ä" });
+    site.send("PUT", "/v1/volumes/gamma", &gamma);
+    let (status, why) = site.refused("PUT", "/v1/volumes/gamma", &gamma);
+    assert_eq!(
+        (status, why.as_str()),
+        (409, "there is a volume \"gamma\" already")
+    );
+    site.send(
+        "PATCH",
+        "/v1/volumes/gamma",
+        &json!({ "size": "2MiB", "max": { "bandwidth": "5MB/s" } }),
+    );
+    let volume: Volume = site.get("/v1/volumes/gamma");
+    assert_eq!(volume.size_bytes, 2 << 20);
+    assert_eq!(volume.contract.max_requests_per_second, 100);
+    assert_eq!(volume.contract.max_bytes_per_second, 5_000_000);
+    site.send("PATCH", "/v1/volumes/gamma", &json!({ "max": null }));
+    site.send(
+        "PATCH",
+        "/v1/drives/fast",
+        &json!({ "capacity": { "write": "140MB/s" } }),
+    );
+    let status: Status = site.get("/v1/status");
+    assert_eq!(
+        status.drives[0].budget.unwrap().bytes_per_second,
+        140_000_000
+    );
+    site.send("DELETE", "/v1/volumes/gamma", &Value::Null);
+    site.send("DELETE", "/v1/tenants/t%20%C3%A4", &Value::Null);
+    assert_eq!(
+        site.refused("DELETE", "/v1/volumes/gamma", &Value::Null).0,
+        404
+    );
+    let undone = site.text().replace("140MB/s", "120MB/s");
+    assert!(
+        undone.contains("[volume.beta]") && !undone.contains("gamma"),
+        "{undone}"
+    );
+}
+
+/// Requests that are refused: the method, the path, the body, the status, and a part of what is said.
+const REFUSED: &str = r#"
+PATCH /v1/volumes/alpha {"min":"90MB/s"} 422 promises add up to 120MB/s; write capacity is 120MB/s, of which at most 90 % (108MB/s) may be promised
+PATCH /v1/volumes/alpha {"min":"90MB"} 422 "90MB" is a size, not a rate
+PATCH /v1/volumes/alpha {"mni":1} 422 mni
+PATCH /v1/volumes/alpha {"size":"1MiB"} 422 cannot shrink
+PATCH /v1/volumes/alpha [1] 400 not what is asked for
+PATCH /v1/volumes/nobody {"min":"1MB/s"} 404 no volume "nobody"
+PATCH /v1/listeners/x {} 404 volumes, tenants and drives
+DELETE /v1/drives/fast null 422 4 things are wrong
+POST /v1/changes {"edits":[{"key":["listen","nbd"],"value":["127.0.0.1:1"]}]} 422 cannot change
+POST /v1/changes {"edits":[{"key":[],"value":1}]} 400 needs a key
+POST /v1/changes {"edit":[]} 400 unknown field
+POST /v1/undo {} 409 no change to undo
+PATCH /v1/volumes/alpha?dry=1 {} 400 unknown field
+PUT /v1/status {} 405 cannot be done here
+GET /v2/status null 404 nothing here
+"#;
+
+#[test]
+fn what_cannot_be_is_refused_with_the_sums_and_nothing_has_changed() {
+    let site = Site::new();
+    let before = site.text();
+    for line in REFUSED.trim().lines() {
+        let [method, path, body, status, said] = line.splitn(5, ' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let body: Value = serde_json::from_str(body).unwrap();
+        let (got, why) = site.refused(method, path, &body);
+        assert_eq!(got.to_string(), status, "{line}: {why}");
+        assert!(why.contains(said), "{line}: {why}");
+    }
+    assert_eq!(site.text(), before);
+    let changes: Changes = site.get("/v1/changes");
+    assert_eq!(changes, Changes::default());
+}
+
+#[test]
+fn several_edits_are_made_together_or_not_at_all() {
+    let site = Site::new();
+    let before = site.text();
+    let edit = |volume: &str, min: &str| json!({ "key": ["volume", volume, "min"], "value": min });
+    let edits = json!({ "edits": [edit("alpha", "60MB/s"), edit("beta", "31MB/s")] });
+    assert_eq!(site.refused("POST", "/v1/changes", &edits).0, 422);
+    assert_eq!(site.text(), before);
+    let edits = json!({ "edits": [edit("alpha", "60MB/s"), edit("beta", "29MB/s")] });
+    let outcome = site.send("POST", "/v1/changes", &edits);
+    assert_eq!(outcome.change.lines.len(), 2);
+}
+
+#[test]
+fn a_try_changes_nothing_and_says_what_would() {
+    let site = Site::new();
+    let before = site.text();
+    let outcome = site.send(
+        "PATCH",
+        "/v1/volumes/alpha?dry_run=true",
+        &json!({ "min": "20MB/s" }),
+    );
+    assert!(outcome.dry_run);
+    assert_eq!(
+        outcome.change.lines,
+        ["volume.alpha.min = \"20MB/s\" (was \"10MB/s\")"]
+    );
+    assert_eq!(
+        outcome.promised,
+        ["drive.fast: 50MB/s promised, 41.7 % of the drive's time; 58MB/s left"]
+    );
+    let outcome = site.send("DELETE", "/v1/volumes/beta?dry_run=true", &Value::Null);
+    assert_eq!(outcome.change.lines, ["volume.beta was removed"]);
+    assert_eq!(site.text(), before);
+    let alpha: Volume = site.get("/v1/volumes/alpha");
+    assert_eq!(alpha.contract.min_bytes_per_second, 10_000_000);
+}
+
+#[test]
+fn of_ten_that_change_the_same_state_one_wins() {
+    let site = Site::new();
+    for round in 0..20 {
+        let alpha: Volume = site.get("/v1/volumes/alpha");
+        let won: usize = std::thread::scope(|scope| {
+            let tries: Vec<_> = (0..10)
+                .map(|n| {
+                    let (etag, socket) = (&alpha.etag, site.path("manage.sock"));
+                    scope.spawn(move || {
+                        let client = weir_api::Client::new(&socket).unwrap();
+                        let body = json!({ "share": 100 + round * 10 + n });
+                        let path = "/v1/volumes/alpha";
+                        match client.send::<Outcome>("PATCH", path, &body, Some(etag)) {
+                            Ok(_) => 1,
+                            Err(Error::Refused { status: 412, .. }) => 0,
+                            Err(other) => panic!("{other}"),
+                        }
+                    })
+                })
+                .collect();
+            tries.into_iter().map(|t| t.join().unwrap()).sum()
+        });
+        // The first of the first round may set what is there already, which changes nothing.
+        assert!(won == 1 || round == 0 && won == 2, "{won}");
+    }
+    let beta: Volume = site.get("/v1/volumes/beta");
+    site.send("PATCH", "/v1/volumes/alpha", &json!({ "share": 7 }));
+    let path = "/v1/volumes/beta";
+    let others: Result<Outcome, Error> =
+        site.client
+            .send("PATCH", path, &json!({ "share": 8 }), Some(&beta.etag));
+    assert!(
+        others.is_ok(),
+        "a change of another volume is none of this one"
+    );
+}
+
+#[test]
+fn a_change_is_taken_back() {
+    let site = Site::new();
+    let before = site.text();
+    site.send("PATCH", "/v1/volumes/alpha", &json!({ "min": "20MB/s" }));
+    site.send("DELETE", "/v1/volumes/beta", &Value::Null);
+    site.send("PATCH", "/v1/volumes/alpha", &json!({ "share": 300 }));
+    let outcome = site.send("POST", "/v1/undo", &json!({ "change": 2 }));
+    assert_eq!(
+        (outcome.change.undoes, outcome.change.lines),
+        (Some(2), vec!["volume.beta was added".to_owned()])
+    );
+    site.send("POST", "/v1/undo", &json!({}));
+    site.send("POST", "/v1/undo", &json!({}));
+    assert_eq!(site.text(), before);
+    let (status, why) = site.refused("POST", "/v1/undo", &json!({ "change": 2 }));
+    assert_eq!(
+        (status, why.as_str()),
+        (409, "change 2 was undone by change 4")
+    );
+    site.send("PATCH", "/v1/volumes/alpha", &json!({ "min": "11MB/s" }));
+    site.send("PATCH", "/v1/volumes/alpha", &json!({ "min": "12MB/s" }));
+    let (status, why) = site.refused("POST", "/v1/undo", &json!({ "change": 7 }));
+    assert_eq!(
+        (status, why.as_str()),
+        (409, "what change 7 changed has been changed since")
+    );
+}
+
+#[test]
+fn what_is_kept_in_memory_does_not_reach_the_file() {
+    let mut site = Site::new();
+    let before = site.text();
+    site.send(
+        "PATCH",
+        "/v1/volumes/alpha?save=false",
+        &json!({ "min": "40MB/s" }),
+    );
+    assert_eq!(site.text(), before);
+    let status: Status = site.get("/v1/status");
+    assert!(status.unsaved);
+    // Saved beside it: the file has that alone.
+    site.send("PATCH", "/v1/volumes/beta", &json!({ "share": 50 }));
+    assert!(site.text().contains("share = 50") && site.text().contains("10MB/s"));
+    let alpha: Volume = site.get("/v1/volumes/alpha");
+    assert_eq!(alpha.contract.min_bytes_per_second, 40_000_000);
+    site.send("POST", "/v1/undo", &json!({ "change": 1 }));
+    assert!(!site.get::<Status>("/v1/status").unsaved);
+    site.restart();
+    let beta: Volume = site.get("/v1/volumes/beta");
+    assert_eq!(beta.contract.share, 50);
+}
+
+#[test]
+fn a_file_that_somebody_edits_is_not_overwritten() {
+    let site = Site::new();
+    let edited = site.text() + "\n# Mine.\n";
+    fs::write(site.path("weir.toml"), &edited).unwrap();
+    let (status, why) = site.refused("PATCH", "/v1/volumes/alpha", &json!({ "share": 5 }));
+    assert_eq!(status, 409);
+    assert!(
+        why.ends_with("has been changed since it was read: reload it first"),
+        "{why}"
+    );
+    assert_eq!(site.text(), edited);
+    site.send("POST", "/v1/reload", &Value::Null);
+    site.send("PATCH", "/v1/volumes/alpha", &json!({ "share": 5 }));
+    assert!(site.text().ends_with("# Mine.\n") && site.text().contains("share = 5"));
+    let broken = site.text().replace("[volume.beta]", "[volume.beta");
+    fs::write(site.path("weir.toml"), broken).unwrap();
+    let (status, _) = site.refused("POST", "/v1/reload", &Value::Null);
+    assert_eq!(status, 422);
+    let refusal = site.management().reload().unwrap_err();
+    assert!(refusal.problems[0].line > 0, "{refusal:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_refuses_the_change() {
+    let site = Site::new();
+    fs::remove_file(site.path("weir.toml")).unwrap();
+    let (status, why) = site.refused("PATCH", "/v1/volumes/alpha", &json!({ "share": 5 }));
+    assert_eq!(status, 507);
+    assert!(why.contains("save=false"), "{why}");
+    let alpha: Volume = site.get("/v1/volumes/alpha");
+    assert_eq!(alpha.contract.share, 100);
+    site.send(
+        "PATCH",
+        "/v1/volumes/alpha?save=false",
+        &json!({ "share": 5 }),
+    );
+}
+
+#[test]
+fn events_tell_of_seconds_and_changes() {
+    let site = Site::new();
+    let mut lines = site.client.events().unwrap();
+    let patience = Duration::from_secs(20);
+    assert!(matches!(lines.next(patience), Ok(Some(Event::Second(_)))));
+    let other = weir_api::Client::new(&site.path("manage.sock")).unwrap();
+    let body = json!({ "share": 5 });
+    let changed: Outcome = other
+        .send("PATCH", "/v1/volumes/alpha", &body, None)
+        .unwrap();
+    let mut seen = BTreeSet::new();
+    while seen.len() < 2 {
+        match lines
+            .next(patience)
+            .unwrap()
+            .expect("one comes each second")
+        {
+            Event::Second(second) => {
+                assert_eq!(second.volumes.len(), 2);
+                seen.insert("second");
+            }
+            Event::Change(change) => {
+                assert_eq!(change, changed.change);
+                seen.insert("change");
+            }
+            Event::Short(short) => panic!("{short:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_document_says_what_there_is() {
+    let site = Site::new();
+    let document: Value = site.get("/v1/openapi.json");
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let paths = document["paths"].as_object().unwrap();
+    let mut operations = 0;
+    for (path, methods) in paths {
+        for method in ["get", "put", "post", "delete", "patch"] {
+            let real = path
+                .replace("{kind}", "volumes")
+                .replace("{name}", "nobody");
+            let head = format!(
+                "{} {real} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+                method.to_uppercase()
+            );
+            let documented = methods.get(method).is_some();
+            if path == "/v1/events" && documented {
+                continue;
+            }
+            let answer = site.raw(head.as_bytes());
+            let wrong = answer.starts_with("HTTP/1.1 405 ");
+            assert_eq!(documented, !wrong, "{method} {path}: {answer}");
+            operations += usize::from(documented);
+        }
+    }
+    assert!(operations >= 14, "{operations}");
+    // What is answered is what is said of it.
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let status: Value = site.get("/v1/status");
+    matches_schema(
+        schemas,
+        &json!({ "$ref": "#/components/schemas/Status" }),
+        &status,
+        "status",
+    );
+    let outcome = site.send("PATCH", "/v1/volumes/alpha", &json!({ "share": 5 }));
+    let outcome = serde_json::to_value(outcome).unwrap();
+    matches_schema(
+        schemas,
+        &json!({ "$ref": "#/components/schemas/Outcome" }),
+        &outcome,
+        "outcome",
+    );
+}
+
+/// Whether a value has the properties that a schema requires, no others, and of the kinds that it says.
+fn matches_schema(
+    schemas: &serde_json::Map<String, Value>,
+    schema: &Value,
+    value: &Value,
+    at: &str,
+) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap();
+        return matches_schema(schemas, &schemas[name], value, at);
+    }
+    for key in ["oneOf", "anyOf"] {
+        if let Some(several) = schema[key].as_array() {
+            let one = several.iter().find(|s| s["type"] != "null").unwrap();
+            return matches_schema(schemas, one, value, at);
+        }
+    }
+    let kinds = match &schema["type"] {
+        Value::Array(kinds) => kinds.clone(),
+        kind => vec![kind.clone()],
+    };
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    assert!(
+        kinds.iter().any(|k| k == kind),
+        "{at}: {kind} is not {kinds:?}"
+    );
+    if let Some(elements) = value.as_array() {
+        for element in elements {
+            matches_schema(schemas, &schema["items"], element, at);
+        }
+    }
+    let (Some(words), Some(properties)) = (value.as_object(), schema["properties"].as_object())
+    else {
+        return;
+    };
+    for required in schema["required"].as_array().into_iter().flatten() {
+        let name = required.as_str().unwrap();
+        assert!(words.contains_key(name), "{at} lacks {name}");
+    }
+    for (name, value) in words {
+        let schema = properties
+            .get(name)
+            .unwrap_or_else(|| panic!("{at}.{name} is not documented"));
+        matches_schema(schemas, schema, value, &format!("{at}.{name}"));
+    }
+}

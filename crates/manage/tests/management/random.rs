@@ -1,0 +1,156 @@
+//! Random changes, right and wrong ones: what is refused has changed nothing, the file can always be started from, and what was made can
+//! be taken back.
+
+use crate::site::Site;
+use serde_json::{Value, json};
+use weir_api::{Changes, Error, Outcome, Status, Volume};
+use weir_random::Rng;
+
+/// A change as one may ask for it.
+fn draw(rng: &mut Rng) -> (&'static str, String, Value) {
+    let name = ["alpha", "beta", "gamma", "delta"][rng.range(0, 3) as usize];
+    let path = format!("/v1/volumes/{name}");
+    let rate = |rng: &mut Rng| json!(format!("{}MB/s", rng.range(1, 120)));
+    match rng.range(0, 11) {
+        0 => {
+            let mut words = json!({ "drive": "fast", "memory": true, "size": "1MiB" });
+            if rng.range(0, 1) == 0 {
+                words["min"] = rate(rng);
+            }
+            ("PUT", path, words)
+        }
+        1 => ("DELETE", path, Value::Null),
+        2 => (
+            "PATCH",
+            path,
+            json!({ "max": { "iops": rng.range(1, 9000) } }),
+        ),
+        3 => ("PATCH", path, json!({ "max": null })),
+        4 => (
+            "PATCH",
+            path,
+            json!({ "min": null, "share": rng.range(1, 500) }),
+        ),
+        5 => (
+            "PATCH",
+            path,
+            json!({ "size": format!("{}MiB", rng.range(1, 32)) }),
+        ),
+        6 => (
+            "PATCH",
+            "/v1/tenants/acme".into(),
+            json!({ "min": rate(rng) }),
+        ),
+        7 => {
+            let write = json!({ "write": format!("{}MB/s", rng.range(60, 160)) });
+            (
+                "PATCH",
+                "/v1/drives/fast".into(),
+                json!({ "capacity": write }),
+            )
+        }
+        8 => ("PATCH", path, json!({ "class": "realtime", "nonsense": 1 })),
+        9 => ("POST", "/v1/undo".into(), json!({})),
+        _ => ("PATCH", path, json!({ "min": rate(rng) })),
+    }
+}
+
+/// Everything that is written, in force and in the file.
+fn written(site: &Site) -> (String, String) {
+    (site.client.text("/v1/config").unwrap(), site.text())
+}
+
+/// Numbers and words of what is in force.
+fn in_force(site: &Site) -> Value {
+    let mut volumes: Vec<Volume> = site.get("/v1/volumes");
+    for volume in &mut volumes {
+        (volume.now, volume.etag) = Default::default();
+    }
+    serde_json::to_value(volumes).unwrap()
+}
+
+fn play(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut site = Site::new();
+    let (mut made, mut refused) = (0, 0);
+    for _ in 0..60 {
+        let (method, path, body) = draw(&mut rng);
+        let how = ["", "?save=false", "?dry_run=true"][(rng.range(0, 5) / 2) as usize % 3];
+        let how = if rng.range(0, 3) > 0 { "" } else { how };
+        let before = written(&site);
+        let asked: Result<Outcome, Error> =
+            site.client
+                .send(method, &format!("{path}{how}"), &body, None);
+        let after = written(&site);
+        match asked {
+            Ok(outcome) if outcome.dry_run => assert_eq!(before, after),
+            Ok(outcome) => {
+                made += 1;
+                assert!(outcome.change.saved || before.1 == after.1);
+            }
+            Err(Error::Refused { status, .. }) => {
+                assert!([404, 409, 422].contains(&status), "{status}");
+                assert_eq!(before, after);
+                refused += 1;
+            }
+            Err(other) => panic!("seed {seed}: {other}"),
+        }
+        // What is in force is what is written of it, and a start from the file is possible.
+        let config = weir_config::parse("", &after.0).unwrap();
+        let volumes: Vec<Volume> = site.get("/v1/volumes");
+        assert_eq!(volumes.len(), config.volumes.len());
+        for (volume, written) in volumes.iter().zip(&config.volumes) {
+            assert_eq!(volume.name, written.name);
+            assert_eq!(volume.contract.min_bytes_per_second, written.contract.min);
+            assert_eq!(volume.contract.share, written.contract.share);
+        }
+        weir_config::parse("", &after.1).unwrap();
+        let status: Status = site.get("/v1/status");
+        assert_eq!(status.unsaved, after.0 != after.1);
+        if rng.range(0, 19) == 0 {
+            site.restart();
+            assert_eq!(written(&site), (after.1.clone(), after.1));
+        }
+    }
+    assert!(
+        made > 5 && refused > 5,
+        "seed {seed}: {made} made, {refused} refused"
+    );
+}
+
+#[test]
+fn what_is_refused_changes_nothing_and_the_file_can_be_started_from() {
+    for seed in 1..=12 {
+        play(seed);
+    }
+}
+
+#[test]
+fn what_was_made_is_taken_back_step_by_step() {
+    for seed in 100..=107 {
+        let mut rng = Rng::new(seed);
+        let site = Site::new();
+        let begin = in_force(&site);
+        let mut states = Vec::new();
+        for _ in 0..40 {
+            let (method, path, body) = draw(&mut rng);
+            // Volumes do not shrink, so what has grown cannot be taken back.
+            if path == "/v1/undo" || body.get("size").is_some() && method == "PATCH" {
+                continue;
+            }
+            let before = in_force(&site);
+            let asked: Result<Outcome, Error> = site.client.send(method, &path, &body, None);
+            if asked.is_ok_and(|outcome| outcome.change.number > 0) {
+                states.push(before);
+            }
+        }
+        assert!(states.len() > 5, "seed {seed}");
+        while let Some(state) = states.pop() {
+            site.send("POST", "/v1/undo", &json!({}));
+            assert_eq!(in_force(&site), state, "seed {seed}");
+        }
+        assert_eq!(in_force(&site), begin);
+        let changes: Changes = site.get("/v1/changes");
+        assert!(changes.changes.iter().any(|c| c.undoes == Some(1)));
+    }
+}

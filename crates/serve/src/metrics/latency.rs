@@ -1,0 +1,68 @@
+//! How long requests took, from their start to their end, in a few buckets.
+
+/// The buckets' upper bounds: nanoseconds, and seconds as they are written.
+const BOUNDS: [(u64, &str); BUCKETS - 1] = [
+    (100_000, "0.0001"),
+    (300_000, "0.0003"),
+    (1_000_000, "0.001"),
+    (3_000_000, "0.003"),
+    (10_000_000, "0.01"),
+    (30_000_000, "0.03"),
+    (100_000_000, "0.1"),
+];
+/// Those, and what is longer.
+const BUCKETS: usize = 8;
+
+/// Counts of requests by their time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Latency {
+    counts: [u64; BUCKETS],
+    sum_ns: u128,
+}
+
+impl Latency {
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        let bucket = BOUNDS.partition_point(|(bound, _)| *bound < ns);
+        self.counts[bucket] += 1;
+        self.sum_ns += u128::from(ns);
+    }
+
+    /// As if each of its requests had come this many times.
+    #[cfg(test)]
+    pub(super) fn multiply(&mut self, times: u32) {
+        self.counts = self.counts.map(|count| count * u64::from(times));
+        self.sum_ns *= u128::from(times);
+    }
+
+    pub(crate) fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Each bound, the last of which is infinite, with the number of requests that took at most as long.
+    pub(crate) fn cumulative(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let bounds = BOUNDS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
+        let mut sum = 0;
+        bounds.zip(&self.counts).map(move |(bound, count)| {
+            sum += count;
+            (bound, sum)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_counts_from_the_first_bound_on_that_it_does_not_exceed() {
+        let mut latency = Latency::default();
+        for ns in [0, 100_000, 100_001, 100_000_000, 100_000_001] {
+            latency.record(ns);
+        }
+        let counts: Vec<_> = latency.cumulative().collect();
+        assert_eq!(counts[..2], [("0.0001", 2), ("0.0003", 3)]);
+        assert_eq!(counts[6..], [("0.1", 4), ("+Inf", 5)]);
+        assert_eq!(latency.sum_ns(), 200_200_002);
+    }
+}

@@ -1,0 +1,118 @@
+//! The server as a process: what Prometheus' clients say of every process, and how long its threads waited for a processor.
+
+use std::fs;
+
+use super::page::{
+    Kind::{Counter, Gauge},
+    Labels, Page, Seconds,
+};
+
+/// How the threads that serve drives are named.
+const SHARD: &str = "weir-shard-";
+
+/// What the kernel says of this process; of what it does not say there is no sample.
+pub(super) fn process(page: &mut Page) {
+    let stat = fs::read_to_string("/proc/self/stat").ok();
+    let stat = stat.as_deref().and_then(Stat::of);
+    let ticks = rustix::param::clock_ticks_per_second();
+    let seconds = |ticks_passed: u64| {
+        let nanos = u128::from(ticks_passed) * 1_000_000_000;
+        nanos.checked_div(ticks.into()).map(Seconds)
+    };
+    let name = "process_cpu_seconds_total";
+    let spent = stat.as_ref().and_then(|stat| seconds(stat.spent));
+    page.family(
+        Counter,
+        name,
+        "Processor time of the server, user and system.",
+        one(spent),
+    );
+    let begun = stat
+        .and_then(|stat| Some(seconds(stat.begun)?.0 + u128::from(booted()?) * 1_000_000_000))
+        .map(Seconds);
+    let name = "process_start_time_seconds";
+    page.family(
+        Gauge,
+        name,
+        "When the server was started, in seconds since 1970.",
+        one(begun),
+    );
+    let name = "process_resident_memory_bytes";
+    page.family(
+        Gauge,
+        name,
+        "Memory of the server that is in place.",
+        one(resident()),
+    );
+    let name = "process_open_fds";
+    let files = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
+    page.family(Gauge, name, "Open files of the server.", one(files));
+    let name = "weir_processor_wait_seconds_total";
+    let help = "How long threads that serve drives were ready to run and had no processor.";
+    page.family(Counter, name, help, one(waited().map(Seconds)));
+}
+
+/// A sample without labels, if there is one.
+fn one<T>(value: Option<T>) -> impl Iterator<Item = (Labels<'static, 0>, T)> {
+    value.into_iter().map(|value| ([], value))
+}
+
+/// Of proc(5)'s `/proc/PID/stat`, in ticks.
+struct Stat {
+    /// Processor time, user and system: fields 14 and 15.
+    spent: u64,
+    /// From the boot of the machine to the start of the process: field 22.
+    begun: u64,
+}
+
+impl Stat {
+    fn of(text: &str) -> Option<Self> {
+        // The third field is the first behind the name, which can have anything in it.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self {
+            spent: field(14)? + field(15)?,
+            begun: field(22)?,
+        })
+    }
+}
+
+/// When the machine was booted, seconds since 1970.
+fn booted() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
+    line.trim().parse().ok()
+}
+
+fn resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Nanoseconds: the second figure of each thread's `schedstat`, where the kernel counts.
+fn waited() -> Option<u128> {
+    let threads = fs::read_dir("/proc/self/task").ok()?.flatten();
+    let shards = threads.filter(|thread| {
+        let name = fs::read_to_string(thread.path().join("comm"));
+        name.is_ok_and(|name| name.starts_with(SHARD))
+    });
+    let waits = shards.map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<u128>().ok()
+    });
+    waits.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let stat = "7 (a) 1 (b)) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 5 0 1234 0 0";
+        let stat = Stat::of(stat).unwrap();
+        assert_eq!((stat.spent, stat.begun), (300, 1234));
+        assert!(Stat::of("7 (cut").is_none() && Stat::of("7 (cut) S 1").is_none());
+    }
+}

@@ -1,0 +1,232 @@
+//! Promises on the page: how they fare, and what is promised and left.
+
+use weir_config::{Room, TenantRoom};
+use weir_core::Capacity;
+use weir_measure::promise::{Excuse, Rate, Seconds, Short, Units};
+
+use super::page::{
+    Kind::{Counter, Gauge},
+    Labels, Page,
+};
+use super::{Detail, DriveSnapshot};
+
+/// A promise, whose it is, and how it fares.
+struct Promised<'a> {
+    owner: Labels<'a, 1>,
+    rate: Option<Rate>,
+    seconds: &'a Seconds,
+}
+
+impl Promised<'_> {
+    /// There is something to say of it.
+    fn matters(&self) -> bool {
+        self.rate.is_some() || self.seconds.promised > 0
+    }
+}
+
+/// The promises of volumes.
+pub(super) fn volumes(page: &mut Page, drives: &[DriveSnapshot], detail: Detail) {
+    let volumes = drives.iter().flat_map(|drive| &drive.volumes);
+    let promises = volumes.map(|volume| Promised {
+        owner: [("volume", &volume.name)],
+        rate: volume.tally.promise.rate(),
+        seconds: volume.tally.promise.seconds(),
+    });
+    fates(page, "weir", promises, detail);
+}
+
+/// The promises of tenants: their seconds are their own, not the sum of their volumes', so their names are others.
+pub(super) fn tenants(page: &mut Page, drives: &[DriveSnapshot], detail: Detail) {
+    type Pick = fn(&TenantRoom) -> Option<u64>;
+    let tenants = drives.iter().flat_map(|drive| &drive.tenants);
+    let promises = tenants.map(|tenant| Promised {
+        owner: [("tenant", &tenant.name)],
+        rate: tenant.rate,
+        seconds: &tenant.seconds,
+    });
+    fates(page, "weir_tenant", promises, detail);
+    let rooms = || {
+        let tenants = drives.iter().flat_map(|drive| &drive.room.tenants);
+        tenants.map(|(name, room)| ([("tenant", &name[..])], room))
+    };
+    let families: [(&str, &str, Pick); 4] = [
+        (
+            "promised_bytes_per_second",
+            "Bytes promised: its own, else those of its volumes together.",
+            |room| Some(room.promised.bytes),
+        ),
+        (
+            "promised_requests_per_second",
+            "Requests promised: its own, else those of its volumes together.",
+            |room| Some(room.promised.iops),
+        ),
+        (
+            "left_bytes_per_second",
+            "Bytes of its own promise that no volume of it is promised.",
+            |room| Some(room.left?.bytes),
+        ),
+        (
+            "left_requests_per_second",
+            "Requests of its own promise that no volume of it is promised.",
+            |room| Some(room.left?.iops),
+        ),
+    ];
+    for (name, help, pick) in families {
+        let samples = rooms().filter_map(|(labels, room)| Some((labels, pick(room)?)));
+        page.family(Gauge, &format!("weir_tenant_{name}"), help, samples);
+    }
+}
+
+/// What drives can do, and what of it is promised and left.
+pub(super) fn drives(page: &mut Page, drives: &[DriveSnapshot]) {
+    type Pick = fn(&Room) -> Option<u64>;
+    /// Requests are not always stated.
+    fn requests(capacity: &Capacity) -> Option<u64> {
+        Some(capacity.requests()).filter(|requests| *requests > 0)
+    }
+    let families: [(&str, &str, Pick); 6] = [
+        (
+            "capacity_bytes_per_second",
+            "Bytes that the drive is stated to do: promises are held against the slower direction.",
+            |room| Some(room.capacity?.bytes()),
+        ),
+        (
+            "capacity_requests_per_second",
+            "Requests that the drive is stated to do.",
+            |room| requests(&room.capacity?),
+        ),
+        (
+            "promised_bytes_per_second",
+            "Bytes promised, of all volumes and tenants.",
+            |room| Some(room.promised.bytes),
+        ),
+        (
+            "promised_requests_per_second",
+            "Requests promised, of all volumes and tenants.",
+            |room| Some(room.promised.iops),
+        ),
+        (
+            "left_bytes_per_second",
+            "Bytes that can be promised beside, if no further requests are.",
+            |room| Some(room.left?.bytes),
+        ),
+        (
+            "left_requests_per_second",
+            "Requests that can be promised beside, if no further bytes are.",
+            |room| Some(room.left?.iops),
+        ),
+    ];
+    for (name, help, pick) in families {
+        let samples = drives.iter();
+        let samples = samples.filter_map(|d| Some(([("drive", &d.name[..])], pick(&d.room)?)));
+        page.family(Gauge, &format!("weir_drive_{name}"), help, samples);
+    }
+    let stated = drives.iter().filter(|drive| drive.room.capacity.is_some());
+    let parts = stated.map(|drive| {
+        let part = drive.room.promised.millionths as f64 / 1e6;
+        ([("drive", &drive.name[..])], part)
+    });
+    let help = "Part of the drive's time that is promised; at most 0.9 may be.";
+    page.family(Gauge, "weir_drive_promised_ratio", help, parts);
+}
+
+fn fates<'a>(
+    page: &mut Page,
+    prefix: &str,
+    promises: impl Iterator<Item = Promised<'a>>,
+    detail: Detail,
+) {
+    type Pick = fn(&Seconds) -> u64;
+    let all: Vec<Promised<'a>> = promises.filter(Promised::matters).collect();
+    // Whether it is said even if it is zero: a count that an alert goes by must be there before it grows.
+    let families: [(&str, bool, &str, Pick); 4] = [
+        (
+            "promised_seconds_total",
+            true,
+            "Whole seconds in which a min was in force: kept, short and excused ones together.",
+            |seconds| seconds.promised,
+        ),
+        (
+            "short_seconds_total",
+            true,
+            "Of the promised seconds, those in which the client got less than it was owed.",
+            Seconds::all_short,
+        ),
+        (
+            "short_bytes_total",
+            false,
+            "Bytes that the short seconds lack together, where bytes were promised.",
+            |seconds| seconds.lacking.bytes,
+        ),
+        (
+            "short_requests_total",
+            false,
+            "Requests that the short seconds lack together, where requests were promised.",
+            |seconds| seconds.lacking.requests,
+        ),
+    ];
+    for (name, always, help, pick) in families {
+        let samples = all.iter().map(|of| (of.owner, pick(of.seconds)));
+        let samples = samples.filter(|(_, count)| always || detail.says(*count));
+        page.family(Counter, &format!("{prefix}_{name}"), help, samples);
+    }
+    if detail == Detail::Full {
+        let kept = all.iter().map(|of| (of.owner, of.seconds.kept));
+        let help = "Of the promised seconds, those in which the client got what it was owed.";
+        page.family(Counter, &format!("{prefix}_kept_seconds_total"), help, kept);
+    }
+    by_reason(
+        page,
+        &format!("{prefix}_short_reason_seconds_total"),
+        "The short seconds by reason.",
+        (Short::ALL.map(Short::name), |seconds| &seconds.short),
+        &all,
+        detail,
+    );
+    by_reason(
+        page,
+        &format!("{prefix}_excused_seconds_total"),
+        "Of the promised seconds, those in which nothing was owed, by reason.",
+        (Excuse::OF_SERVER.map(Excuse::name), |seconds| {
+            &seconds.excused
+        }),
+        &all,
+        detail,
+    );
+    for (units, name, help) in [
+        (Units::Bytes, "min_bytes_per_second", "Bytes promised."),
+        (
+            Units::Requests,
+            "min_requests_per_second",
+            "Requests promised.",
+        ),
+    ] {
+        let samples = all.iter().filter_map(|of| {
+            let rate = of.rate.filter(|rate| rate.units == units)?;
+            Some((of.owner, rate.a_second))
+        });
+        page.family(Gauge, &format!("{prefix}_{name}"), help, samples);
+    }
+}
+
+/// Reasons, and the seconds of each.
+type Reasons = ([&'static str; 4], fn(&Seconds) -> &[u64]);
+
+fn by_reason(
+    page: &mut Page,
+    name: &str,
+    help: &str,
+    (reasons, pick): Reasons,
+    all: &[Promised<'_>],
+    detail: Detail,
+) {
+    let samples = all.iter().flat_map(|of| {
+        let counts = reasons.iter().zip(pick(of.seconds));
+        let counts = counts.filter(|(_, count)| detail.says(**count));
+        counts.map(|(reason, count)| {
+            let [owner] = of.owner;
+            ([owner, ("reason", *reason)], *count)
+        })
+    });
+    page.family(Counter, name, help, samples);
+}

@@ -1,0 +1,511 @@
+//! A recorded load, played again on another drive or under other contracts and policies.
+//!
+//! A client of the run that was recorded ([`Load`]) sent each of its requests some time after an answer. Played again, it sends the
+//! request as long after the same answer, whenever that comes: a client that was served sooner asks sooner, one with several requests
+//! at a time keeps as many, and pauses stay as long as they were. It stays as long as it did: one that has done all that it did in the
+//! record before, and waited for as long as it stayed behind its last answer there, begins again. With [`Again::at_recorded_times`] requests
+//! are sent when they were, whatever became of those before.
+
+mod load;
+
+pub use load::{Load, Sent};
+
+use crate::Error;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use weir_core::record::{Observed, Observer};
+use weir_core::{
+    Completion, Config, Cookie, Dispatch, Edit, Instant, Layer, Op, Output, Reject, Request, Span,
+    StreamId,
+};
+use weir_drive::Drive;
+
+/// More turns than this at one instant mean that nothing goes on.
+const STILL_MAX: u32 = 1_000_000;
+
+/// What a load is played on.
+#[derive(Clone, Debug)]
+pub struct Again {
+    /// What the layer is made from.
+    pub config: Config,
+    /// What is put in force, and when: the first before anything else.
+    pub edits: Vec<(Instant, Vec<Edit>)>,
+    /// The drive.
+    pub drive: weir_drive::Config,
+    /// Requests are sent when they were in the record.
+    pub at_recorded_times: bool,
+    /// For how long it is played.
+    pub until: Instant,
+}
+
+impl Again {
+    /// Plays `load`, and shows `observer` every call into the layer, which it returns.
+    ///
+    /// # Errors
+    /// The drive or the layer cannot be made so, volumes do not fit onto the drive, the contracts are refused, a client cannot connect,
+    /// or nothing takes any time.
+    pub fn play(&self, load: &Load, observer: &mut dyn Observer) -> Result<Layer, Error> {
+        let mut player = Player::new(self, load, observer)?;
+        while let Some(at) = player.next().filter(|at| *at <= self.until) {
+            player.turn(at)?;
+        }
+        Ok(player.layer.into_layer())
+    }
+}
+
+/// Something that is due.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    Change(u32),
+    Open(u32),
+    Send { stream: u32, place: u32 },
+}
+
+/// A client.
+#[derive(Debug, Default)]
+struct Client {
+    id: Option<StreamId>,
+    /// The requests that follow the answer to each: the first and how many.
+    next: Vec<(u32, u32)>,
+    /// How many come before any answer.
+    first: u32,
+    /// Requests of this round that are not answered.
+    left: u32,
+    paused: bool,
+    /// What the layer has had no room for.
+    waiting: VecDeque<u32>,
+}
+
+struct Player<'a> {
+    again: &'a Again,
+    load: &'a Load,
+    layer: Observed<&'a mut dyn Observer>,
+    drive: Box<dyn Drive>,
+    bases: Vec<u64>,
+    due: BinaryHeap<Reverse<(Instant, Due)>>,
+    clients: Vec<Client>,
+    /// By slot of the layer's stream.
+    by_slot: Vec<u32>,
+    /// By cookie: stream and place.
+    live: Vec<(u32, u32)>,
+    free: Vec<u32>,
+    wake: Option<Instant>,
+    busy: Vec<Completion>,
+    now: Instant,
+    still: u32,
+}
+
+impl<'a> Player<'a> {
+    fn new(
+        again: &'a Again,
+        load: &'a Load,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let layer = Layer::new(again.config.clone()).map_err(Error::Layer)?;
+        let drive = again.drive.build().map_err(Error::Drive)?;
+        let mut player = Self {
+            bases: bases(again)?,
+            again,
+            load,
+            layer: Observed::new(layer, observer),
+            drive,
+            due: BinaryHeap::new(),
+            clients: load.streams.iter().map(client).collect(),
+            by_slot: vec![0; again.config.sizes.streams as usize],
+            live: vec![(0, 0); again.config.sizes.requests as usize],
+            free: (0..again.config.sizes.requests).rev().collect(),
+            wake: None,
+            busy: Vec::new(),
+            now: Instant::ZERO,
+            still: 0,
+        };
+        for (number, (at, _)) in (0..).zip(&again.edits) {
+            player.due.push(Reverse((*at, Due::Change(number))));
+        }
+        for (number, stream) in (0..).zip(&load.streams) {
+            player.due.push(Reverse((stream.opened, Due::Open(number))));
+        }
+        Ok(player)
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let due = self.due.peek().map(|due| due.0.0);
+        let busy = (!self.busy.is_empty()).then_some(self.now);
+        let all = [due, self.wake, self.drive.next_completion(), busy];
+        all.into_iter().flatten().min().map(|at| at.max(self.now))
+    }
+
+    fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        self.still = if now == self.now { self.still + 1 } else { 0 };
+        if self.still > STILL_MAX {
+            return Err(Error::Stuck { at: now });
+        }
+        self.now = now;
+        let mut ended = std::mem::take(&mut self.busy);
+        while let Some(end) = self.drive.pop(now) {
+            ended.push(end.completion);
+        }
+        if !ended.is_empty() {
+            self.layer.complete(now, &ended);
+        }
+        while let Some(Reverse((_, due))) = self.due.peek().filter(|due| due.0.0 <= now) {
+            let due = *due;
+            self.due.pop();
+            match due {
+                Due::Change(number) => self.change(number)?,
+                Due::Open(stream) => self.open(stream)?,
+                Due::Send { stream, place } => {
+                    let closed = self.load.streams[stream as usize].closed;
+                    if closed.is_none_or(|closed| now <= closed) {
+                        self.clients[stream as usize].waiting.push_back(place);
+                    }
+                }
+            }
+        }
+        self.submit();
+        self.poll();
+        Ok(())
+    }
+
+    fn change(&mut self, number: u32) -> Result<(), Error> {
+        let edits = &self.again.edits[number as usize].1;
+        self.layer.change(self.now, edits).map_err(Error::Refused)?;
+        Ok(())
+    }
+
+    fn open(&mut self, number: u32) -> Result<(), Error> {
+        let spec = self.load.streams[number as usize].spec;
+        let id = self.layer.open(self.now, spec);
+        let id = id.map_err(|error| Error::Open {
+            client: format!("{number} of the record"),
+            error,
+        })?;
+        self.by_slot[id.slot() as usize] = number;
+        self.clients[number as usize].id = Some(id);
+        self.begin(number, Span::ZERO);
+        Ok(())
+    }
+
+    /// A client does all that it did, from `after` on.
+    fn begin(&mut self, number: u32, after: Span) {
+        let asks = &self.load.streams[number as usize].asks;
+        let client = &mut self.clients[number as usize];
+        client.left = asks.len() as u32;
+        let count = if self.again.at_recorded_times {
+            asks.len()
+        } else {
+            client.first as usize
+        };
+        for (place, ask) in (0..).zip(&asks[..count]) {
+            let send = Due::Send {
+                stream: number,
+                place,
+            };
+            self.due.push(Reverse((self.now + after + ask.at, send)));
+        }
+    }
+
+    /// Submits what is due, as far as the layer has room for it.
+    fn submit(&mut self) {
+        for number in 0..self.clients.len() {
+            while let Some(request) = self.next_of(number) {
+                if let Err(rejected) = self.layer.submit(self.now, &[request]) {
+                    self.free.push(request.cookie as u32);
+                    match rejected.reason {
+                        // There will be room when something ends.
+                        Reject::Full | Reject::StreamFull => break,
+                        _ => {
+                            let place = self.clients[number].waiting.pop_front().unwrap_or(0);
+                            self.answered(number as u32, place);
+                            continue;
+                        }
+                    }
+                }
+                self.clients[number].waiting.pop_front();
+            }
+        }
+    }
+
+    /// The next request of a client that is due.
+    fn next_of(&mut self, number: usize) -> Option<Request> {
+        let client = &self.clients[number];
+        let place = *client.waiting.front().filter(|_| !client.paused)?;
+        let stream = client.id?;
+        let cookie = self.free.pop()?;
+        self.live[cookie as usize] = (number as u32, place);
+        Some(Request {
+            stream,
+            cookie: Cookie::from(cookie),
+            ..self.load.streams[number].asks[place as usize].request
+        })
+    }
+
+    fn poll(&mut self) {
+        let mut outputs = Vec::new();
+        self.wake = self.layer.poll(self.now, &mut outputs).map(|wake| wake.at);
+        let mut room = false;
+        for output in outputs {
+            room |= !matches!(output, Output::Dispatch(_));
+            match output {
+                Output::Dispatch(piece) => self.dispatch(piece),
+                Output::Done(done) => {
+                    self.free.push(done.cookie as u32);
+                    let (stream, place) = self.live[done.cookie as usize];
+                    self.answered(stream, place);
+                }
+                Output::Pause(stream) => self.pause(stream, true),
+                Output::Resume(stream) => self.pause(stream, false),
+            }
+        }
+        // What had no room may have some now.
+        let waits = |client: &Client| !client.paused && !client.waiting.is_empty();
+        if room && self.clients.iter().any(waits) {
+            self.wake = Some(self.wake.map_or(self.now, |at| at.min(self.now)));
+        }
+    }
+
+    fn pause(&mut self, stream: StreamId, paused: bool) {
+        let number = self.by_slot[stream.slot() as usize] as usize;
+        self.clients[number].paused = paused;
+    }
+
+    fn dispatch(&mut self, mut piece: Dispatch) {
+        if piece.op != Op::Flush {
+            let base = self.bases.get(piece.space.0 as usize).copied();
+            piece.offset += base.unwrap_or(0);
+        }
+        if self.drive.submit(self.now, &piece).is_err() {
+            self.busy.push(Completion::busy(piece.tag));
+        }
+    }
+
+    /// A request is answered: those that followed its answer are due.
+    fn answered(&mut self, number: u32, place: u32) {
+        let stream = &self.load.streams[number as usize];
+        let client = &mut self.clients[number as usize];
+        client.left = client.left.saturating_sub(1);
+        let is_over = client.left == 0;
+        if !self.again.at_recorded_times {
+            let (first, count) = client.next[place as usize];
+            for place in first..first + count {
+                let think = stream.asks[place as usize]
+                    .after
+                    .map_or(Span::ZERO, |a| a.1);
+                let send = Due::Send {
+                    stream: number,
+                    place,
+                };
+                self.due.push(Reverse((self.now + think, send)));
+            }
+        }
+        if is_over && !self.again.at_recorded_times {
+            self.begin(number, stream.rest(self.load.end()));
+        }
+    }
+}
+
+/// A client that has not come yet.
+fn client(stream: &load::Stream) -> Client {
+    let mut next = vec![(0, 0); stream.asks.len()];
+    let mut first = 0;
+    for (place, ask) in (0..).zip(&stream.asks) {
+        match ask.after {
+            // Those that follow one answer stand one behind the other.
+            Some((answer, _)) => match &mut next[answer as usize] {
+                (_, 0) => next[answer as usize] = (place, 1),
+                (_, count) => *count += 1,
+            },
+            None => first += 1,
+        }
+    }
+    Client {
+        next,
+        first,
+        ..Client::default()
+    }
+}
+
+/// Where on the drive each space begins: one behind the other, as in the live server; nowhere, where the drive has no places.
+fn bases(again: &Again) -> Result<Vec<u64>, Error> {
+    let Some(drive) = again.drive.size() else {
+        return Ok(Vec::new());
+    };
+    let mut sizes: Vec<u64> = Vec::new();
+    for edit in again.edits.iter().flat_map(|(_, edits)| edits) {
+        if let Edit::SetSpace { id, size } = edit {
+            let at = id.0 as usize;
+            if sizes.len() <= at {
+                sizes.resize(at + 1, 0);
+            }
+            sizes[at] = sizes[at].max(size.unwrap_or(0));
+        }
+    }
+    let mut base = 0u64;
+    let mut bases = Vec::with_capacity(sizes.len());
+    for (space, size) in (0..).zip(sizes) {
+        bases.push(base);
+        if base.checked_add(size).is_none_or(|end| end > drive) {
+            return Err(Error::Place {
+                space,
+                base,
+                size,
+                drive,
+            });
+        }
+        base += size;
+    }
+    Ok(bases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Run, Scenario};
+    use std::collections::BTreeMap;
+    use weir_core::record::Call;
+    use weir_core::{Contract, GroupId};
+    use weir_drive::null;
+    use weir_load::{Arrival, Program};
+
+    /// Bytes that were answered, by the group of the stream.
+    #[derive(Debug, Default)]
+    struct Answered {
+        groups: BTreeMap<u32, GroupId>,
+        bytes: BTreeMap<GroupId, u64>,
+    }
+
+    impl Observer for Answered {
+        fn call(&mut self, _now: Instant, call: &Call<'_>, _layer: &mut Layer) {
+            match *call {
+                Call::Open {
+                    spec,
+                    result: Ok(id),
+                } => {
+                    self.groups.insert(id.slot(), spec.group);
+                }
+                Call::Poll { outputs, .. } => {
+                    for output in outputs {
+                        if let Output::Done(done) = output {
+                            let group = self.groups[&done.stream.slot()];
+                            *self.bytes.entry(group).or_default() += u64::from(done.length);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Two seconds of a random reader, four at a time, one that streams, and one that pauses for 10 ms after each answer.
+    fn recorded(link: u64) -> (Scenario, Load, Answered) {
+        let drive = null::Config {
+            link,
+            ..null::Config::demo()
+        };
+        let drive = weir_drive::Config::Null(drive);
+        let mut scenario = Scenario::new("again", drive, Span::from_secs(2));
+        let contract = Contract::DEFAULT;
+        scenario.tenant(
+            "random",
+            contract,
+            1 << 30,
+            Program::random_reads(16 << 10, 4),
+        );
+        scenario.tenant(
+            "streams",
+            contract,
+            1 << 30,
+            Program::sequential_reads(128 << 10, 8),
+        );
+        let think = Span::from_millis(10);
+        let pauses = Program {
+            arrival: Arrival::Closed { think },
+            ..Program::random_reads(4096, 1)
+        };
+        scenario.tenant("pauses", contract, 1 << 30, pauses);
+        let (mut load, mut answered) = (Load::new(), Answered::default());
+        let observers: Vec<&mut dyn Observer> = vec![&mut load, &mut answered];
+        let run = Run::observed(&scenario, &Policy::contract(), 0, observers).unwrap();
+        run.run(|_| {}).unwrap();
+        (scenario, load, answered)
+    }
+
+    fn played(
+        load: &Load,
+        scenario: &Scenario,
+        link: u64,
+        at_recorded_times: bool,
+    ) -> BTreeMap<GroupId, u64> {
+        let drive = null::Config {
+            link,
+            ..null::Config::demo()
+        };
+        let again = Again {
+            config: Run::config(scenario, &Policy::contract()),
+            edits: load.edits().to_vec(),
+            drive: weir_drive::Config::Null(drive),
+            at_recorded_times,
+            until: load.end(),
+        };
+        let mut answered = Answered::default();
+        again.play(load, &mut answered).unwrap();
+        answered.bytes
+    }
+
+    fn about(got: u64, of: u64, part: f64) -> bool {
+        (got as f64 / of as f64 - part).abs() < 0.03 * part
+    }
+
+    #[test]
+    fn on_the_same_drive_the_same_comes_of_it() {
+        let (scenario, load, answered) = recorded(200_000_000);
+        let again = played(&load, &scenario, 200_000_000, false);
+        for (group, bytes) in &answered.bytes {
+            assert!(about(again[group], *bytes, 1.0), "{again:?} {answered:?}");
+        }
+    }
+
+    #[test]
+    fn a_faster_drive_has_more_to_do_and_pauses_stay() {
+        let (scenario, load, answered) = recorded(200_000_000);
+        let twice = played(&load, &scenario, 400_000_000, false);
+        let all = |bytes: &BTreeMap<GroupId, u64>| bytes.values().sum::<u64>();
+        assert!(
+            about(all(&twice), all(&answered.bytes), 2.0),
+            "{twice:?} {answered:?}"
+        );
+        let pauses = GroupId(3);
+        assert!(
+            about(twice[&pauses], answered.bytes[&pauses], 1.0),
+            "{twice:?} {answered:?}"
+        );
+        let open = played(&load, &scenario, 400_000_000, true);
+        assert!(
+            about(all(&open), all(&answered.bytes), 1.0),
+            "{open:?} {answered:?}"
+        );
+    }
+
+    #[test]
+    fn volumes_that_do_not_fit_are_refused() {
+        let (scenario, load, _) = recorded(200_000_000);
+        let drive = weir_config::profile::find("seagate-no-ncq").unwrap().drive;
+        let mut edits = load.edits().to_vec();
+        edits[0].1.push(Edit::SetSpace {
+            id: weir_core::SpaceId(2),
+            size: Some(u64::MAX),
+        });
+        let again = Again {
+            config: Run::config(&scenario, &Policy::none()),
+            edits,
+            drive,
+            at_recorded_times: false,
+            until: load.end(),
+        };
+        let refused = again.play(&load, &mut Answered::default());
+        assert!(
+            matches!(refused, Err(Error::Place { space: 2, .. })),
+            "{refused:?}"
+        );
+    }
+}
