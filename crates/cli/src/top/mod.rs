@@ -1,11 +1,14 @@
 //! `weir top`: how the drives, tenants and volumes of a running server stand, second by second.
 
 mod draw;
+mod drives;
 mod figure;
+mod look;
 mod once;
 mod row;
 mod screen;
 mod state;
+mod table;
 mod watch;
 
 #[cfg(test)]

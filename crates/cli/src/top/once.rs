@@ -1,7 +1,8 @@
 //! One second, printed: as tables, or as JSON.
 
-use super::draw::{NAME_MIN, budget_text, clipped};
+use super::drives::budget_text;
 use super::figure::{percent, rate, requests};
+use super::look::{NAME_MIN, clipped};
 use super::row::{Column, Kind};
 use super::state::State;
 use crate::failure::Failure;

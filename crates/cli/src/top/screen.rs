@@ -1,7 +1,8 @@
 //! The terminal: taken, drawn on, and given back however this ends.
 
 use super::AGAIN;
-use super::draw::{Look, draw};
+use super::draw::draw;
+use super::look::Look;
 use super::state::{Flow, Key, State};
 use super::watch::{self, News};
 use crate::failure::Failure;

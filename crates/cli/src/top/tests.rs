@@ -1,6 +1,7 @@
 //! Whole screens, and keys in any order.
 
-use super::draw::{Look, draw};
+use super::draw::draw;
+use super::look::Look;
 use super::once;
 use super::row::Row;
 use super::state::{Flow, Key, State};

@@ -30,12 +30,14 @@ function showFields(which = () => true) {
   for (const field of FIELDS.filter(which)) input(field.key).value = written(target.config, field.key);
 }
 
+/** Whether a field is not as it is written. */
+const isChanged = ({ key }) => input(key).value.trim() !== written(target.config, key);
+
 /** The changed fields as words to merge; `null` removes a key. */
 function changedWords() {
   const words = {};
-  for (const { key, number } of FIELDS) {
+  for (const { key, number } of FIELDS.filter(isChanged)) {
     const text = input(key).value.trim();
-    if (text === written(target.config, key)) continue;
     // What is no number is sent as it is: the server says what is wrong with it.
     const value = text === "" ? null : number && /^\d+$/.test(text) ? Number(text) : text;
     const [outer, inner] = key.split(".");
@@ -77,23 +79,33 @@ function clear(within) {
   }
 }
 
+/** How problems name a field of the table that is open: names that need quotes have them. */
+const keysOf = ({ key }) => [target.name, JSON.stringify(target.name)].map((name) => `${kind.slice(0, -1)}.${name}.${key}`);
+
 /** Shows a refusal: at the field that it is about where there is one, else below all of them. */
 function showRefusal(within, error) {
-  const refusal = error instanceof Refused ? error.refusal : { error: `The server does not answer: ${error.message}` };
-  const elsewhere = [];
+  if (!(error instanceof Refused)) {
+    const why = `The server does not answer (${error.message}). Changes that were made are in the list of changes.`;
+    within.querySelector(".elsewhere").replaceChildren(why);
+    return;
+  }
+  const { error: summary, problems = [] } = error.refusal;
+  const changed = FIELDS.filter(isChanged);
+  const elsewhere = problems.length > 0 ? [] : [summary];
   let first;
-  for (const { key, message, help } of refusal.problems ?? []) {
-    const text = help ? `${message}; ${help}` : message;
-    const field = within === dialog() && key.startsWith(`${kind.slice(0, -1)}.`) && FIELDS.find((f) => key.endsWith(`.${f.key}`));
+  for (const { key, message, help } of problems) {
+    const own = within === dialog() && FIELDS.find((field) => keysOf(field).includes(key));
+    const text = `${own || !key ? "" : `${key}: `}${message}${help ? `; ${help}` : ""}`;
+    // What one change breaks elsewhere is said at that change, too.
+    const field = own || (within === dialog() && changed.length === 1 && changed[0]);
     if (!field) {
-      elsewhere.push(`${key ? `${key}: ` : ""}${text}`);
+      elsewhere.push(text);
       continue;
     }
     input(field.key).setAttribute("aria-invalid", "true");
-    at(`field-${field.key}-refusal`).textContent = text;
+    at(`field-${field.key}-refusal`).append(make("span", {}, text));
     first ??= input(field.key);
   }
-  if (!refusal.problems?.length) elsewhere.push(refusal.error);
   const lines = elsewhere.map((line) => make("span", {}, line));
   within.querySelector(".elsewhere").replaceChildren("Refused, nothing has changed. ", ...lines);
   first?.focus();
@@ -153,6 +165,8 @@ async function explain() {
   const told = await get(`${path()}/explain`).catch(() => ({ said: [] }));
   if (target !== asked || !told.said?.length) return;
   at("said").replaceChildren(...told.said.map((sentence) => make("li", {}, sentence)));
+  // On a small screen the contract comes first.
+  at("explain").open = matchMedia("(min-width: 36rem)").matches;
   at("explain").hidden = false;
 }
 

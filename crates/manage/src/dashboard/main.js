@@ -74,7 +74,7 @@ function takeShort({ at_ms, of, reason, lacking }) {
   }
   at("no-short").hidden = true;
   at("short").prepend(make("li", {},
-    make("time", {}, clock(at_ms)), " ", make("b", {}, name), ` lacked ${lacked}: ${CAUSES[reason] ?? reason}`));
+    make("time", {}, clock(at_ms)), " ", make("b", {}, kind === "volume" ? name : `${kind} ${name}`), ` lacked ${lacked}: ${CAUSES[reason] ?? reason}`));
   while (at("short").children.length > LISTED) at("short").lastChild.remove();
 }
 

@@ -27,7 +27,7 @@ export const count = (number) => scaled(number, ["", "k", "M", "G"], 1000);
 export const time = (us) => scaled(us, ["µs", "ms", "s"], 1000);
 
 /** A part of one: `31 %`. */
-export const percent = (part) => `${Math.round(part * 100)} %`;
+export const percent = (part) => `${Math.round(part * 100)}\u00a0%`;
 
 /** Milliseconds since 1970 as the time of the day here. */
 export const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });

@@ -1,0 +1,76 @@
+//! Two lines for each drive: how busy it is, what of it is promised and what is left.
+
+use super::figure::{percent, rate, requests};
+use super::look::{Look, counted, draw_sparkline};
+use super::state::State;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use weir_api::{Budget, Drive};
+
+/// Draws the first `shown` drives, and says how many more there are.
+pub(super) fn draw_drives(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &State,
+    shown: usize,
+    look: Look,
+) {
+    let drives = &state.status().drives;
+    let mut top = area;
+    for drive in drives.iter().take(shown) {
+        let [now, budget, rest] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Min(0),
+        ])
+        .areas(top);
+        top = rest;
+        let text = drive_text(drive);
+        let left = area.width.saturating_sub(text.len() as u16 + 2);
+        let text_width = area.width - left.min(area.width);
+        let [words, plot] =
+            Layout::horizontal([Constraint::Length(text_width), Constraint::Min(0)]).areas(now);
+        frame.render_widget(Line::raw(text), words);
+        draw_sparkline(frame, plot, &state.busy(&drive.name), Some(1000), look);
+        frame.render_widget(Line::raw(budget_text(drive.budget.as_ref())), budget);
+    }
+    if drives.len() > shown {
+        let more = format!("and {} more", counted(drives.len() - shown, "drive"));
+        frame.render_widget(Line::raw(more), top);
+    }
+}
+
+fn drive_text(drive: &Drive) -> String {
+    let now = &drive.now;
+    format!(
+        "drive {}  {} busy  {}  {}  {} waiting, {} in the drive",
+        drive.name,
+        percent(now.busy),
+        rate(now.bytes_per_second),
+        requests(now.requests_per_second),
+        now.queue.saturating_sub(now.in_flight),
+        now.in_flight
+    )
+}
+
+/// What of a drive is promised and what is left.
+pub(super) fn budget_text(budget: Option<&Budget>) -> String {
+    let Some(budget) = budget else {
+        return "  its capacity is not known: nothing can be promised".to_owned();
+    };
+    let mut promised = vec![rate(budget.promised_bytes_per_second)];
+    if budget.promised_requests_per_second > 0 {
+        promised.push(requests(budget.promised_requests_per_second));
+    }
+    let mut left = vec![rate(budget.left_bytes_per_second)];
+    if budget.requests_per_second > 0 {
+        left.push(requests(budget.left_requests_per_second));
+    }
+    format!(
+        "  promised {}, {} of its time; left {}",
+        promised.join(" and "),
+        percent(budget.promised_millionths as f64 / 1e6),
+        left.join(" or ")
+    )
+}

@@ -1,0 +1,110 @@
+//! The table of rows: what fits of it, around the chosen row.
+
+use super::look::{Look, NAME_MIN, WIDE, clipped, draw_sparkline};
+use super::row::{Column, Row};
+use super::state::State;
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Table, TableState};
+
+/// Columns of a row's sparkline.
+const SPARKLINE: u16 = 24;
+/// Draws the rows, of which the one at `place` is chosen.
+pub(super) fn draw_table(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &State,
+    (rows, place): (&[Row<'_>], usize),
+    look: Look,
+) {
+    let wide = area.width >= WIDE;
+    let mut widths: Vec<Constraint> = Column::ALL
+        .iter()
+        .map(|column| match column.look().1 {
+            0 => Constraint::Min(NAME_MIN),
+            width => Constraint::Length(width),
+        })
+        .collect();
+    if wide {
+        widths.push(Constraint::Length(SPARKLINE));
+    }
+    let (sort, _) = state.sort();
+    let head = Column::ALL.iter().map(|column| {
+        let (title, _) = column.look();
+        let style = if *column == sort {
+            Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+        } else {
+            Style::new()
+        };
+        aligned(*column, title.to_owned()).style(style)
+    });
+    let head = ratatui::widgets::Row::new(head).style(look.coloured(Color::Cyan));
+    let height = usize::from(area.height).saturating_sub(1);
+    // Around the chosen row, and only what fits: there may be thousands.
+    let first = place
+        .saturating_sub(height / 2)
+        .min(rows.len().saturating_sub(height));
+    let shown = rows.iter().skip(first).take(height);
+    let name_width = name_width(area.width, wide);
+    let table = Table::new(
+        shown.clone().map(|row| table_row(row, name_width, look)),
+        widths.clone(),
+    )
+    .header(head)
+    .column_spacing(1)
+    .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut chosen = TableState::new().with_selected((!rows.is_empty()).then_some(place - first));
+    frame.render_stateful_widget(table, area, &mut chosen);
+    if wide {
+        let x = area.right().saturating_sub(SPARKLINE);
+        for (row, y) in shown.zip(area.y + 1..area.bottom()) {
+            let plot = Rect::new(x, y, SPARKLINE, 1);
+            draw_sparkline(frame, plot, &state.history(row), None, look);
+        }
+    }
+    if rows.is_empty() {
+        let below = Rect::new(area.x, area.y + 1, area.width, 1).intersection(area);
+        frame.render_widget(Line::raw("nothing to show"), below);
+    }
+}
+
+/// Columns that are left for names.
+fn name_width(all: u16, wide: bool) -> u16 {
+    let others = Column::ALL
+        .iter()
+        .map(|column| column.look().1)
+        .sum::<u16>();
+    // A space between any two.
+    let gaps = Column::ALL.len() as u16 - 1;
+    let sparkline = if wide { SPARKLINE + 1 } else { 0 };
+    all.saturating_sub(others + gaps + sparkline).max(NAME_MIN)
+}
+
+fn table_row(row: &Row<'_>, name_width: u16, look: Look) -> ratatui::widgets::Row<'static> {
+    let cells = Column::ALL.map(|column| {
+        let text = row.cell(column);
+        let text = match column {
+            Column::Name => clipped(&text, name_width),
+            _ => text,
+        };
+        let cell = aligned(column, text);
+        let is_short = row.short_now.is_some() && matches!(column, Column::Short | Column::Got);
+        if is_short || column == Column::By && row.has_failed() {
+            cell.style(look.bad())
+        } else {
+            cell
+        }
+    });
+    ratatui::widgets::Row::new(cells)
+}
+
+fn aligned(column: Column, text: String) -> Cell<'static> {
+    let alignment = if column.is_text() {
+        Alignment::Left
+    } else {
+        Alignment::Right
+    };
+    Cell::new(Text::from(text).alignment(alignment))
+}
