@@ -63,29 +63,47 @@ impl Set {
             _ => format!("\"{}\"", self.value),
         };
         lines.push(format!("{} = {value}", self.key));
-        let capacity = capacity.unwrap_or(Capacity {
-            read: u64::MAX >> 1,
-            write: u64::MAX >> 1,
-            ..Capacity::NONE
-        });
         let text = format!(
-            "[listen]\nnbd = [\"unix:/run/weir.sock\"]\n[drive.d]\npolicy = \"none\"\ncapacity = {{ read = \"{}B/s\", write = \"{}B/s\" }}\n\
-             [volume.v]\ndrive = \"d\"\nmemory = true\nsize = \"1GiB\"\n{}\n",
-            capacity.read.max(1),
-            capacity.write.max(1),
+            "[listen]\nnbd = [\"unix:/run/weir.sock\"]\n[drive.d]\npolicy = \"none\"\n{}\n[volume.v]\ndrive = \"d\"\nmemory = true\nsize = \"1GiB\"\n{}\n",
+            stated(capacity.unwrap_or(ENDLESS)),
             lines.join("\n")
         );
         let server = weir_config::parse("", &text).map_err(|problems| {
-            let what = problems
-                .first()
-                .map_or_else(String::new, ToString::to_string);
-            Failure::Usage(format!(
-                "--set {}.{}={}: {what}",
-                self.volume, self.key, self.value
-            ))
+            let said = problems.first().map_or_else(String::new, |problem| {
+                let help = problem.help.iter().map(|help| format!("; {help}"));
+                problem.message.clone() + &help.collect::<String>()
+            });
+            let Self { volume, key, value } = self;
+            Failure::Usage(format!("--set {volume}.{key}={value}: {said}"))
         })?;
         Ok(server.volumes.first().map_or(*contract, |v| v.contract))
     }
+}
+
+/// More than any drive does: where nothing is stated, the core has the last word.
+const ENDLESS: Capacity = Capacity {
+    read: 1_000_000_000_000_000,
+    write: 1_000_000_000_000_000,
+    iops: 1_000_000_000_000,
+    ..Capacity::NONE
+};
+
+/// A drive's capacity as a line of the file.
+fn stated(capacity: Capacity) -> String {
+    let requests = [
+        ("iops", capacity.iops),
+        ("read_iops", capacity.read_iops),
+        ("write_iops", capacity.write_iops),
+    ];
+    let requests = requests.into_iter().filter(|(_, rate)| *rate > 0);
+    let requests: Vec<String> = requests
+        .map(|(key, rate)| format!(", {key} = {rate}"))
+        .collect();
+    let Capacity { read, write, .. } = capacity;
+    format!(
+        "capacity = {{ read = \"{read}B/s\", write = \"{write}B/s\"{} }}",
+        requests.concat()
+    )
 }
 
 #[cfg(test)]
