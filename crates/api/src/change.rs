@@ -2,21 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 /// One edit of the configuration.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
     /// The key as a path of names: `["volume", "alpha", "min"]`. A name may have dots in it.
     pub key: Vec<String>,
     /// Its value from now on, in the words of the file; `null` removes the key, or a whole table.
-    #[schema(value_type = Value)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     pub value: Value,
 }
 
 /// Several edits at once: all of them or none.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRequest {
     /// The edits, in order.
@@ -24,7 +25,8 @@ pub struct ChangeRequest {
 }
 
 /// Which change to undo.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoRequest {
     /// Its number; the last change that can be undone if left out.
@@ -33,7 +35,8 @@ pub struct UndoRequest {
 }
 
 /// A change that was made.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
     /// Its number, from 1 at the server's start.
     pub number: u64,
@@ -51,14 +54,16 @@ pub struct Change {
 }
 
 /// The changes that the server remembers, the last one first.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Changes {
     /// They.
     pub changes: Vec<Change>,
 }
 
 /// What came of a change.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Outcome {
     /// The change; its number is 0 if nothing differs, or if it was tried only.
     pub change: Change,
@@ -69,7 +74,8 @@ pub struct Outcome {
 }
 
 /// A thing that is wrong, as `weir check` says it.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Said {
     /// The key that it is about, as `volume.alpha.min`; may be empty.
     pub key: String,
@@ -85,7 +91,8 @@ pub struct Said {
 }
 
 /// Why something was refused. Everything is as it was.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refusal {
     /// In one sentence.
     pub error: String,

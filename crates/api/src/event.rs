@@ -1,13 +1,13 @@
 //! What `GET /v1/events` streams.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::change::Change;
 use crate::figures::{DriveFigures, TenantFigures, VolumeFigures};
 
 /// One event; its name in the stream is that of the variant in lower case.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase", tag = "event", content = "data")]
 pub enum Event {
     /// A second is over.
@@ -30,7 +30,8 @@ impl Event {
 }
 
 /// A second of every drive, tenant and volume.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Second {
     /// When it ended: milliseconds since 1970.
     pub at_ms: u64,
@@ -43,7 +44,8 @@ pub struct Second {
 }
 
 /// A second in which a promise was not kept.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShortSecond {
     /// When it was found: milliseconds since 1970, at most a second and a half after the second's end.
     pub at_ms: u64,

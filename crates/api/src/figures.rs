@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// The mean latency of the requests that ended in a second, by where they spent it. Microseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Latency {
     /// Held by a limit: the volume's own max, or its tenant's.
     pub limit_us: f64,
@@ -24,7 +24,8 @@ impl Latency {
 }
 
 /// Where the requests of a volume spend most of their time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum LimitedBy {
     /// It has no requests.
@@ -51,7 +52,8 @@ impl LimitedBy {
 }
 
 /// The seconds of a promise by their verdicts, since the server's start.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecondCounts {
     /// Whole seconds in which the promise was in force.
     pub promised: u64,
@@ -71,7 +73,8 @@ impl SecondCounts {
 }
 
 /// What a volume was served since the server's start.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
     /// Requests that were answered, by operation; operations without any are left out.
     pub requests: BTreeMap<String, u64>,
@@ -82,7 +85,8 @@ pub struct Counts {
 }
 
 /// A volume in the last full second.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VolumeFigures {
     /// Its name.
     pub name: String,
@@ -116,7 +120,8 @@ pub struct VolumeFigures {
 }
 
 /// A tenant in the last full second: its volumes together.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantFigures {
     /// Its name.
     pub name: String,
@@ -132,7 +137,8 @@ pub struct TenantFigures {
 }
 
 /// A drive in the last full second.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DriveFigures {
     /// Its name.
     pub name: String,

@@ -1,13 +1,13 @@
 //! How things stand: the server, its drives, tenants and volumes.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::figures::{Counts, DriveFigures, SecondCounts, TenantFigures, VolumeFigures};
 use crate::{Change, Words};
 
 /// The server as a whole.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Status {
     /// The version of Weir.
     pub version: String,
@@ -33,7 +33,8 @@ pub struct Status {
 }
 
 /// What a contract grants, in numbers. Zero is no min, and no max.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Contract {
     /// Bytes a second that are promised.
     pub min_bytes_per_second: u64,
@@ -50,7 +51,8 @@ pub struct Contract {
 }
 
 /// What of something is promised, and what is left to be promised.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Budget {
     /// Bytes a second in all.
     pub bytes_per_second: u64,
@@ -69,14 +71,15 @@ pub struct Budget {
 }
 
 /// A drive.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Drive {
     /// Its name.
     pub name: String,
     /// The state of what was written of it, for `If-Match`.
     pub etag: String,
     /// What the configuration says of it.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub config: Words,
     /// Its policy.
     pub policy: String,
@@ -88,14 +91,15 @@ pub struct Drive {
 }
 
 /// A tenant: a group over several volumes.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tenant {
     /// Its name.
     pub name: String,
     /// The state of what was written of it, for `If-Match`.
     pub etag: String,
     /// What the configuration says of it.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub config: Words,
     /// Its contract in numbers.
     pub contract: Contract,
@@ -109,14 +113,15 @@ pub struct Tenant {
 }
 
 /// A volume.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Volume {
     /// Its name.
     pub name: String,
     /// The state of what was written of it, for `If-Match`.
     pub etag: String,
     /// What the configuration says of it.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub config: Words,
     /// Its drive.
     pub drive: String,
@@ -137,7 +142,8 @@ pub struct Volume {
 }
 
 /// All drives, tenants or volumes.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum List {
     /// Volumes.
@@ -149,7 +155,8 @@ pub enum List {
 }
 
 /// A drive, a tenant or a volume.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum Found {
     /// A volume.

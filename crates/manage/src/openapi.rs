@@ -1,41 +1,54 @@
-//! The `OpenAPI` document: made from the types that the server answers with, and from what stands above each route.
-
-use utoipa::OpenApi;
-
-use crate::route::{ask, change, events};
-
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Weir",
-        description = "How a running server stands, and changes of it. Over the Unix socket of [manage] for processes that it lets in; \
-                       over loopback with the token, as Authorization: Bearer TOKEN.",
-        license(name = "Apache-2.0 OR MIT"),
-        contact(),
-    ),
-    paths(
-        ask::status,
-        ask::list,
-        ask::show,
-        ask::explain,
-        change::add,
-        change::set,
-        change::remove,
-        change::change,
-        change::changes,
-        change::undo,
-        change::reload,
-        ask::config,
-        events::events,
-        ask::metrics,
-        ask::healthy,
-        ask::ready,
-    ),
-    components(schemas(weir_api::Event, weir_api::Second, weir_api::ShortSecond))
-)]
-struct Document;
+//! The `OpenAPI` document. It is made from the types that the server answers with and from what stands above each route, by a test, which
+//! `WEIR_BLESS=1` lets write it: what it takes to make it is no part of the program.
 
 /// The document, as JSON.
-pub(crate) fn document() -> String {
-    Document::openapi().to_pretty_json().unwrap_or_default()
+pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
+
+#[cfg(all(test, feature = "openapi"))]
+mod tests {
+    use utoipa::OpenApi;
+
+    use crate::route::{ask, change, events};
+
+    #[derive(OpenApi)]
+    #[openapi(
+        info(
+            title = "Weir",
+            description = "How a running server stands, and changes of it. Over the Unix socket of [manage] for processes that it lets in; \
+                       over loopback with the token, as Authorization: Bearer TOKEN.",
+            license(name = "Apache-2.0 OR MIT"),
+            contact(),
+        ),
+        paths(
+            ask::status,
+            ask::list,
+            ask::show,
+            ask::explain,
+            change::add,
+            change::set,
+            change::remove,
+            change::change,
+            change::changes,
+            change::undo,
+            change::reload,
+            ask::config,
+            events::events,
+            ask::metrics,
+            ask::healthy,
+            ask::ready,
+        ),
+        components(schemas(weir_api::Event, weir_api::Second, weir_api::ShortSecond))
+    )]
+    struct Document;
+
+    #[test]
+    fn the_document_is_what_the_types_say() {
+        let made = Document::openapi().to_pretty_json().unwrap() + "\n";
+        if std::env::var_os("WEIR_BLESS").is_some() {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/openapi.json");
+            std::fs::write(path, &made).unwrap();
+        } else {
+            assert!(made == super::DOCUMENT, "WEIR_BLESS=1 writes it anew");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use weir_api::{Found, List, Refusal};
+use weir_api::{Found, List};
 use weir_explain::Explanation;
 use weir_serve::{Detail, ExplainError};
 
@@ -17,7 +17,7 @@ use crate::error::Refused;
 use crate::view::View;
 
 /// How everything stands.
-#[utoipa::path(get, path = "/v1/status", responses((status = 200, body = weir_api::Status)))]
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/status", responses((status = 200, body = weir_api::Status))))]
 pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
     let (published, sample) = (manager.control.published(), manager.watcher.last());
     let view = View {
@@ -29,12 +29,12 @@ pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
 }
 
 /// All volumes, tenants or drives.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/{kind}",
     params(("kind" = String, Path, description = "volumes, tenants or drives")),
-    responses((status = 200, body = List), (status = 404, body = Refusal))
-)]
+    responses((status = 200, body = List), (status = 404, body = weir_api::Refusal))
+))]
 pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> Answer<Json<List>> {
     let (published, sample) = (manager.control.published(), manager.watcher.last());
     let view = View {
@@ -49,12 +49,12 @@ pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> An
 }
 
 /// One volume, tenant or drive; its `ETag` is the state of what is written of it.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name")),
-    responses((status = 200, body = Found), (status = 404, body = Refusal))
-)]
+    responses((status = 200, body = Found), (status = 404, body = weir_api::Refusal))
+))]
 pub(crate) async fn show(
     State(manager): Shared,
     Path((kind, name)): Target,
@@ -88,15 +88,15 @@ pub(crate) struct Since {
 
 /// Why a volume's requests took as long as they did (`docs/explain.md`): the parts of the mean request's latency, the neighbours whose requests
 /// stood before its own, short seconds and their causes, and all of it in sentences (`said`).
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/volumes/{name}/explain",
     params(
         ("name" = String, Path, description = "The volume"),
         ("since_seconds" = Option<u64>, Query, description = "Of requests that ended in this time; of all that are remembered if left out"),
     ),
-    responses((status = 200, body = Object), (status = 404, body = Refusal), (status = 503, body = Refusal))
-)]
+    responses((status = 200, body = Object), (status = 404, body = weir_api::Refusal), (status = 503, body = weir_api::Refusal))
+))]
 pub(crate) async fn explain(
     State(manager): Shared,
     Path(name): Path<String>,
@@ -116,19 +116,19 @@ pub(crate) async fn explain(
 }
 
 /// The text of the configuration in force.
-#[utoipa::path(get, path = "/v1/config", responses((status = 200, content_type = "application/toml", body = String)))]
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/config", responses((status = 200, content_type = "application/toml", body = String))))]
 pub(crate) async fn config(State(manager): Shared) -> Response {
     let kind = (CONTENT_TYPE, HeaderValue::from_static("application/toml"));
     ([kind], manager.control.published().text.clone()).into_response()
 }
 
 /// Metrics, in Prometheus' text format.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/metrics",
     params(("detail" = Option<String>, Query, description = "full: histograms of each stage, too")),
     responses((status = 200, content_type = "text/plain", body = String), (status = 503, description = "A shard does not answer"))
-)]
+))]
 pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>) -> Response {
     let detail = match asked.detail.as_deref() {
         Some("full") => Detail::Full,
@@ -149,13 +149,13 @@ pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>
 }
 
 /// Whether it answers at all.
-#[utoipa::path(get, path = "/healthz", responses((status = 200, body = String)))]
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/healthz", responses((status = 200, body = String))))]
 pub(crate) async fn healthy() -> &'static str {
     "ok\n"
 }
 
 /// Whether every shard answers.
-#[utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not answer")))]
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not answer"))))]
 pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) {
     if manager.watcher.is_ready() {
         (StatusCode::OK, "ok\n")

@@ -12,7 +12,7 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use weir_api::{ChangeRequest, Changes, Edit, Outcome, Refusal, UndoRequest, Words};
+use weir_api::{ChangeRequest, Changes, Edit, Outcome, UndoRequest, Words};
 
 use super::{Answer, Shared, Target, blocking, singular};
 use crate::Manager;
@@ -26,7 +26,7 @@ const BODY_MAX: usize = 1 << 20;
 const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// The last changes, the last one first.
-#[utoipa::path(get, path = "/v1/changes", responses((status = 200, body = Changes)))]
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/changes", responses((status = 200, body = Changes))))]
 pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
     Json(Changes {
         changes: manager.control.published().changes.clone(),
@@ -34,18 +34,18 @@ pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
 }
 
 /// Makes several edits at once: all of them or none.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post,
     path = "/v1/changes",
     params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
     request_body = ChangeRequest,
     responses(
         (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
-        (status = 412, description = "It is not as If-Match says", body = Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
+        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
     )
-)]
+))]
 pub(crate) async fn change(
     State(manager): Shared,
     Extension(peer): Extension<Peer>,
@@ -61,18 +61,18 @@ pub(crate) async fn change(
 }
 
 /// Takes a change back.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post,
     path = "/v1/undo",
     params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
     request_body = UndoRequest,
     responses(
         (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
-        (status = 412, description = "It is not as If-Match says", body = Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
+        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
     )
-)]
+))]
 pub(crate) async fn undo(
     State(manager): Shared,
     Extension(peer): Extension<Peer>,
@@ -88,17 +88,17 @@ pub(crate) async fn undo(
 }
 
 /// Reads the configuration's file again.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     post,
     path = "/v1/reload",
     params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it")),
     responses(
         (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
-        (status = 412, description = "It is not as If-Match says", body = Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
+        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
     )
-)]
+))]
 pub(crate) async fn reload(
     State(manager): Shared,
     Extension(peer): Extension<Peer>,
@@ -109,18 +109,18 @@ pub(crate) async fn reload(
 }
 
 /// Changes a volume, a tenant or a drive: keys that are given are set, those that are `null` removed, the others stay (RFC 7396).
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     patch,
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
     request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
     responses(
         (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
-        (status = 412, description = "It is not as If-Match says", body = Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
+        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
     )
-)]
+))]
 pub(crate) async fn set(
     State(manager): Shared,
     Path(target): Target,
@@ -141,18 +141,18 @@ pub(crate) async fn set(
 }
 
 /// Adds a volume or a tenant, by what the file would say of it.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     put,
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
     request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
     responses(
         (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
-        (status = 412, description = "It is not as If-Match says", body = Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
+        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
     )
-)]
+))]
 pub(crate) async fn add(
     State(manager): Shared,
     Path((kind, name)): Target,
@@ -185,17 +185,17 @@ pub(crate) async fn add(
 }
 
 /// Removes a volume or a tenant. The data of a file or a device stay.
-#[utoipa::path(
+#[cfg_attr(feature = "openapi", utoipa::path(
     delete,
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
     responses(
         (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = Refusal),
-        (status = 412, description = "It is not as If-Match says", body = Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = Refusal),
+        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
+        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
+        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
     )
-)]
+))]
 pub(crate) async fn remove(
     State(manager): Shared,
     Path(target): Target,

@@ -11,7 +11,7 @@ use super::Shared;
 use crate::listener::Known;
 
 /// Events as they happen (`text/event-stream`): `second`, `short` and `change`, each with the JSON of its type.
-#[utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = String)))]
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = String))))]
 pub(crate) async fn events(
     State(manager): Shared,
     Extension(known): Extension<Known>,

@@ -95,7 +95,7 @@ async fn check(
 
 async fn openapi() -> Response {
     let kind = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    ([kind], crate::openapi::document()).into_response()
+    ([kind], crate::openapi::DOCUMENT).into_response()
 }
 
 async fn nothing() -> Refused {
