@@ -43,7 +43,7 @@ impl Readers {
             seed: 1,
         });
         let fleet = Fleet {
-            address: site.server.address.clone(),
+            address: site.address.clone(),
             members: members.collect(),
             warm_up: Duration::ZERO,
             length: Duration::from_mins(10),
@@ -135,7 +135,7 @@ fn figures_are_live_and_names_are_text() {
         drop(readers);
         page.wait(&format!("{got} === '0 B/s'")).await;
     });
-    site.server.end();
+    site.end();
 }
 
 /// What is promised to volume `alpha`, bytes a second.
@@ -187,7 +187,7 @@ fn a_promise_that_cannot_be_kept_is_refused_at_its_field() {
         page.wait("document.activeElement.id === 'apply'").await;
         assert_eq!(page.text("#field-min-refusal").await, "");
     });
-    site.server.end();
+    site.end();
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
             .await;
         assert_eq!(promised(&socket), 10_000_000);
     });
-    site.server.end();
+    site.end();
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_change_of_another_client_in_between_is_not_lost() {
             (20_000_000, 50)
         );
     });
-    site.server.end();
+    site.end();
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
             .await;
         assert_eq!(page.text("#said").await, "<b>beta</b> stood before it.");
     });
-    site.server.end();
+    site.end();
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn the_token_is_asked_for_and_leaves_the_address() {
         open(&page, &url).await;
         assert_eq!(page.ask("return location.href").await, url.as_str());
     });
-    site.server.end();
+    site.end();
 }
 
 #[test]
@@ -360,5 +360,5 @@ fn a_thousand_volumes_fit_a_telephone() {
         page.wait("document.querySelector('#list > li:nth-child(2) .plot')")
             .await;
     });
-    site.server.end();
+    site.end();
 }
