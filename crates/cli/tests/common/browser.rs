@@ -15,7 +15,9 @@ pub(crate) const TOKEN: &str = "a-token-for-these-tests";
 
 /// A server with a dashboard.
 pub(crate) struct Site {
-    pub(crate) server: Running,
+    server: Option<Running>,
+    /// Where its clients connect.
+    pub(crate) address: weir_client::Address,
     /// The dashboard's address.
     pub(crate) url: String,
 }
@@ -37,7 +39,26 @@ impl Site {
         let log = server.log.lock().unwrap().clone();
         let (_, url) = log.split_once("dashboard at ").unwrap();
         let url = url.lines().next().unwrap().to_owned();
-        Self { server, url }
+        Self {
+            address: server.address.clone(),
+            server: Some(server),
+            url,
+        }
+    }
+
+    /// Asks it to end; it must do so well.
+    pub(crate) fn end(mut self) {
+        self.server.take().expect("it runs").end();
+    }
+}
+
+impl Drop for Site {
+    /// A test that fails leaves none behind.
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = server.child.kill();
+            let _ = server.child.wait();
+        }
     }
 }
 
