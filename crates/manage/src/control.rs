@@ -36,8 +36,7 @@ pub(crate) struct How {
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) config: weir_config::Server,
-    /// What is written of each table, by kind and name.
-    pub(crate) words: BTreeMap<(&'static str, String), Words>,
+    pub(crate) words: Tables,
     /// What of each drive is promised and left, by its name.
     pub(crate) rooms: BTreeMap<String, Room>,
     /// The number of the last change of each table that was changed.
@@ -76,15 +75,19 @@ pub(crate) struct Control {
 struct Inner {
     /// Nothing once it has been taken back.
     server: Option<Server>,
-    /// The text in force.
+    /// The text in force, and what is written of each table.
     document: Document,
     text: String,
+    words: Tables,
     file: Option<ConfigFile>,
     journal: Journal,
     versions: BTreeMap<(String, String), u64>,
     run: u64,
     last: u64,
 }
+
+/// What is written of each table, by kind and name.
+type Tables = BTreeMap<(&'static str, String), Words>;
 
 /// A change that is ready to be put in force.
 struct Planned {
@@ -102,6 +105,7 @@ impl Control {
         let document = Document::parse(&text)?;
         let inner = Inner {
             server: Some(server),
+            words: tables(&document),
             document,
             file: file.map(|path| ConfigFile::new(path, text.clone())),
             text,
@@ -258,15 +262,17 @@ impl Control {
             );
             outcome.change.saved = false;
         }
-        let old = std::mem::replace(&mut inner.document, planned.document);
-        inner.text = planned.text;
-        if outcome.change.lines.is_empty() && !differs(&old, &inner.document) {
+        let differs = inner.text != planned.text;
+        let words = tables(&planned.document);
+        let was = std::mem::replace(&mut inner.words, words);
+        (inner.document, inner.text) = (planned.document, planned.text);
+        if outcome.change.lines.is_empty() && !differs {
             self.publish(inner);
             return Ok(outcome);
         }
         inner.last += 1;
         outcome.change.number = inner.last;
-        for (kind, name) in changed_tables(&old, &inner.document) {
+        for (kind, name) in changed(&was, &inner.words) {
             inner.versions.insert((kind.to_owned(), name), inner.last);
         }
         for line in &outcome.change.lines {
@@ -292,12 +298,8 @@ impl Control {
 impl Inner {
     fn publish(&self) -> Option<Published> {
         let config = self.server.as_ref()?.config().clone();
-        let tables = KINDS.into_iter().flat_map(|kind| {
-            let tables = self.document.tables(kind).into_iter();
-            tables.map(move |(name, words)| ((kind, name), words))
-        });
         Some(Published {
-            words: tables.collect(),
+            words: self.words.clone(),
             rooms: rooms(&config),
             versions: self.versions.clone(),
             run: self.run,
@@ -445,21 +447,19 @@ fn sums(config: &weir_config::Server) -> Vec<String> {
     rooms(config).into_iter().filter_map(of).collect()
 }
 
-fn differs(old: &Document, new: &Document) -> bool {
-    old.to_string() != new.to_string()
+/// What is written of each table.
+fn tables(document: &Document) -> Tables {
+    let tables = KINDS.into_iter().flat_map(|kind| {
+        let tables = document.tables(kind).into_iter();
+        tables.map(move |(name, words)| ((kind, name), words))
+    });
+    tables.collect()
 }
 
 /// The tables that are not as they were.
-fn changed_tables(old: &Document, new: &Document) -> BTreeSet<(&'static str, String)> {
-    let mut changed = BTreeSet::new();
-    for kind in KINDS {
-        let was: BTreeMap<String, Words> = old.tables(kind).into_iter().collect();
-        let now: BTreeMap<String, Words> = new.tables(kind).into_iter().collect();
-        let names: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
-        let names = names
-            .into_iter()
-            .filter(|name| was.get(*name) != now.get(*name));
-        changed.extend(names.map(|name| (kind, name.clone())));
-    }
-    changed
+fn changed(was: &Tables, now: &Tables) -> BTreeSet<(&'static str, String)> {
+    let all = was.keys().chain(now.keys());
+    all.filter(|key| was.get(*key) != now.get(*key))
+        .cloned()
+        .collect()
 }

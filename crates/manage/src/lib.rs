@@ -1,6 +1,6 @@
 //! The management server: HTTP with JSON beside the running server.
 //!
-//! [`Management::start`] takes a [`Server`] and answers at its [`Doors`](weir_serve::Doors), on one thread of its own and a few that may wait. It
+//! [`Management::start`] takes a [`Server`] and answers at its [`Doors`], on one thread of its own and a few that may wait. It
 //! reaches the shards by messages alone, and asks them how things stand once a second, however many clients ask it. Changes are made one
 //! after the other, each wholly or not at all, by the same way as a reload. `docs/management.md` says what can be asked; types are in
 //! `weir-api`.
