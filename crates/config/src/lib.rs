@@ -77,7 +77,7 @@ pub use note::{notes, promised};
 pub use notify::{CallRule, Notify, Wakes};
 pub use plan::{Member, Plan, Slot, plan};
 pub use policy::Policy;
-pub use print::Terms;
+pub use print::{Terms, class_word};
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use room::{Room, TenantRoom, room};

@@ -260,6 +260,15 @@ impl Display for Terms<'_> {
     }
 }
 
+/// What the file calls a class.
+pub fn class_word(class: Class) -> &'static str {
+    match class {
+        Class::Realtime => "realtime",
+        Class::BestEffort => "best-effort",
+        Class::Idle => "idle",
+    }
+}
+
 pub(crate) fn print_contract(
     f: &mut Formatter<'_>,
     contract: &Contract,
@@ -275,12 +284,7 @@ pub(crate) fn print_contract(
     if contract.max.is_limited() {
         print_max(f, &contract.max)?;
     }
-    let class = match contract.class {
-        Class::Realtime => "realtime",
-        Class::BestEffort => "best-effort",
-        Class::Idle => "idle",
-    };
-    writeln!(f, "class = \"{class}\"")?;
+    writeln!(f, "class = \"{}\"", class_word(contract.class))?;
     if knobs.latency > Span::ZERO {
         writeln!(f, "latency = \"{}\"", Time(knobs.latency))?;
     }

@@ -40,7 +40,7 @@ pub(crate) struct Published {
     /// What of each drive is promised and left, by its name.
     pub(crate) rooms: BTreeMap<String, Room>,
     /// The number of the last change of each table that was changed.
-    versions: BTreeMap<(String, String), u64>,
+    versions: Versions,
     /// Tells the states of this run from those of others.
     run: u64,
     pub(crate) file: Option<PathBuf>,
@@ -53,9 +53,7 @@ pub(crate) struct Published {
 impl Published {
     /// The state of a table, as `ETag` has it.
     pub(crate) fn etag(&self, kind: &str, name: &str) -> String {
-        let key = (kind.to_owned(), name.to_owned());
-        let version = self.versions.get(&key).copied().unwrap_or_default();
-        format!("\"{:x}-{version}\"", self.run)
+        etag(self.run, &self.versions, kind, name)
     }
 
     /// What is written of a table; nothing if there is none.
@@ -79,15 +77,27 @@ struct Inner {
     document: Document,
     text: String,
     words: Tables,
+    /// What of each drive is promised and left, by its name.
+    rooms: BTreeMap<String, Room>,
     file: Option<ConfigFile>,
     journal: Journal,
-    versions: BTreeMap<(String, String), u64>,
+    versions: Versions,
     run: u64,
     last: u64,
 }
 
 /// What is written of each table, by kind and name.
 type Tables = BTreeMap<(&'static str, String), Words>;
+
+/// The number of the last change of each table that was changed, by kind and name.
+type Versions = BTreeMap<(String, String), u64>;
+
+/// The state of a table: of which run of the server, and which change was its last.
+fn etag(run: u64, versions: &Versions, kind: &str, name: &str) -> String {
+    let key = (kind.to_owned(), name.to_owned());
+    let version = versions.get(&key).copied().unwrap_or_default();
+    format!("\"{run:x}-{version}\"")
+}
 
 /// A change that is ready to be put in force.
 struct Planned {
@@ -104,6 +114,7 @@ impl Control {
     pub(crate) fn new(server: Server, file: Option<PathBuf>, text: String) -> Result<Self, String> {
         let document = Document::parse(&text)?;
         let inner = Inner {
+            rooms: rooms(server.config()),
             server: Some(server),
             words: tables(&document),
             document,
@@ -159,7 +170,9 @@ impl Control {
             back: Back::Edits(back),
             undoes: None,
         };
-        self.put_in_force(&mut inner, planned, how)
+        let outcome = inner.put_in_force(planned, how)?;
+        self.publish(&inner, how);
+        Ok(outcome)
     }
 
     /// Takes a change back.
@@ -182,7 +195,9 @@ impl Control {
             back: replaced,
             undoes: Some(number),
         };
-        self.put_in_force(&mut inner, planned, how)
+        let outcome = inner.put_in_force(planned, how)?;
+        self.publish(&inner, how);
+        Ok(outcome)
     }
 
     /// Reads the file again and puts in force what it says.
@@ -205,86 +220,19 @@ impl Control {
             text: text.clone(),
             undoes: None,
         };
-        let outcome = self.put_in_force(&mut inner, planned, how)?;
-        if !how.dry_run
-            && let Some(file) = &mut inner.file
-        {
+        let outcome = inner.put_in_force(planned, how)?;
+        if let Some(file) = inner.file.as_mut().filter(|_| !how.dry_run) {
             file.text = text;
-            self.publish(&inner);
         }
+        self.publish(&inner, how);
         Ok(outcome)
     }
 
-    /// Has the server take a planned change, and the file, and the journal.
-    fn put_in_force(
-        &self,
-        inner: &mut Inner,
-        planned: Planned,
-        how: &How,
-    ) -> Result<Outcome, Refused> {
-        let Some(server) = &mut inner.server else {
-            return Err(Refused::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the server is ending",
-            ));
-        };
-        let name = server.config().file().to_owned();
-        let config = weir_config::parse_again(&name, &planned.text, server.config())
-            .map_err(|problems| Refused::problems(&problems))?;
-        let mut outcome = Outcome {
-            change: Change {
-                at_ms: now_ms(),
-                by: how.by.clone(),
-                saved: planned.saved.is_some(),
-                undoes: planned.undoes,
-                ..Change::default()
-            },
-            dry_run: how.dry_run,
-            promised: sums(&config),
-        };
-        if how.dry_run {
-            outcome.change.lines = server.would_reload(&config)?;
-            return Ok(outcome);
-        }
-        // Before anything is in force: a full disk refuses the change.
-        let prepared = match (&inner.file, planned.saved) {
-            (Some(file), Some(text)) => Some(file.prepare(text).map_err(|e| unsaved(file, &e))?),
-            _ => None,
-        };
-        outcome.change.lines = server.reload(&config)?;
-        if let (Some(file), Some(prepared)) = (&mut inner.file, prepared)
-            && let Err(error) = file.replace(prepared)
+    /// Tells those that ask of a change that was not only tried.
+    fn publish(&self, inner: &Inner, how: &How) {
+        if !how.dry_run
+            && let Some(published) = inner.publish()
         {
-            // It is in force: the file is behind, as if it had been asked so.
-            tracing::error!(
-                "{}: {error}: the change is in force, and not saved",
-                file.path().display()
-            );
-            outcome.change.saved = false;
-        }
-        let differs = inner.text != planned.text;
-        let words = tables(&planned.document);
-        let was = std::mem::replace(&mut inner.words, words);
-        (inner.document, inner.text) = (planned.document, planned.text);
-        if outcome.change.lines.is_empty() && !differs {
-            self.publish(inner);
-            return Ok(outcome);
-        }
-        inner.last += 1;
-        outcome.change.number = inner.last;
-        for (kind, name) in changed(&was, &inner.words) {
-            inner.versions.insert((kind.to_owned(), name), inner.last);
-        }
-        for line in &outcome.change.lines {
-            tracing::info!(by = how.by, change = inner.last, "{line}");
-        }
-        inner.journal.add(outcome.change.clone(), planned.back);
-        self.publish(inner);
-        Ok(outcome)
-    }
-
-    fn publish(&self, inner: &Inner) {
-        if let Some(published) = inner.publish() {
             let mut slot = self.published.write();
             let slot = slot.as_deref_mut();
             match slot {
@@ -296,11 +244,74 @@ impl Control {
 }
 
 impl Inner {
+    /// Has the server take a planned change, and the file, and the journal.
+    fn put_in_force(&mut self, planned: Planned, how: &How) -> Result<Outcome, Refused> {
+        let Some(server) = &mut self.server else {
+            return Err(Refused::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the server is ending",
+            ));
+        };
+        let name = server.config().file().to_owned();
+        let config = weir_config::parse_again(&name, &planned.text, server.config())
+            .map_err(|problems| Refused::problems(&problems))?;
+        let rooms = rooms(&config);
+        let mut outcome = Outcome {
+            change: Change {
+                at_ms: now_ms(),
+                by: how.by.clone(),
+                saved: planned.saved.is_some(),
+                undoes: planned.undoes,
+                ..Change::default()
+            },
+            dry_run: how.dry_run,
+            promised: sums(&rooms),
+        };
+        if how.dry_run {
+            outcome.change.lines = server.would_reload(&config)?;
+            return Ok(outcome);
+        }
+        // Before anything is in force: a full disk refuses the change.
+        let prepared = match (&self.file, planned.saved) {
+            (Some(file), Some(text)) => Some(file.prepare(text).map_err(|e| unsaved(file, &e))?),
+            _ => None,
+        };
+        outcome.change.lines = server.reload(&config)?;
+        if let (Some(file), Some(prepared)) = (&mut self.file, prepared)
+            && let Err(error) = file.replace(prepared)
+        {
+            // It is in force: the file is behind, as if it had been asked so.
+            tracing::error!(
+                "{}: {error}: the change is in force, and not saved",
+                file.path().display()
+            );
+            outcome.change.saved = false;
+        }
+        let differs = self.text != planned.text;
+        let words = tables(&planned.document);
+        let was = std::mem::replace(&mut self.words, words);
+        (self.document, self.text) = (planned.document, planned.text);
+        self.rooms = rooms;
+        if outcome.change.lines.is_empty() && !differs {
+            return Ok(outcome);
+        }
+        self.last += 1;
+        outcome.change.number = self.last;
+        for (kind, name) in changed(&was, &self.words) {
+            self.versions.insert((kind.to_owned(), name), self.last);
+        }
+        for line in &outcome.change.lines {
+            tracing::info!(by = how.by, change = self.last, "{line}");
+        }
+        self.journal.add(outcome.change.clone(), planned.back);
+        Ok(outcome)
+    }
+
     fn publish(&self) -> Option<Published> {
         let config = self.server.as_ref()?.config().clone();
         Some(Published {
             words: self.words.clone(),
-            rooms: rooms(&config),
+            rooms: self.rooms.clone(),
             versions: self.versions.clone(),
             run: self.run,
             file: self.file.as_ref().map(|file| file.path().to_owned()),
@@ -316,15 +327,14 @@ impl Inner {
 
     /// Refuses a change of a table that is not as it was when it was asked for.
     fn check_state(&self, how: &How) -> Result<(), Refused> {
-        let Some((etag, key)) = &how.only_if else {
+        let Some((wanted, key)) = &how.only_if else {
             return Ok(());
         };
-        let key = (key[0].clone(), key[1].clone());
-        let version = self.versions.get(&key).copied().unwrap_or_default();
-        if *etag == format!("\"{:x}-{version}\"", self.run) {
+        let (kind, name) = (&key[0], &key[1]);
+        if *wanted == etag(self.run, &self.versions, kind, name) {
             return Ok(());
         }
-        let error = format!("{}.{} has been changed since it was read", key.0, key.1);
+        let error = format!("{kind}.{name} has been changed since it was read");
         Err(Refused::new(StatusCode::PRECONDITION_FAILED, error))
     }
 
@@ -427,8 +437,8 @@ fn rooms(config: &weir_config::Server) -> BTreeMap<String, Room> {
 }
 
 /// What is promised on each drive, and what is left, in words.
-fn sums(config: &weir_config::Server) -> Vec<String> {
-    let of = |(name, room): (String, Room)| {
+fn sums(rooms: &BTreeMap<String, Room>) -> Vec<String> {
+    let of = |(name, room): (&String, &Room)| {
         let (promised, left) = (room.promised, room.left?);
         let mut parts = Vec::new();
         if promised.bytes > 0 || promised.iops == 0 {
@@ -444,7 +454,7 @@ fn sums(config: &weir_config::Server) -> Vec<String> {
             Rate(weir_config::rounded(left.bytes))
         ))
     };
-    rooms(config).into_iter().filter_map(of).collect()
+    rooms.iter().filter_map(of).collect()
 }
 
 /// What is written of each table.

@@ -37,7 +37,12 @@ mod tests {
             ask::healthy,
             ask::ready,
         ),
-        components(schemas(weir_api::Event, weir_api::Second, weir_api::ShortSecond))
+        components(schemas(
+            weir_api::Event,
+            weir_api::Outcome,
+            weir_api::Second,
+            weir_api::ShortSecond
+        ))
     )]
     struct Document;
 

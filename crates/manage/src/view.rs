@@ -7,7 +7,6 @@ use weir_api::{
     Volume, VolumeFigures, Words,
 };
 use weir_config::{Room, TenantRoom};
-use weir_core::Class;
 use weir_serve as serve;
 
 use crate::control::Published;
@@ -178,18 +177,13 @@ fn of_drive(room: &Room) -> Option<Budget> {
 }
 
 fn of_contract(contract: &weir_core::Contract) -> Contract {
-    let class = match contract.class {
-        Class::Realtime => "realtime",
-        Class::BestEffort => "best-effort",
-        Class::Idle => "idle",
-    };
     Contract {
         min_bytes_per_second: contract.min,
         min_requests_per_second: contract.min_iops,
         share: contract.share,
         max_bytes_per_second: contract.max.bytes_ceiling(),
         max_requests_per_second: contract.max.iops_ceiling(),
-        class: class.to_owned(),
+        class: weir_config::class_word(contract.class).to_owned(),
     }
 }
 

@@ -25,6 +25,25 @@ const BODY_MAX: usize = 1 << 20;
 /// How long a body may take.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
+/// What can come of a change, for the document.
+#[cfg(feature = "openapi")]
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "the document alone needs it")]
+enum Came {
+    /// It is in force, or was tried
+    #[response(status = 200)]
+    Made(Outcome),
+    /// It contradicts something: the name is taken, the file was changed
+    #[response(status = 409)]
+    Contradicts(weir_api::Refusal),
+    /// It is not as If-Match says
+    #[response(status = 412)]
+    Changed(weir_api::Refusal),
+    /// The configuration would be wrong, or promise too much
+    #[response(status = 422)]
+    Wrong(weir_api::Refusal),
+}
+
 /// The last changes, the last one first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/changes", responses((status = 200, body = Changes))))]
 pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
@@ -39,12 +58,7 @@ pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
     path = "/v1/changes",
     params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
     request_body = ChangeRequest,
-    responses(
-        (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
-        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
-    )
+    responses(Came),
 ))]
 pub(crate) async fn change(
     State(manager): Shared,
@@ -66,12 +80,7 @@ pub(crate) async fn change(
     path = "/v1/undo",
     params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
     request_body = UndoRequest,
-    responses(
-        (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
-        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
-    )
+    responses(Came),
 ))]
 pub(crate) async fn undo(
     State(manager): Shared,
@@ -92,12 +101,7 @@ pub(crate) async fn undo(
     post,
     path = "/v1/reload",
     params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it")),
-    responses(
-        (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
-        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
-    )
+    responses(Came),
 ))]
 pub(crate) async fn reload(
     State(manager): Shared,
@@ -114,12 +118,7 @@ pub(crate) async fn reload(
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
     request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
-    responses(
-        (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
-        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
-    )
+    responses(Came),
 ))]
 pub(crate) async fn set(
     State(manager): Shared,
@@ -146,12 +145,7 @@ pub(crate) async fn set(
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
     request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
-    responses(
-        (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
-        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
-    )
+    responses(Came),
 ))]
 pub(crate) async fn add(
     State(manager): Shared,
@@ -189,12 +183,7 @@ pub(crate) async fn add(
     delete,
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
-    responses(
-        (status = 200, description = "It is in force, or was tried", body = Outcome),
-        (status = 409, description = "It contradicts something: the name is taken, the file was changed", body = weir_api::Refusal),
-        (status = 412, description = "It is not as If-Match says", body = weir_api::Refusal),
-        (status = 422, description = "The configuration would be wrong, or promise too much", body = weir_api::Refusal),
-    )
+    responses(Came),
 ))]
 pub(crate) async fn remove(
     State(manager): Shared,
