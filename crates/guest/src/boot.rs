@@ -82,12 +82,12 @@ impl Guest {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut all = std::env::split_paths(&path).map(|directory| directory.join(name));
         let found = all.find(|path| path.is_file());
-        let source = std::io::ErrorKind::NotFound;
-        self.programs.push(found.ok_or(Error::Program {
+        let missing = || Error::Program {
             program: name,
-            source: source.into(),
+            source: std::io::ErrorKind::NotFound.into(),
             package,
-        })?);
+        };
+        self.programs.push(found.ok_or_else(missing)?);
         Ok(())
     }
 

@@ -51,9 +51,10 @@ impl Initrd {
     /// Busybox, the modules of a kernel, and a script, which is sourced by the first process.
     pub(crate) fn new(kernel: &Kernel, script: &str) -> Result<Self, Error> {
         let mut initrd = Self::default();
-        let busybox = ["/bin/busybox", "/usr/bin/busybox"].map(Path::new);
+        let busybox = ["/usr/bin/busybox", "/bin/busybox"].map(Path::new);
         let busybox = busybox.into_iter().find(|p| p.exists());
-        initrd.put(busybox.unwrap_or(Path::new("/bin/busybox")), "bin/busybox")?;
+        let busybox = busybox.unwrap_or_else(|| Path::new("/bin/busybox"));
+        initrd.put(busybox, "bin/busybox")?;
         initrd.files.insert("init".into(), (0o755, INIT.into()));
         initrd.add("files/script", script.as_bytes())?;
         initrd.modules(&kernel.modules())?;
