@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -20,6 +20,7 @@ const ORDER: [&str; 21] = [
     "weir-calibrate",
     "weir-audit",
     "weir-config",
+    "weir-linux",
     "weir-report",
     "weir-explain",
     "weir-sim",
