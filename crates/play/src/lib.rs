@@ -6,12 +6,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod guest;
 mod jobs;
 pub mod log;
 mod measure;
+pub mod plan;
+pub mod player;
 mod refused;
 
 pub use jobs::{Job, Jobs, Surroundings};
 pub use log::Log;
 pub use measure::{Measured, draws, measure};
+pub use plan::Plan;
+pub use player::{Host, Played};
 pub use refused::Refused;
