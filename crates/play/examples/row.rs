@@ -19,18 +19,16 @@ fn main() {
     let case = Some(case.as_str()).filter(|c| *c != "-");
     let choice = Choice::new(&drive, case, &policy.name);
     let scenario = script.scenario(&choice).unwrap().under(&policy);
-    let lab = Lab {
-        kernel: Kernel::find(kernel, |l| eprintln!("{l}")).unwrap(),
-        weir: weir.into(),
-    };
+    let kernel = Kernel::find(kernel, |l| eprintln!("{l}")).unwrap();
+    let lab = Lab::new(kernel, weir.into());
     let began = Instant::now();
     let outcome = lab.play(&scenario, &policy, 0, || true).unwrap();
     let took = began.elapsed().as_secs_f64();
     let played = &outcome.played;
-    let less = outcome.path_ns;
-    let ours = measure(&scenario, 0, &played.logs, played.began_ns, less, None);
+    let (path, left) = (outcome.path_ns, outcome.left_ns);
+    let ours = measure(&scenario, 0, &played.logs, played.began_ns, None);
     let sim = Run::new(&scenario, &policy, 0).unwrap().run(|_| {}).unwrap();
-    println!("path {} us, {took:.1} s", less as f64 / 1e3);
+    println!("path {path} ns, left {left}, {took:.1} s");
     let mbps = |m: &weir_measure::Meter| m.bytes() as f64 * 1e3 / m.length_ns() as f64;
     let all = ours.clients.iter().map(|c| (&c.name, &c.meter));
     let all = all.zip(sim.clients.iter().map(|c| &c.meter));

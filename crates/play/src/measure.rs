@@ -27,9 +27,8 @@ enum What {
     Sent(Kind, u64),
 }
 
-/// Measures what clients did, by their logs, in the order of the scenario. `began_ns`: when the run began, in nanoseconds since 1970. Of
-/// latencies `less_ns` is taken off: what lies between the kernel and the drive and belongs to neither. Latencies over time are kept in steps of `step`,
-/// where there is one.
+/// Measures what clients did, by their logs, in the order of the scenario. `began_ns`: when the run began, in nanoseconds since 1970. Latencies
+/// over time are kept in steps of `step`, where there is one.
 ///
 /// fio tells when a request ended in whole milliseconds, so requests that end in one are spread over it.
 pub fn measure(
@@ -37,7 +36,6 @@ pub fn measure(
     repetition: u32,
     logs: &[Log],
     began_ns: u64,
-    less_ns: u64,
     step: Option<Span>,
 ) -> Measured {
     let (latest, over) = scenario.ends();
@@ -56,7 +54,7 @@ pub fn measure(
                 meter.follow(step.as_nanos());
             }
             let seed = seed(&scenario.name, repetition, spec.sequence);
-            let (took, ended) = feed(&mut meter, spec, log, seed, began_ns, less_ns);
+            let (took, ended) = feed(&mut meter, spec, log, seed, began_ns);
             ends.push(ended);
             let members = scenario.clients.iter().filter(|c| c.group == spec.group);
             ClientResult {
@@ -96,11 +94,10 @@ fn feed(
     log: &Log,
     seed: u64,
     began_ns: u64,
-    less_ns: u64,
 ) -> (Option<Span>, u64) {
     let mut events = Vec::with_capacity(2 * log.entries.len());
     let mut ended = 0;
-    for (sent, done, kind, bytes) in spread(spec, log, began_ns, less_ns) {
+    for (sent, done, kind, bytes) in spread(spec, log, began_ns) {
         events.push((sent, What::Sent(kind, bytes)));
         events.push((done, What::Done(kind, sent, bytes)));
         ended = ended.max(done);
@@ -137,19 +134,18 @@ type Played = (u64, u64, Kind, u64);
 
 /// The requests with times from the beginning of the run. One of a client that sends one at a time ends after the one before it and its own
 /// latency. Flushes, of which the log has none, follow the writes that they are for and take their mean time.
-fn spread(spec: &ClientSpec, log: &Log, began_ns: u64, less_ns: u64) -> Vec<Played> {
+fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
     let every = match spec.program.sync {
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => u64::from(every),
         SyncMode::Never => 0,
     };
     let (mut played, mut writes, mut before) = (Vec::with_capacity(log.entries.len()), 0, 0u64);
-    let flush_ns = log.flush_ns.saturating_sub(less_ns);
     let mut flushes = log.flushes;
     for same in log.entries.chunk_by(|a, b| a.ended_ms == b.ended_ms) {
         let from = (same[0].ended_ms * MS).saturating_sub(began_ns);
         let each = MS / (same.len() as u64 + 1);
         for (entry, place) in same.iter().zip(1..) {
-            let latency = entry.latency_ns.saturating_sub(less_ns).max(1);
+            let latency = entry.latency_ns.max(1);
             let after = if spec.program.depth == 1 {
                 before + latency
             } else {
@@ -166,8 +162,8 @@ fn spread(spec: &ClientSpec, log: &Log, began_ns: u64, less_ns: u64) -> Vec<Play
             writes += u64::from(entry.kind == Kind::Write);
             if every > 0 && writes == every && flushes > 0 {
                 (writes, flushes) = (0, flushes - 1);
-                played.push((done, done + flush_ns, Kind::Flush, 0));
-                before = done + flush_ns;
+                played.push((done, done + log.flush_ns, Kind::Flush, 0));
+                before = done + log.flush_ns;
             }
         }
     }
