@@ -22,6 +22,7 @@ const ORDER: [&str; 22] = [
     "weir-config",
     "weir-linux",
     "weir-report",
+    "weir-guest",
     "weir-explain",
     "weir-sim",
     "weir-fit",

@@ -206,10 +206,11 @@ fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
         ("[volume.NAME] for the kernel", "unit") => &[("volume.alpha.cgroup", "")],
         ("[volume.NAME] for the kernel", "tenant") => &[("volume.alpha.cgroup", "\"/acme/alpha\"")],
         ("[tenant.NAME] for the kernel", "unit") => &[("tenant.acme.cgroup", "")],
-        ("[volume.NAME] for the kernel", "class") => &[("volume.alpha.max.iops", "9")],
-        ("[tenant.NAME] for the kernel", "class") => &[("tenant.acme.max.iops", "9")],
-        ("[volume.NAME]", "class") => &[("volume.alpha.max.iops", "9")],
-        ("[tenant.NAME]", "class") | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
+        ("[volume.NAME]" | "[volume.NAME] for the kernel", "class") => {
+            &[("volume.alpha.max.iops", "9")]
+        }
+        ("[tenant.NAME]" | "[tenant.NAME] for the kernel", "class")
+        | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
         _ => &[],
     }
 }
