@@ -58,6 +58,8 @@ pub struct Outcome {
     pub path_ns: u64,
     /// What of it was left in this boot: below zero where too much was taken off.
     pub left_ns: i64,
+    /// In what the kernel is not as the policy, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Why there is no outcome.
@@ -112,7 +114,7 @@ impl Lab {
         go_on: impl Fn() -> bool,
     ) -> Result<Outcome, Error> {
         let shape = scenario.drive.shape();
-        let (run, _) = Plan::new(scenario, policy, repetition, Some(&shape))?;
+        let (run, notes) = Plan::new(scenario, policy, repetition, Some(&shape))?;
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
         let played = played.unwrap_or_else(|| Played {
@@ -123,7 +125,26 @@ impl Lab {
             played,
             path_ns,
             left_ns,
+            notes,
         })
+    }
+
+    /// Makes the device, tells the kernel what the drive is, and plays.
+    fn script<'a>(&self, scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> String {
+        // Programs are called there what they are called here.
+        let weir = self.weir.file_name().unwrap_or_default().to_string_lossy();
+        let shape = scenario.drive.shape();
+        let (rotational, kib) = (u8::from(shape.rotational), shape.max_transfer >> 10);
+        // Without an elevator the number of requests is the number of tags that are used, and stays so under an elevator.
+        let mut text = format!(
+            "weir() {{ '/bin/{weir}' \"$@\"; }}\n{CONNECT}echo {rotational} > $q/rotational; echo {kib} > $q/max_sectors_kb\n\
+             echo none > $q/scheduler; echo {} > $q/nr_requests\n",
+            shape.tags
+        );
+        for name in plans {
+            let _ = writeln!(text, "weir play /files/{name} /dev/nbd0 /out/{name}");
+        }
+        text
     }
 
     /// What the path to the scenario's drive takes. Others that want to know wait meanwhile.
@@ -153,7 +174,7 @@ impl Lab {
             .chain(run.map(|run| (RUN, run)))
             .collect();
         let names = plans.iter().map(|(name, _)| *name);
-        let mut guest = Guest::new(self.kernel.clone(), script(scenario, names));
+        let mut guest = Guest::new(self.kernel.clone(), self.script(scenario, names));
         guest.memory_mib = MEMORY_MIB;
         guest.limit = LIMIT;
         guest.programs.push(self.weir.clone());
@@ -211,22 +232,7 @@ fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     )
 }
 
-/// Makes the device, tells the kernel what the drive is, and plays.
-fn script<'a>(scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> String {
-    let shape = scenario.drive.shape();
-    let mut text = CONNECT.to_owned();
-    let rotational = u8::from(shape.rotational);
-    let _ = writeln!(text, "echo {rotational} > $q/rotational");
-    let _ = writeln!(text, "echo {} > $q/max_sectors_kb", shape.max_transfer >> 10);
-    // Without an elevator the number of requests is the number of tags that are used, and stays so under an elevator.
-    let _ = writeln!(text, "echo none > $q/scheduler; echo {} > $q/nr_requests", shape.tags);
-    for name in plans {
-        let _ = writeln!(text, "weir play /files/{name} /dev/nbd0 /out/{name}");
-    }
-    text
-}
-
-/// Modules that are built in are not there to be loaded.
+/// The server and its client. Modules that are built in are not there to be loaded.
 const CONNECT: &str = "for m in nbd bfq kyber_iosched mq_deadline; do has $m && load $m; done
 weir serve /files/server.toml 2> /tmp/weir &
 n=0; until [ -S /run/weir ] || [ $n = 500 ]; do sleep 0.01; n=$((n+1)); done

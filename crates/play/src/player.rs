@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_linux::{Files, Place, Setting, Step, Tree};
+use weir_linux::Files;
 
 /// How long jobs may take until all are there, and from the run's end until fio has ended.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,8 +32,8 @@ const REST: Duration = Duration::from_secs(1);
 pub struct Host {
     /// The device or file.
     pub device: PathBuf,
-    /// Where its knobs are; `None` for what is no block device.
-    pub place: Option<Place>,
+    /// Where cgroups of version 2 are; `None`: all clients stay where fio is.
+    pub cgroups: Option<String>,
     /// A directory for job files and logs.
     pub scratch: PathBuf,
 }
@@ -79,24 +79,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A knob.
-    #[error("{path}: the kernel does not take \"{value}\": {source}")]
-    Knob {
-        /// Its file.
-        path: String,
-        /// What was written.
-        value: String,
-        /// What the system said.
-        source: io::Error,
-    },
     /// fio is not there.
     #[error("fio cannot be started ({0}); install package fio")]
     NoFio(io::Error),
     /// fio did not do what it should.
     #[error("fio {0}")]
     Fio(String),
-    /// The plan is not of this version.
-    #[error("the plan: {0}")]
+    /// This host cannot be set as the plan wants.
+    #[error("{0}")]
     Plan(String),
     /// What fio wrote.
     #[error(transparent)]
@@ -107,10 +97,10 @@ pub enum Error {
 }
 
 impl Host {
-    /// Plays a plan while `go_on` says so. Knobs and cgroups are those that [`set`] has made.
+    /// Plays a plan while `go_on` says so. Knobs and cgroups are there already: see [`knobs`].
     ///
     /// # Errors
-    /// A knob is refused, fio is not there or failed, or `go_on` said no.
+    /// fio is not there or failed, or `go_on` said no.
     pub fn play(&self, plan: &Plan, go_on: &dyn Fn() -> bool) -> Result<Played, Error> {
         fs::create_dir_all(&self.scratch).map_err(at(&self.scratch))?;
         self.clean(plan)?;
@@ -205,11 +195,11 @@ impl Host {
 
     /// The directories of the groups by their numbers; the root is where fio is.
     fn cgroups(&self, plan: &Plan) -> Vec<Option<String>> {
-        let Some(place) = &self.place else {
+        let Some(root) = &self.cgroups else {
             return Vec::new();
         };
-        let groups = place.groups.iter().map(|path| Some(place.group(path)));
-        let groups = groups.take(plan.groups.len());
+        let groups = plan.groups.iter();
+        let groups = groups.map(|path| Some(format!("{root}{path}")));
         std::iter::once(None).chain(groups).collect()
     }
 
@@ -349,42 +339,12 @@ impl Drop for Fio {
     }
 }
 
-/// Sets what a plan wants.
+/// What is to be done for a plan on a device of this host.
 ///
 /// # Errors
-/// The kernel does not take something.
-pub fn set(plan: &Plan, place: &Place, files: &mut Tree) -> Result<(), Error> {
+/// There is no such device, or the host has no cgroups that the plan could use.
+pub fn knobs(plan: &Plan, files: &dyn Files, device: &Path) -> Result<weir_linux::Plan, Error> {
     let settings = plan.settings().map_err(Error::Plan)?;
-    for step in place.steps(files, &settings) {
-        match step {
-            Step::Make(directory) if files.exists(&directory) => {}
-            Step::Make(directory) => files
-                .make(&directory)
-                .map_err(|source| Error::File { path: directory, source })?,
-            Step::Enable(directory) => {
-                let path = format!("{directory}/cgroup.subtree_control");
-                put(files, &path, "+io")?;
-            }
-            Step::Set(path, setting) => {
-                let Setting { knob, value, .. } = setting;
-                // To write what is so already is not nothing: bfq takes another largest budget when it is told its default.
-                let now = files.read(&path).unwrap_or_default();
-                if knob.is(&knob.value(&now, &place.number), &value) {
-                    continue;
-                }
-                let line = knob.line(&place.number, &value);
-                put(files, &path, &line)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn put(files: &mut Tree, path: &str, value: &str) -> Result<(), Error> {
-    let written = files.write(path, value);
-    written.map_err(|source| Error::Knob {
-        path: path.to_owned(),
-        value: value.to_owned(),
-        source,
-    })
+    let link = device.to_string_lossy();
+    weir_linux::Plan::of_settings(files, &link, &settings, &plan.groups).map_err(Error::Plan)
 }
