@@ -316,6 +316,13 @@ pub const KEYS: &[Key] = &[
         Where("it has a deadline"),
     ),
     of_kernels("kernel", "string", "The kernel's release.", KERNEL),
+    Key {
+        path: "processor_percent",
+        value: "number, per cent",
+        about: "The part of all processors' time in which they were busy: where that is all of it, rates are theirs and not the drive's.",
+        clients: Never,
+        total: KERNEL,
+    },
     of_kernels(
         "path_us",
         "number, microseconds",

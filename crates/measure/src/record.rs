@@ -193,6 +193,7 @@ impl Run {
             runtime_s: None,
             late: meter.late(),
             kernel: None,
+            processor_percent: None,
             path_us: None,
             path_left_us: None,
         }
@@ -447,6 +448,9 @@ pub struct Record {
     /// The release of the kernel under which the run took place, where a kernel was a part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
+    /// The part of all processors' time in which they were busy, in whole per cent; in records of the total under a kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_percent: Option<u64>,
     /// In a guest: what the path between kernel and modelled drive takes, which was taken off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_us: Option<f64>,

@@ -119,6 +119,7 @@ impl Lab {
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
         let played = played.unwrap_or_else(|| Played {
             began_ns: 0,
+            processor_percent: 0,
             logs: Vec::new(),
         });
         Ok(Outcome {

@@ -24,6 +24,9 @@ const AHEAD: Duration = Duration::from_millis(20);
 /// The file that says when a run began.
 const BEGAN: &str = "began";
 
+/// The file that says how busy processors were.
+const PROCESSOR: &str = "processor";
+
 /// The rest after the run-in.
 const REST: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,8 @@ pub struct Host {
 pub struct Played {
     /// When it began, in nanoseconds since 1970.
     pub began_ns: u64,
+    /// The part of all processors' time, in per cent, in which they were busy. Where that is all of it, rates are theirs and not the drive's.
+    pub processor_percent: u64,
     /// Fio's logs, in the order of the jobs.
     pub logs: Vec<Log>,
 }
@@ -59,12 +64,19 @@ impl Played {
         let began = read(BEGAN)?;
         let unread = |_| log::Error::Report(format!("{BEGAN}: {began}"));
         let began_ns = began.trim().parse().map_err(unread)?;
+        let processor = read(PROCESSOR)?;
+        let unread = |_| log::Error::Report(format!("{PROCESSOR}: {processor}"));
+        let processor_percent = processor.trim().parse().map_err(unread)?;
         let report = read("fio.json")?;
         let jobs = 1..=plan.jobs.clients.len();
         let logs = jobs.map(|n| read(&format!("log_lat.{n}.log")));
         let logs = logs.collect::<Result<Vec<_>, _>>()?;
         let logs = log::read(&report, &logs)?;
-        Ok(Self { began_ns, logs })
+        Ok(Self {
+            began_ns,
+            processor_percent,
+            logs,
+        })
     }
 }
 
@@ -131,6 +143,7 @@ impl Host {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let began = now + AHEAD;
         let since = clock.duration_since(UNIX_EPOCH).unwrap_or_default() + AHEAD;
+        let before = Processors::now();
         let mut order: Vec<usize> = (0..jobs.clients.len()).collect();
         order.sort_by_key(|&n| (jobs.clients[n].begins_ns, n));
         for n in order {
@@ -145,17 +158,23 @@ impl Host {
             }
             self.release(n)?;
         }
-        let patience = began + Duration::from_nanos(jobs.ends_ns) + PATIENCE;
-        let mut told = false;
+        let ends = began + Duration::from_nanos(jobs.ends_ns);
+        let (mut told, mut busy) = (false, None);
         while fio.is_running()? {
+            // What fio does with its logs afterwards does not count.
+            if busy.is_none() && Instant::now() >= ends {
+                busy = Some(Processors::now().busy_since(&before));
+            }
             if jobs.until.is_some_and(|n| is_there("over", n)) && !told {
                 fio.interrupt();
                 told = true;
             }
-            fio.step(go_on, patience, "did not end")?;
+            fio.step(go_on, ends + PATIENCE, "did not end")?;
             thread::sleep(LOOK);
         }
         fio.check(told)?;
+        let busy = busy.unwrap_or_else(|| Processors::now().busy_since(&before));
+        self.write(PROCESSOR, &busy.to_string())?;
         Ok(since.as_nanos() as u64)
     }
 
@@ -336,6 +355,35 @@ impl Drop for Fio {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// How long all processors were idle, and how long they were there, in ticks.
+#[derive(Default)]
+struct Processors {
+    idle: u64,
+    all: u64,
+}
+
+impl Processors {
+    /// As `/proc/stat` has it; nothing where it cannot be read.
+    fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let words = text.lines().next().unwrap_or_default().split_whitespace();
+        // User, nice, system, idle, waiting for storage, interrupts twice, stolen.
+        let ticks = words.skip(1).take(8).map_while(|word| word.parse().ok());
+        let ticks: Vec<u64> = ticks.collect();
+        Self {
+            idle: ticks.iter().skip(3).take(2).sum(),
+            all: ticks.iter().sum(),
+        }
+    }
+
+    /// The part of the time since then, in per cent.
+    fn busy_since(&self, before: &Self) -> u64 {
+        let all = self.all.saturating_sub(before.all);
+        let idle = self.idle.saturating_sub(before.idle);
+        (100 * all.saturating_sub(idle)).checked_div(all).unwrap_or(0)
     }
 }
 

@@ -187,6 +187,9 @@ impl On {
         };
         let mut ran = records(scenario, &run, &played, alone, step);
         ran.notes = notes;
+        if let Some(total) = ran.records.last_mut() {
+            total.processor_percent = Some(played.processor_percent);
+        }
         for record in &mut ran.records {
             record.kernel = Some(kernel.clone());
             record.path_us = path.map(|(path, _)| path);
@@ -275,6 +278,7 @@ pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
                 device.path.display()
             )),
         }
+        notes.extend(busy(label.trim(), &outcomes));
         let refused = plan.policies.iter().filter_map(|p| on.refuses(p));
         let said = outcomes.iter().flat_map(|o| &o.notes).cloned();
         for note in refused.map(|why| format!("Left out: {why}")).chain(said) {
@@ -285,6 +289,26 @@ pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Per cent of processors' time from which on rates are theirs.
+const BUSY: u64 = 90;
+
+/// A note where processors were busy all the time.
+fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
+    let busy = |o: &&&Outcome| {
+        let total = o.records.last();
+        total.and_then(|r| r.processor_percent).is_some_and(|p| p >= BUSY)
+    };
+    let names = outcomes.iter().filter(busy).map(|o| o.run.policy.as_str());
+    let mut names: Vec<&str> = names.collect();
+    names.dedup();
+    (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!(
+            "{label}: under {names} the processor was busy for {BUSY} % of the time or more: rates are its and not the drive's. Take fewer or larger requests."
+        )
+    })
 }
 
 fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
