@@ -45,10 +45,7 @@ impl DriverMemory {
     /// If they are not all there, or not aligned.
     pub fn read<const N: usize>(&self, at: usize) -> [u8; N] {
         assert!(
-            at.is_multiple_of(8)
-                && N.is_multiple_of(8)
-                && at <= self.bytes
-                && N <= self.bytes - at,
+            at.is_multiple_of(8) && N.is_multiple_of(8) && at <= self.bytes && N <= self.bytes - at,
             "{N} bytes from {at} on of {}",
             self.bytes
         );

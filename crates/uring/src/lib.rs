@@ -51,8 +51,8 @@ pub use operation::Operation;
 pub use payload::{Header, Payload, Segment};
 pub use poll::PollRing;
 pub use ring::{
-    Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, OpId, Reason, Registration, Rejected, Ring,
-    Sync,
+    Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, OpId, Reason, Registration,
+    Rejected, Ring, Sync,
 };
 pub use rustix::io::Errno;
 pub use uring::UringRing;

@@ -302,12 +302,7 @@ pub trait Ring {
     /// # Errors
     ///
     /// Rejected if the ring is full, or is one by poll(2), which has nothing of this kind.
-    fn command(
-        &mut self,
-        user: u64,
-        device: &Handle,
-        command: Command,
-    ) -> Result<OpId, Rejected> {
+    fn command(&mut self, user: u64, device: &Handle, command: Command) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
             device,

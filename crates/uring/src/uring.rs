@@ -256,7 +256,10 @@ impl Ring for UringRing {
 
     fn cancel(&mut self, op: OpId) {
         let operation = self.table.get(op).and_then(|slot| slot.operation.as_mut());
-        if operation.as_ref().is_some_and(|o| matches!(o.kind, Kind::Command(_))) {
+        if operation
+            .as_ref()
+            .is_some_and(|o| matches!(o.kind, Kind::Command(_)))
+        {
             // The kernel has no way to take one back, and nothing of ours to work on: it is only forgotten.
             self.given_up
                 .extend(self.table.remove(op).map(|operation| Completion {

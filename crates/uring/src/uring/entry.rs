@@ -145,12 +145,7 @@ fn send(fd: types::Fd, wire: &mut Wire) -> squeue::Entry {
     }
 }
 
-fn read(
-    fd: types::Fd,
-    wire: &Wire,
-    offset: u64,
-    registered: Option<&Registered>,
-) -> squeue::Entry {
+fn read(fd: types::Fd, wire: &Wire, offset: u64, registered: Option<&Registered>) -> squeue::Entry {
     match wire.single() {
         Some((start, bytes)) if registered.is_some_and(|r| r.holds(start, bytes as usize)) => {
             opcode::ReadFixed::new(fd, start, bytes, ARENA)

@@ -19,8 +19,8 @@ pub use constants::{
 pub use control::{CONTROL_LEN, ControlCommand, Device, INFO_LEN, Verb};
 pub use params::{Discard, PARAMS_LEN, Params};
 pub use request::{
-    Descriptor, IoCommand, Operation, Refused, Request, Rules, descriptors_len,
-    descriptors_offset, payload_offset,
+    Descriptor, IoCommand, Operation, Refused, Request, Rules, descriptors_len, descriptors_offset,
+    payload_offset,
 };
 
 /// Bytes of a sector, in which sizes and places are counted.

@@ -105,22 +105,32 @@ mod tests {
     fn params() -> impl Strategy<Value = Params> {
         let discard = proptest::option::of((9u32..21, any::<u32>(), any::<u32>()));
         let flags = any::<[bool; 3]>();
-        (any::<u64>(), flags, 9u32..13, 0u32..8, any::<u32>(), discard).prop_map(
-            |(sectors, [read_only, rotational, cached], block, wider, longest, discard)| Params {
-                sectors,
-                read_only,
-                rotational,
-                cached,
-                logical_block: 1 << block,
-                physical_block: 1 << (block + wider),
-                longest,
-                discard: discard.map(|(granularity, discard, write_zeroes)| Discard {
-                    granularity: 1 << granularity,
-                    discard,
-                    write_zeroes,
-                }),
-            },
+        (
+            any::<u64>(),
+            flags,
+            9u32..13,
+            0u32..8,
+            any::<u32>(),
+            discard,
         )
+            .prop_map(
+                |(sectors, [read_only, rotational, cached], block, wider, longest, discard)| {
+                    Params {
+                        sectors,
+                        read_only,
+                        rotational,
+                        cached,
+                        logical_block: 1 << block,
+                        physical_block: 1 << (block + wider),
+                        longest,
+                        discard: discard.map(|(granularity, discard, write_zeroes)| Discard {
+                            granularity: 1 << granularity,
+                            discard,
+                            write_zeroes,
+                        }),
+                    }
+                },
+            )
     }
 
     proptest! {

@@ -232,7 +232,10 @@ mod tests {
         assert_eq!(payload_offset(0, 0), 1 << 31);
         assert_eq!(payload_offset(0, 1), (1 << 31) + (32 << 20));
         assert_eq!(payload_offset(3, 0), (1 << 31) + (3 << 41));
-        assert_eq!((descriptors_offset(2), descriptors_len(32)), (196_608, 4096));
+        assert_eq!(
+            (descriptors_offset(2), descriptors_len(32)),
+            (196_608, 4096)
+        );
         assert_eq!(descriptors_len(171), 8192);
         let commit = IoCommand {
             queue: 1,
