@@ -1,6 +1,6 @@
 //! Real guests: Linux under QEMU, with a volume as its disk; among them some whose server is killed under verified writes.
 //!
-//! They need `qemu-system-x86_64`, a static busybox, and a kernel with its modules in `target/guest` (`./test` puts Debian's there).
+//! They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-guest` downloads it).
 //! How often the server is killed: `WEIR_KILLS=100 cargo test -p weir --test qemu -- --nocapture`.
 
 mod common;
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use common::running::{Running, start};
 use common::{Scratch, signal, weir};
 use rustix::process::Signal;
+use weir_guest::Kernel;
 
 /// The modules that a disk of virtio needs, in the order in which they are loaded.
 const MODULES: [&str; 6] = [
@@ -84,26 +85,27 @@ done
 poweroff -f
 "#;
 
-/// Where kernel and modules are; `None`, with a line, if they or a program are not there.
-fn kernel() -> Option<PathBuf> {
-    let guest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guest");
+/// Kernel and modules; `None`, with a line, if they or a program are not there.
+fn kernel() -> Option<Kernel> {
     let installed = |program: &str| Command::new(program).arg("--help").output().is_ok();
     let missing = ["qemu-system-x86_64", "busybox", "gzip"]
         .into_iter()
         .find(|p| !installed(p));
     let missing = match missing {
-        None if guest.join("vmlinuz").exists() => return Some(guest),
-        None => "a kernel in target/guest",
-        Some(program) => program,
+        None => match Kernel::find("6.1", |line| println!("{line}")) {
+            Ok(kernel) => return Some(kernel),
+            Err(error) => error.to_string(),
+        },
+        Some(program) => format!("{program} is not there"),
     };
-    println!("skipped: {missing} is not there");
+    println!("skipped: {missing}");
     let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
     assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
     None
 }
 
 /// The files a guest begins with: busybox, modules and what it is to do.
-fn initrd(scratch: &Scratch, kernel: &Path, script: &str) -> PathBuf {
+fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
     let root = scratch.path("initrd");
     for directory in ["bin", "modules", "proc", "sys", "dev"] {
         fs::create_dir_all(root.join(directory)).unwrap();
@@ -114,7 +116,7 @@ fn initrd(scratch: &Scratch, kernel: &Path, script: &str) -> PathBuf {
     for module in MODULES {
         let name = format!("{module}.ko");
         let to = root.join("modules").join(&name);
-        fs::copy(kernel.join("modules").join(name), to).unwrap();
+        fs::copy(kernel.modules().join(name), to).unwrap();
     }
     let init = root.join("init");
     let begin = BEGIN.replace("MODULES", &MODULES.join(" "));
@@ -141,7 +143,7 @@ struct Guest {
 }
 
 impl Guest {
-    fn boot(kernel: &Path, initrd: &Path, socket: &Path, queues: usize) -> Self {
+    fn boot(kernel: &Kernel, initrd: &Path, socket: &Path, queues: usize) -> Self {
         let mut qemu = Command::new("timeout")
             .args(["600", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
             .args(["-smp", &queues.to_string(), "-nographic", "-no-reboot"])
@@ -149,7 +151,7 @@ impl Guest {
             .args(["-object", "memory-backend-memfd,id=m,size=128M,share=on"])
             .args(["-machine", "q35,memory-backend=m"])
             .arg("-kernel")
-            .arg(kernel.join("vmlinuz"))
+            .arg(kernel.image())
             .arg("-initrd")
             .arg(initrd)
             .args(["-append", "console=ttyS0 quiet panic=-1"])

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -21,6 +21,7 @@ const ORDER: [&str; 21] = [
     "weir-audit",
     "weir-config",
     "weir-report",
+    "weir-guest",
     "weir-explain",
     "weir-sim",
     "weir-fit",
