@@ -20,6 +20,7 @@ const ORDER: [&str; 22] = [
     "weir-calibrate",
     "weir-audit",
     "weir-config",
+    "weir-linux",
     "weir-report",
     "weir-guest",
     "weir-explain",

@@ -42,6 +42,13 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
 fn other_file(word: &str, family: &[&Shape]) -> Option<&'static str> {
     let is_outermost = |shape: &Shape| family.first().is_some_and(|s| s.name == shape.name);
     let (server, scenario) = (key::SERVERS[0], key::SCENARIOS[0]);
+    let is_cgroup = ["cgroup", "unit", "prio_class"].contains(&word);
+    if is_outermost(server) && is_cgroup {
+        return Some("it belongs in a file for the kernel, which `weir apply` reads");
+    }
+    if is_outermost(key::APPLIES[0]) && server.names().contains(&word) {
+        return Some("it belongs in a server's file, which `weir serve` and `weir check` read");
+    }
     if is_outermost(scenario) && server.names().contains(&word) {
         return Some("it belongs in a server's file, which `weir serve` and `weir check` read");
     }

@@ -31,6 +31,7 @@ macro_rules! built_in {
 }
 
 mod admission;
+pub mod apply;
 mod changes;
 mod check;
 mod document;

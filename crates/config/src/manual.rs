@@ -19,6 +19,13 @@ pub fn page() -> String {
             keys(&mut page, key::CONTRACTS);
         }
     }
+    page += KERNEL;
+    for shape in key::APPLIES {
+        let is_shared = key::SERVERS.iter().any(|s| s.name == shape.name);
+        if !is_shared {
+            section(&mut page, shape);
+        }
+    }
     page += POLICIES;
     for policy in policy::all() {
         let _ = writeln!(page, "- `\"{}\"`: {}", policy.name, policy.summary());
@@ -176,6 +183,12 @@ The process that starts the server is told (`sd_notify(3)`) when it is ready, re
 Before, it says `Type=notify` and `ExecReload=kill -HUP $MAINPID`.
 
 ## The server's file
+";
+
+const KERNEL: &str = "
+# Contracts for the kernel
+
+The file of `weir apply` (`apply.md`): the server's, with block devices as drives and cgroups in the place of volumes.
 ";
 
 const POLICIES: &str = "

@@ -4,6 +4,7 @@
 //! bounds, unit, words and default from here ([`crate::document::Table`]), and `docs/configuration.md` is printed from here
 //! ([`crate::manual`]).
 
+mod apply;
 mod contract;
 mod drive;
 mod guest;
@@ -15,6 +16,7 @@ mod scenario;
 mod sheet;
 mod volume;
 
+pub(crate) use apply::{APPLIES, APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
 pub(crate) use contract::{KEYS as CONTRACTS, MAX};
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use guest::{COSTS, GUEST};

@@ -1,12 +1,13 @@
 //! The tables against the parser: that each key is read, what holds where it is left out, and that its example is accepted.
 
 use super::*;
-use crate::{Problem, parse, policy, profile, sheet};
+use crate::{Problem, apply, parse, policy, profile, sheet};
 
 /// What reads a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     Server,
+    Apply,
     Policy,
     Profile,
     Sheet,
@@ -48,6 +49,16 @@ const ATTACH_LINES: &[(&str, &str)] = &[
     ),
     ("volume.alpha.listen.call_count", "1"),
     ("volume.alpha.listen.call_delay", "\"100us\""),
+];
+const APPLY_LINES: &[(&str, &str)] = &[
+    DISK,
+    ("drive.fast.device", "\"/dev/disk/by-id/ata-x\""),
+    ("drive.fast.policy", "\"bfq + io.max\""),
+    ("drive.fast.queue.nomerges", "1"),
+    ("tenant.acme.drive", "\"fast\""),
+    ("tenant.acme.cgroup", "\"/acme\""),
+    ("volume.alpha.drive", "\"fast\""),
+    ("volume.alpha.cgroup", "\"/beta\""),
 ];
 const MODEL: &[(&str, &str)] = &[
     ("name", "\"x\""),
@@ -113,6 +124,11 @@ const PLACES: &[Place] = &[
     server(&ATTACH, "volume.alpha.listen", ATTACH_LINES),
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
+    apply(&APPLY, ""),
+    apply(&APPLY_DRIVE, "drive.fast"),
+    apply(&QUEUE, "drive.fast.queue"),
+    apply(&APPLY_VOLUME, "volume.alpha"),
+    apply(&APPLY_TENANT, "tenant.acme"),
     policy_file(&POLICY, "", BFQ_WITH_ALL),
     policy_file(&KNOBS, "knobs", EVERYTHING),
     policy_file(&IO_MAX, "max", BFQ_WITH_ALL),
@@ -150,6 +166,15 @@ const fn server(
     }
 }
 
+const fn apply(shape: &'static Shape, path: &'static str) -> Place {
+    Place {
+        shape,
+        file: File::Apply,
+        path,
+        lines: APPLY_LINES,
+    }
+}
+
 const fn policy_file(
     shape: &'static Shape,
     path: &'static str,
@@ -178,8 +203,14 @@ fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
         ("[drive.NAME]", "model") => &[("drive.fast.capacity", "")],
         ("[volume.NAME]", "device" | "memory") => &[("volume.alpha.file", "")],
         ("[volume.NAME]", "model") => &[("volume.alpha.file", ""), ("drive.fast.capacity", "")],
-        ("[volume.NAME]", "class") => &[("volume.alpha.max.iops", "9")],
-        ("[tenant.NAME]", "class") | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
+        ("[volume.NAME] for the kernel", "unit") => &[("volume.alpha.cgroup", "")],
+        ("[volume.NAME] for the kernel", "tenant") => &[("volume.alpha.cgroup", "\"/acme/alpha\"")],
+        ("[tenant.NAME] for the kernel", "unit") => &[("tenant.acme.cgroup", "")],
+        ("[volume.NAME]" | "[volume.NAME] for the kernel", "class") => {
+            &[("volume.alpha.max.iops", "9")]
+        }
+        ("[tenant.NAME]" | "[tenant.NAME] for the kernel", "class")
+        | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
         _ => &[],
     }
 }
@@ -236,6 +267,7 @@ impl Place {
     fn read(&self, text: &str) -> Result<String, Vec<Problem>> {
         match self.file {
             File::Server => parse("", text).map(|s| s.to_string()),
+            File::Apply => apply::parse("", text).map(|h| format!("{:?}", h.drives)),
             File::Policy => policy::read(text, "").map(|p| policy::print(&p)),
             File::Profile => profile::read(&without_sheet(text), "").map(|p| format!("{p:?}")),
             File::Sheet => sheet::read(text, "").map(|s| format!("{s:?}")),
@@ -274,7 +306,7 @@ fn each(mut check: impl FnMut(&Place, &Key)) {
 #[test]
 fn every_shape_is_tried() {
     let shapes: Vec<_> = PLACES.iter().map(|p| p.shape.name).collect();
-    for shape in SERVERS {
+    for shape in SERVERS.iter().chain(APPLIES) {
         assert!(
             shapes.contains(&shape.name),
             "{} has no place in this test",
@@ -351,7 +383,9 @@ fn what_is_left_out_is_as_the_table_says() {
                         "nbd",
                         "socket",
                         "http",
-                        "token_file"
+                        "token_file",
+                        "cgroup",
+                        "unit"
                     ]
                     .contains(&key.name)
                         || place.shape.name == MAX.name,

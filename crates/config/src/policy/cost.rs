@@ -175,6 +175,23 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
     }
 }
 
+/// The settings of `io.cost.qos` that make Linux's io.cost this one, without the device and whether it is enabled. Those of a profile are
+/// the kernel's: to write its numbers would make them the user's.
+pub fn cost_qos(config: &Config) -> String {
+    match config.qos {
+        Control::Auto => "ctrl=auto".to_owned(),
+        Control::User => File::Qos.line(config),
+    }
+}
+
+/// The settings of `io.cost.model`, as [`cost_qos`].
+pub fn cost_model(config: &Config) -> String {
+    match config.model {
+        Control::Auto => "ctrl=auto".to_owned(),
+        Control::User => File::Model.line(config),
+    }
+}
+
 /// The line of the tunable that no file of Linux has, a key of its own, and what it is.
 pub(crate) fn donation(config: &Config) -> (String, &'static Tunable) {
     let all = Config::TUNABLES.iter().enumerate();

@@ -16,6 +16,7 @@ mod unkept;
 mod weight;
 mod word;
 
+pub use cost::{cost_model, cost_qos};
 pub(crate) use mapping::Words;
 pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
 pub use print::print;

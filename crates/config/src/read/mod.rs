@@ -1,5 +1,6 @@
 //! From the file's tables to values, one table at a time. What tables say about each other is checked in [`crate::check`].
 
+mod apply;
 mod contract;
 mod drive;
 mod listen;
@@ -14,6 +15,7 @@ use crate::text::quoted;
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
+pub(crate) use apply::host;
 pub(crate) use contract::{contract, knobs};
 pub(crate) use drive::capacity;
 

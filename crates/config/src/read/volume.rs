@@ -136,7 +136,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     unsettled
 }
 
-fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> String {
+pub(super) fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> String {
     let help = "say which [drive.NAME] it lies on, as drive = \"fast\"";
     let entry = doc.required(table, "drive", help);
     let name = entry.and_then(|e| e.text(doc, "a drive's name", "\"fast\""));
@@ -182,7 +182,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
     known
 }
 
-fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
+pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
     let text = entry.text(doc, "a path", "\"/var/lib/weir/alpha.img\"")?;
     if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
         let what = format!("{} is not an absolute path", quoted(text));

@@ -1,0 +1,136 @@
+use super::*;
+use crate::policy::Controller;
+
+const FILE: &str = r#"
+[drive.fast]
+device = "/dev/disk/by-id/x"
+policy = "bfq + io.max"
+capacity = { read = "160MB/s", write = "120MB/s" }
+queue = { nr_requests = 256, read_ahead = "128KiB", write_back_latency = "0s" }
+bfq = { slice_idle = "2ms" }
+
+[tenant.acme]
+drive = "fast"
+cgroup = "/acme"
+min = "30MB/s"
+
+[volume.alpha]
+drive = "fast"
+cgroup = "/acme/alpha"
+tenant = "acme"
+min = "10MB/s"
+max = { bandwidth = "50MB/s" }
+
+[volume.beta]
+drive = "fast"
+unit = "beta.service"
+share = 300
+prio_class = "idle"
+"#;
+
+fn problems(change: impl Fn(&str) -> String) -> Vec<String> {
+    let problems = parse("x.toml", &change(FILE)).expect_err("something is wrong");
+    problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_file_has_drives_with_their_cgroups() {
+    let host = parse("", FILE).unwrap();
+    let drive = &host.drives[0];
+    assert!(drive.policy.controllers.contains(&Controller::Slices));
+    assert_eq!(drive.queue.nr_requests, Some(256));
+    assert_eq!(drive.queue.write_back_latency, Some(Span::ZERO));
+    let members: Vec<_> = drive
+        .members
+        .iter()
+        .map(|m| (m.key.as_str(), &m.cgroup, m.parent))
+        .collect();
+    let path = |path: &str| Cgroup::Path(path.to_owned());
+    assert_eq!(
+        members,
+        [
+            ("tenant.acme", &path("/acme"), None),
+            ("volume.alpha", &path("/acme/alpha"), Some(0)),
+            ("volume.beta", &Cgroup::Unit("beta.service".into()), None),
+        ]
+    );
+    assert_eq!(drive.members[2].prio_class, Some("idle"));
+    let unkept = host.unkept();
+    assert!(
+        unkept[0].to_string().contains("makes a weight of it"),
+        "{unkept:?}"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_where_it_stands() {
+    for (from, to, said) in [
+        (
+            "cgroup = \"/acme/alpha\"",
+            "cgroup = \"/\"",
+            "is no cgroup's path",
+        ),
+        (
+            "cgroup = \"/acme/alpha\"",
+            "cgroup = \"/acme/../alpha\"",
+            "is no cgroup's path",
+        ),
+        (
+            "cgroup = \"/acme/alpha\"",
+            "cgroup = \"/alpha\"",
+            "is not in \"/acme\"",
+        ),
+        (
+            "cgroup = \"/acme/alpha\"",
+            "cgroup = \"/acme\"",
+            "is the cgroup of tenant.acme",
+        ),
+        ("cgroup = \"/acme/alpha\"", "memory = true", "unknown key"),
+        ("unit = \"beta.service\"", "unit = \"beta\"", "is no unit"),
+        ("unit = \"beta.service\"", "", "no cgroup is named"),
+        (
+            "unit = \"beta.service\"",
+            "unit = \"b.slice\"\ncgroup = \"/b\"",
+            "has a cgroup and a unit",
+        ),
+        ("policy = \"bfq + io.max\"", "", "is missing"),
+        (
+            "device = \"/dev/disk/by-id/x\"",
+            "device = \"sda\"",
+            "is not an absolute path",
+        ),
+        ("min = \"30MB/s\"", "min = \"300MB/s\"", "capacity"),
+        ("nr_requests = 256", "nr_requests = 3", "4 and 65536"),
+        (
+            "prio_class = \"idle\"",
+            "prio_class = \"rt\"",
+            "promote-to-rt",
+        ),
+        (
+            "tenant = \"acme\"",
+            "tenant = \"acne\"",
+            "there is no tenant",
+        ),
+        (
+            "drive = \"fast\"\nunit",
+            "drive = \"fats\"\nunit",
+            "did you mean \"fast\"",
+        ),
+    ] {
+        let all = problems(|file| file.replacen(from, to, 1));
+        assert!(all.iter().any(|p| p.contains(said)), "{to}: {all:#?}");
+    }
+    let nested =
+        problems(|file| file.replace("unit = \"beta.service\"", "cgroup = \"/acme/alpha/b\""));
+    assert!(
+        nested[0].contains("is in the cgroup of volume.alpha"),
+        "{nested:?}"
+    );
+    let twice = problems(|file| {
+        format!("{file}\n[drive.other]\ndevice = \"/dev/disk/by-id/x\"\npolicy = \"none\"\n")
+    });
+    assert!(
+        twice[0].contains("is the device of drive.fast"),
+        "{twice:?}"
+    );
+}

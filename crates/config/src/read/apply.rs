@@ -1,0 +1,350 @@
+//! The file of `weir apply`.
+
+use super::{Draft, contract, knobs, named, policy, volume};
+use crate::apply::{Cgroup, Drive, Member, Queue};
+use crate::document::{Document, Entry, Table};
+use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
+use crate::listen::{Limits, Listen, Owner};
+use crate::manage::Manage;
+use crate::measured;
+use crate::notify::Notify;
+use crate::places::Places;
+use crate::profile;
+use crate::server::{
+    Cache, Drive as ServedDrive, DriveLimits, Server, Storage, Tenant, ThreadPriority, Volume,
+};
+use crate::text::{path, quoted};
+use crate::tunable;
+use crate::{Policy, server};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use toml::de::DeTable;
+use weir_core::{Contract, DriveShape, Knobs};
+
+/// What a cgroup is, and with which contract.
+struct Read {
+    drive: String,
+    tenant: Option<String>,
+    cgroup: Option<Cgroup>,
+    contract: Contract,
+    knobs: Knobs,
+    prio_class: Option<&'static str>,
+    name: String,
+}
+
+/// The drives with their members, and the same contracts of volumes in memory, which are checked as those of a server are.
+pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> (Draft, Vec<Drive>) {
+    let root = Table::root(map, &APPLY);
+    doc.check_keys(&root, APPLY.name, &APPLY.names());
+    let mut broken = BTreeSet::new();
+    let mut drives = named(doc, &root, "drive", &mut broken, drive);
+    let tenants = named(doc, &root, "tenant", &mut broken, |doc, name, entry| {
+        let table = entry.table(doc, &APPLY_TENANT);
+        cgroup(doc, name, &entry.path, table.as_ref(), false)
+    });
+    let volumes = named(doc, &root, "volume", &mut broken, |doc, name, entry| {
+        let table = entry.table(doc, &APPLY_VOLUME);
+        cgroup(doc, name, &entry.path, table.as_ref(), true)
+    });
+    if drives.is_empty() && root.entry("drive").is_none() {
+        let help = "say which device, as [drive.fast] with device = \"/dev/disk/by-id/...\"";
+        doc.at(&(0..0), "drive", "is missing", help);
+    }
+    devices_differ(doc, &drives);
+    cgroups_differ(doc, &tenants, &volumes);
+    for drive in &mut drives {
+        members(drive, &tenants, &volumes);
+    }
+    let server = in_memory(&drives, &tenants, &volumes);
+    (Draft { server, broken }, drives)
+}
+
+fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
+    let mut drive = Drive {
+        name: name.to_owned(),
+        device: PathBuf::new(),
+        policy: Policy::none(),
+        capacity: None,
+        model: None,
+        queue: Queue::default(),
+        members: Vec::new(),
+    };
+    if !entry.is_table() {
+        // Says so.
+        let _ = entry.table(doc, &APPLY_DRIVE);
+        return drive;
+    }
+    let Some(table) = entry.map(doc).map(|t| t.shaped(&APPLY_DRIVE)) else {
+        return drive;
+    };
+    let keys = tunable::and_tables(APPLY_DRIVE.names());
+    doc.check_keys(&table, APPLY_DRIVE.name, &keys);
+    let device = doc.required(&table, "device", "write device = \"/dev/disk/by-id/...\"");
+    drive.device = device
+        .and_then(|e| volume::absolute(doc, &e))
+        .unwrap_or_default();
+    let help = "write policy = \"bfq\", or another that Linux has";
+    if doc.required(&table, "policy", help).is_some() {
+        drive.policy = policy::policy(doc, &table);
+    }
+    drive.capacity = (table.entry("capacity")).and_then(|e| super::capacity(doc, &e));
+    drive.model = (table.entry("model")).and_then(|e| profile::model(doc, &e));
+    if let (None, Some(model)) = (drive.capacity, &drive.model) {
+        drive.capacity = measured::least(model);
+    }
+    if let Some(table) = table.entry("queue").and_then(|e| e.table(doc, &QUEUE)) {
+        drive.queue = queue(doc, &table);
+    }
+    drive
+}
+
+fn queue<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Queue {
+    Queue {
+        nr_requests: table.count_if_any(doc, "nr_requests"),
+        read_ahead: table.entry("read_ahead").and_then(|e| e.size(doc)),
+        nomerges: table.count_if_any(doc, "nomerges"),
+        rotational: (table.entry("rotational")).and_then(|e| e.boolean(doc)),
+        max_transfer: table.entry("max_transfer").and_then(|e| e.size(doc)),
+        write_back_latency: table.time_if_any(doc, "write_back_latency"),
+    }
+}
+
+fn cgroup<'a>(
+    doc: &mut Document<'a>,
+    name: &str,
+    at: &str,
+    table: Option<&Table<'a>>,
+    is_volume: bool,
+) -> Read {
+    let mut read = Read {
+        drive: String::new(),
+        tenant: None,
+        cgroup: None,
+        contract: Contract::DEFAULT,
+        knobs: Knobs::NONE,
+        prio_class: None,
+        name: name.to_owned(),
+    };
+    let Some(table) = table else { return read };
+    read.drive = volume::drive_name(doc, table);
+    let before = doc.found();
+    let path = table.entry("cgroup").and_then(|e| cgroup_path(doc, &e));
+    let unit = table.entry("unit").and_then(|e| unit_name(doc, &e));
+    read.cgroup = match (path, unit) {
+        (Some(path), None) => Some(Cgroup::Path(path)),
+        (None, Some(unit)) => Some(Cgroup::Unit(unit)),
+        (None, None) if doc.found() == before => {
+            let help = "write cgroup = \"/alpha\" or unit = \"alpha.service\"";
+            doc.at(&table.span, at, "no cgroup is named", help);
+            None
+        }
+        (Some(_), Some(_)) => {
+            doc.at(
+                &table.span,
+                at,
+                "has a cgroup and a unit",
+                "remove one of the two",
+            );
+            None
+        }
+        _ => None,
+    };
+    if is_volume {
+        let tenant = table.entry("tenant");
+        let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
+        read.tenant = tenant.map(str::to_owned);
+    }
+    let classes = ["no-change", "promote-to-rt", "restrict-to-be", "idle"];
+    read.prio_class = table.entry("prio_class").and_then(|e| e.word(doc, classes));
+    read.contract = contract(doc, table);
+    read.knobs = knobs(doc, table);
+    read
+}
+
+/// The path of a cgroup that is not the root.
+fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
+    let text = entry.text(doc, "a cgroup's path", "\"/alpha\"")?;
+    let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    if parts.is_some_and(|mut parts| parts.all(is_part)) {
+        return Some(text.to_owned());
+    }
+    let what = format!("{} is no cgroup's path", quoted(text));
+    let help = "write it from where cgroups are mounted on, as \"/alpha/beta\"; the root itself takes no contract";
+    doc.report(entry, what, help);
+    None
+}
+
+/// The name of a unit that has a cgroup.
+fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
+    let text = entry.text(doc, "a unit's name", "\"alpha.service\"")?;
+    let stem = [".service", ".scope", ".slice"]
+        .iter()
+        .find_map(|suffix| text.strip_suffix(suffix));
+    let permitted = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
+    if stem.is_some_and(|stem| !stem.is_empty()) && text.bytes().all(permitted) && text != "-.slice"
+    {
+        return Some(text.to_owned());
+    }
+    let what = format!("{} is no unit with a cgroup", quoted(text));
+    let help = "write a service, a scope or a slice, as \"alpha.service\"";
+    doc.report(entry, what, help);
+    None
+}
+
+/// No two drives are one device. Links are for the host to find out.
+fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
+    for (place, drive) in drives.iter().enumerate() {
+        let other = drives[..place].iter().find(|d| d.device == drive.device);
+        if let Some(other) = other.filter(|_| !drive.device.as_os_str().is_empty()) {
+            let at = format!("{}.device", path("drive", &drive.name));
+            let what = format!("is the device of {}", path("drive", &other.name));
+            let help = Some("a device has one policy".to_owned());
+            doc.keep(doc.places.problem(&at, what, help));
+        }
+    }
+}
+
+/// A cgroup has one contract on a drive, and what is in another is a volume of a tenant.
+fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
+    let tenants = tenants.iter().map(|t| ("tenant", t));
+    let all: Vec<(&str, &Read)> = tenants
+        .chain(volumes.iter().map(|v| ("volume", v)))
+        .collect();
+    for (place, (kind, read)) in all.iter().enumerate() {
+        let same = |other: &&(&str, &Read)| {
+            other.1.drive == read.drive && other.1.cgroup == read.cgroup && read.cgroup.is_some()
+        };
+        if let Some((other_kind, other)) = all[..place].iter().find(same) {
+            let what = format!("is the cgroup of {}", path(other_kind, &other.name));
+            let help = Some("a cgroup has one contract on a drive".to_owned());
+            doc.keep(doc.places.problem(&path(kind, &read.name), what, help));
+        }
+    }
+    let by_name: BTreeMap<&str, &Read> = all
+        .iter()
+        .filter(|(kind, _)| *kind == "tenant")
+        .map(|(_, t)| (t.name.as_str(), *t))
+        .collect();
+    for volume in volumes {
+        let tenant = volume.tenant.as_deref().and_then(|t| by_name.get(t));
+        let (Some(Cgroup::Path(own)), Some(Some(Cgroup::Path(above)))) =
+            (&volume.cgroup, tenant.map(|t| &t.cgroup))
+        else {
+            continue;
+        };
+        if !own.starts_with(&format!("{above}/")) {
+            let at = format!("{}.cgroup", path("volume", &volume.name));
+            let what = format!("is not in {}, the cgroup of its tenant", quoted(above));
+            let help = Some(format!("write \"{above}/{}\"", volume.name));
+            doc.keep(doc.places.problem(&at, what, help));
+        }
+    }
+    nested(doc, volumes);
+}
+
+/// A volume's cgroup is in that of another volume.
+fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
+    for inner in volumes {
+        let Some(Cgroup::Path(own)) = &inner.cgroup else {
+            continue;
+        };
+        let outer = volumes.iter().find(|v| match &v.cgroup {
+            Some(Cgroup::Path(above)) => {
+                v.drive == inner.drive && own.starts_with(&format!("{above}/"))
+            }
+            _ => false,
+        });
+        if let Some(outer) = outer {
+            let at = format!("{}.cgroup", path("volume", &inner.name));
+            let what = format!("is in the cgroup of {}", path("volume", &outer.name));
+            let help = format!(
+                "make that one [{}], and name it as the tenant of this",
+                path("tenant", &outer.name)
+            );
+            doc.keep(doc.places.problem(&at, what, Some(help)));
+        }
+    }
+}
+
+/// Gives a drive its cgroups.
+fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
+    let mut places = BTreeMap::new();
+    let own = |read: &&Read| read.drive == drive.name;
+    let all = tenants.iter().map(|t| ("tenant", t));
+    let all = all.chain(volumes.iter().map(|v| ("volume", v)));
+    for (kind, read) in all.filter(|(_, read)| own(read)) {
+        let Some(cgroup) = &read.cgroup else { continue };
+        if kind == "tenant" {
+            places.insert(read.name.as_str(), drive.members.len());
+        }
+        let tenant = read.tenant.as_deref();
+        drive.members.push(Member {
+            key: path(kind, &read.name),
+            name: read.name.clone(),
+            cgroup: cgroup.clone(),
+            parent: tenant.and_then(|t| places.get(t).copied()),
+            contract: read.contract,
+            knobs: read.knobs,
+            prio_class: read.prio_class,
+        });
+    }
+}
+
+/// The same contracts, of volumes that a server would serve.
+fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
+    let shape = DriveShape::default();
+    let drives = drives.iter().map(|drive| ServedDrive {
+        name: drive.name.clone(),
+        policy: drive.policy.clone(),
+        capacity: drive.capacity,
+        queues: shape.queues,
+        tags: shape.tags,
+        max_transfer: shape.max_transfer,
+        rotational: false,
+        model: None,
+        limits: DriveLimits {
+            requests: 4096,
+            scheduler_tags: 4096,
+            volumes: 65_536,
+            tenants: 65_536,
+        },
+    });
+    let tenants = tenants.iter().map(|tenant| Tenant {
+        name: tenant.name.clone(),
+        drive: tenant.drive.clone(),
+        contract: tenant.contract,
+        knobs: tenant.knobs,
+    });
+    let volumes = volumes.iter().map(|volume| Volume {
+        name: volume.name.clone(),
+        drive: volume.drive.clone(),
+        storage: Storage::Memory,
+        size: Some(server::block(&Storage::Memory, Cache::Direct)),
+        read_only: false,
+        cache: Cache::Direct,
+        vhost: None,
+        ublk: false,
+        notify: Notify::default(),
+        tenant: volume.tenant.clone(),
+        contract: volume.contract,
+        knobs: volume.knobs,
+    });
+    Server {
+        drives: drives.collect(),
+        listen: Listen {
+            nbd: Vec::new(),
+            metrics: None,
+            insecure: false,
+            socket_mode: 0,
+            socket_owner: Owner::default(),
+        },
+        manage: Manage::default(),
+        limits: Limits::default(),
+        volumes: volumes.collect(),
+        tenants: tenants.collect(),
+        priority: ThreadPriority::default(),
+        remove_in_use: false,
+        places: Places::default(),
+    }
+}

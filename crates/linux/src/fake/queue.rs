@@ -1,0 +1,186 @@
+//! What the kernel does when something is written to a file of a device's queue.
+
+use super::{Fake, Node, cgroup};
+use crate::knob::Knob;
+use crate::tunable;
+use rustix::io::Errno;
+use std::io;
+
+/// Milliseconds of a tick: a kernel with 250 a second.
+const TICK_MS: u64 = 4;
+/// What write-back throttling aims at by itself, microseconds: on flash and on disks (`wbt_default_latency_nsec`).
+const WBT: [&str; 2] = ["2000", "75000"];
+
+/// Files below `iosched` with what they say at first.
+const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "bfq",
+        &[
+            ("strict_guarantees", "0"),
+            ("low_latency", "1"),
+            ("slice_idle", "8"),
+            ("slice_idle_us", "8000"),
+            ("fifo_expire_sync", "125"),
+            ("fifo_expire_async", "250"),
+            ("back_seek_max", "16384"),
+            ("back_seek_penalty", "2"),
+            ("max_budget", "0"),
+            ("timeout_sync", "124"),
+        ],
+    ),
+    (
+        "mq-deadline",
+        &[
+            ("async_depth", "192"),
+            ("fifo_batch", "16"),
+            ("front_merges", "1"),
+            ("prio_aging_expire", "10000"),
+            ("read_expire", "500"),
+            ("write_expire", "5000"),
+            ("writes_starved", "2"),
+        ],
+    ),
+    (
+        "kyber",
+        &[("read_lat_nsec", "2000000"), ("write_lat_nsec", "10000000")],
+    ),
+];
+
+pub(super) fn write(fake: &mut Fake, device: &str, file: &str, text: &str) -> io::Result<()> {
+    let path = format!("{device}/queue/{file}");
+    if file == "scheduler" {
+        return switch(fake, device, text);
+    }
+    if file == "wbt_lat_usec" && text == "-1" {
+        fake.manual_wbt.insert(device.to_owned());
+        fake.set(path, own_wbt(fake, device));
+        return Ok(());
+    }
+    let number: u64 = text.trim().parse().map_err(|_| Errno::INVAL)?;
+    let value = match file {
+        "nr_requests" => {
+            let has_none = scheduler(fake, device) == "none";
+            if has_none && number > tags(fake, device) {
+                return Err(Errno::INVAL.into());
+            }
+            number.max(4)
+        }
+        "read_ahead_kb" => number & !3,
+        "rotational" => u64::from(number > 0),
+        "max_sectors_kb" => {
+            let most = fake.text(&format!("{device}/queue/max_hw_sectors_kb"));
+            let most = most.ok().and_then(|t| t.trim().parse().ok());
+            if number < 4 || most.is_some_and(|most: u64| number > most) {
+                return Err(Errno::INVAL.into());
+            }
+            number
+        }
+        "wbt_lat_usec" => {
+            fake.manual_wbt.insert(device.to_owned());
+            number
+        }
+        _ => match file.strip_prefix("iosched/").and_then(tunable::find) {
+            Some(tunable) => {
+                let (least, most) = tunable.bounds;
+                let number = number.clamp(least, most);
+                if tunable.ticks {
+                    number.div_ceil(TICK_MS) * TICK_MS
+                } else {
+                    number
+                }
+            }
+            None => number,
+        },
+    };
+    fake.set(path, value.to_string());
+    Ok(())
+}
+
+fn tags(fake: &Fake, device: &str) -> u64 {
+    fake.tags.get(device).copied().unwrap_or(64).into()
+}
+
+/// The elevator of a device.
+pub(super) fn scheduler(fake: &Fake, device: &str) -> String {
+    let text = fake.text(&format!("{device}/queue/scheduler"));
+    Knob::Scheduler.value(text.unwrap_or("none"), "")
+}
+
+fn own_wbt(fake: &Fake, device: &str) -> &'static str {
+    let seeks = fake.text(&format!("{device}/queue/rotational"));
+    WBT[usize::from(seeks.is_ok_and(|t| t.trim() == "1"))]
+}
+
+/// Write-back throttling is off beside bfq and io.cost, and by itself again when they go; what somebody set stays.
+pub(super) fn throttle_writeback(fake: &mut Fake, device: &str, on: bool) {
+    let path = format!("{device}/queue/wbt_lat_usec");
+    if !fake.nodes.contains_key(&path) || fake.manual_wbt.contains(device) {
+        return;
+    }
+    let on = on && scheduler(fake, device) != "bfq" && !cgroup::has_cost(fake, device);
+    let text = if on { own_wbt(fake, device) } else { "0" };
+    fake.set(path, text);
+}
+
+fn switch(fake: &mut Fake, device: &str, to: &str) -> io::Result<()> {
+    let to = to.trim();
+    let path = format!("{device}/queue/scheduler");
+    let before = scheduler(fake, device);
+    let listed = |fake: &Fake| {
+        let text = fake.text(&path).unwrap_or_default();
+        text.split_whitespace()
+            .any(|word| word.trim_matches(['[', ']']) == to)
+    };
+    if !listed(fake) && fake.loadable.remove(to) {
+        load(fake, to);
+    }
+    if !listed(fake) {
+        return Err(Errno::INVAL.into());
+    }
+    if before == to {
+        return Ok(());
+    }
+    let text = fake.text(&path)?.replace(['[', ']'], "");
+    let chosen = text.split_whitespace().map(|word| {
+        if word == to {
+            format!("[{word}]")
+        } else {
+            word.to_owned()
+        }
+    });
+    let text = chosen.collect::<Vec<_>>().join(" ");
+    fake.set(path, text);
+    let tags = tags(fake, device);
+    let nr_requests = if to == "none" {
+        tags
+    } else {
+        2 * tags.min(128)
+    };
+    fake.set(
+        format!("{device}/queue/nr_requests"),
+        nr_requests.to_string(),
+    );
+    fake.take(&format!("{device}/queue/iosched"));
+    let own = DEFAULTS.iter().find(|(name, _)| *name == to);
+    for (file, text) in own.iter().flat_map(|(_, files)| *files) {
+        fake.set(format!("{device}/queue/iosched/{file}"), *text);
+    }
+    if before == "bfq" {
+        cgroup::forget_weights(fake, device);
+    }
+    throttle_writeback(fake, device, to != "bfq");
+    Ok(())
+}
+
+/// The module of an elevator comes: every queue has it to choose.
+fn load(fake: &mut Fake, name: &str) {
+    for (path, node) in &mut fake.nodes {
+        if let (true, Node::File(text)) = (path.ends_with("/queue/scheduler"), node) {
+            text.push(' ');
+            text.push_str(name);
+        }
+    }
+    if name == "bfq" {
+        cgroup::load_weights(fake);
+    }
+}

@@ -1,0 +1,179 @@
+//! The files of a host, real or recorded.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The files of a host by their absolute paths. Files of `/sys` and of cgroups are read and written as the kernel wants it: whole, by one
+/// system call.
+pub trait Files {
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn read(&self, path: &str) -> io::Result<String>;
+
+    /// Writes this to a file that exists, in one call.
+    ///
+    /// # Errors
+    /// As the system says: among others that the kernel does not take the value.
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()>;
+
+    /// The names in a directory, sorted.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn list(&self, path: &str) -> io::Result<Vec<String>>;
+
+    /// What a symbolic link says.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn link(&self, path: &str) -> io::Result<String>;
+
+    /// Whether something is there; a link leads to what it names.
+    fn exists(&self, path: &str) -> bool;
+
+    /// An extended attribute, `None` where there is none.
+    fn attribute(&self, path: &str, name: &str) -> Option<String>;
+
+    /// Makes a directory: a cgroup, where that is one.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn make(&mut self, path: &str) -> io::Result<()>;
+
+    /// Removes a directory without others in it: a cgroup with its files.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn remove(&mut self, path: &str) -> io::Result<()>;
+
+    /// Makes an ordinary file with this text, or puts the text in place of that of one that exists, so that after a crash it has one or the
+    /// other.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn replace(&mut self, path: &str, text: &str) -> io::Result<()>;
+
+    /// Removes an ordinary file.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn unlink(&mut self, path: &str) -> io::Result<()>;
+
+    /// Makes systemd read the files of its units again.
+    ///
+    /// # Errors
+    /// It could not be asked, or it refused.
+    fn reload_units(&mut self) -> io::Result<()>;
+}
+
+/// The files below a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// The files below `root`; `/` for those of this host.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::new("/")
+    }
+}
+
+impl Files for Tree {
+    fn read(&self, path: &str) -> io::Result<String> {
+        let bytes = fs::read(self.at(path))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).open(self.at(path))?;
+        match file.write(text.as_bytes())? {
+            all if all == text.len() => Ok(()),
+            part => Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("took {part} of {} bytes", text.len()),
+            )),
+        }
+    }
+
+    fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.at(path))? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn link(&self, path: &str) -> io::Result<String> {
+        let target = fs::read_link(self.at(path))?;
+        Ok(target.to_string_lossy().into_owned())
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.at(path).exists()
+    }
+
+    fn attribute(&self, path: &str, name: &str) -> Option<String> {
+        let mut value = [0_u8; 256];
+        let length = rustix::fs::getxattr(self.at(path), name, &mut value).ok()?;
+        Some(String::from_utf8_lossy(&value[..length]).into_owned())
+    }
+
+    fn make(&mut self, path: &str) -> io::Result<()> {
+        fs::create_dir(self.at(path))
+    }
+
+    fn remove(&mut self, path: &str) -> io::Result<()> {
+        fs::remove_dir(self.at(path))
+    }
+
+    fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
+        let path = self.at(path);
+        let fresh = path.with_extension("weir-new");
+        let mut file = fs::File::create(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, &path)?;
+        match path.parent() {
+            Some(folder) => sync_folder(folder),
+            None => Ok(()),
+        }
+    }
+
+    fn unlink(&mut self, path: &str) -> io::Result<()> {
+        fs::remove_file(self.at(path))
+    }
+
+    fn reload_units(&mut self) -> io::Result<()> {
+        let output = std::process::Command::new("systemctl")
+            .arg("daemon-reload")
+            .output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(io::Error::other(format!(
+            "systemctl daemon-reload: {}",
+            said.trim()
+        )))
+    }
+}
+
+/// Makes the names in a folder last.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}

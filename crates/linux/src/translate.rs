@@ -1,0 +1,256 @@
+//! From a policy with its contracts to the kernel's knobs: the one translation, for hosts, guests and comparisons.
+
+use crate::knob::{Knob, Wrong};
+use crate::setting::{At, Setting};
+use crate::tunable;
+use std::fmt;
+use weir_config::Policy;
+use weir_config::policy::{self, Controller, Node, Setup};
+use weir_core::elevator::Config;
+use weir_core::{Capacity, Contract, Knobs, Max, Span};
+
+/// A cgroup and what its members together were promised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// The place of the group that it is in, which comes before it; `None`: it is next to the root.
+    pub parent: Option<usize>,
+    /// Its contract, as it is written.
+    pub contract: Contract,
+    /// How controllers are set for it.
+    pub knobs: Knobs,
+}
+
+/// What a device's queue is to be set to beside its policy; `None` leaves it as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Queue {
+    /// Requests in the elevator and the drive together, for each hardware queue.
+    pub nr_requests: Option<u32>,
+    /// Read-ahead, KiB.
+    pub read_ahead_kb: Option<u32>,
+    /// 0 merges, 1 only what is simple, 2 nothing.
+    pub nomerges: Option<u8>,
+    /// Whether it seeks.
+    pub rotational: Option<bool>,
+    /// KiB of one command.
+    pub max_sectors_kb: Option<u32>,
+    /// The target of write-back throttling, microseconds; 0 is off.
+    pub wbt_lat_usec: Option<u32>,
+}
+
+/// The knobs for a policy on one device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// What is set, in the order in which it is written.
+    pub settings: Vec<Setting>,
+    /// In what the kernel is not as the policy, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why a policy cannot be had of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// What of it, and why.
+    pub what: String,
+    /// What to do.
+    pub help: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.help)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Wrong> for Refused {
+    fn from(wrong: Wrong) -> Self {
+        Self {
+            what: format!("{} cannot be \"{}\"", wrong.knob, wrong.value),
+            help: format!("the kernel takes {}", wrong.allowed),
+        }
+    }
+}
+
+/// The knobs for a policy, a drive of this capacity and these groups: weights, limits and tunables as the simulator has them
+/// ([`Policy::set_up`]).
+///
+/// # Errors
+/// The kernel has nothing for it: an elevator or a controller that Linux has not or has no longer, a tunable that is Weir's own, a value
+/// that a knob does not take.
+pub fn translate(
+    policy: &Policy,
+    queue: &Queue,
+    capacity: Option<Capacity>,
+    groups: &[Group],
+) -> Result<Translation, Refused> {
+    can_be(policy)?;
+    let nodes = groups.iter().map(|group| Node {
+        parent: group.parent,
+        contract: group.contract,
+    });
+    let setup = policy.set_up(capacity, nodes);
+    let mut settings = of_device(&setup, queue)?;
+    if let Some(cost) = &setup.controllers.cost {
+        let model = policy::cost_model(cost);
+        let qos = policy::cost_qos(cost);
+        settings.push(Setting::new(At::Root, Knob::CostModel, model)?);
+        settings.push(Setting::new(
+            At::Root,
+            Knob::CostQos,
+            format!("enable=1 {qos}"),
+        )?);
+    }
+    let mut notes = notes(policy, &setup);
+    for (place, (told, group)) in setup.contracts().iter().zip(groups).enumerate() {
+        let at = At::Group(place);
+        if matches!(setup.elevator, Config::Bfq(_)) {
+            settings.push(Setting::new(at, Knob::BfqWeight, told.share.to_string())?);
+        }
+        if setup.controllers.cost.is_some() {
+            settings.push(Setting::new(at, Knob::Weight, told.share.to_string())?);
+        }
+        if setup.controllers.max && told.max.is_limited() {
+            settings.push(Setting::new(at, Knob::Max, limits(&told.max))?);
+            let both = told.max.bandwidth > 0 || told.max.iops > 0;
+            note_once(&mut notes, both, BOTH_WAYS);
+            note_once(&mut notes, told.max.burst > Span::ZERO, NO_BURST);
+        }
+        let latency = setup.knobs(group.knobs).latency;
+        if latency > Span::ZERO {
+            let target = format!("target={}", (latency.as_nanos() / 1_000).max(1));
+            settings.push(Setting::new(at, Knob::Latency, target)?);
+        }
+    }
+    // Stable: within a knob the groups stay in their order.
+    settings.sort_by_key(|setting| setting.knob);
+    Ok(Translation { settings, notes })
+}
+
+const BOTH_WAYS: &str = "io.max has no limit for reads and writes together: each of the two may have as much as the max says, as under \
+                         the simulator's io.max";
+const NO_BURST: &str =
+    "io.max has no burst: what may go at once follows from its slices (20 to 100 ms)";
+
+fn note_once(notes: &mut Vec<String>, is_so: bool, note: &str) {
+    if is_so && !notes.iter().any(|n| n == note) {
+        notes.push(note.to_owned());
+    }
+}
+
+/// Refuses what Linux has nothing for.
+fn can_be(policy: &Policy) -> Result<(), Refused> {
+    let refused = |what: &str, help: &str| {
+        Err(Refused {
+            what: format!("policy \"{}\": {what}", policy.word()),
+            help: help.to_owned(),
+        })
+    };
+    match &policy.elevator {
+        Config::Contract(_) => {
+            return refused(
+                "Linux has no elevator that keeps a min",
+                "`weir serve` has it; of the kernel's own policies \"bfq\" and \"io.cost\" go by weights",
+            );
+        }
+        Config::Cfq(_) => {
+            return refused(
+                "cfq left Linux in 5.0",
+                "\"bfq\" has weights on today's kernels",
+            );
+        }
+        config if tunable::constants(config).contains(&"charge") => {
+            return refused(
+                "Linux's bfq charges by service and time, and has no knob for it",
+                "\"bfq\" is as Linux charges",
+            );
+        }
+        _ => {}
+    }
+    if policy.controllers.contains(&Controller::Low) {
+        return refused(
+            "io.low left Linux in 6.10, and was an option that distributions did not build before",
+            "leave it out; \"io.cost\" and \"bfq\" go by weights",
+        );
+    }
+    Ok(())
+}
+
+/// In what the kernel is not as the policy.
+fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
+    let mut notes = Vec::new();
+    let constants: Vec<_> = tunable::constants(&setup.elevator);
+    if !constants.is_empty() {
+        notes.push(format!(
+            "{} of policy \"{}\" cannot be set in Linux: the kernel's own {} is used as it is",
+            constants.join(", "),
+            policy.word(),
+            setup.elevator.kind().name,
+        ));
+    }
+    if setup.controllers.cost.is_some() && policy.name.contains("io.cost-5.5") {
+        notes.push(
+            "how io.cost gives unused weight away is the kernel's own (as a tree since 5.10)"
+                .to_owned(),
+        );
+    }
+    let limited = setup.contracts().iter().any(|c| c.max.is_limited());
+    if setup.controllers.max && setup.controllers.slices.is_none() && limited {
+        notes.push(
+            "a max is kept by io.max, in slices of 20 to 100 ms, where the simulator's \"max\" is exact; \"+ io.max\" has it as Linux"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// What is set on the device itself.
+fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
+    let mut settings = Vec::new();
+    let mut set = |knob, value: String| {
+        settings.push(Setting::new(At::Device, knob, value)?);
+        Ok(())
+    };
+    set(Knob::Scheduler, setup.elevator.kind().name.to_owned())?;
+    let flag = |flag: bool| u32::from(flag);
+    for (knob, value) in [
+        (Knob::NrRequests, queue.nr_requests),
+        (Knob::ReadAhead, queue.read_ahead_kb),
+        (Knob::NoMerges, queue.nomerges.map(u32::from)),
+        (Knob::Rotational, queue.rotational.map(flag)),
+        (Knob::MaxSectors, queue.max_sectors_kb),
+        (Knob::Wbt, queue.wbt_lat_usec),
+    ] {
+        if let Some(value) = value {
+            set(knob, value.to_string())?;
+        }
+    }
+    // Zero is the kernel's own, which follows nr_requests.
+    match tunable::value(&setup.elevator, tunable::ASYNC_DEPTH) {
+        Some(0) | None => {}
+        Some(depth) => set(Knob::AsyncDepth, depth.to_string())?,
+    }
+    for (file, value) in tunable::values(&setup.elevator) {
+        set(Knob::Tunable(file), value.to_string())?;
+    }
+    Ok(settings)
+}
+
+/// A max as `io.max` has it. What is for both ways together holds for each, as in the simulator's io.max.
+fn limits(max: &Max) -> String {
+    let least = |a: u64, b: u64| match (a, b) {
+        (0, 0) => "max".to_owned(),
+        (0, n) | (n, 0) => n.to_string(),
+        (a, b) => a.min(b).to_string(),
+    };
+    format!(
+        "rbps={} wbps={} riops={} wiops={}",
+        least(max.bandwidth, max.read_bandwidth),
+        least(max.bandwidth, max.write_bandwidth),
+        least(max.iops, max.read_iops),
+        least(max.iops, max.write_iops),
+    )
+}
+
+#[cfg(test)]
+mod tests;

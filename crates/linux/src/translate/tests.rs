@@ -1,0 +1,168 @@
+use super::*;
+use weir_config::policy::{all, find};
+
+const DRIVE: Capacity = Capacity {
+    read: 250_000_000,
+    write: 250_000_000,
+    ..Capacity::NONE
+};
+
+fn groups(contracts: &[Contract]) -> Vec<Group> {
+    let group = |contract: &Contract| Group {
+        parent: None,
+        contract: *contract,
+        knobs: Knobs {
+            latency: Span::from_millis(2),
+            ..Knobs::NONE
+        },
+    };
+    contracts.iter().map(group).collect()
+}
+
+fn min(min: u64) -> Contract {
+    Contract {
+        min,
+        ..Contract::DEFAULT
+    }
+}
+
+/// The lines of a policy's settings.
+fn lines(word: &str, queue: Queue, contracts: &[Contract]) -> Vec<String> {
+    let policy = find(word).unwrap();
+    let translation = translate(&policy, &queue, Some(DRIVE), &groups(contracts)).unwrap();
+    let settings = translation.settings.iter();
+    settings
+        .map(|s| match s.at {
+            At::Group(group) => format!("{group} {} {}", s.knob, s.value),
+            _ => format!("{} {}", s.knob, s.value),
+        })
+        .collect()
+}
+
+#[test]
+fn weights_are_those_that_the_simulator_has() {
+    let contracts = [min(10_000_000), min(2_500_000), min(0)];
+    for word in [
+        "bfq",
+        "bfq-linux",
+        "bfq + io.max",
+        "io.cost",
+        "io.cost-s",
+        "bfq + io.cost",
+    ] {
+        let policy = find(word).unwrap();
+        let groups = groups(&contracts);
+        let nodes = groups.iter().map(|g| Node {
+            parent: None,
+            contract: g.contract,
+        });
+        let setup = policy.set_up(Some(DRIVE), nodes);
+        let translation = translate(&policy, &Queue::default(), Some(DRIVE), &groups).unwrap();
+        for (place, told) in setup.contracts().iter().enumerate() {
+            let own = |knob| {
+                let mut own = translation.settings.iter();
+                own.find(|s| s.at == At::Group(place) && s.knob == knob)
+                    .map(|s| s.value.clone())
+            };
+            let weight = Some(told.share.to_string());
+            let has_cost = setup.controllers.cost.is_some();
+            assert_eq!(
+                own(Knob::Weight),
+                weight.clone().filter(|_| has_cost),
+                "{word}"
+            );
+            let is_bfq = setup.elevator.kind().name == "bfq";
+            assert_eq!(own(Knob::BfqWeight), weight.filter(|_| is_bfq), "{word}");
+            assert_eq!(own(Knob::Latency), None, "{word}");
+        }
+    }
+}
+
+#[test]
+fn a_scheduler_comes_before_what_it_resets() {
+    let queue = Queue {
+        nr_requests: Some(64),
+        wbt_lat_usec: Some(0),
+        ..Queue::default()
+    };
+    let lines = lines("mq-deadline", queue, &[]);
+    assert_eq!(
+        lines,
+        [
+            "queue/scheduler mq-deadline",
+            "queue/nr_requests 64",
+            "queue/iosched/fifo_batch 16",
+            "queue/iosched/front_merges 1",
+            "queue/iosched/prio_aging_expire 10000",
+            "queue/iosched/read_expire 500",
+            "queue/iosched/write_expire 5000",
+            "queue/iosched/writes_starved 2",
+            "queue/wbt_lat_usec 0",
+        ]
+    );
+}
+
+#[test]
+fn each_controller_has_its_files() {
+    let mut limited = min(0);
+    limited.max = Max {
+        bandwidth: 5_000_000,
+        write_bandwidth: 3_000_000,
+        read_iops: 100,
+        ..Max::NONE
+    };
+    let max = "0 io.max rbps=5000000 wbps=3000000 riops=100 wiops=max";
+    let none = |word| lines(word, Queue::default(), &[limited]);
+    assert_eq!(none("io.max"), ["queue/scheduler none", max]);
+    assert_eq!(none("none"), ["queue/scheduler none", max]);
+    assert_eq!(
+        none("io.latency"),
+        ["queue/scheduler none", max, "0 io.latency target=2000"]
+    );
+    let cost = none("io.cost-s");
+    assert_eq!(
+        cost,
+        [
+            "queue/scheduler none",
+            "io.cost.model ctrl=auto",
+            "io.cost.qos enable=1 ctrl=user rpct=95.00 rlat=2500 wpct=95.00 wlat=5000 min=1.00 max=10000.00",
+            "0 io.weight 100",
+            max,
+        ]
+    );
+    assert_eq!(
+        none("io.cost")[1..3],
+        ["io.cost.model ctrl=auto", "io.cost.qos enable=1 ctrl=auto"]
+    );
+    assert!(none("bfq").contains(&"queue/iosched/low_latency 0".to_owned()));
+    assert!(none("bfq-linux").contains(&"queue/iosched/low_latency 1".to_owned()));
+    assert!(none("kyber").contains(&"queue/iosched/read_lat_nsec 2000000".to_owned()));
+}
+
+#[test]
+fn what_linux_has_not_is_refused_with_the_reason() {
+    let translated = |word: &str| {
+        let policy = find(word).unwrap();
+        translate(&policy, &Queue::default(), None, &groups(&[min(5)]))
+    };
+    for (word, why) in [
+        ("contract", "keeps a min"),
+        ("cfq", "left Linux in 5.0"),
+        ("io.low", "6.10"),
+        ("bfq + io.low", "6.10"),
+        ("bfq-bytes", "charges"),
+        ("max-limits", "io.latency"),
+    ] {
+        match translated(word) {
+            Err(refused) => assert!(refused.what.contains(why), "{word}: {refused}"),
+            Ok(_) => assert_eq!(word, "max-limits"),
+        }
+    }
+    for word in ["bfq-5.3", "bfq-4.18", "io.cost-5.5"] {
+        let notes = translated(word).unwrap().notes;
+        assert!(notes[0].contains("kernel's own"), "{word}: {notes:?}");
+    }
+    let refused = all().iter().filter(|p| translated(p.word()).is_err());
+    let refused: Vec<&str> = refused.map(Policy::word).collect();
+    assert_eq!(refused, ["bfq-bytes", "cfq", "contract", "io.low"]);
+}
