@@ -47,7 +47,10 @@ fn killed(kills: u32) {
         "{kills} kills under fio with verify: error {}, {} KiB read and {} KiB written",
         fields[0], fields[1], fields[2]
     );
-    assert!(fields[0] == 0 && fields[1] > 0 && fields[2] > 0, "{console}");
+    assert!(
+        fields[0] == 0 && fields[1] > 0 && fields[2] > 0,
+        "{console}"
+    );
     assert_eq!((&*said["errors"], &*said["left"]), ("0", "0"), "{console}");
 }
 
