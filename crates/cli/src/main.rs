@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod calibrate;
 mod check;
 mod compare;
@@ -60,6 +61,8 @@ enum Command {
     Compare(compare::Options),
     /// Say how many drives clients need under each policy, so that what they are promised is kept
     Plan(plan::Options),
+    /// Set the kernel of this host for contracts, by its own knobs, and put everything back when asked to
+    Apply(apply::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
     /// Say everything that `serve` would refuse, without starting it
@@ -110,6 +113,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options),
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
+        Command::Apply(options) => apply::run(options),
         Command::Serve(options) => serve::run(options),
         Command::Check(options) => check::run(options),
         Command::Ctl(options) => ctl::run(options),

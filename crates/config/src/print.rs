@@ -225,6 +225,9 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     if let Some(path) = &volume.vhost {
         print_attach(f, path, &volume.notify)?;
     }
+    if volume.ublk {
+        writeln!(f, "ublk = true")?;
+    }
     if let Some(tenant) = &volume.tenant {
         writeln!(f, "tenant = {}", Quoted(tenant))?;
     }

@@ -155,6 +155,8 @@ pub struct Volume {
     pub vhost: Option<PathBuf>,
     /// How it and virtual machines wake each other.
     pub notify: Notify,
+    /// Whether it is a block device of this machine, by ublk.
+    pub ublk: bool,
     /// The tenant whose group it belongs to.
     pub tenant: Option<String>,
     /// What it was promised.
@@ -167,6 +169,11 @@ impl Volume {
     /// Where in the file its socket for virtual machines is said.
     pub fn vhost_key(&self) -> String {
         join(&join(&join("volume", &self.name), "listen"), "vhost")
+    }
+
+    /// Where in the file it is said whether it is a block device of this machine.
+    pub fn ublk_key(&self) -> String {
+        join(&join("volume", &self.name), "ublk")
     }
 
     /// What its size is a multiple of, bytes: 4096 where it is opened past the page cache, else 512.

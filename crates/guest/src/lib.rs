@@ -3,12 +3,16 @@
 //! QEMU executes one instruction a nanosecond (`-icount`) and lets the clock jump while the guest sleeps, so that a run has a time of its
 //! own and repeats to the byte. [`Kernel`] finds a kernel, or downloads it once; [`Guest`] boots it with programs, files and a script,
 //! and returns what these wrote. Time in the guest says how many instructions something took, and nothing about the speed of this machine.
+//!
+//! [`Lockstep`] is another: a kernel built as a program, whose processors are infinitely fast and whose disk is a modelled drive.
 
 mod boot;
 mod error;
 mod initrd;
 mod kernel;
+mod lockstep;
 
 pub use boot::{Guest, OUT_MAX, Ran};
 pub use error::Error;
 pub use kernel::{Kernel, VERSIONS};
+pub use lockstep::Lockstep;

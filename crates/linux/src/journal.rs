@@ -105,6 +105,7 @@ pub struct Entry {
 }
 
 /// A line.
+#[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Record {
@@ -186,7 +187,7 @@ pub struct Journal {
     /// `None`: it is only read, or not there yet.
     file: Option<File>,
     /// Keeps others away.
-    _lock: Option<File>,
+    lock: Option<File>,
     /// What was changed and not put back yet, in order.
     entries: Vec<Entry>,
     next: u64,
@@ -219,7 +220,7 @@ impl Journal {
             Err(error) => return Err(failed("lock")(error.into())),
         }
         let mut journal = Self::read(path)?;
-        journal._lock = Some(lock);
+        journal.lock = Some(lock);
         Ok(journal)
     }
 
@@ -231,7 +232,7 @@ impl Journal {
         let mut journal = Self {
             path: path.to_owned(),
             file: None,
-            _lock: None,
+            lock: None,
             entries: Vec::new(),
             next: 0,
             damaged: Vec::new(),

@@ -221,19 +221,18 @@ impl Run<'_> {
         }
         // What is in the journal with this value was changed by somebody since: it stays as it was before the first time.
         let repaired = live(self.journal, file, Some(&target.ident), value);
-        let id = match &repaired {
-            Some((id, _)) => *id,
-            None => {
-                let also = self.also(target, file, knob);
-                let change = Change::Set {
-                    file: file.to_owned(),
-                    knob: knob.to_string(),
-                    old: old.clone(),
-                    new: value.to_owned(),
-                    also,
-                };
-                self.change(Some(&target.ident), change)?
-            }
+        let id = if let Some((id, _)) = &repaired {
+            *id
+        } else {
+            let also = self.also(target, file, knob);
+            let change = Change::Set {
+                file: file.to_owned(),
+                knob: knob.to_string(),
+                old: old.clone(),
+                new: value.to_owned(),
+                also,
+            };
+            self.change(Some(&target.ident), change)?
         };
         let written = self.files.write(file, &knob.line(number, value));
         written.map_err(|e| Failed::knob(knob, file, value, e))?;

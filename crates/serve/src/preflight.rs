@@ -13,6 +13,7 @@ use crate::acceptor::{Listener, Sockets};
 use crate::backend::{self, Found, OpenError};
 use crate::doors;
 use crate::error::StartError;
+use crate::front;
 use crate::holder::Holder;
 use crate::server::{self, Options};
 use crate::setup;
@@ -54,6 +55,10 @@ pub fn preflight(config: &Server) -> Preflight {
     }
     for volume in &config.volumes {
         found.storage(config, volume);
+    }
+    if let Some(mut problem) = front::ublk::look(config) {
+        let certain = !front::ublk::has_driver() || as_root(&mut problem);
+        found.add(problem, certain);
     }
     found.shared(config);
     found.room(config);

@@ -8,6 +8,7 @@ pub use reload::removed_in_use;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::backend::{self, Open};
 use crate::clock::Clock;
 use crate::doors::{self, Doors};
 use crate::front;
+use crate::front::ublk::Devices;
 use crate::record::Record;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
@@ -75,6 +77,7 @@ pub struct Server {
     /// Until they are taken.
     doors: Option<Doors>,
     shards: Vec<shard::Handle>,
+    devices: Devices,
     addresses: Vec<Address>,
     records: Vec<JoinHandle<()>>,
     drain: Duration,
@@ -101,9 +104,15 @@ impl Server {
         let shards = Shards(start_shards(config, options, opened.shards, clock)?);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
         let table = Table::new(opened.exports.clone());
-        // The last that can fail, and the first that serves a client.
-        let started = acceptor::spawn(doors, table, boxes, config.limits, clock);
+        let next = Arc::new(AtomicU64::new(1));
+        let mut devices = Devices::new(boxes.clone(), Arc::clone(&next));
+        // The last that can fail, and the first that serve a client.
+        let started = acceptor::spawn(doors, table, boxes, config.limits, (clock, next));
         let acceptor = started.map_err(StartError::Thread)?;
+        if let Err(problem) = devices.start(config, &opened.exports) {
+            devices.end(options.drain);
+            return Err(StartError::Config(problem));
+        }
         for created in opened.created {
             let _ = created.keep();
         }
@@ -117,6 +126,7 @@ impl Server {
             acceptor,
             doors: Some(management),
             shards: shards.take(),
+            devices,
             addresses,
             records: records.into_iter().map(Record::thread).collect(),
             drain: options.drain,
@@ -161,6 +171,8 @@ impl Server {
     fn end(&mut self) -> bool {
         self.acceptor.stop();
         self.doors = None;
+        // Requests of theirs are answered until they are gone.
+        self.devices.end(self.drain);
         let ended = end_shards(&mut self.shards, self.drain);
         end_records(&mut self.records, self.drain);
         ended
@@ -369,7 +381,17 @@ fn ring(
         let shape = drive.plan.config.drive;
         usize::from(shape.queues) * usize::from(shape.tags)
     });
-    let wanted = 2 * config.limits.connections as usize + pieces.sum::<usize>() + 64;
+    // A place of a block device has a command with the driver, and its payload may be on the way.
+    let places = drives.iter().map(|drive| {
+        let shape = drive.plan.config.drive;
+        let devices = drive.volumes.iter().filter(|volume| {
+            let volume = config.volume(&volume.name);
+            volume.is_some_and(|volume| volume.ublk)
+        });
+        devices.count() * 2 * usize::from(shape.queues) * usize::from(shape.tags)
+    });
+    let clients = 2 * config.limits.connections as usize + places.sum::<usize>();
+    let wanted = clients + pieces.sum::<usize>() + 64;
     let files = config.volumes.iter().any(|v| {
         matches!(
             v.storage,

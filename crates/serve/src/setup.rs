@@ -220,6 +220,9 @@ fn export(
         traits: storage.traits(),
         rotational: plan.config.drive.rotational,
         request_size: config.limits.request_size,
+        queues: plan.config.drive.queues,
+        tags: plan.config.drive.tags,
+        max_transfer: plan.config.drive.max_transfer,
         place: Place { space, ..place },
         notify: volume.notify,
     }

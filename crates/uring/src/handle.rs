@@ -25,6 +25,8 @@ struct Shared {
     sending: Cell<bool>,
     /// The last receive left data in the socket, as far as the kernel reports it.
     more: Cell<bool>,
+    /// Its driver copies from and to a process's own memory only, not what is registered of it.
+    unregistered: bool,
 }
 
 impl Handle {
@@ -47,11 +49,23 @@ impl Handle {
     /// Takes ownership of a descriptor whose open file description is somebody else's, too: an event that came over a socket. Its
     /// flags stay as they are. It can be polled and signalled.
     pub fn foreign(fd: OwnedFd) -> Self {
+        Self::with(fd, false)
+    }
+
+    /// Takes ownership of a device's descriptor whose driver takes commands ([`Ring::command`](crate::Ring::command)), and copies what is
+    /// read and written while the caller waits. Its flags stay as they are: with `O_NONBLOCK`, which means nothing else to such a driver,
+    /// reads and writes are carried out at once instead of by a thread of the kernel.
+    pub fn driver(fd: OwnedFd) -> Self {
+        Self::with(fd, true)
+    }
+
+    fn with(fd: OwnedFd, unregistered: bool) -> Self {
         Self(Rc::new(Shared {
             fd,
             receiving: Cell::new(false),
             sending: Cell::new(false),
             more: Cell::new(false),
+            unregistered,
         }))
     }
 
@@ -88,6 +102,10 @@ impl Handle {
 
     pub(crate) fn has_more(&self) -> bool {
         self.0.more.get()
+    }
+
+    pub(crate) fn takes_registered(&self) -> bool {
+        !self.0.unregistered
     }
 
     pub(crate) fn set_more(&self, more: bool) {

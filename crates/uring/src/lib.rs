@@ -27,7 +27,9 @@ mod arena;
 mod buddy;
 #[cfg(test)]
 mod continuation;
+mod control;
 pub mod device;
+mod driver;
 mod guest;
 mod handle;
 pub mod lock;
@@ -41,14 +43,16 @@ mod waker;
 
 pub use any::{AnyRing, Backend, Config, OpenError};
 pub use arena::{Arena, Buf, SharedBuf};
+pub use control::Control;
+pub use driver::DriverMemory;
 pub use guest::{GuestMemory, GuestSlice, MapError, Mapped, Mapping, Part};
 pub use handle::Handle;
 pub use operation::Operation;
 pub use payload::{Header, Payload, Segment};
 pub use poll::PollRing;
 pub use ring::{
-    Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, OpId, Reason, Registration, Rejected, Ring,
-    Sync,
+    Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, OpId, Reason, Registration,
+    Rejected, Ring, Sync,
 };
 pub use rustix::io::Errno;
 pub use uring::UringRing;

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::handle::{Direction, Handle};
 use crate::payload::Payload;
-use crate::ring::{Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync};
+use crate::ring::{Command, Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync};
 
 /// An operation ready to be queued; created by the provided methods of [`Ring`](crate::Ring).
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Operation {
     pub(crate) done: usize,
     /// It must not be continued.
     pub(crate) cancelled: bool,
+    /// The operation that is queued next begins when this one has done everything.
+    pub(crate) linked: bool,
 }
 
 /// What is added to an eventfd.
@@ -46,6 +48,8 @@ pub(crate) enum Kind {
     PollReadable,
     /// Adds 1 to an eventfd, or writes as many bytes into a pipe.
     Signal,
+    /// A driver's own command.
+    Command(Command),
     /// The ring's own operation: reads the waker's counter.
     Wake,
 }
@@ -60,7 +64,14 @@ impl Operation {
             payload,
             done: 0,
             cancelled: false,
+            linked: false,
         }
+    }
+
+    /// Lets the operation that is queued next begin when this one has done everything.
+    pub(crate) fn linked(mut self) -> Self {
+        self.linked = true;
+        self
     }
 
     /// Whether it may be queued, apart from the ring's capacity.
@@ -73,7 +84,11 @@ impl Operation {
                 carries && in_range(offset, self.total as u64)
             }
             Kind::Fallocate { offset, len, .. } => len > 0 && in_range(offset, len),
-            Kind::Fsync { .. } | Kind::PollReadable | Kind::Signal | Kind::Wake => true,
+            Kind::Fsync { .. }
+            | Kind::PollReadable
+            | Kind::Signal
+            | Kind::Command(_)
+            | Kind::Wake => true,
         };
         if !valid {
             return Err(Reason::Invalid);
@@ -103,7 +118,11 @@ impl Operation {
         &mut self,
         outcome: Result<usize, Errno>,
     ) -> Option<Result<usize, Errno>> {
+        // What follows is linked to the first attempt alone.
+        self.linked = false;
         let bytes = match outcome {
+            // What it comes to is the driver's to say.
+            outcome if matches!(self.kind, Kind::Command(_)) => return Some(outcome),
             Err(Errno::INTR) if !self.cancelled => return None,
             // This is how a worker thread of the kernel reports the cancellation.
             Err(Errno::INTR) => return Some(Err(Errno::CANCELED)),

@@ -161,6 +161,9 @@ impl Ring for PollRing {
         if let Err(reason) = operation.check() {
             return Err(operation.rejected(reason));
         }
+        if matches!(operation.kind, Kind::Command(_)) {
+            return Err(operation.rejected(Reason::Unsupported));
+        }
         if self.in_flight() >= self.capacity {
             return Err(operation.rejected(Reason::Full));
         }
@@ -262,6 +265,8 @@ fn call(operation: &mut Operation, ready: bool) -> Result<usize, Errno> {
         Kind::Signal if ready => rustix::io::write(fd, &ONE),
         Kind::PollReadable | Kind::Wake if ready => Ok(0),
         Kind::PollReadable | Kind::Wake | Kind::Signal => Err(Errno::AGAIN),
+        // None is ever queued here.
+        Kind::Command(_) => Err(Errno::NOSYS),
     }
 }
 

@@ -295,6 +295,42 @@ pub trait Ring {
         self.queue(Operation::new(user, event, Kind::Signal, Payload::None))
     }
 
+    /// Gives a command to the driver of a device (`IORING_OP_URING_CMD`), which completes it when it likes, with a value of its own.
+    /// It carries no memory, so [`Ring::cancel`] ends it at once, as far as the ring is concerned: the driver has it until the ring is
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// Rejected if the ring is full, or is one by poll(2), which has nothing of this kind.
+    fn command(&mut self, user: u64, device: &Handle, command: Command) -> Result<OpId, Rejected> {
+        self.queue(Operation::new(
+            user,
+            device,
+            Kind::Command(command),
+            Payload::None,
+        ))
+    }
+
+    /// As [`Ring::writev`], and the operation that is queued next begins when this one has written everything: it ends with
+    /// `ECANCELED` where the first attempt wrote less.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ring::writev`]; what is queued next is then on its own.
+    fn writev_linked(
+        &mut self,
+        user: u64,
+        file: &Handle,
+        offset: u64,
+        from: Vec<Segment>,
+    ) -> Result<OpId, Rejected> {
+        let kind = Kind::Write {
+            offset,
+            sync: Sync::No,
+        };
+        self.queue(Operation::new(user, file, kind, Payload::Segments(from)).linked())
+    }
+
     /// Cancels an operation. It still completes exactly once: with `ECANCELED`, or as it would have anyway (file I/O that has
     /// reached the drive cannot be cancelled). An operation that has already completed, or one of another ring, is ignored
     /// without an error.
@@ -373,6 +409,15 @@ impl Fallocate {
     }
 }
 
+/// A command for the driver of a device, in the driver's own terms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Which command.
+    pub code: u32,
+    /// What it carries.
+    pub bytes: [u8; 16],
+}
+
 /// Identifies an operation in flight for [`Ring::cancel`]. Not reused, and meaningless to another ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId {
@@ -415,4 +460,7 @@ pub enum Reason {
     /// An offset beyond 2^63, no bytes, too many bytes ([`MAX_BYTES`]) or too many pieces ([`MAX_PIECES`]).
     #[error("the operation carries no bytes, or more than one call takes, or ends beyond 2^63")]
     Invalid,
+    /// A command for a driver, on a ring that has nothing of this kind.
+    #[error("a command for a driver takes io_uring")]
+    Unsupported,
 }

@@ -48,6 +48,8 @@ pub struct UringRing {
     enter: EnterFlags,
     waker: Waker,
     woken: bool,
+    /// Commands that were cancelled: the driver has them still, and nobody waits for that.
+    given_up: VecDeque<Completion>,
 }
 
 /// An entry for the submission queue.
@@ -87,6 +89,7 @@ impl UringRing {
             polls,
             waker,
             woken: false,
+            given_up: VecDeque::new(),
         };
         ring.listen()?;
         Ok(ring)
@@ -111,7 +114,13 @@ impl UringRing {
 
     /// `false` if the submission queue is full and the kernel does not consume it now.
     fn try_push(&mut self, queued: Queued) -> bool {
-        if self.ring.submission().is_full() {
+        // A link ends where a call does: there has to be room for what follows it, too.
+        let room = 1 + usize::from(self.is_linked(queued));
+        let free = {
+            let queue = self.ring.submission();
+            queue.capacity() - queue.len()
+        };
+        if free < room {
             // If this fails, the queue is still full.
             let _ = self.ring.submit();
         }
@@ -125,6 +134,14 @@ impl UringRing {
         // nothing is in flight, and forgetting the ring frees nothing at all. A payload is of
         // buffers (whose mapping each of them keeps), and of vectors that no one changes here.
         unsafe { self.ring.submission().push(&entry) }.is_ok()
+    }
+
+    fn is_linked(&mut self, queued: Queued) -> bool {
+        let Queued::Operation(id) = queued else {
+            return false;
+        };
+        let operation = self.table.get(id).and_then(|slot| slot.operation.as_ref());
+        operation.is_some_and(|operation| operation.linked)
     }
 
     /// The entry for the submission queue; `None` if the operation has ended meanwhile.
@@ -224,7 +241,7 @@ impl Ring for UringRing {
 
     fn in_flight(&self) -> usize {
         // Without the waker's operation.
-        self.table.len() - 1
+        self.table.len() - 1 + self.given_up.len()
     }
 
     fn queue(&mut self, operation: Operation) -> Result<OpId, Rejected> {
@@ -239,6 +256,19 @@ impl Ring for UringRing {
 
     fn cancel(&mut self, op: OpId) {
         let operation = self.table.get(op).and_then(|slot| slot.operation.as_mut());
+        if operation
+            .as_ref()
+            .is_some_and(|o| matches!(o.kind, Kind::Command(_)))
+        {
+            // The kernel has no way to take one back, and nothing of ours to work on: it is only forgotten.
+            self.given_up
+                .extend(self.table.remove(op).map(|operation| Completion {
+                    user: operation.user,
+                    result: Err(Errno::CANCELED),
+                    payload: operation.payload,
+                }));
+            return;
+        }
         if let Some(operation) = operation
             && !std::mem::replace(&mut operation.cancelled, true)
         {
@@ -253,7 +283,7 @@ impl Ring for UringRing {
             }
             self.backlog.pop_front();
         }
-        let ready = !self.ring.completion().is_empty();
+        let ready = self.is_ready();
         if ready && self.ring.submission().is_empty() {
             return Ok(());
         }
@@ -265,10 +295,13 @@ impl Ring for UringRing {
     }
 
     fn is_ready(&mut self) -> bool {
-        !self.ring.completion().is_empty()
+        !self.given_up.is_empty() || !self.ring.completion().is_empty()
     }
 
     fn pop(&mut self) -> Option<Completion> {
+        if let Some(completion) = self.given_up.pop_front() {
+            return Some(completion);
+        }
         loop {
             let entry = self.ring.completion().next()?;
             let outcome = match entry.result() {

@@ -11,7 +11,9 @@ pub(crate) const LISTEN: Shape = Shape {
         Key {
             name: "nbd",
             kind: Kind::List("1 to 64 addresses, no two alike"),
-            default: DefaultValue::Words("none; needed unless a volume has a `vhost` of its own"),
+            default: DefaultValue::Words(
+                "none; needed unless a volume has a `vhost` of its own or is a block device (`ublk`)",
+            ),
             about: "Where NBD clients connect: `\"unix:/path\"` (of at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
                     `\"localhost:10809\"`. Port 0 is any free one. The names of other hosts are not looked up.",
             example: "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",

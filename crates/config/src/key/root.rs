@@ -17,7 +17,7 @@ pub(crate) const ROOT: Shape = Shape {
             name: "listen",
             kind: Kind::Table("`[listen]`"),
             default: DefaultValue::Words(
-                "`{}` where a volume has a `vhost` of its own; else needed",
+                "`{}` where a volume has a `vhost` of its own or is a block device (`ublk`); else needed",
             ),
             about: "Where clients connect.",
             example: "{ nbd = [\"unix:/run/weir/nbd.sock\"] }",

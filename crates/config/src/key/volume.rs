@@ -78,6 +78,14 @@ pub(crate) const VOLUME: Shape = Shape {
                 example: "{ vhost = \"/run/weir/alpha.vhost.sock\" }",
             },
             Key {
+                name: "ublk",
+                kind: Kind::Flag,
+                default: DefaultValue::Value("false"),
+                about: "The volume is a block device of this machine, `/dev/ublkbN`, with the drive's number of requests at a time and its \
+                        longest transfer (`docs/ublk.md`). It comes and goes with a reload, too.",
+                example: "true",
+            },
+            Key {
                 name: "tenant",
                 kind: Kind::Text("the NAME of a `[tenant.NAME]`"),
                 default: DefaultValue::Words("none: a group of its own"),

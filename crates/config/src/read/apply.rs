@@ -325,6 +325,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
         read_only: false,
         cache: Cache::Direct,
         vhost: None,
+        ublk: false,
         notify: Notify::default(),
         tenant: volume.tenant.clone(),
         contract: volume.contract,

@@ -13,8 +13,13 @@ const SOCKET_PATH_MAX: usize = 107;
 const LISTENERS_MAX: usize = 64;
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
-/// `other_sockets`: there are Unix sockets that are not listed here, and nothing has to be.
-pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets: bool) -> Listen {
+/// `other_sockets`: there are Unix sockets that are not listed here. `found`: some volume is found in another way, and nothing has to
+/// be listed here.
+pub(super) fn listen<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    (other_sockets, found): (bool, bool),
+) -> Listen {
     let mut listen = Listen {
         nbd: Vec::new(),
         metrics: None,
@@ -23,14 +28,14 @@ pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets
         socket_owner: Owner::default(),
     };
     let help = format!(
-        "[listen] says where clients connect: nbd = {EXAMPLE}; virtual machines find a volume by its own listen = {{ vhost = \"/run/weir/alpha.vhost.sock\" }}"
+        "[listen] says where clients connect: nbd = {EXAMPLE}; virtual machines find a volume by its own listen = {{ vhost = \"/run/weir/alpha.vhost.sock\" }}, and this machine's kernel by ublk = true"
     );
-    let entry = listed(doc, root, "listen", (&help, other_sockets));
+    let entry = listed(doc, root, "listen", (&help, found));
     let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
         return listen;
     };
     listen.insecure = table.flag(doc, "insecure");
-    if let Some(entry) = listed(doc, &table, "nbd", (&help, other_sockets)) {
+    if let Some(entry) = listed(doc, &table, "nbd", (&help, found)) {
         listen.nbd = addresses(doc, &entry, listen.insecure);
     }
     let metrics = table.entry("metrics");
@@ -39,14 +44,14 @@ pub(super) fn listen<'a>(doc: &mut Document<'a>, root: &Table<'a>, other_sockets
     listen
 }
 
-/// What says where clients of NBD connect: needed, unless there are sockets of volumes.
+/// What says where clients of NBD connect: needed, unless volumes are found in another way.
 fn listed<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
     key: &str,
-    (help, other_sockets): (&str, bool),
+    (help, found): (&str, bool),
 ) -> Option<Entry<'a>> {
-    if other_sockets {
+    if found {
         table.entry(key)
     } else {
         doc.required(table, key, help)

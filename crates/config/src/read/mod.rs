@@ -47,7 +47,8 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> Draft 
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
     let (priority, remove_in_use) = process(doc, &root);
     let sockets = volumes.iter().any(volume::Unsettled::has_socket);
-    let listen = listen::listen(doc, &root, sockets);
+    let found = sockets || volumes.iter().any(volume::Unsettled::is_device);
+    let listen = listen::listen(doc, &root, (sockets, found));
     let mut draft = Draft {
         server: Server {
             drives,

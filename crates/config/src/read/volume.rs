@@ -35,6 +35,11 @@ impl Unsettled<'_> {
     pub(super) fn has_socket(&self) -> bool {
         self.socket
     }
+
+    /// It is a block device of this machine.
+    pub(super) fn is_device(&self) -> bool {
+        self.volume.ublk
+    }
 }
 
 /// No two sockets are at one path.
@@ -90,6 +95,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
             cache: Cache::Direct,
             vhost: None,
             notify: Notify::default(),
+            ublk: false,
             tenant: None,
             contract: Contract::DEFAULT,
             knobs: Knobs::NONE,
@@ -121,6 +127,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
         volume.vhost = path.and_then(|e| vhost_path(doc, &e));
         volume.notify = notify(doc, attach);
     }
+    volume.ublk = table.flag(doc, "ublk");
     let tenant = table.entry("tenant");
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);

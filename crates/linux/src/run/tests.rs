@@ -85,7 +85,7 @@ fn applied(fake: &mut Fake, host: &Host, scratch: &Scratch) -> (Applied, Vec<Sai
     assert_eq!(plan.problems, [], "it can be done");
     let mut all = Vec::new();
     let applied = apply(fake, &plan, &mut scratch.journal(), &mut |said| {
-        all.push(said.clone())
+        all.push(said.clone());
     });
     (applied.unwrap(), all)
 }
@@ -93,7 +93,7 @@ fn applied(fake: &mut Fake, host: &Host, scratch: &Scratch) -> (Applied, Vec<Sai
 fn restored(fake: &mut Fake, scratch: &Scratch) -> (Restored, Vec<Said>) {
     let mut all = Vec::new();
     let restored = restore(fake, &mut scratch.journal(), &mut |said| {
-        all.push(said.clone())
+        all.push(said.clone());
     });
     (restored.unwrap(), all)
 }

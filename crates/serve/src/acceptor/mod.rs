@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ pub(crate) fn spawn(
     exports: Table,
     shards: Vec<Address>,
     limits: Limits,
-    clock: Clock,
+    (clock, next): (Clock, Arc<AtomicU64>),
 ) -> io::Result<Handle> {
     let stop = Arc::new(Stop {
         wanted: AtomicBool::new(false),
@@ -124,7 +124,7 @@ pub(crate) fn spawn(
         shards,
         limits,
         places: RefCell::new(Places::new(limits.connections, clock)),
-        next: 1,
+        next,
         openings: Vec::new(),
         retry_at: None,
     };
@@ -151,7 +151,7 @@ struct Acceptor {
     limits: Limits,
     places: RefCell<Places>,
     /// The number of the next connection.
-    next: u64,
+    next: Arc<AtomicU64>,
     openings: Vec<Opening>,
     /// After an accept that failed for want of descriptors: when to listen again.
     retry_at: Option<Instant>,
@@ -275,9 +275,9 @@ impl Acceptor {
         }
         let timeout = Duration::from_nanos(self.limits.handshake_timeout.as_nanos());
         let greet = &self.doors[door].greet;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.openings
-            .push(Opening::new(self.next, accepted, greet, timeout));
-        self.next += 1;
+            .push(Opening::new(number, accepted, greet, timeout));
     }
 
     /// Ends the handshake that makes room first.

@@ -27,6 +27,10 @@ pub(crate) struct Export {
     pub(crate) rotational: bool,
     /// The longest read or write, bytes.
     pub(crate) request_size: u32,
+    /// The drive's own: its queues, how many requests each takes at a time, and the longest of these, bytes.
+    pub(crate) queues: u16,
+    pub(crate) tags: u16,
+    pub(crate) max_transfer: u32,
     pub(crate) place: Place,
     /// How virtual machines and the volume wake each other.
     pub(crate) notify: Notify,

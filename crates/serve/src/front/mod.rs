@@ -2,4 +2,5 @@
 //! clients in is in `acceptor/`; below this room nothing knows a protocol (`tests/structure.rs` keeps it so).
 
 pub(crate) mod nbd;
+pub(crate) mod ublk;
 pub(crate) mod vhost;

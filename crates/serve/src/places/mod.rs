@@ -105,6 +105,17 @@ impl Places {
 }
 
 impl Ticket {
+    /// For a client that is not among the connections that there may be, and so has no place to lose.
+    pub(crate) fn uncounted(connection: u64) -> Self {
+        Self(Arc::new(Seat {
+            connection,
+            peer: Peer::unknown(),
+            shard: AtomicUsize::new(NOWHERE),
+            last_activity: AtomicU64::new(0),
+            left: AtomicBool::new(false),
+        }))
+    }
+
     /// The connection belongs to a shard now.
     pub(crate) fn serve(&self, shard: usize) {
         self.0.shard.store(shard, Ordering::Relaxed);

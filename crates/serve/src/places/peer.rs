@@ -21,6 +21,14 @@ enum Owner {
 }
 
 impl Peer {
+    /// Nothing is known of it.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            owner: Owner::Unknown,
+            process: 0,
+        }
+    }
+
     /// The process at the other end of a Unix socket.
     pub(crate) fn process(socket: impl AsFd) -> Self {
         let peer = rustix::net::sockopt::socket_peercred(socket).ok();

@@ -8,6 +8,7 @@ use weir_config::{Plan, Problem};
 use super::{ReloadError, Server};
 use crate::acceptor::{Export, Table};
 use crate::backend;
+use crate::front;
 use crate::setup;
 use crate::shard::{Change, Grown, Mail, ShardError};
 
@@ -32,6 +33,7 @@ impl Server {
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
             .collect();
+        self.stop_devices(config)?;
         let stay = self.exports.iter().filter(|export| {
             let mut changes = changes.iter();
             !changes.any(|(_, change)| change.reload.removed.contains(&export.name))
@@ -69,6 +71,14 @@ impl Server {
             self.config = config.clone();
         }
         self.acceptor.offer(Table::new(self.exports.clone()));
+        if let Ok(grown) = &prepared {
+            let grown = |volume: &str| grown.contains_key(volume);
+            self.devices.resize(&self.exports, grown);
+        }
+        // Those that come; and those that were to go, where it was refused.
+        if let Err(problem) = self.devices.start(&self.config, &self.exports) {
+            tracing::error!(%problem, "a volume is no block device");
+        }
         match prepared {
             Ok(_) => Ok(changed),
             Err(ShardError::InUse { volumes }) => {
@@ -99,15 +109,44 @@ impl Server {
             let gone: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
             let drives = self.watch().figures().unwrap_or_default();
             let volumes = drives.into_iter().flat_map(|drive| drive.volumes);
-            let in_use = volumes.filter(|v| v.connections > 0 && gone.contains(&&v.name));
-            let in_use: Vec<_> = in_use.map(|v| (v.name, v.connections)).collect();
+            let others = volumes.map(|v| {
+                let kernel = self.devices.queues(&v.name);
+                (v.connections.saturating_sub(kernel), v.name)
+            });
+            let in_use = others.filter(|(count, name)| *count > 0 && gone.contains(&name));
+            let in_use: Vec<_> = in_use.map(|(count, name)| (name, count)).collect();
             problems.extend(removed_in_use(config, &in_use));
         }
+        problems.extend(self.held_devices(config));
         if problems.is_empty() {
             Ok(weir_config::changes(&self.config, config))
         } else {
             Err(ReloadError::Refused(problems))
         }
+    }
+
+    /// Removes the block devices that a changed configuration does not want.
+    fn stop_devices(&mut self, config: &weir_config::Server) -> Result<(), ReloadError> {
+        let held = self.held_devices(config);
+        if !held.is_empty() {
+            return Err(ReloadError::Refused(held));
+        }
+        let wanted = |name: &str| config.volume(name).is_some_and(|v| v.ublk);
+        self.devices.stop(self.drain, wanted);
+        Ok(())
+    }
+
+    /// What is wrong with a changed configuration that does not want block devices which are mounted, or cannot have those that it wants.
+    fn held_devices(&self, config: &weir_config::Server) -> Vec<Problem> {
+        let gone = self.config.volumes.iter().filter(|v| {
+            let stays = config.volume(&v.name).is_some_and(|v| v.ublk);
+            v.ublk && !stays && !config.remove_in_use
+        });
+        let held = gone.filter(|v| self.devices.is_held(&v.name));
+        let held: Vec<_> = held.map(|v| (v.name.clone(), 1)).collect();
+        let mut problems = removed_in_use(config, &held);
+        problems.extend(front::ublk::look(config));
+        problems
     }
 
     /// Has every drive prepare its change: which volumes grow, or why one cannot.

@@ -62,6 +62,7 @@ impl Shard {
         let opened = drive.layer.open(self.now, spec);
         let stream = opened.map_err(|_| Refused::Stream)?;
         volume.connections += 1;
+        volume.kernel += u32::from(front.is_kernel());
         let client = Client {
             id: arrival.id,
             peer: arrival.peer,

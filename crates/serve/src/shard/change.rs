@@ -68,8 +68,8 @@ impl Shard {
         let drive = &mut self.drives[change.drive];
         let goes = |name: &String| change.reload.removed.contains(name);
         let volumes = drive.volumes.iter().flatten();
-        let in_use = volumes.filter(|v| !change.in_use && v.connections > 0 && goes(&v.name));
-        let in_use: Vec<_> = in_use.map(|v| (v.name.clone(), v.connections)).collect();
+        let in_use = volumes.filter(|v| !change.in_use && v.in_use() > 0 && goes(&v.name));
+        let in_use: Vec<_> = in_use.map(|v| (v.name.clone(), v.in_use())).collect();
         if !in_use.is_empty() {
             // The thread that asked waits for this.
             let _ = result.send(Err(ShardError::InUse { volumes: in_use }));

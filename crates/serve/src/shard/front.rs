@@ -158,6 +158,12 @@ pub(crate) trait FrontEnd: fmt::Debug {
     /// No operation of its is on the ring.
     fn is_over(&self) -> bool;
 
+    /// Its client is this machine's kernel, which has no other connection to ask by: it is not made to go for others' sake, and does not
+    /// keep its volume from going.
+    fn is_kernel(&self) -> bool {
+        false
+    }
+
     /// Its requests are in memory that it shares with its client, which can add to them without a word: the front end is looked at in every
     /// turn, and has to be asked before the shard sleeps.
     fn is_shared(&self) -> bool {

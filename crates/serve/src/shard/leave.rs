@@ -126,8 +126,9 @@ impl Shard {
         self.evict_at = Some(self.now + PATIENCE);
         let mut idle = self.clients.slots();
         idle.retain(|&slot| {
-            let client = &self.clients[slot].client;
+            let Attached { client, front } = &self.clients[slot];
             client.state != State::Gone
+                && !front.is_kernel()
                 && self.pool.is_shared(client.used)
                 && client.last_activity + PATIENCE <= self.now
         });
@@ -139,7 +140,7 @@ impl Shard {
     }
 
     fn forget(&mut self, slot: u32) {
-        let Some(Attached { mut client, .. }) = self.clients.remove(slot) else {
+        let Some(Attached { mut client, front }) = self.clients.remove(slot) else {
             return;
         };
         self.shared.retain(|shared| *shared != slot);
@@ -155,6 +156,7 @@ impl Shard {
         }
         if let Some(volume) = &mut drive.volumes[client.space as usize] {
             volume.connections -= 1;
+            volume.kernel -= u32::from(front.is_kernel());
         }
         if crate::log::passing() {
             tracing::info!(connection = client.id, peer = %client.peer, "disconnected");

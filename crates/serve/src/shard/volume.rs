@@ -65,6 +65,8 @@ pub(crate) struct Volume {
     /// It goes: no connection is accepted any more.
     pub(crate) leaving: bool,
     pub(crate) connections: u32,
+    /// Of these, those of this machine's kernel.
+    pub(crate) kernel: u32,
     pub(crate) tally: Tally,
 }
 
@@ -127,6 +129,7 @@ impl VolumeSetup {
                 deferred: false,
                 leaving: false,
                 connections: 0,
+                kernel: 0,
                 tally: Tally::new(),
             },
         })
@@ -134,6 +137,11 @@ impl VolumeSetup {
 }
 
 impl Volume {
+    /// Connections of clients that would be disconnected if it went.
+    pub(super) fn in_use(&self) -> u32 {
+        self.connections - self.kernel
+    }
+
     /// `limited` of the volume's requests are held by a limit, and the oldest has been there for `oldest_ns`.
     pub(super) fn snapshot(
         &self,

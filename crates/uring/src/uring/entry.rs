@@ -62,7 +62,8 @@ pub(super) fn build(
     gather(operation, &mut wire.iovecs);
     let fd = types::Fd(operation.handle.raw());
     let done = operation.done as u64;
-    match operation.kind {
+    let registered = Some(registered).filter(|_| operation.handle.takes_registered());
+    let entry = match operation.kind {
         // A socket that was found empty usually still is: trying it first costs a failing call.
         Kind::Recv(fill) => receive(fd, wire, fill, polls && !operation.handle.has_more()),
         Kind::Send => send(fd, wire),
@@ -85,7 +86,14 @@ pub(super) fn build(
             .build(),
         // The width of rustix's flags depends on how it calls the system.
         Kind::PollReadable => opcode::PollAdd::new(fd, libc::POLLIN.unsigned_abs().into()).build(),
+        Kind::Command(command) => opcode::UringCmd16::new(fd, command.code)
+            .cmd(command.bytes)
+            .build(),
+    };
+    if operation.linked {
+        return entry.flags(squeue::Flags::IO_LINK);
     }
+    entry
 }
 
 /// The windows of the payload, without the part that is done.
@@ -137,9 +145,9 @@ fn send(fd: types::Fd, wire: &mut Wire) -> squeue::Entry {
     }
 }
 
-fn read(fd: types::Fd, wire: &Wire, offset: u64, registered: &Registered) -> squeue::Entry {
+fn read(fd: types::Fd, wire: &Wire, offset: u64, registered: Option<&Registered>) -> squeue::Entry {
     match wire.single() {
-        Some((start, bytes)) if registered.holds(start, bytes as usize) => {
+        Some((start, bytes)) if registered.is_some_and(|r| r.holds(start, bytes as usize)) => {
             opcode::ReadFixed::new(fd, start, bytes, ARENA)
                 .offset(offset)
                 .build()
@@ -156,14 +164,14 @@ fn write(
     wire: &Wire,
     offset: u64,
     sync: Sync,
-    registered: &Registered,
+    registered: Option<&Registered>,
 ) -> squeue::Entry {
     let flags = match sync {
         Sync::No => 0,
         Sync::Data => ReadWriteFlags::DSYNC.bits().cast_signed(),
     };
     match wire.single() {
-        Some((start, bytes)) if registered.holds(start, bytes as usize) => {
+        Some((start, bytes)) if registered.is_some_and(|r| r.holds(start, bytes as usize)) => {
             opcode::WriteFixed::new(fd, start, bytes, ARENA)
                 .offset(offset)
                 .rw_flags(flags)

@@ -21,6 +21,8 @@ pub(super) const NEED_REPLY: u32 = 1 << 3;
 pub(super) const NO_DESCRIPTOR: u64 = 1 << 8;
 /// What a back end says of a changed configuration space.
 pub(super) const BACKEND_CONFIG_CHANGE: u32 = 2;
+/// What a back end says when there are answers, where notifications are messages.
+pub(super) const BACKEND_VRING_CALL: u32 = 4;
 
 /// Most entries of a split queue.
 pub const QUEUE_SIZE_MAX: u16 = 1 << 15;
@@ -42,6 +44,8 @@ pub mod feature {
     pub const INFLIGHT_SHMFD: u64 = 1 << 12;
     /// The device can be reset.
     pub const RESET_DEVICE: u64 = 1 << 13;
+    /// Kicks and calls are messages, and not signals of a descriptor.
+    pub const INBAND_NOTIFICATIONS: u64 = 1 << 14;
     /// Regions of memory come and go one by one.
     pub const CONFIGURE_MEM_SLOTS: u64 = 1 << 15;
 }
@@ -93,6 +97,7 @@ codes! {
     GET_INFLIGHT_FD = 31,
     SET_INFLIGHT_FD = 32,
     RESET_DEVICE = 34,
+    VRING_KICK = 35,
     GET_MAX_MEM_SLOTS = 36,
     ADD_MEM_REG = 37,
     REM_MEM_REG = 38,

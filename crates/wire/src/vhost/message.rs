@@ -198,6 +198,11 @@ pub enum Request<D> {
     GetInflightFd(Inflight),
     /// This is that memory, perhaps of a back end that is gone.
     SetInflightFd(Inflight, D),
+    /// A queue has requests, where notifications are messages.
+    VringKick {
+        /// Number of the queue.
+        queue: u32,
+    },
     /// Put the device back to what it was at first.
     ResetDevice,
     /// How many regions of memory there may be.
@@ -336,7 +341,9 @@ fn request<D>(
     };
     match code {
         Code::SET_MEM_TABLE => body.table(),
-        Code::SET_VRING_NUM | Code::SET_VRING_BASE | Code::GET_VRING_BASE => body.state(code),
+        Code::SET_VRING_NUM | Code::SET_VRING_BASE | Code::GET_VRING_BASE | Code::VRING_KICK => {
+            body.state(code)
+        }
         Code::SET_VRING_ENABLE => body.enable(),
         Code::SET_VRING_ADDR => body.addresses(),
         Code::SET_VRING_KICK | Code::SET_VRING_CALL | Code::SET_VRING_ERR => body.event(code),
@@ -414,9 +421,14 @@ impl<D> Body<'_, D> {
         if count == 0 || count as usize > TABLE_REGIONS_MAX {
             return Err(MessageError::Regions(count));
         }
-        self.length(8 + count as usize * Region::LEN)?;
+        // User-mode Linux always sends room for two.
+        let room = 8..=8 + TABLE_REGIONS_MAX * Region::LEN;
+        let end = 8 + count as usize * Region::LEN;
+        if !room.contains(&self.payload.len()) || self.payload.len() < end {
+            return Err(MessageError::Length(length));
+        }
         self.descriptors(count as usize)?;
-        let regions = self.payload[8..].chunks_exact(Region::LEN);
+        let regions = self.payload[8..end].chunks_exact(Region::LEN);
         Ok(Request::SetMemTable(
             regions
                 .map(Region::read)
@@ -440,6 +452,7 @@ impl<D> Body<'_, D> {
                 let base = u16::try_from(value).map_err(|_| MessageError::QueueBase(value))?;
                 Ok(Request::SetVringBase { queue, base })
             }
+            Code::VRING_KICK => Ok(Request::VringKick { queue }),
             _ => Ok(Request::GetVringBase { queue }),
         }
     }

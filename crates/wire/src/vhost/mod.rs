@@ -34,4 +34,4 @@ mod tests;
 pub use constants::*;
 pub use message::{Assembler, FrameError, Inflight, Message, MessageError, Request, RingAddresses};
 pub use region::{Region, RegionError, check_joining};
-pub use reply::{Reply, append_config_changed};
+pub use reply::{CALL_ANSWER_LEN, Reply, append_call, append_config_changed};

@@ -1,6 +1,8 @@
 //! Answers, and what the back end says by itself.
 
-use super::constants::{BACKEND_CONFIG_CHANGE, Code, REPLY, VERSION};
+use super::constants::{
+    BACKEND_CONFIG_CHANGE, BACKEND_VRING_CALL, Code, NEED_REPLY, REPLY, VERSION,
+};
 use super::message::Inflight;
 
 /// An answer.
@@ -74,6 +76,19 @@ impl Reply<'_> {
 /// Appends what the back end says when its configuration space has changed.
 pub fn append_config_changed(out: &mut Vec<u8>) {
     header(Code(BACKEND_CONFIG_CHANGE), 0, out);
+}
+
+/// Bytes of the front end's answer to [`append_call`].
+pub const CALL_ANSWER_LEN: usize = super::HEADER_LEN + 8;
+
+/// Appends what the back end says when a queue has answers, and asks to be told when that was heard
+/// ([`INBAND_NOTIFICATIONS`](super::feature::INBAND_NOTIFICATIONS)).
+pub fn append_call(queue: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    header(Code(BACKEND_VRING_CALL), NEED_REPLY, out);
+    out.extend(queue.to_ne_bytes());
+    out.extend(0u32.to_ne_bytes());
+    out[start + 8..start + 12].copy_from_slice(&8u32.to_ne_bytes());
 }
 
 fn header(code: Code, flags: u32, out: &mut Vec<u8>) {

@@ -1,0 +1,198 @@
+//! The clock of a kernel that is a program: it asks when it may run, and is told.
+//!
+//! Source of the messages: `include/uapi/linux/um_timetravel.h`. The kernel runs until it waits; while it runs it may pass time up to
+//! an instant that it was granted, without asking.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use weir_core::Instant;
+
+const ACK: u32 = 0;
+const START: u32 = 1;
+const REQUEST: u32 = 2;
+const WAIT: u32 = 3;
+const GET: u32 = 4;
+const UPDATE: u32 = 5;
+const RUN: u32 = 6;
+const FREE_UNTIL: u32 = 7;
+const GET_TOD: u32 = 8;
+
+/// The date at which kernels boot: 2026-01-01, nanoseconds since 1970.
+const BOOTED_AT: u64 = 1_767_225_600_000_000_000;
+
+/// A kernel's clock.
+#[derive(Debug)]
+pub(super) struct Calendar {
+    kernel: UnixStream,
+    /// The time, as far as the kernel has told it.
+    now: Instant,
+    /// When the kernel wants to run next.
+    wanted: Option<Instant>,
+    /// Up to when it may pass time without asking.
+    granted: Instant,
+    waits: bool,
+    number: u32,
+}
+
+impl Calendar {
+    pub(super) fn new(kernel: UnixStream) -> Self {
+        Self {
+            kernel,
+            now: Instant::ZERO,
+            wanted: None,
+            granted: Instant::ZERO,
+            waits: false,
+            number: 0,
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Whether the kernel waits.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits
+    }
+
+    /// When the kernel wants to run next; `None`: never by itself.
+    pub(super) fn wanted(&self) -> Option<Instant> {
+        self.wanted
+    }
+
+    /// Time passes while the kernel waits.
+    pub(super) fn pass(&mut self, to: Instant) {
+        self.now = self.now.max(to);
+    }
+
+    /// Hears one message, and answers it.
+    pub(super) fn hear(&mut self) -> io::Result<()> {
+        let (op, number, time) = self.receive()?;
+        let time = Instant::from_nanos(time);
+        let answer = match op {
+            START => 0,
+            REQUEST => {
+                self.wanted = Some(time);
+                0
+            }
+            WAIT => {
+                self.waits = true;
+                0
+            }
+            GET => self.now.as_nanos(),
+            UPDATE => {
+                self.now = self.now.max(time);
+                0
+            }
+            GET_TOD => BOOTED_AT,
+            other => {
+                let what = format!("the kernel's clock says {other}, which has no meaning");
+                return Err(io::Error::other(what));
+            }
+        };
+        self.send(ACK, number, answer)
+    }
+
+    /// Grants a kernel that runs time up to an instant, where that is sooner than what it has.
+    pub(super) fn limit(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let until = until.unwrap_or(Instant::MAX);
+        if self.waits || until >= self.granted {
+            return Ok(());
+        }
+        self.grant(until)
+    }
+
+    /// Lets a kernel that waits run at the instant it wants, and on until the other one.
+    pub(super) fn run(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let at = self.wanted.take().unwrap_or(self.now).max(self.now);
+        self.now = at;
+        self.grant(until.unwrap_or(Instant::MAX))?;
+        self.waits = false;
+        self.tell(RUN, at)
+    }
+
+    fn grant(&mut self, until: Instant) -> io::Result<()> {
+        self.granted = until;
+        // The kernel takes the last instants for the end of time.
+        let most = Instant::from_nanos(i64::MAX as u64 / 2);
+        self.tell(FREE_UNTIL, until.min(most))
+    }
+
+    /// Tells the kernel something, and answers what it says before it has heard it.
+    fn tell(&mut self, op: u32, time: Instant) -> io::Result<()> {
+        self.number += 1;
+        let number = self.number;
+        self.send(op, number, time.as_nanos())?;
+        loop {
+            let mut header = [0; 4];
+            self.peek(&mut header)?;
+            if u32::from_ne_bytes(header) == ACK {
+                let (_, answered, _) = self.receive()?;
+                if answered == number {
+                    return Ok(());
+                }
+                return Err(io::Error::other(
+                    "the kernel's clock answers what was not said",
+                ));
+            }
+            self.hear()?;
+        }
+    }
+
+    /// The beginning of the next message, which stays.
+    fn peek(&self, into: &mut [u8]) -> io::Result<()> {
+        let flags = rustix::net::RecvFlags::PEEK;
+        loop {
+            match rustix::net::recv(&self.kernel, &mut *into, flags) {
+                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((n, _)) if n == into.len() => return Ok(()),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<(u32, u32, u64)> {
+        let mut message = [0; 16];
+        self.kernel.read_exact(&mut message)?;
+        let word = |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().expect("four"));
+        let time = u64::from_ne_bytes(message[8..].try_into().expect("eight"));
+        Ok((word(0), word(4), time))
+    }
+
+    fn send(&mut self, op: u32, number: u32, time: u64) -> io::Result<()> {
+        let mut message = [0; 16];
+        message[..4].copy_from_slice(&op.to_ne_bytes());
+        message[4..8].copy_from_slice(&number.to_ne_bytes());
+        message[8..].copy_from_slice(&time.to_ne_bytes());
+        self.kernel.write_all(&message)
+    }
+
+    /// Answers the clock until something else can be read.
+    pub(super) fn hear_until(&mut self, other: BorrowedFd<'_>) -> io::Result<()> {
+        loop {
+            let mut both = [
+                PollFd::from_borrowed_fd(other, PollFlags::IN),
+                PollFd::new(&self.kernel, PollFlags::IN),
+            ];
+            match poll(&mut both, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let [there, clock] = both.map(|fd| !fd.revents().is_empty());
+            if clock {
+                self.hear()?;
+            } else if there {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl AsFd for Calendar {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.kernel.as_fd()
+    }
+}

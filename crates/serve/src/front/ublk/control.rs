@@ -1,0 +1,162 @@
+//! Commands to the driver's control device.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_uring::Errno;
+use weir_wire::ublk::{
+    CONTROL_LEN, ControlCommand, Device, INFO_LEN, PARAMS_LEN, PATH_CONTROL, Params, Verb, feature,
+};
+
+/// How long the driver may take for a command that waits for nobody.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// The control device.
+#[derive(Debug)]
+pub(super) struct Control(weir_uring::Control);
+
+/// Why there can be no block device, in words that go behind the name of a key.
+pub(super) type Why = String;
+
+impl Control {
+    /// Opens it, if the kernel has what is needed.
+    pub(super) fn open() -> Result<Self, Why> {
+        let mut control =
+            weir_uring::Control::open(Path::new(PATH_CONTROL)).map_err(|e| unopened(&e))?;
+        let mut features = [0; 8];
+        let asked = command(Verb::GetFeatures, u32::MAX, features.len(), 0);
+        control
+            .call(
+                Verb::GetFeatures.code(),
+                &asked,
+                (ControlCommand::ADDRESS, &mut features),
+                AT_ONCE,
+            )
+            .map_err(|errno| failed("say what it can do", errno))?;
+        if u64::from_ne_bytes(features) & feature::NEEDED == feature::NEEDED {
+            return Ok(Self(control));
+        }
+        Err("takes a newer kernel: its ublk lets no server copy payloads or take devices back; 6.12 has that".to_owned())
+    }
+
+    fn call(
+        &mut self,
+        verb: Verb,
+        (number, datum): (u32, u64),
+        argument: &mut [u8],
+        within: Duration,
+    ) -> Result<(), Errno> {
+        let bytes = command(verb, number, argument.len(), datum);
+        let argument = (ControlCommand::ADDRESS, argument);
+        self.0.call(verb.code(), &bytes, argument, within).map(drop)
+    }
+
+    /// Adds a device: as it has become.
+    pub(super) fn add(&mut self, device: &Device) -> Result<Device, Why> {
+        let mut info = device.encode();
+        self.call(Verb::Add, (device.number, 0), &mut info, AT_ONCE)
+            .map_err(|errno| failed("add a device", errno))?;
+        Ok(Device::parse(&info))
+    }
+
+    /// How a device stands; `None` if there is none of that number.
+    pub(super) fn info(&mut self, number: u32) -> Result<Option<Device>, Why> {
+        let mut info = [0; INFO_LEN];
+        match self.call(Verb::GetInfo, (number, 0), &mut info, AT_ONCE) {
+            Ok(()) => Ok(Some(Device::parse(&info))),
+            Err(Errno::NODEV | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(&format!("say how {} stands", name(number)), errno)),
+        }
+    }
+
+    pub(super) fn set_params(&mut self, number: u32, params: &Params) -> Result<(), Why> {
+        let mut bytes = params.encode();
+        self.call(Verb::SetParams, (number, 0), &mut bytes, AT_ONCE)
+            .map_err(|errno| failed(&format!("make a device of {params:?}"), errno))
+    }
+
+    pub(super) fn params(&mut self, number: u32) -> Result<Option<Params>, Why> {
+        let mut bytes = [0; PARAMS_LEN];
+        bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
+        self.call(Verb::GetParams, (number, 0), &mut bytes, AT_ONCE)
+            .map_err(|errno| failed(&format!("say what {} is like", name(number)), errno))?;
+        Ok(Params::parse(&bytes))
+    }
+
+    /// Lets users in, or those that wait for a server that has ended; all places are fetched.
+    pub(super) fn start(&mut self, number: u32, recovers: bool) -> Result<(), Why> {
+        let verb = if recovers {
+            Verb::EndRecovery
+        } else {
+            Verb::Start
+        };
+        let process = u64::from(std::process::id());
+        self.call(verb, (number, process), &mut [], AT_ONCE)
+            .map_err(|errno| failed(&format!("start {}", name(number)), errno))
+    }
+
+    /// Makes a device whose server has ended ready for the next.
+    pub(super) fn start_recovery(&mut self, number: u32) -> Result<(), Why> {
+        self.call(Verb::StartRecovery, (number, 0), &mut [], AT_ONCE)
+            .map_err(|errno| failed(&format!("give {} back", name(number)), errno))
+    }
+
+    /// Lets nobody in any more; ends when every request is over.
+    pub(super) fn stop(&mut self, number: u32, within: Duration) -> Result<(), Why> {
+        self.call(Verb::Stop, (number, 0), &mut [], within)
+            .map_err(|errno| failed(&format!("stop {}", name(number)), errno))
+    }
+
+    pub(super) fn delete(&mut self, number: u32) -> Result<(), Why> {
+        self.call(Verb::Delete, (number, 0), &mut [], AT_ONCE)
+            .map_err(|errno| failed(&format!("remove {}", name(number)), errno))
+    }
+
+    pub(super) fn resize(&mut self, number: u32, sectors: u64) -> Result<(), Why> {
+        self.call(Verb::UpdateSize, (number, sectors), &mut [], AT_ONCE)
+            .map_err(|errno| failed(&format!("change the size of {}", name(number)), errno))
+    }
+}
+
+/// The block device of a number.
+pub(super) fn name(number: u32) -> String {
+    format!("/dev/ublkb{number}")
+}
+
+/// The device of a number that its server opens.
+pub(super) fn server_path(number: u32) -> PathBuf {
+    format!("/dev/ublkc{number}").into()
+}
+
+fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL_LEN] {
+    ControlCommand {
+        verb,
+        device,
+        argument: argument as u16,
+        datum,
+    }
+    .encode()
+}
+
+fn unopened(error: &io::Error) -> Why {
+    let what = weir_config::os_error::message(error);
+    match error.kind() {
+        io::ErrorKind::NotFound => format!(
+            "cannot be had: {PATH_CONTROL} is not there; load the kernel's module ublk_drv (Linux 6.12 or later)"
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("cannot be had: {PATH_CONTROL}: {what}; it takes CAP_SYS_ADMIN")
+        }
+        _ => format!("cannot be had: {PATH_CONTROL}: {what}"),
+    }
+}
+
+fn failed(what: &str, errno: Errno) -> Why {
+    let error = weir_config::os_error::message(&errno.into());
+    let help = match errno {
+        Errno::PERM | Errno::ACCESS => "; it takes CAP_SYS_ADMIN",
+        _ => "",
+    };
+    format!("cannot be had: the kernel does not {what}: {error}{help}")
+}

@@ -1,0 +1,419 @@
+//! The block devices of a server: how they come, are taken back from a server that has ended, and go.
+//!
+//! A device carries a mark by which a server of the same file and volume knows it. So nothing is noted anywhere else: a server that starts
+//! asks the driver what there is, and takes a device back that waits for it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use weir_config::{Problem, Storage};
+use weir_wire::ublk::{Device, Params, SECTOR, State};
+
+use super::control::{Control, Why, name, server_path};
+use super::disk;
+use super::queue::Agreed;
+use crate::acceptor::Export;
+use crate::places::Ticket;
+use crate::shard::{Address, Arrival, Mail};
+
+/// How long a shard may take to let a queue in, and the driver to notice that a server has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the driver is asked meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The upper byte of every mark of ours.
+const OURS: u64 = 0x57 << 56;
+
+/// The block devices of a server.
+#[derive(Debug)]
+pub(crate) struct Devices {
+    shards: Vec<Address>,
+    /// The number of the next connection.
+    next: Arc<AtomicU64>,
+    served: Vec<Served>,
+}
+
+/// A device that is served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Served {
+    volume: String,
+    number: u32,
+    queues: u16,
+    recoverable: bool,
+}
+
+/// Whether the block devices that a configuration wants could be had: what is wrong, at the first of them.
+pub(crate) fn look(config: &weir_config::Server) -> Option<Problem> {
+    let volume = config.volumes.iter().find(|v| v.ublk)?;
+    let why = Control::open().err()?;
+    Some(config.problem(&volume.ublk_key(), why, None))
+}
+
+/// Whether the kernel has the driver.
+pub(crate) fn has_driver() -> bool {
+    Path::new(weir_wire::ublk::PATH_CONTROL).exists()
+}
+
+impl Devices {
+    /// None yet. `next` counts connections.
+    pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>) -> Self {
+        Self {
+            shards,
+            next,
+            served: Vec::new(),
+        }
+    }
+
+    /// Makes the devices that the configuration wants and that are not there, or takes them back.
+    ///
+    /// # Errors
+    /// Why one cannot be had. What was made before it stays.
+    pub(crate) fn start(
+        &mut self,
+        config: &weir_config::Server,
+        exports: &[Export],
+    ) -> Result<(), Problem> {
+        for volume in config.volumes.iter().filter(|v| v.ublk) {
+            let served = self.served.iter().any(|s| s.volume == volume.name);
+            let export = exports.iter().find(|e| e.name == volume.name);
+            let Some(export) = export.filter(|_| !served) else {
+                continue;
+            };
+            let lasts = matches!(volume.storage, Storage::File(_) | Storage::Device(_));
+            let mark = mark(config.file(), &volume.name);
+            let made = self.make(export, (mark, lasts && !config.file().is_empty()));
+            let made = made.map_err(|why| config.problem(&volume.ublk_key(), why, None))?;
+            self.served.push(made);
+        }
+        Ok(())
+    }
+
+    /// Removes the devices of volumes that are not to have one, all that are not `wanted`.
+    pub(crate) fn stop(&mut self, within: Duration, wanted: impl Fn(&str) -> bool) {
+        let (stay, go) = self.served.drain(..).partition(|s| wanted(&s.volume));
+        self.served = stay;
+        end(go, within, true);
+    }
+
+    /// Ends all of them. One that is mounted, or held by something like that, waits for the next server if its volume outlives this
+    /// one.
+    pub(crate) fn end(&mut self, within: Duration) {
+        end(std::mem::take(&mut self.served), within, false);
+    }
+
+    /// Tells the kernel how large volumes are that have grown.
+    pub(crate) fn resize(&self, exports: &[Export], grown: impl Fn(&str) -> bool) {
+        for served in self.served.iter().filter(|s| grown(&s.volume)) {
+            let export = exports.iter().find(|e| e.name == served.volume);
+            let sectors = export.map_or(0, |export| export.size / SECTOR);
+            if let Err(why) = Control::open().and_then(|mut c| c.resize(served.number, sectors)) {
+                tracing::warn!(volume = %served.volume, device = %name(served.number), why, "the block device has its old size until it is made anew");
+            }
+        }
+    }
+
+    /// Connections of the kernel to a volume.
+    pub(crate) fn queues(&self, volume: &str) -> u32 {
+        let served = self.served.iter().find(|s| s.volume == volume);
+        served.map_or(0, |served| served.queues.into())
+    }
+
+    /// Whether the device of a volume is mounted, or held by something like that.
+    pub(crate) fn is_held(&self, volume: &str) -> bool {
+        let served = self.served.iter().find(|s| s.volume == volume);
+        served.is_some_and(|served| matches!(hold(served.number), Err(e) if is_busy(&e)))
+    }
+
+    /// Makes the device of a volume, or takes it back if it is there and its volume `lasts`.
+    fn make(&self, export: &Export, (mark, lasts): (u64, bool)) -> Result<Served, Why> {
+        let mut control = Control::open()?;
+        let wanted = disk::params(export);
+        if let Some(device) = left(&mut control, mark)? {
+            let params = control.params(device.number)?;
+            match params {
+                Some(params) if device.state == State::Quiesced && lasts => {
+                    return self.take_back(&mut control, &device, (params, wanted), export);
+                }
+                _ => {
+                    control.stop(device.number, PATIENCE)?;
+                    control.delete(device.number)?;
+                }
+            }
+        }
+        let mut device = disk::device(export, &wanted, mark);
+        if lasts {
+            device = device.recoverable();
+        }
+        let device = control.add(&device)?;
+        let started = control
+            .set_params(device.number, &wanted)
+            .and_then(|()| self.attach(&device, &wanted, export))
+            .and_then(|()| control.start(device.number, false));
+        if let Err(why) = started {
+            // What is left of it after this the driver has said nothing about.
+            let _ = control.stop(device.number, PATIENCE);
+            let _ = control.delete(device.number);
+            return Err(why);
+        }
+        tracing::info!(volume = %export.name, device = %name(device.number), "the volume is a block device");
+        Ok(served(&device, export, lasts))
+    }
+
+    /// Takes a device back whose server has ended: it stays as it was made.
+    fn take_back(
+        &self,
+        control: &mut Control,
+        device: &Device,
+        (params, wanted): (Params, Params),
+        export: &Export,
+    ) -> Result<Served, Why> {
+        let number = device.number;
+        if params.sectors > wanted.sectors
+            || params.logical_block < wanted.logical_block
+            || wanted.read_only && !params.read_only
+        {
+            return Err(format!(
+                "cannot be had: {} is there from before, with {} sectors of {} bytes, and the volume has not as many, blocks that are \
+                 larger, or is only read: put the volume back, or remove the device",
+                name(number),
+                params.sectors,
+                params.logical_block
+            ));
+        }
+        control.start_recovery(number)?;
+        self.attach(device, &params, export)?;
+        control.start(number, true)?;
+        tracing::info!(volume = %export.name, device = %name(number), "the volume is the block device that it was: what was under way is asked again");
+        if params.sectors < wanted.sectors
+            && let Err(why) = control.resize(number, wanted.sectors)
+        {
+            tracing::warn!(volume = %export.name, device = %name(number), why, "the block device has its old size until it is made anew");
+        }
+        Ok(served(device, export, true))
+    }
+
+    /// Gives the queues of a device to the shard of its volume, which fetches the first requests.
+    fn attach(&self, device: &Device, params: &Params, export: &Export) -> Result<(), Why> {
+        let file = open_server(device.number)
+            .map_err(|e| format!("cannot be had: {}", weir_config::os_error::message(&e)))?;
+        let mut answers = Vec::new();
+        for queue in 0..device.queues {
+            let (ready, answer) = channel();
+            let opened = file.try_clone();
+            let opened = opened
+                .map_err(|e| format!("cannot be had: {}", weir_config::os_error::message(&e)))?;
+            let front = Box::new(Agreed {
+                device: opened,
+                number: queue,
+                depth: device.depth,
+                rules: disk::rules(params),
+                ready,
+            });
+            let id = self.next.fetch_add(1, Ordering::Relaxed);
+            let several = device.queues > 1;
+            let of = if several {
+                format!(" queue {queue}")
+            } else {
+                String::new()
+            };
+            let arrival = Arrival {
+                id,
+                peer: name(device.number) + &of,
+                drive: export.place.drive,
+                space: export.place.space,
+                volume: export.name.clone(),
+                front,
+                ticket: Ticket::uncounted(id),
+            };
+            self.shards[export.place.shard].tell(Mail::Arrival(Box::new(arrival)));
+            answers.push(answer);
+        }
+        for answer in answers {
+            match answer.recv_timeout(PATIENCE) {
+                Ok(fetched) => fetched.map_err(|why| format!("cannot be had: {why}"))?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(
+                        "cannot be had: its shard does not take it, for the reason in the log"
+                            .to_owned(),
+                    );
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err("cannot be had: its shard does not answer".to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn served(device: &Device, export: &Export, recoverable: bool) -> Served {
+    Served {
+        volume: export.name.clone(),
+        number: device.number,
+        queues: device.queues,
+        recoverable,
+    }
+}
+
+/// The device that an earlier server of the volume has left, once that server's end has been noticed.
+fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
+    let end = Instant::now() + PATIENCE;
+    for number in numbers() {
+        while let Some(device) = control.info(number)?.filter(|d| d.mark == mark) {
+            if device.state != State::Live {
+                return Ok(Some(device));
+            }
+            if Instant::now() >= end {
+                return Err(format!(
+                    "cannot be had: {} is served by process {}",
+                    name(number),
+                    device.process
+                ));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(None)
+}
+
+/// The numbers of all devices that there are.
+fn numbers() -> Vec<u32> {
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name());
+    let numbers = names.filter_map(|name| name.to_str()?.strip_prefix("ublkc")?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// What a server of a file marks the device of a volume with.
+fn mark(file: &str, volume: &str) -> u64 {
+    let file = std::fs::canonicalize(Path::new(file)).unwrap_or_else(|_| file.into());
+    let text = format!("{}\n{volume}", file.display());
+    // Fowler, Noll and Vo's hash (1a): the same in every build, as what is asked of the next server has to be.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    OURS | hash >> 8
+}
+
+/// Opens the device that its server opens: it may take a moment to be there.
+fn open_server(number: u32) -> io::Result<OwnedFd> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut options = File::options();
+        // Copies are then made at once, see `Handle::driver`.
+        let options = options
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        match options.open(server_path(number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < end => {
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened.map(OwnedFd::from),
+        }
+    }
+}
+
+/// Opens a device for nobody else, which whoever has mounted it forbids.
+fn hold(number: u32) -> io::Result<File> {
+    let mut options = File::options();
+    let options = options
+        .read(true)
+        .custom_flags(OFlags::EXCL.bits().cast_signed());
+    options.open(name(number))
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
+}
+
+/// Removes devices, each on a thread of its own, and waits `within` for that. `all`: those that are held, too.
+fn end(devices: Vec<Served>, within: Duration, all: bool) {
+    let (done, ended) = channel();
+    let count = devices.len();
+    for device in devices {
+        let done = done.clone();
+        let thread = std::thread::Builder::new().name("weir-ublk".to_owned());
+        let started = thread.spawn(move || {
+            remove(&device, within, all);
+            // The thread that waits may have lost patience.
+            let _ = done.send(());
+        });
+        if let Err(error) = started {
+            tracing::error!(
+                error = weir_config::os_error::message(&error),
+                "no thread to remove a block device: it stays until the server's end"
+            );
+        }
+    }
+    drop(done);
+    let end = Instant::now() + within;
+    for _ in 0..count {
+        let left = end.saturating_duration_since(Instant::now());
+        match ended.recv_timeout(left) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                tracing::error!("a block device does not end: its drive or its users hold it up");
+                return;
+            }
+        }
+    }
+}
+
+/// Removes a device; without `all` one that is held stays, if the next server can take it back.
+fn remove(device: &Served, within: Duration, all: bool) {
+    let number = device.number;
+    let held = hold(number);
+    match &held {
+        // What was written through the page cache and is not here yet.
+        Ok(file) => drop(file.sync_all()),
+        Err(error) if is_busy(error) && device.recoverable && !all => {
+            tracing::warn!(
+                volume = %device.volume, device = %name(number),
+                "the block device is mounted or held otherwise: it stays, and its users wait for the next server of this file"
+            );
+            return;
+        }
+        Err(_) => {}
+    }
+    drop(held);
+    let removed = Control::open().and_then(|mut control| {
+        control.stop(number, within)?;
+        control.delete(number)
+    });
+    match removed {
+        Ok(()) => {
+            tracing::info!(volume = %device.volume, device = %name(number), "the volume is no block device any more");
+        }
+        Err(why) => {
+            tracing::error!(volume = %device.volume, device = %name(number), why, "a block device was not removed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_that_of_a_file_and_a_volume() {
+        let marks = [
+            mark("/etc/weir/weir.toml", "a"),
+            mark("/etc/weir/weir.toml", "b"),
+            mark("/etc/weir/other.toml", "a"),
+        ];
+        assert!(marks.iter().all(|mark| mark >> 56 == 0x57), "{marks:x?}");
+        assert!(marks[0] != marks[1] && marks[0] != marks[2]);
+        assert_eq!(marks[0], mark("/etc/weir/weir.toml", "a"));
+    }
+}

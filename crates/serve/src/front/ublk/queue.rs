@@ -1,0 +1,390 @@
+//! One queue of a device: what is in each of its places, and what is under way for it.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
+
+use weir_core::Op;
+use weir_uring::{
+    AnyRing, Arena, Buf, Command, Completion, DriverMemory, Errno, Handle, OpId, Ring, Segment,
+};
+use weir_wire::ublk::{
+    self, DESCRIPTOR_LEN, Descriptor, IoCommand, RESULT_OK, Rules, descriptors_len,
+    descriptors_offset, payload_offset,
+};
+
+use crate::errno::EIO;
+use crate::shard::{
+    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, State, Stop, Then, Unattached,
+};
+
+/// A queue on its way to the shard of its volume.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    /// `/dev/ublkcN`.
+    pub(super) device: OwnedFd,
+    pub(super) number: u16,
+    pub(super) depth: u16,
+    pub(super) rules: Rules,
+    /// Is told when all places are fetched, or why they cannot be.
+    pub(super) ready: Sender<Result<(), String>>,
+}
+
+/// A queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    device: Handle,
+    number: u16,
+    descriptors: DriverMemory,
+    pub(super) rules: Rules,
+    pub(super) places: Vec<Place>,
+    /// Places with a request that nobody has looked at, in the order in which they came.
+    pub(super) fresh: VecDeque<u16>,
+    /// Writes whose payload is here, which the core has not got.
+    pub(super) loaded: VecDeque<u16>,
+    ready: Option<Sender<Result<(), String>>>,
+    /// Answers that have left at once.
+    next: Load,
+    /// Payloads that are leaving.
+    storing: u32,
+    /// Operations on the ring.
+    under_way: u32,
+    /// Places that the driver has taken back.
+    ended: usize,
+    pub(super) broken: Option<String>,
+}
+
+/// What a place of the queue has.
+#[derive(Debug, Default)]
+pub(super) struct Place {
+    /// The command that is with the driver.
+    command: Option<OpId>,
+    /// What came of the request that was there last.
+    result: i32,
+    /// That has to be said again: the payload was not copied at the first attempt.
+    again: bool,
+    /// A payload is being copied.
+    copies: bool,
+    /// What is under way: of a write whose payload is being read or is there.
+    pub(super) ask: Option<Ask>,
+    pub(super) cost: u64,
+    pub(super) bufs: Vec<Buf>,
+    /// A vector that is used again.
+    segments: Vec<Segment>,
+}
+
+/// An operation of a place on the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operation {
+    /// The command that is with the driver.
+    Command,
+    /// The copy of a payload.
+    Copy,
+}
+
+impl Operation {
+    /// Its number in [`Context::token`].
+    fn number(self, tag: u16) -> u32 {
+        u32::from(tag) << 1 | u32::from(self == Self::Copy)
+    }
+
+    fn of(number: u32) -> (Self, u16) {
+        let operation = if number & 1 == 0 {
+            Self::Command
+        } else {
+            Self::Copy
+        };
+        (operation, (number >> 1) as u16)
+    }
+}
+
+const NO_PLACE: &str = "the ring has no place for it";
+
+impl Attach for Agreed {
+    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
+        let offset = descriptors_offset(self.number);
+        let descriptors = DriverMemory::new(&self.device, offset, descriptors_len(self.depth));
+        let descriptors = descriptors.map_err(|_| Unattached::Memory)?;
+        Ok(Box::new(Queue::new(*self, descriptors)))
+    }
+}
+
+impl Queue {
+    pub(super) fn new(agreed: Agreed, descriptors: DriverMemory) -> Self {
+        let depth = usize::from(agreed.depth);
+        Self {
+            descriptors,
+            device: Handle::driver(agreed.device),
+            number: agreed.number,
+            rules: agreed.rules,
+            places: std::iter::repeat_with(Place::default).take(depth).collect(),
+            fresh: VecDeque::with_capacity(depth),
+            loaded: VecDeque::with_capacity(depth),
+            ready: Some(agreed.ready),
+            next: Load::default(),
+            storing: 0,
+            under_way: 0,
+            ended: 0,
+            broken: None,
+        }
+    }
+
+    /// What the driver says of a place's request.
+    pub(super) fn descriptor(&self, tag: u16) -> Descriptor {
+        self.descriptors.read(usize::from(tag) * DESCRIPTOR_LEN)
+    }
+
+    /// Fetches the first request of each place, once.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_>) {
+        let Some(ready) = self.ready.take() else {
+            return;
+        };
+        for tag in 0..self.places.len() as u16 {
+            self.give(tag, None, cx);
+        }
+        let answer = match &self.broken {
+            Some(reason) => Err(reason.clone()),
+            None => Ok(()),
+        };
+        // The thread that makes the device waits for this.
+        let _ = ready.send(answer);
+    }
+
+    /// Gives the driver the command of a place.
+    fn give(&mut self, tag: u16, result: Option<i32>, cx: &mut Context<'_>) {
+        let command = IoCommand {
+            queue: self.number,
+            tag,
+            result,
+        };
+        let token = cx.token(Operation::Command.number(tag));
+        let command = Command {
+            code: command.code(),
+            bytes: command.encode(),
+        };
+        match cx.ring.command(token, &self.device, command) {
+            Ok(id) => {
+                self.under_way += 1;
+                self.places[usize::from(tag)].command = Some(id);
+            }
+            Err(rejected) => self.broken = Some(rejected.to_string()),
+        }
+    }
+
+    /// A request is over: says what came of it, and fetches the next.
+    pub(super) fn commit(&mut self, tag: u16, result: i32, cx: &mut Context<'_>) {
+        let place = &mut self.places[usize::from(tag)];
+        place.result = result;
+        place.again = false;
+        self.give(tag, Some(result), cx);
+    }
+
+    /// Has what a write carries copied to `bufs`.
+    pub(super) fn load(&mut self, tag: u16, bufs: Vec<Buf>, cx: &mut Context<'_>) {
+        let token = cx.token(Operation::Copy.number(tag));
+        let offset = payload_offset(self.number, tag);
+        match cx.ring.readv(token, &self.device, offset, bufs) {
+            Ok(_) => {
+                self.under_way += 1;
+                self.places[usize::from(tag)].copies = true;
+            }
+            Err(_) => self.broken = Some(NO_PLACE.to_owned()),
+        }
+    }
+
+    /// Has what was read copied to where it belongs, and says what came of it when that is done.
+    fn store(
+        &mut self,
+        tag: u16,
+        length: u32,
+        bufs: impl Iterator<Item = Buf>,
+        cx: &mut Context<'_>,
+    ) {
+        let token = cx.token(Operation::Copy.number(tag));
+        let offset = payload_offset(self.number, tag);
+        let place = &mut self.places[usize::from(tag)];
+        let mut segments = std::mem::take(&mut place.segments);
+        segments.extend(bufs.map(Segment::from));
+        match cx.ring.writev_linked(token, &self.device, offset, segments) {
+            Ok(_) => {
+                place.copies = true;
+                self.storing += 1;
+                self.under_way += 1;
+                self.commit(tag, length.cast_signed(), cx);
+            }
+            Err(_) => self.broken = Some(NO_PLACE.to_owned()),
+        }
+    }
+
+    /// The driver has ended a place's command.
+    fn given(&mut self, tag: u16, completion: &Completion, cx: &mut Context<'_>) -> Then {
+        let place = &mut self.places[usize::from(tag)];
+        let closing = place.command.take().is_none();
+        match completion.result {
+            Ok(RESULT_OK) => {
+                self.fresh.push_back(tag);
+                return Then::Take;
+            }
+            Err(Errno::CANCELED) if closing => return Then::Rest,
+            Err(Errno::CANCELED) => {
+                place.again = true;
+                self.say_again(tag, cx);
+                return Then::Rest;
+            }
+            Err(Errno::NODEV) => {
+                self.ended += 1;
+                return if self.ended == self.places.len() {
+                    Then::Gone
+                } else {
+                    Then::Rest
+                };
+            }
+            Ok(other) => self.broken = Some(format!("the driver says {other} of a request")),
+            Err(errno) => self.broken = Some(format!("the driver refuses a command: {errno}")),
+        }
+        Then::Take
+    }
+
+    /// Says again what came of a request, if its payload is not being copied any more.
+    fn say_again(&mut self, tag: u16, cx: &mut Context<'_>) {
+        let Place {
+            again,
+            copies,
+            result,
+            ..
+        } = self.places[usize::from(tag)];
+        if again && !copies {
+            self.commit(tag, result, cx);
+        }
+    }
+
+    /// A payload was copied, or could not be.
+    fn copied(&mut self, tag: u16, completion: Completion, cx: &mut Context<'_>) -> Progress {
+        let place = &mut self.places[usize::from(tag)];
+        place.copies = false;
+        let cost = place.cost;
+        let whole = completion.payload.bytes();
+        let done = completion.result == Ok(whole);
+        if place.ask.is_some() {
+            place.bufs = completion.payload.into_bufs().unwrap_or_default();
+            if done {
+                self.loaded.push_back(tag);
+                return Progress {
+                    left: Load::default(),
+                    then: Then::Take,
+                };
+            }
+            place.ask = None;
+            place.bufs.clear();
+            warn("what is to be written cannot be copied");
+            cx.give_back(cost);
+            if cx.client.state != State::Gone {
+                self.commit(tag, -i32::from(EIO), cx);
+            }
+            return Progress {
+                left: Load {
+                    requests: 1,
+                    bytes: 0,
+                },
+                then: Then::Rest,
+            };
+        }
+        self.storing -= 1;
+        let mut segments = completion.payload.into_segments().unwrap_or_default();
+        segments.clear();
+        place.segments = segments;
+        if !done {
+            warn("what was read cannot be copied");
+            place.result = -i32::from(EIO);
+        }
+        self.say_again(tag, cx);
+        Progress {
+            left: Load {
+                requests: 1,
+                bytes: cost,
+            },
+            then: Then::Rest,
+        }
+    }
+}
+
+/// Says in the log what the driver would not do, if there is room for it.
+fn warn(reason: &str) {
+    if crate::log::allowed() {
+        tracing::warn!(reason, "a request of a block device fails");
+    }
+}
+
+impl FrontEnd for Queue {
+    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress {
+        self.under_way -= 1;
+        let (operation, tag) = Operation::of(op);
+        if operation == Operation::Copy {
+            return self.copied(tag, completion, cx);
+        }
+        Progress {
+            left: Load::default(),
+            then: self.given(tag, &completion, cx),
+        }
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> Stop {
+        self.begin(cx);
+        let stop = self.take_all(cx);
+        match self.broken.take() {
+            Some(reason) => Stop::Broken(reason.into()),
+            None => stop,
+        }
+    }
+
+    fn answer(&mut self, answer: Answer<'_>, cx: &mut Context<'_>) -> u64 {
+        let Ask {
+            op, length, token, ..
+        } = *answer.ask;
+        let tag = token as u16;
+        match answer.result {
+            Ok(Found::Data(payload)) => {
+                self.places[usize::from(tag)].cost = answer.cost;
+                self.store(tag, length, payload.take_read(), cx);
+                return answer.cost;
+            }
+            Ok(_) if op == Op::Write => self.commit(tag, length.cast_signed(), cx),
+            Ok(_) => self.commit(tag, 0, cx),
+            Err(errno) => self.commit(tag, -i32::from(errno), cx),
+        }
+        self.next.add(0);
+        0
+    }
+
+    fn send(&mut self, _: &mut Context<'_>) -> Result<Load, &'static str> {
+        if self.broken.is_some() {
+            return Err(NO_PLACE);
+        }
+        Ok(std::mem::take(&mut self.next))
+    }
+
+    fn resized(&mut self, size: u64, _: weir_core::Instant) {
+        self.rules.sectors = size / ublk::SECTOR;
+    }
+
+    fn close(&mut self, ring: &mut AnyRing) -> Load {
+        for place in &mut self.places {
+            if let Some(command) = place.command.take() {
+                ring.cancel(command);
+            }
+        }
+        std::mem::take(&mut self.next)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.storing == 0 && self.next == Load::default()
+    }
+
+    fn is_over(&self) -> bool {
+        self.under_way == 0
+    }
+
+    fn is_kernel(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,110 @@
+//! From the places of a queue to requests.
+
+use weir_core::{Flags, Op};
+use weir_wire::ublk::{Operation, Refused, Request};
+
+use super::queue::Queue;
+use crate::errno::{EINVAL, ENOTSUP, EPERM};
+use crate::shard::{Ask, Context, Stop, cost};
+
+impl Queue {
+    /// Takes requests, oldest first, until there are none or a bound is reached.
+    pub(super) fn take_all(&mut self, cx: &mut Context<'_>) -> Stop {
+        while let Some(tag) = self.loaded.pop_front() {
+            let place = &mut self.places[usize::from(tag)];
+            let bufs = std::mem::take(&mut place.bufs);
+            if let Some(ask) = place.ask.take() {
+                cx.take(ask, place.cost, bufs);
+            }
+        }
+        if !cx.client.is_open() {
+            // What has come meanwhile is asked again of whoever serves the device next.
+            return Stop::Ended;
+        }
+        while let Some(&tag) = self.fresh.front() {
+            if !cx.may_take() || !self.step(tag, cx) {
+                return Stop::Blocked;
+            }
+            self.fresh.pop_front();
+            if self.broken.is_some() {
+                break;
+            }
+        }
+        Stop::Empty
+    }
+
+    /// Takes the request of a place, if there is room for it.
+    fn step(&mut self, tag: u16, cx: &mut Context<'_>) -> bool {
+        let request = match Request::parse(&self.descriptor(tag), &self.rules) {
+            Ok(request) => request,
+            Err(refused) => {
+                if crate::log::allowed() {
+                    tracing::warn!(reason = %refused, "the kernel asks a block device for what it does not have");
+                }
+                self.commit(tag, -i32::from(errno(&refused)), cx);
+                return true;
+            }
+        };
+        let ask = ask(&request, tag);
+        let cost = match ask.op {
+            Op::Read => cost(ask.length, cx.client.align),
+            Op::Write => cost(ask.length, 1),
+            _ => 0,
+        };
+        if !cx.reserve(cost) {
+            return false;
+        }
+        if ask.op != Op::Write {
+            cx.begin();
+            cx.take(ask, cost, Vec::new());
+            return true;
+        }
+        let Some(bufs) = cx.cut_payload(ask.length, cost) else {
+            return false;
+        };
+        cx.begin();
+        let place = &mut self.places[usize::from(tag)];
+        (place.ask, place.cost) = (Some(ask), cost);
+        self.load(tag, bufs, cx);
+        true
+    }
+}
+
+/// What the core is asked.
+fn ask(request: &Request, tag: u16) -> Ask {
+    let op = match request.operation {
+        Operation::Read => Op::Read,
+        Operation::Write => Op::Write,
+        Operation::Flush => Op::Flush,
+        Operation::Discard => Op::Discard,
+        Operation::WriteZeroes => Op::WriteZeroes,
+    };
+    let mut flags = Flags::NONE;
+    for (set, flag) in [
+        (
+            request.fua && op != Op::Discard,
+            Flags::FUA.with(Flags::SYNC),
+        ),
+        (op == Op::Flush, Flags::SYNC),
+        (request.keep, Flags::NO_HOLE),
+    ] {
+        if set {
+            flags = flags.with(flag);
+        }
+    }
+    Ask {
+        op,
+        flags,
+        offset: request.offset,
+        length: request.length,
+        token: tag.into(),
+    }
+}
+
+fn errno(refused: &Refused) -> u16 {
+    match refused {
+        Refused::Operation(_) => ENOTSUP,
+        Refused::ReadOnly => EPERM,
+        Refused::Range { .. } => EINVAL,
+    }
+}

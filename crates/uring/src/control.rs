@@ -1,0 +1,145 @@
+//! The control device of a driver: commands one after the other, each waited for.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Duration;
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use rustix::io::Errno;
+
+/// Size of the largest argument in bytes.
+const ARGUMENT: usize = 4096;
+/// Bytes that an entry of the submission queue carries for a driver here.
+const CARRIED: usize = 80;
+
+/// A driver's control device, on a ring of its own whose entries carry 80 bytes for the driver.
+pub struct Control {
+    ring: IoUring<squeue::Entry128>,
+    device: File,
+    /// What the driver reads and writes during a command.
+    argument: ManuallyDrop<Box<[u8; ARGUMENT]>>,
+    /// A command did not end in its time: the driver may still work on the argument.
+    stuck: bool,
+}
+
+impl Control {
+    /// Opens the device and a ring for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of open(2) and of `io_uring_setup(2)`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let device = File::options().read(true).write(true).open(path)?;
+        Ok(Self {
+            ring: IoUring::<squeue::Entry128>::builder().build(2)?,
+            device,
+            argument: ManuallyDrop::new(Box::new([0; ARGUMENT])),
+            stuck: false,
+        })
+    }
+
+    /// Gives the driver the command `code` and waits `within` for its end: its value. The command carries `bytes`, in which the address
+    /// of the argument is put at `address`, if there is an argument; what the driver has made of this is in `argument` then.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; `ETIME` if the command has not ended, and `EBUSY` for every further one after that.
+    ///
+    /// # Panics
+    ///
+    /// If the argument has more than 4096 bytes, or the command more than 80.
+    pub fn call(
+        &mut self,
+        code: u32,
+        bytes: &[u8],
+        (address, argument): (usize, &mut [u8]),
+        within: Duration,
+    ) -> Result<u32, Errno> {
+        if self.stuck {
+            return Err(Errno::BUSY);
+        }
+        let mut carried = [0; CARRIED];
+        carried[..bytes.len()].copy_from_slice(bytes);
+        if !argument.is_empty() {
+            self.argument[..argument.len()].copy_from_slice(argument);
+            let start = self.argument.as_ptr().expose_provenance() as u64;
+            carried[address..address + 8].copy_from_slice(&start.to_ne_bytes());
+        }
+        let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), code)
+            .cmd(carried)
+            .build();
+        // SAFETY: the descriptor and the argument are there until the command has ended: both are this structure's, which leaks the
+        // argument if the end was not seen; the kernel keeps the file. Nobody else has the argument's address.
+        unsafe { self.ring.submission().push(&entry) }.map_err(|_| Errno::BUSY)?;
+        let result = self.wait(within)?;
+        argument.copy_from_slice(&self.argument[..argument.len()]);
+        u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
+    }
+
+    /// The result of the command that was queued.
+    fn wait(&mut self, within: Duration) -> Result<i32, Errno> {
+        let end = std::time::Instant::now() + within;
+        loop {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            let timespec = Timespec::from(left);
+            let args = SubmitArgs::new().timespec(&timespec);
+            let entered = self.ring.submitter().submit_with_args(1, &args);
+            if let Some(entry) = self.ring.completion().next() {
+                return Ok(entry.result());
+            }
+            match entered.as_ref().err().and_then(Errno::from_io_error) {
+                None | Some(Errno::INTR | Errno::TIME) if !left.is_zero() => {}
+                error => {
+                    self.stuck = true;
+                    return Err(error.unwrap_or(Errno::TIME));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if !self.stuck {
+            // SAFETY: dropped once, here, and not used after; no command is under way.
+            unsafe { ManuallyDrop::drop(&mut self.argument) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control")
+            .field("device", &self.device)
+            .field("stuck", &self.stuck)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_no_commands_says_so() {
+        // A system without io_uring has no driver that takes these either.
+        let Ok(mut control) = Control::open(Path::new("/dev/null")) else {
+            return;
+        };
+        let mut argument = [7; 16];
+        let second = Duration::from_secs(1);
+        for _ in 0..3 {
+            let ended = control.call(0x2000_7501, &[0; 32], (8, &mut argument), second);
+            // /dev/null does take commands, from 6.1 on: it does nothing.
+            assert!(matches!(
+                ended,
+                Ok(0) | Err(Errno::OPNOTSUPP | Errno::INVAL)
+            ));
+            assert_eq!(argument, [7; 16]);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Memory of a driver that a process may read.
+
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// A mapping of memory that a driver writes while it is read: a list of what it asks for.
+#[derive(Debug)]
+pub struct DriverMemory {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+impl DriverMemory {
+    /// Maps `bytes` of a driver's memory from `offset` on, which has to be as the driver wants it.
+    ///
+    /// # Errors
+    ///
+    /// The error of mmap(2).
+    pub fn new(device: impl AsFd, offset: u64, bytes: usize) -> Result<Self, Errno> {
+        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing. It is only read, and its memory is there for as
+        // long as the mapping is: a driver counts these.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                device,
+                offset,
+            )
+        }?;
+        Ok(Self {
+            base: NonNull::new(base.cast()).expect("mmap maps nothing at address 0"),
+            bytes,
+        })
+    }
+
+    /// `N` bytes from `at` on, a multiple of 8 as `N` is one. Each eight of them are read once, as they are then.
+    ///
+    /// # Panics
+    ///
+    /// If they are not all there, or not aligned.
+    pub fn read<const N: usize>(&self, at: usize) -> [u8; N] {
+        assert!(
+            at.is_multiple_of(8) && N.is_multiple_of(8) && at <= self.bytes && N <= self.bytes - at,
+            "{N} bytes from {at} on of {}",
+            self.bytes
+        );
+        let mut read = [0; N];
+        for (n, eight) in read.chunks_exact_mut(8).enumerate() {
+            // SAFETY: within the mapping and aligned, see above; a mapping begins at a page. Any value is a valid one, also if the driver
+            // writes it meanwhile.
+            let word = unsafe { self.base.add(at + 8 * n).cast::<u64>().read_volatile() };
+            eight.copy_from_slice(&word.to_ne_bytes());
+        }
+        read
+    }
+}
+
+impl Drop for DriverMemory {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `new`, of that length, to which there is no reference.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok(), "the mapping is our own: {unmapped:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn of(bytes: &[u8]) -> DriverMemory {
+        let name = rustix::fs::memfd_create("driver", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = std::fs::File::from(name);
+        file.write_all(bytes).unwrap();
+        DriverMemory::new(&file, 0, bytes.len()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let memory = of(&(0..64).collect::<Vec<u8>>());
+        assert_eq!(memory.read::<8>(8), [8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(memory.read::<24>(40)[23], 63);
+    }
+
+    #[test]
+    #[should_panic(expected = "24 bytes from 48 on of 64")]
+    fn nothing_is_read_beyond_it() {
+        of(&[0; 64]).read::<24>(48);
+    }
+}
