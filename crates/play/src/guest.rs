@@ -1,6 +1,6 @@
 //! Plays a plan under an unmodified kernel in a guest, on a modelled drive, in virtual time.
 //!
-//! The drive is `weir serve` with the model, in the guest, by the kernel's NBD client; the clients are fio's, led by the same program. The way to
+//! The drive is `weir serve` with the model, in the guest, by ublk where the kernel has it, else by its NBD client; the clients are fio's, led by the same program. The way to
 //! the server and back takes processor time, which the drive does not. What it adds to a read is found by a reader alone, beside the same on the
 //! model alone. The server then answers sooner by that (`path` of its drive), so that the kernel sees the drive's own times, and the same reader says in
 //! the same boot what is left of it.
@@ -136,14 +136,12 @@ impl Lab {
         let weir = self.weir.file_name().unwrap_or_default().to_string_lossy();
         let shape = scenario.drive.shape();
         let (rotational, kib) = (u8::from(shape.rotational), shape.max_transfer >> 10);
-        // Without an elevator the number of requests is the number of tags that are used, and stays so under an elevator.
         let mut text = format!(
-            "weir() {{ '/bin/{weir}' \"$@\"; }}\n{CONNECT}echo {rotational} > $q/rotational; echo {kib} > $q/max_sectors_kb\n\
-             echo none > $q/scheduler; echo {} > $q/nr_requests\n",
+            "weir() {{ '/bin/{weir}' \"$@\"; }}\nrotational={rotational} kib={kib} tags={}\n{CONNECT}",
             shape.tags
         );
         for name in plans {
-            let _ = writeln!(text, "weir play /files/{name} /dev/nbd0 /out/{name}");
+            let _ = writeln!(text, "weir play /files/{name} /dev/$dev /out/{name}");
         }
         text
     }
@@ -233,11 +231,20 @@ fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     )
 }
 
-/// The server and its client. Modules that are built in are not there to be loaded.
-const CONNECT: &str = "for m in nbd bfq kyber_iosched mq_deadline; do has $m && load $m; done
-weir serve /files/server.toml 2> /tmp/weir &
-n=0; until [ -S /run/weir ] || [ $n = 500 ]; do sleep 0.01; n=$((n+1)); done
-[ -S /run/weir ] || cat /tmp/weir
-nbd-client -unix /run/weir /dev/nbd0 -N v -b 512 2>&1 | tail -1
-q=/sys/block/nbd0/queue
+/// The server, and the device: by ublk, which tells the kernel what the drive is, where the kernel has it (from 6.12 on); else by NBD. There the
+/// number of requests without an elevator is the number of tags that are used, and stays so under an elevator. Modules that are built in are not
+/// there to be loaded.
+const CONNECT: &str = "for m in nbd ublk_drv bfq kyber_iosched mq_deadline; do has $m && load $m; done
+cp /files/server.toml /tmp/server.toml; dev=nbd0
+has ublk_drv && dev=ublkb0 && echo 'ublk = true' >> /tmp/server.toml
+weir serve /tmp/server.toml 2> /tmp/weir &
+there() { n=0; until [ $1 $2 ] || [ $n = 500 ]; do sleep 0.01; n=$((n+1)); done; [ $1 $2 ] || cat /tmp/weir; }
+there -S /run/weir; q=/sys/block/$dev/queue
+if [ $dev = nbd0 ]; then
+    nbd-client -unix /run/weir /dev/nbd0 -N v -b 512 2>&1 | tail -1
+    echo $rotational > $q/rotational; echo $kib > $q/max_sectors_kb
+    echo none > $q/scheduler; echo $tags > $q/nr_requests
+else
+    there -b /dev/ublkb0
+fi
 ";
