@@ -26,6 +26,9 @@ const PATH_TIME: Span = Span::from_millis(300);
 /// Bytes of the part of the drive that it reads; of a disk what its cache has, so that it need not seek.
 const PATH_BYTES: [u64; 2] = [1 << 30, 64 << 10];
 
+/// Boots in which the path is looked for.
+const LOOKS: u32 = 2;
+
 /// Memory of the guest, MiB: what is written to the modelled drive is kept there, and what goes through the page cache.
 const MEMORY_MIB: u32 = 4096;
 
@@ -152,8 +155,14 @@ impl Lab {
         if let Some((_, found)) = known.iter().find(|(drive, _)| *drive == scenario.drive) {
             return Ok(*found);
         }
-        let (more, _) = self.boot(scenario, 0, None, go_on)?;
-        let found = u64::try_from(more).unwrap_or(0);
+        let mut found = 0i64;
+        // A server that answers sooner is woken at other times: what is left of the path after the first look is a part of it.
+        for _ in 0..LOOKS {
+            let now = u64::try_from(found).unwrap_or(0);
+            let (more, _) = self.boot(scenario, now, None, go_on)?;
+            found = (found + more).max(0);
+        }
+        let found = found as u64;
         known.push((scenario.drive.clone(), found));
         Ok(found)
     }
