@@ -307,7 +307,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
             requests: 4096,
             scheduler_tags: 4096,
             // As large as they need to be: admission makes tables of these sizes.
-            volumes: volumes.len() as u32,
+            volumes: volumes.len().max(1) as u32,
             tenants: tenants.len() as u32,
         },
     });

@@ -90,6 +90,7 @@ for file in $(ls /files | grep '^[0-9][0-9]-'); do
         as_before "$file on $a, $b: killed at write $n"
         kills=$((kills + 1)) n=$((n + 1))
     done
+    [ $n -gt 5 ] || wrong "$file: killed at $((n - 1)) writes only"
     [ -e $journal ] && restore > /dev/null 2>&1
     n=1
     while :; do

@@ -48,7 +48,11 @@ fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
     guest.limit = Duration::from_hours(2);
     for entry in std::fs::read_dir(CONTRACTS).map_err(|e| file(CONTRACTS, e))? {
         let path = entry.map_err(|e| file(CONTRACTS, e))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let text = std::fs::read(&path).map_err(|e| file(CONTRACTS, e))?;
         guest.files.insert(name, text);
     }
