@@ -24,6 +24,7 @@ mod manual;
 mod modelled;
 mod output;
 mod plan;
+mod play;
 mod policies;
 mod progress;
 mod record;
@@ -84,6 +85,9 @@ enum Command {
     Drives(drives::Options),
     /// List what the demo and comparisons can play, or print one to begin from
     Scenarios(scenario::Options),
+    /// Play a plan of `compare` on a device of this kernel
+    #[command(hide = true)]
+    Play(play::Options),
 }
 
 fn main() -> ExitCode {
@@ -121,6 +125,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),
         Command::Scenarios(options) => scenario::run(options),
+        Command::Play(options) => play::run(options),
     }
 }
 

@@ -25,6 +25,7 @@ const ORDER: [&str; 23] = [
     "weir-guest",
     "weir-explain",
     "weir-sim",
+    "weir-play",
     "weir-fit",
     "weir-search",
     "weir-conformance",

@@ -36,6 +36,8 @@ pub struct Guest {
     pub files: BTreeMap<String, Vec<u8>>,
     /// What the guest does: a script in the words of busybox's shell and of this crate's `init`.
     pub script: String,
+    /// Processors, which take turns: an instruction of any of them is counted.
+    pub processors: u8,
     /// Memory, MiB.
     pub memory_mib: u32,
     /// Sizes in MiB of further disks of virtio, zeroed, which are there once the script has loaded `virtio_blk`. A run with such
@@ -66,6 +68,7 @@ impl Guest {
             programs: Vec::new(),
             files: BTreeMap::new(),
             script: script.into(),
+            processors: 1,
             memory_mib: 1024,
             disks_mib: Vec::new(),
             seed: 1,
@@ -140,7 +143,8 @@ impl Guest {
     fn start(&self, scratch: &Path) -> Result<(Qemu, Receiver<String>), Error> {
         let mut qemu = Command::new("qemu-system-x86_64");
         // No Spectre mitigations: they cost instructions. No random numbers of this processor's, and no addresses that they choose.
-        qemu.args(["-accel", "tcg", "-smp", "1", "-cpu", "qemu64,-rdrand,-rdseed"])
+        qemu.args(["-accel", "tcg", "-cpu", "qemu64,-rdrand,-rdseed"])
+            .args(["-smp", &self.processors.to_string()])
             .args(["-icount", &format!("shift={},sleep=off", self.shift)])
             .args(["-rtc", "clock=vm,base=2026-01-01"])
             .args(["-m", &self.memory_mib.to_string(), "-seed", &self.seed.to_string()])

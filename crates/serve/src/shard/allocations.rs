@@ -4,10 +4,13 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
+use weir_random::Rng;
 use weir_uring::Backend;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
+use weir_wire::ublk::{DESCRIPTOR_LEN, Descriptor, Rules};
 
 use super::*;
+use crate::front::ublk::Toy;
 use crate::places::{Peer, Places};
 
 /// A shard that this thread turns, and clients of it.
@@ -59,6 +62,41 @@ impl Bench {
             bench.clients.push(theirs);
         }
         bench
+    }
+
+    /// Gives a volume a device whose requests never end.
+    fn add_device(&mut self, descriptors: Vec<Descriptor>) {
+        let rules = Rules {
+            sectors: 2048,
+            read_only: false,
+            longest: 128 << 10,
+            discard: 1 << 20,
+            write_zeroes: 1 << 20,
+        };
+        self.shard.arrive(Arrival {
+            id: 0,
+            peer: String::new(),
+            drive: 0,
+            space: 0,
+            volume: "v".to_owned(),
+            front: Box::new(Toy { rules, descriptors }),
+            ticket: Ticket::uncounted(0),
+        });
+    }
+
+    /// Turns the shard until as many requests are over; how many allocations it made.
+    fn turn_until_done(&mut self, requests: u64) -> u64 {
+        let counters = |bench: &Self| bench.shard.drives[0].layer.layer().counters();
+        let end = counters(self).done + requests;
+        let mut count = 0;
+        while counters(self).done < end {
+            assert!(self.shard.clients.len() > 0, "the device is gone");
+            count += allocation_counter::measure(|| {
+                assert!(self.shard.turn().unwrap() == leave::Drained::No);
+            })
+            .count_total;
+        }
+        count
     }
 
     /// Sends `bytes` from every client and turns the shard until each has an answer of `expected` bytes; how many allocations the
@@ -205,4 +243,75 @@ fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
         counters.rejected > 0 && counters.rejected <= 20 * 4 * 64,
         "{counters:?}"
     );
+}
+
+/// A place of a block device: operation, sectors, first sector.
+fn descriptor(operation: u32, sectors: u32, first: u64) -> Descriptor {
+    let mut bytes = [0; DESCRIPTOR_LEN];
+    bytes[0..4].copy_from_slice(&operation.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&sectors.to_ne_bytes());
+    bytes[8..16].copy_from_slice(&first.to_ne_bytes());
+    bytes
+}
+
+const ONE: &str =
+    "drive.d.policy = \"none\"\nvolume.v = { drive = \"d\", memory = true, size = \"1MiB\" }\n";
+
+/// Whether /dev/null takes commands, as from Linux 6.1 on.
+fn has_toy() -> bool {
+    let mut bench = Bench::new(ONE);
+    bench.add_device(vec![descriptor(2, 0, 0)]);
+    for _ in 0..10 {
+        bench.shard.turn().unwrap();
+    }
+    bench.shard.drives[0].layer.layer().counters().done > 0
+}
+
+#[test]
+fn nothing_is_allocated_for_a_block_device_at_steady_state() {
+    if !has_uring() || !has_toy() {
+        return;
+    }
+    let mut bench = Bench::new(ONE);
+    // Reads of a page and of 128 KiB, a flush, a discard, zeroing. /dev/null has nothing that could be written.
+    let places = [
+        (0, 8, 0),
+        (0, 256, 64),
+        (2, 0, 0),
+        (3, 64, 1024),
+        (5, 8, 16),
+    ];
+    let places = places.map(|(operation, sectors, first)| descriptor(operation, sectors, first));
+    bench.add_device(places.to_vec());
+    let windows = (0..20).map(|_| bench.turn_until_done(2000));
+    assert_eq!(windows.min(), Some(0));
+}
+
+/// Whatever the kernel says: it is answered, and what reaches the core is on the volume.
+#[test]
+fn any_descriptors_are_answered() {
+    if !has_uring() || !has_toy() {
+        return;
+    }
+    let mut rng = Rng::new(39);
+    for _ in 0..200 {
+        let mut bench = Bench::new(ONE);
+        let mut places: Vec<Descriptor> = Vec::new();
+        for _ in 0..rng.range(1, 64) {
+            let mut bytes = [0; DESCRIPTOR_LEN];
+            bytes.fill_with(|| rng.range(0, 255) as u8);
+            if rng.range(0, 3) > 0 {
+                bytes[0] %= 6;
+                bytes[5..8].fill(0);
+                bytes[10..16].fill(0);
+            }
+            places.push(bytes);
+        }
+        // Something that is done each time.
+        places.push(descriptor(0, 8, rng.range(0, 255) * 8));
+        bench.add_device(places);
+        bench.turn_until_done(50);
+        let counters = bench.shard.drives[0].layer.layer().counters();
+        assert_eq!(counters.rejected, 0, "{counters:?}");
+    }
 }

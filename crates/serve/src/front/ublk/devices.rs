@@ -90,7 +90,6 @@ impl Devices {
             let mark = mark(config.file(), &volume.name);
             let made = self.make(export, (mark, lasts && !config.file().is_empty()));
             let made = made.map_err(|why| config.problem(&volume.ublk_key(), why, None))?;
-            tracing::info!(volume = %volume.name, device = %name(made.number), "is a block device");
             self.served.push(made);
         }
         Ok(())
@@ -115,7 +114,7 @@ impl Devices {
             let export = exports.iter().find(|e| e.name == served.volume);
             let sectors = export.map_or(0, |export| export.size / SECTOR);
             if let Err(why) = Control::open().and_then(|mut c| c.resize(served.number, sectors)) {
-                tracing::warn!(volume = %served.volume, device = %name(served.number), why, "has its old size until it is made anew");
+                tracing::warn!(volume = %served.volume, device = %name(served.number), why, "the block device has its old size until it is made anew");
             }
         }
     }
@@ -163,6 +162,7 @@ impl Devices {
             let _ = control.delete(device.number);
             return Err(why);
         }
+        tracing::info!(volume = %export.name, device = %name(device.number), "the volume is a block device");
         Ok(served(&device, export, lasts))
     }
 
@@ -190,11 +190,11 @@ impl Devices {
         control.start_recovery(number)?;
         self.attach(device, &params, export)?;
         control.start(number, true)?;
-        tracing::info!(volume = %export.name, device = %name(number), "was taken back: what was under way is asked again");
+        tracing::info!(volume = %export.name, device = %name(number), "the volume is the block device that it was: what was under way is asked again");
         if params.sectors < wanted.sectors
             && let Err(why) = control.resize(number, wanted.sectors)
         {
-            tracing::warn!(volume = %export.name, device = %name(number), why, "has its old size until it is made anew");
+            tracing::warn!(volume = %export.name, device = %name(number), why, "the block device has its old size until it is made anew");
         }
         Ok(served(device, export, true))
     }
@@ -380,7 +380,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
         Err(error) if is_busy(error) && device.recoverable && !all => {
             tracing::warn!(
                 volume = %device.volume, device = %name(number),
-                "is mounted or held otherwise: its users wait for the next server of this file"
+                "the block device is mounted or held otherwise: it stays, and its users wait for the next server of this file"
             );
             return;
         }
@@ -393,7 +393,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
     });
     match removed {
         Ok(()) => {
-            tracing::info!(volume = %device.volume, device = %name(number), "is no block device any more");
+            tracing::info!(volume = %device.volume, device = %name(number), "the volume is no block device any more");
         }
         Err(why) => {
             tracing::error!(volume = %device.volume, device = %name(number), why, "a block device was not removed");

@@ -13,5 +13,9 @@ mod devices;
 mod disk;
 mod queue;
 mod take;
+#[cfg(test)]
+mod toy;
 
 pub(crate) use devices::{Devices, has_driver, look};
+#[cfg(test)]
+pub(crate) use toy::Toy;

@@ -15,7 +15,7 @@ use weir_wire::ublk::{
 
 use crate::errno::EIO;
 use crate::shard::{
-    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, Stop, Then, Unattached,
+    Answer, Ask, Attach, Context, Found, FrontEnd, Load, Progress, State, Stop, Then, Unattached,
 };
 
 /// A queue on its way to the shard of its volume.
@@ -104,26 +104,31 @@ impl Attach for Agreed {
     fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
         let offset = descriptors_offset(self.number);
         let descriptors = DriverMemory::new(&self.device, offset, descriptors_len(self.depth));
-        let places = std::iter::repeat_with(Place::default).take(self.depth.into());
-        Ok(Box::new(Queue {
-            descriptors: descriptors.map_err(|_| Unattached::Memory)?,
-            device: Handle::driver(self.device),
-            number: self.number,
-            rules: self.rules,
-            places: places.collect(),
-            fresh: VecDeque::with_capacity(self.depth.into()),
-            loaded: VecDeque::with_capacity(self.depth.into()),
-            ready: Some(self.ready),
+        let descriptors = descriptors.map_err(|_| Unattached::Memory)?;
+        Ok(Box::new(Queue::new(*self, descriptors)))
+    }
+}
+
+impl Queue {
+    pub(super) fn new(agreed: Agreed, descriptors: DriverMemory) -> Self {
+        let depth = usize::from(agreed.depth);
+        Self {
+            descriptors,
+            device: Handle::driver(agreed.device),
+            number: agreed.number,
+            rules: agreed.rules,
+            places: std::iter::repeat_with(Place::default).take(depth).collect(),
+            fresh: VecDeque::with_capacity(depth),
+            loaded: VecDeque::with_capacity(depth),
+            ready: Some(agreed.ready),
             next: Load::default(),
             storing: 0,
             under_way: 0,
             ended: 0,
             broken: None,
-        }))
+        }
     }
-}
 
-impl Queue {
     /// What the driver says of a place's request.
     pub(super) fn descriptor(&self, tag: u16) -> Descriptor {
         self.descriptors.read(usize::from(tag) * DESCRIPTOR_LEN)
@@ -258,13 +263,9 @@ impl Queue {
         let place = &mut self.places[usize::from(tag)];
         place.copies = false;
         let cost = place.cost;
-        let left = Load {
-            requests: 1,
-            bytes: cost,
-        };
         let whole = completion.payload.bytes();
         let done = completion.result == Ok(whole);
-        if let Some(ask) = place.ask {
+        if place.ask.is_some() {
             place.bufs = completion.payload.into_bufs().unwrap_or_default();
             if done {
                 self.loaded.push_back(tag);
@@ -275,12 +276,16 @@ impl Queue {
             }
             place.ask = None;
             place.bufs.clear();
-            warn(&format!("{} bytes of a write cannot be copied", ask.length));
-            if cx.client.state != crate::shard::State::Gone {
+            warn("what is to be written cannot be copied");
+            cx.give_back(cost);
+            if cx.client.state != State::Gone {
                 self.commit(tag, -i32::from(EIO), cx);
             }
             return Progress {
-                left,
+                left: Load {
+                    requests: 1,
+                    bytes: 0,
+                },
                 then: Then::Rest,
             };
         }
@@ -294,7 +299,10 @@ impl Queue {
         }
         self.say_again(tag, cx);
         Progress {
-            left,
+            left: Load {
+                requests: 1,
+                bytes: cost,
+            },
             then: Then::Rest,
         }
     }

@@ -1,0 +1,66 @@
+//! A server that is killed, and the next one of the same file.
+
+use super::{guest, played};
+
+const SERVER: &str = r#"
+[drive.d]
+policy = "none"
+[volume.v]
+drive = "d"
+file = "/run/v.img"
+size = "32MiB"
+ublk = true
+"#;
+
+/// `KILLS` is how often.
+const SCRIPT: &str = r#"
+serve /files/weir.toml; there /dev/ublkb0
+fio --name=j --filename=/dev/ublkb0 --ioengine=libaio --direct=1 --iodepth=24 --rw=randrw --rwmixread=30 --bsrange=4k-96k --size=32m \
+    --verify=crc32c --verify_backlog=64 --verify_fatal=1 --time_based --runtime=100000 --minimal >/tmp/fio 2>&1 &
+job=$!; n=0; bad=0
+while [ $n -lt KILLS ]; do
+    n=$((n + 1)); usleep $((50000 + n * 37 % 11 * 9000)); kill -9 $(pidof weir); usleep $((n * 53 % 7 * 20000))
+    serve /files/weir.toml
+    i=0; until [ $(grep -c "that it was" /tmp/log) = $n ]; do i=$((i + 1)); [ $i -gt 200 ] && { bad=$((bad + 1)); cat /tmp/log; break 2; }; sleep 0.05; done
+    [ -d /proc/$job ] || { bad=$((bad + 1)); cat /tmp/fio; break; }
+done
+usleep 200000; kill -INT $job; wait $job; say fields $(tail -n 1 /tmp/fio | cut -d';' -f5,6,47)
+say kills $n $bad
+say errors $(complaints)
+kill -TERM $(pidof weir); ended; say left $(ls /dev | grep -c '^ublk[bc]')
+"#;
+
+/// Kills the server so often.
+fn killed(kills: u32) {
+    let script = SCRIPT.replace("KILLS", &kills.to_string());
+    let Some(guest) = guest(&script, &[("weir.toml", SERVER)]) else {
+        return;
+    };
+    let (said, console) = played(&guest);
+    assert_eq!(said["kills"], format!("{kills} 0"), "{console}");
+    // The error that fio ends with, KiB read, KiB written.
+    let fields: Vec<u64> = said["fields"]
+        .split(';')
+        .map(|field| field.parse().unwrap_or(u64::MAX))
+        .collect();
+    println!(
+        "{kills} kills under fio with verify: error {}, {} KiB read and {} KiB written",
+        fields[0], fields[1], fields[2]
+    );
+    assert!(
+        fields[0] == 0 && fields[1] > 0 && fields[2] > 0,
+        "{console}"
+    );
+    assert_eq!((&*said["errors"], &*said["left"]), ("0", "0"), "{console}");
+}
+
+#[test]
+fn a_killed_server_is_followed_by_one_that_takes_its_device_back() {
+    killed(5);
+}
+
+#[test]
+#[ignore = "a figure: ./bench ublk"]
+fn sixty_kills_are_seen_by_nobody() {
+    killed(60);
+}

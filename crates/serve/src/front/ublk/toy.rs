@@ -1,0 +1,47 @@
+//! A driver for tests. `/dev/null` takes commands and ends each at once, as if the next request were there; what is written there is taken.
+//! The descriptors are the test's.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::mpsc::channel;
+
+use weir_uring::{Arena, DriverMemory};
+use weir_wire::ublk::{Descriptor, Rules, descriptors_len};
+
+use super::queue::{Agreed, Queue};
+use crate::shard::{Attach, FrontEnd, Unattached};
+
+/// A queue of such a device.
+#[derive(Debug)]
+pub(crate) struct Toy {
+    pub(crate) rules: Rules,
+    /// One for each place.
+    pub(crate) descriptors: Vec<Descriptor>,
+}
+
+impl Attach for Toy {
+    fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
+        let depth = self.descriptors.len() as u16;
+        let mut file = tempfile();
+        file.write_all(&self.descriptors.concat()).unwrap();
+        file.set_len(descriptors_len(depth) as u64).unwrap();
+        let descriptors = DriverMemory::new(&file, 0, descriptors_len(depth)).unwrap();
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let agreed = Agreed {
+            device: null.unwrap().into(),
+            number: 0,
+            depth,
+            rules: self.rules,
+            ready: channel().0,
+        };
+        Ok(Box::new(Queue::new(agreed, descriptors)))
+    }
+}
+
+/// A file without a name.
+fn tempfile() -> File {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    rustix::fs::memfd_create("descriptors", flags)
+        .unwrap()
+        .into()
+}
