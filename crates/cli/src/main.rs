@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod calibrate;
 mod check;
 mod compare;
@@ -23,6 +24,7 @@ mod manual;
 mod modelled;
 mod output;
 mod plan;
+mod play;
 mod policies;
 mod progress;
 mod record;
@@ -59,6 +61,8 @@ enum Command {
     Compare(compare::Options),
     /// Say how many drives clients need under each policy, so that what they are promised is kept
     Plan(plan::Options),
+    /// Set the kernel of this host for contracts, by its own knobs, and put everything back when asked to
+    Apply(apply::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
     /// Say everything that `serve` would refuse, without starting it
@@ -81,6 +85,9 @@ enum Command {
     Drives(drives::Options),
     /// List what the demo and comparisons can play, or print one to begin from
     Scenarios(scenario::Options),
+    /// Play a plan of `compare` on a device of this kernel
+    #[command(hide = true)]
+    Play(play::Options),
 }
 
 fn main() -> ExitCode {
@@ -106,6 +113,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options),
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
+        Command::Apply(options) => apply::run(options),
         Command::Serve(options) => serve::run(options),
         Command::Check(options) => check::run(options),
         Command::Ctl(options) => ctl::run(options),
@@ -117,6 +125,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),
         Command::Scenarios(options) => scenario::run(options),
+        Command::Play(options) => play::run(options),
     }
 }
 

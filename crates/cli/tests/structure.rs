@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 23] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -25,6 +25,7 @@ const ORDER: [&str; 22] = [
     "weir-guest",
     "weir-explain",
     "weir-sim",
+    "weir-play",
     "weir-fit",
     "weir-search",
     "weir-conformance",

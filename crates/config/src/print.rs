@@ -45,6 +45,7 @@ fn print_drive(f: &mut Formatter<'_>, drive: &Drive) -> fmt::Result {
     }
     if let Some(model) = &drive.model {
         writeln!(f, "model = {}", profile::inline(model))?;
+        writeln!(f, "path = \"{}\"", Time(drive.path))?;
     } else {
         writeln!(f, "queues = {}", drive.queues)?;
         writeln!(f, "tags = {}", drive.tags)?;

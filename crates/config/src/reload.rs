@@ -187,6 +187,9 @@ impl Fixed<'_> {
         } else {
             self.refuse(&join(&at, "model"), "cannot change", RESTART);
         }
+        if was.path != now.path {
+            self.refuse(&join(&at, "path"), "cannot change", RESTART);
+        }
         let limits = join(&at, "limits");
         self.values(
             &limits,

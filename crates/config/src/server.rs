@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::text::join;
 use std::path::PathBuf;
-use weir_core::{Capacity, Contract, Knobs};
+use weir_core::{Capacity, Contract, Knobs, Span};
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
@@ -117,6 +117,8 @@ pub struct Drive {
     /// The drive is a model: its volumes hold their data in memory, and this says when a request is over. The shape above is the
     /// model's then.
     pub model: Option<weir_drive::Config>,
+    /// Answers of the model come sooner by this: what the way from a client and back takes. At most a second.
+    pub path: Span,
     /// Sizes of its tables.
     pub limits: DriveLimits,
 }

@@ -2,9 +2,9 @@
 //! `experiment: case` contains one of the words, and stores each sample as it comes: a run that was broken off goes on where it was. To play a
 //! case again, take its lines out of the file. `weir-conformance weir [WORD...]` prints the simulator's
 //! samples of cases, and `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
-//! `weir-conformance guest GUEST_LAB WEIR [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with a
-//! program `weir` as the drive. To play a row again, take its line out of `guest/linux.txt`. `weir-conformance guest-page` prints their page,
-//! `docs/conformance-guest.md`.
+//! `weir-conformance guest WEIR [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with the program `weir`
+//! as the drive. To play a row again, take its line out of `guest/linux.txt`. `weir-conformance guest-page` prints their page,
+//! `docs/linux.md`, and `weir-conformance guest-figure` how many agree.
 //! `WEIR_CONFORMANCE` is another directory of experiments and samples than this crate's.
 
 #![forbid(unsafe_code)]
@@ -29,11 +29,12 @@ fn main() -> ExitCode {
             linux(Path::new(lab), runs.unwrap_or(RUNS), which)
         }
         ["weir", which @ ..] => weir(which),
-        ["guest", lab, program, which @ ..] => guest(Path::new(lab), Path::new(program), which),
-        ["guest-page"] => guest::compare().map(|page| print!("{page}")),
+        ["guest", program, which @ ..] => guest::fill(Path::new(program), which),
+        ["guest-page"] => guest::compare().map(|written| print!("{}", written.page)),
+        ["guest-figure"] => guest::compare().map(|written| println!("{}", written.figure)),
         ["page"] => compare().map(|written| print!("{}", written.page)),
         _ => Err(
-            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page | guest GUEST_LAB WEIR [WORD...] | guest-page".to_owned(),
+            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page | guest WEIR [WORD...] | guest-page | guest-figure".to_owned(),
         ),
     };
     match done {
@@ -70,13 +71,6 @@ fn weir(which: &[&str]) -> Result<(), String> {
 
 fn scratch() -> PathBuf {
     env::temp_dir().join(format!("weir-conformance-{}", std::process::id()))
-}
-
-fn guest(lab: &Path, program: &Path, which: &[&str]) -> Result<(), String> {
-    let scratch = scratch();
-    let done = guest::fill(lab, program, &scratch, which);
-    let _ = fs::remove_dir_all(&scratch);
-    done
 }
 
 /// Plays the cases that are named, or all. One that cannot be played does not keep the others from it.

@@ -1,5 +1,7 @@
 //! The files of a host, real or recorded.
 
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,6 +32,12 @@ pub trait Files {
     /// # Errors
     /// As the system says.
     fn link(&self, path: &str) -> io::Result<String>;
+
+    /// The number of the block device that a path names, as `8:16`.
+    ///
+    /// # Errors
+    /// There is nothing of that name, or it is no block device.
+    fn number(&self, path: &str) -> io::Result<String>;
 
     /// Whether something is there; a link leads to what it names.
     fn exists(&self, path: &str) -> bool;
@@ -121,6 +129,18 @@ impl Files for Tree {
     fn link(&self, path: &str) -> io::Result<String> {
         let target = fs::read_link(self.at(path))?;
         Ok(target.to_string_lossy().into_owned())
+    }
+
+    fn number(&self, path: &str) -> io::Result<String> {
+        let stat = rustix::fs::stat(self.at(path))?;
+        if !FileType::from_raw_mode(stat.st_mode).is_block_device() {
+            return Err(Errno::NOTBLK.into());
+        }
+        let (major, minor) = (
+            rustix::fs::major(stat.st_rdev),
+            rustix::fs::minor(stat.st_rdev),
+        );
+        Ok(format!("{major}:{minor}"))
     }
 
     fn exists(&self, path: &str) -> bool {

@@ -3,20 +3,40 @@
 //! [`translate`] turns a policy, a drive and groups with contracts into [`Setting`]s, in the order in which the kernel wants them; for
 //! every place in which a kernel is to do what the simulator does. [`Files`] is where they go: a real tree ([`Tree`]), or a recorded one that
 //! behaves as the kernel does ([`Fake`]).
+//!
+//! [`Plan`] is what a file of contracts comes to on a host; [`apply`] does it, with each value that it changes in a [`Journal`] first, and
+//! [`restore`] puts everything back, whenever [`apply`] was interrupted. [`warnings`] says which knobs do nothing.
 
 #![forbid(unsafe_code)]
 
+mod boot;
+mod cgroups;
+mod check;
+mod device;
+mod failed;
 mod fake;
 mod files;
+mod journal;
 mod knob;
 mod place;
+mod plan;
+mod run;
+mod said;
 mod setting;
 mod translate;
 mod tunable;
 
-pub use fake::Fake;
+pub use cgroups::Cgroups;
+pub use check::{Warning, warnings};
+pub use device::{Device, Layer, NoDevice};
+pub use failed::Failed;
+pub use fake::{Fake, Killed};
 pub use files::{Files, Tree};
+pub use journal::{Also, Change, Entry, Ident, JOURNAL, Journal, JournalError};
 pub use knob::{Knob, Scope, Wrong};
 pub use place::{Place, Step};
+pub use plan::{Action, Plan, Target, UNIT_FOLDER};
+pub use run::{Applied, Restored, apply, preview, restore};
+pub use said::Said;
 pub use setting::{At, Setting};
 pub use translate::{Group, Queue, Refused, Translation, translate};

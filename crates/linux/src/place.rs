@@ -13,7 +13,7 @@ pub struct Place {
     pub device: String,
     /// Where the cgroups are mounted, as `/sys/fs/cgroup`.
     pub root: String,
-    /// Each group by its path below that, as `/a/b`.
+    /// Each group by its path below that, as `/a/b`; an empty one is not made, and has no settings.
     pub groups: Vec<String>,
 }
 

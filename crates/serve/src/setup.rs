@@ -69,7 +69,7 @@ pub(crate) fn open(
         opened.shards[shard].push(DriveSetup {
             name: drive.name.clone(),
             plan: plan.clone(),
-            model: drive.model.clone(),
+            model: drive.model.clone().map(|model| (model, drive.path)),
             volumes,
             tape: None,
         });

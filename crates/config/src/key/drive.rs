@@ -1,6 +1,7 @@
 //! `[drive.NAME]`.
 
 use super::{DefaultValue, Key, Kind, Shape};
+use weir_core::Span;
 
 pub(crate) const DRIVE: Shape = Shape {
     name: "[drive.NAME]",
@@ -64,6 +65,14 @@ pub(crate) const DRIVE: Shape = Shape {
             default: DefaultValue::Words("none: the volumes' files and devices are the drive"),
             about: "The drive is a timing model. Its volumes hold their data in memory, and the model says when a request is over.",
             example: "\"plextor-px-256m5s\"",
+        },
+        Key {
+            name: "path",
+            kind: Kind::Time(Span::ZERO, Span::from_secs(1)),
+            default: DefaultValue::Value("\"0s\""),
+            about: "For laboratories: what the way from a client to the model and back takes. Answers of the model come sooner by it, so that a \
+                    client sees the drive's own times. Without a model it means nothing.",
+            example: "\"50us\"",
         },
         Key {
             name: "limits",

@@ -172,7 +172,7 @@ pub fn name_of(drive: &Config) -> Option<&'static str> {
 }
 
 /// A model by the name of the profile that is of it, in quotes, else as an inline table.
-pub(crate) fn word(drive: &Config) -> String {
+pub fn word(drive: &Config) -> String {
     match name_of(drive) {
         Some(name) => Quoted(name).to_string(),
         None => inline(drive),

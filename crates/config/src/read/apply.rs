@@ -19,7 +19,7 @@ use crate::{Policy, server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use toml::de::DeTable;
-use weir_core::{Contract, DriveShape, Knobs};
+use weir_core::{Contract, DriveShape, Knobs, Span};
 
 /// What a cgroup is, and with which contract.
 struct Read {
@@ -303,6 +303,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
         max_transfer: shape.max_transfer,
         rotational: false,
         model: None,
+        path: Span::ZERO,
         limits: DriveLimits {
             requests: 4096,
             scheduler_tags: 4096,

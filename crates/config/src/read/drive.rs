@@ -11,7 +11,7 @@ use crate::server::{Drive, DriveLimits};
 use crate::text::path;
 use crate::tunable;
 use crate::units::Rate;
-use weir_core::{Capacity, DriveShape};
+use weir_core::{Capacity, DriveShape, Span};
 
 /// What a model says of itself; not to be said again.
 pub(super) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
@@ -37,6 +37,7 @@ pub(super) fn drive<'a>(
         max_transfer: TRANSFER_FLASH,
         rotational: false,
         model: None,
+        path: Span::ZERO,
         limits: drive_limits(doc, None, limits),
     };
     if !entry.is_table() {
@@ -59,6 +60,7 @@ pub(super) fn drive<'a>(
     if let Some(model) = table.entry("model").and_then(|e| profile::model(doc, &e)) {
         set_model(doc, &mut drive, model);
     }
+    drive.path = table.time(doc, "path");
     drive
 }
 

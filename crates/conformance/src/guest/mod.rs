@@ -1,6 +1,5 @@
 //! Linux's own code on Weir's models of drives: rows that an unmodified kernel plays in a guest, beside the simulator.
 
-pub mod boot;
 pub mod page;
 pub mod play;
 pub mod row;
@@ -10,15 +9,37 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use weir_guest::Kernel;
+use weir_play::guest::Lab;
 
 /// What one side gave a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
+    /// Requests of the target.
+    pub requests: u64,
     /// The target's mean latency, microseconds.
     pub latency_us: f64,
+    /// MB/s of the target.
+    pub target_mb: f64,
     /// MB/s of all clients.
     pub total_mb: f64,
 }
+
+/// What Linux gave a row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Linux {
+    /// The figures, the path being taken off.
+    pub figures: Figures,
+    /// What the path takes, microseconds.
+    pub path_us: f64,
+    /// What was left of it in that boot, microseconds.
+    pub left_us: f64,
+}
+
+/// Linux's figures by the names of the rows.
+pub type Stored = BTreeMap<String, Linux>;
 
 /// The rows.
 ///
@@ -36,7 +57,7 @@ fn file() -> PathBuf {
 ///
 /// # Errors
 /// A line that is none.
-pub fn stored() -> Result<BTreeMap<String, Figures>, String> {
+pub fn stored() -> Result<Stored, String> {
     let text = fs::read_to_string(file()).unwrap_or_default();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
     lines
@@ -44,57 +65,110 @@ pub fn stored() -> Result<BTreeMap<String, Figures>, String> {
         .collect()
 }
 
-fn parse(line: &str) -> Option<(String, Figures)> {
+fn parse(line: &str) -> Option<(String, Linux)> {
     let mut fields = line.split('|').map(str::trim);
     let name = fields.next()?.to_owned();
+    let requests = fields.next()?.parse().ok()?;
     let mut number = || fields.next()?.parse().ok();
     let figures = Figures {
+        requests,
         latency_us: number()?,
+        target_mb: number()?,
         total_mb: number()?,
     };
-    fields.next().is_none().then_some((name, figures))
+    let linux = Linux {
+        figures,
+        path_us: number()?,
+        left_us: number()?,
+    };
+    fields.next().is_none().then_some((name, linux))
 }
 
 /// Plays all rows that have figures of Linux in the simulator, and writes the page.
 ///
 /// # Errors
 /// A file that cannot be read, or a row that cannot be played.
-pub fn compare() -> Result<String, String> {
+pub fn compare() -> Result<page::Written, String> {
     let (rows, linux) = (rows()?, stored()?);
-    let played = rows
-        .row
+    let all = rows.all();
+    let played: Vec<&Row> = all
         .iter()
-        .filter(|row| linux.contains_key(&row.name()));
-    let weir: Result<_, String> = played
-        .map(|row| Ok((row.name(), play::play(&rows, row)?)))
+        .filter(|row| linux.contains_key(&row.name()))
         .collect();
-    Ok(page::write(&rows, &linux, &weir?))
+    let next = Mutex::new(played.iter());
+    let weir = Mutex::new(BTreeMap::new());
+    let work = || -> Result<(), String> {
+        loop {
+            let row = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(row) = row else { return Ok(()) };
+            let figures = play::weir(row)?;
+            let mut weir = weir.lock().unwrap_or_else(PoisonError::into_inner);
+            weir.insert(row.name(), figures);
+        }
+    };
+    in_threads(&work)?;
+    let weir = weir.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(page::write(&rows, &linux, &weir))
 }
 
-/// Plays the rows whose figures are missing, or those of them that contain one of the words, in the lab, and stores each as it comes.
+/// Does the same in a thread for each processor. The first problem.
+fn in_threads(work: &(impl Fn() -> Result<(), String> + Sync)) -> Result<(), String> {
+    let count = thread::available_parallelism().map_or(1, |n| n.get());
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
+        let ended = threads.into_iter().map(|t| {
+            t.join()
+                .unwrap_or_else(|_| Err("a run panicked".to_owned()))
+        });
+        ended.collect()
+    })
+}
+
+/// Plays the rows whose figures are missing, or those of them that contain one of the words, in guests with the program `weir`, and stores each
+/// as it comes.
 ///
 /// # Errors
-/// A row that could not be played, when the others have been.
-pub fn fill(lab: &Path, weir: &Path, scratch: &Path, which: &[&str]) -> Result<(), String> {
-    let rows = rows()?;
-    let mut problems = Vec::new();
-    for row in &rows.row {
+/// Rows that could not be played, when the others have been.
+pub fn fill(weir: &Path, which: &[&str]) -> Result<(), String> {
+    let rows = rows()?.all();
+    let there = stored()?;
+    let missing = rows.iter().filter(|row| {
         let name = row.name();
-        let mut figures = stored()?;
-        if figures.contains_key(&name)
-            || !(which.is_empty() || which.iter().any(|w| name.contains(w)))
-        {
-            continue;
-        }
-        match boot::play(lab, weir, scratch, &rows, row) {
-            Ok(of_row) => {
-                eprintln!("{name}: {of_row:?}");
-                figures.insert(name, of_row);
-                write(&rows.row, &figures)?;
-            }
-            Err(problem) => problems.push(problem),
+        !there.contains_key(&name) && (which.is_empty() || which.iter().any(|w| name.contains(w)))
+    });
+    let missing: Vec<&Row> = missing.collect();
+    let mut labs = BTreeMap::new();
+    for row in &missing {
+        if !labs.contains_key(&row.kernel) {
+            let kernel = Kernel::find(&row.kernel, |line| eprintln!("{line}"));
+            let kernel = kernel.map_err(|e| e.to_string())?;
+            labs.insert(row.kernel.clone(), Lab::new(kernel, weir.to_owned()));
         }
     }
+    let next = Mutex::new(missing.iter());
+    let (figures, problems) = (Mutex::new(there), Mutex::new(Vec::new()));
+    let work = || -> Result<(), String> {
+        loop {
+            let row = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(row) = row else { return Ok(()) };
+            match play::linux(row, &labs[&row.kernel]) {
+                Ok(of_row) => {
+                    eprintln!("{}: {of_row:?}", row.name());
+                    let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
+                    figures.insert(row.name(), of_row);
+                    write(&rows, &figures)?;
+                }
+                Err(problem) => {
+                    eprintln!("{problem}");
+                    let mut all = problems.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.push(problem);
+                }
+            }
+        }
+    };
+    in_threads(&work)?;
+    let problems = problems.into_inner();
+    let problems = problems.unwrap_or_else(PoisonError::into_inner);
     if problems.is_empty() {
         Ok(())
     } else {
@@ -103,15 +177,22 @@ pub fn fill(lab: &Path, weir: &Path, scratch: &Path, which: &[&str]) -> Result<(
 }
 
 /// Writes Linux's figures in the order of the rows.
-fn write(rows: &[Row], figures: &BTreeMap<String, Figures>) -> Result<(), String> {
-    let mut text = "# drive: policy: job | target's mean latency in us | MB/s of all\n".to_owned();
+fn write(rows: &[Row], figures: &Stored) -> Result<(), String> {
+    let mut text = "# scenario: case: drive: policy: kernel | the target's requests | their mean latency in us | MB/s of the target | MB/s of all | \
+                    what the path takes in us | what was left of it in that boot\n"
+        .to_owned();
     for name in rows.iter().map(Row::name) {
-        if let Some(Figures {
-            latency_us,
-            total_mb,
+        if let Some(Linux {
+            figures: f,
+            path_us,
+            left_us,
         }) = figures.get(&name)
         {
-            let _ = writeln!(text, "{name} | {latency_us:.1} | {total_mb:.1}");
+            let _ = writeln!(
+                text,
+                "{name} | {} | {:.1} | {:.2} | {:.2} | {path_us:.1} | {left_us:.1}",
+                f.requests, f.latency_us, f.target_mb, f.total_mb
+            );
         }
     }
     fs::write(file(), text).map_err(|e| format!("{}: {e}", file().display()))

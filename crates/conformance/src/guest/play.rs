@@ -1,78 +1,86 @@
-//! Weir's side: a row in the simulator.
+//! The rows on either side.
 
-use super::Figures;
-use super::row::{APART_GIB, PART, Row, Rows, TARGET_GIB, TARGET_PART, WARM_UP_MS};
-use crate::RUNS;
-use crate::play::with_cost;
-use std::fmt::Write as _;
-use weir_config::scenario::{self, Choice};
-use weir_config::{policy, profile};
+use super::row::Row;
+use super::{Figures, Linux};
+use weir_measure::Meter;
+use weir_play::guest::Lab;
+use weir_play::measure;
 use weir_sim::Run;
 
-/// The others begin within this time, as processes do. What begins at one instant goes on at one instant, which `io.cost` takes for a drive
-/// that is too slow.
-const APART: &str = "0ms-20ms";
+/// Repetitions in the simulator, which differ in what is drawn.
+pub const RUNS: u32 = 8;
 
-/// Plays a row, several times, and returns the means.
+/// Plays a row in the simulator, several times, and returns the means.
 ///
 /// # Errors
 /// What does not go together.
-pub fn play(rows: &Rows, row: &Row) -> Result<Figures, String> {
-    let wrong = |e: &dyn std::fmt::Debug| format!("{}: {e:?}", row.name());
-    let drive = profile::find(&row.drive).map_err(|e| wrong(&e))?.drive;
-    let mut policy = policy::find(&row.policy).map_err(|e| wrong(&e))?;
-    let setting = &rows.policy[&row.policy];
-    if let Some(qos) = setting.qos(&drive) {
-        policy = with_cost(&policy, &[("qos", qos)])?;
-    }
-    // Linux 6.1 has it always.
-    policy.tune("bfq", "stable_merge", 1);
-    let script = scenario::read(&text(rows, row), "").map_err(|e| wrong(&e))?;
-    let choice = Choice::new(&drive, None, &row.policy);
-    let scenario = script.scenario(&choice).map_err(|e| wrong(&e))?;
-    let (mut requests, mut waited_us, mut bytes) = (0.0, 0.0, 0.0);
+pub fn weir(row: &Row) -> Result<Figures, String> {
+    let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
+    let (scenario, policy) = row.build()?;
+    let at = target(&scenario, row)?;
+    let mut sum = Sum::default();
     for run in 1..=RUNS {
         let results = Run::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
         let results = results.map_err(|e| wrong(&e))?;
-        let latency = results.clients[0].meter.latency();
-        requests += latency.count() as f64;
-        waited_us += latency.mean() / 1e3 * latency.count() as f64;
-        bytes += results.total.bytes() as f64;
+        sum.add(&results.clients[at].meter, &results.total);
     }
-    let seconds = f64::from(RUNS * row.seconds);
-    Ok(Figures {
-        latency_us: waited_us / requests,
-        total_mb: bytes / seconds / 1e6,
+    Ok(sum.figures())
+}
+
+/// Plays a row once in a guest.
+///
+/// # Errors
+/// It cannot be played there.
+pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
+    let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
+    let (scenario, policy) = row.build()?;
+    let at = target(&scenario, row)?;
+    let outcome = lab.play(&scenario, &policy, 0, || true);
+    let outcome = outcome.map_err(|e| wrong(&e))?;
+    let played = &outcome.played;
+    let measured = measure(&scenario, 0, &played.logs, played.began_ns, None);
+    let mut sum = Sum::default();
+    sum.add(&measured.clients[at].meter, &measured.total);
+    Ok(Linux {
+        figures: sum.figures(),
+        path_us: outcome.path_ns as f64 / 1e3,
+        left_us: outcome.left_ns as f64 / 1e3,
     })
 }
 
-/// The row as a scenario.
-fn text(rows: &Rows, row: &Row) -> String {
-    let (job, setting) = (&rows.job[&row.job], &rows.policy[&row.policy]);
-    let grouping = if setting.has_groups() { "each" } else { "none" };
-    let mut text = format!(
-        "name = \"guest\"\nduration = \"{}s\"\nrun_in = \"{}s\"\nwarm_up = \"{WARM_UP_MS}ms\"\ngrouping = \"{grouping}\"\n\
-         host = {{ nr_requests = \"linux\", nomerges = 0 }}\n",
-        row.seconds, row.run_in
-    );
-    let _ = writeln!(
-        text,
-        "[[client]]\nname = \"target\"\nrw = \"randread\"\nbs = \"4KiB\"\nfile = \"drive\"\noffset = \"{TARGET_GIB}GiB\"\nsize = \"{TARGET_PART}\"\ndirect = true"
-    );
-    if setting.weights {
-        text += "share = 300\n";
+/// The place of the target.
+fn target(scenario: &weir_sim::Scenario, row: &Row) -> Result<usize, String> {
+    let name = row.target()?;
+    let found = scenario.clients.iter().position(|c| c.name == name);
+    found.ok_or_else(|| format!("{}: no client {name}", row.name()))
+}
+
+/// What several runs come to.
+#[derive(Default)]
+struct Sum {
+    requests: u64,
+    waited_us: f64,
+    target_mb: f64,
+    total_mb: f64,
+    runs: f64,
+}
+
+impl Sum {
+    fn add(&mut self, target: &Meter, total: &Meter) {
+        let mbps = |m: &Meter| weir_measure::mbps(m.bytes(), m.length_ns());
+        self.requests += target.requests();
+        self.waited_us += target.latency().mean() / 1e3 * target.requests() as f64;
+        self.target_mb += mbps(target);
+        self.total_mb += mbps(total);
+        self.runs += 1.0;
     }
-    if setting.realtime {
-        text += "ionice = \"realtime\"\n";
+
+    fn figures(&self) -> Figures {
+        Figures {
+            requests: self.requests,
+            latency_us: self.waited_us / (self.requests as f64).max(1.0),
+            target_mb: self.target_mb / self.runs,
+            total_mb: self.total_mb / self.runs,
+        }
     }
-    let (jobs, rw, kib, depth) = (job.numjobs, &job.rw, job.bs_kib, job.iodepth);
-    let _ = writeln!(
-        text,
-        "[[client]]\nname = \"other\"\nnumjobs = {jobs}\nrw = \"{rw}\"\nbs = \"{kib}KiB\"\niodepth = {depth}\nfile = \"drive\"\n\
-         startdelay = \"{APART}\"\noffset_increment = \"{APART_GIB}GiB\"\nsize = \"{PART}\"\ndirect = true"
-    );
-    if setting.limit_mb > 0 {
-        let _ = writeln!(text, "max = {{ bandwidth = \"{}MB/s\" }}", setting.limit_mb);
-    }
-    text
 }

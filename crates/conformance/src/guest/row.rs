@@ -1,104 +1,90 @@
-//! What is played: rows, and the jobs and policies that they name.
+//! What is played: rows, by scenarios, cases, drives, policies and kernels.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use weir_drive::Config;
-
-/// Where each client's part of the drive begins after the one before it, GiB.
-pub const APART_GIB: u32 = 2;
-
-/// Where the target's part begins, GiB: behind those of all others.
-pub const TARGET_GIB: u32 = 40;
-
-/// Bytes of a client's part. What writers write is kept in the guest's memory.
-pub const PART: &str = "128MiB";
-
-/// The part of the target, which no cache of a drive holds.
-pub const TARGET_PART: &str = "2000MiB";
-
-/// Milliseconds from the beginning of the clients to that of the measurement.
-pub const WARM_UP_MS: u32 = 500;
+use weir_config::scenario::{self, Choice, Scenario, Script};
+use weir_config::{Policy, policy, profile};
 
 /// The file of rows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rows {
-    /// How policies are set up, by the name of Weir's policy.
-    pub policy: BTreeMap<String, Setting>,
-    /// What runs beside the target.
-    pub job: BTreeMap<String, Job>,
-    /// What is played, in the order of the page.
-    pub row: Vec<Row>,
+    rows: Vec<Block>,
+    /// Why the two sides differ, where they do, by the names of rows.
+    #[serde(default)]
+    pub why: BTreeMap<String, String>,
 }
 
-/// How a policy is set up on both sides.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Setting {
-    /// Each client is in a group: the target of weight 300, the others of weight 100 each.
-    pub weights: bool,
-    /// The target is of the realtime class.
-    pub realtime: bool,
-    /// MB/s that each of the others may read, and write, at most; 0: no bound.
-    pub limit_mb: u32,
-    /// `io.cost.qos` on flash; on a disk io.cost sets it by itself.
-    pub qos: Option<String>,
-    /// BFQ's `low_latency`, if not its default. Weir's policy has it as stated here.
-    pub low_latency: Option<u8>,
-}
-
-impl Setting {
-    /// Whether each client has a group of its own.
-    pub fn has_groups(&self) -> bool {
-        self.weights || self.limit_mb > 0
-    }
-
-    /// What `io.cost.qos` is told on a drive.
-    pub fn qos(&self, drive: &Config) -> Option<&str> {
-        self.qos.as_deref().filter(|_| !drive.shape().rotational)
-    }
-}
-
-/// Clients beside the target, which go past the page cache. Words are fio's and scenarios'.
+/// Every case with every policy on every drive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
-    /// Number of clients.
-    pub numjobs: u32,
-    /// What they do.
-    pub rw: String,
-    /// KiB of a request.
-    pub bs_kib: u32,
-    /// Requests of each at a time.
-    pub iodepth: u32,
+struct Block {
+    scenario: String,
+    cases: Option<Vec<String>>,
+    drives: Vec<String>,
+    policies: Vec<String>,
+    kernel: String,
 }
 
 /// One run on each side.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Row {
+    /// The scenario: a file beside the rows.
+    pub scenario: String,
+    /// Its case, where it has several.
+    pub case: Option<String>,
     /// A drive of Weir's.
     pub drive: String,
-    /// Weir's policy; Linux is set up like it.
+    /// A policy of Weir's, which Linux is set up by.
     pub policy: String,
-    /// What runs beside the target.
-    pub job: String,
-    /// Seconds for which the drive is read in sequence before, so that a policy has learned of it.
-    #[serde(default)]
-    pub run_in: u32,
-    /// Seconds measured.
-    pub seconds: u32,
-    /// Why the two sides differ, where they do.
-    #[serde(default)]
-    pub why: String,
+    /// The version of Linux.
+    pub kernel: String,
 }
 
 impl Row {
     /// Its name in the file of Linux's figures.
     pub fn name(&self) -> String {
-        format!("{}: {}: {}", self.drive, self.policy, self.job)
+        let case = self.case.as_deref().unwrap_or("-");
+        let Self {
+            scenario,
+            drive,
+            policy,
+            kernel,
+            ..
+        } = self;
+        format!("{scenario}: {case}: {drive}: {policy}: {kernel}")
+    }
+
+    /// What it plays, and under what.
+    ///
+    /// # Errors
+    /// There is no such scenario, case, drive or policy.
+    pub fn build(&self) -> Result<(Scenario, Policy), String> {
+        let wrong = |e: &dyn std::fmt::Debug| format!("{}: {e:?}", self.name());
+        let drive = profile::find(&self.drive).map_err(|e| wrong(&e))?.drive;
+        let mut policy = policy::find(&self.policy).map_err(|e| wrong(&e))?;
+        let script = self.script()?;
+        let choice = Choice::new(&drive, self.case.as_deref(), &self.policy);
+        let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
+        script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
+        Ok((built.under(&policy), policy))
+    }
+
+    /// The client that its scenario is about.
+    ///
+    /// # Errors
+    /// There is no such scenario.
+    pub fn target(&self) -> Result<String, String> {
+        Ok(self.script()?.target().to_owned())
+    }
+
+    fn script(&self) -> Result<Script, String> {
+        let wrong = |e: &dyn std::fmt::Debug| format!("{}: {e:?}", self.name());
+        let file = crate::root().join(format!("guest/{}.toml", self.scenario));
+        let text = fs::read_to_string(&file).map_err(|e| wrong(&e))?;
+        scenario::read(&text, &file.to_string_lossy()).map_err(|e| wrong(&e))
     }
 }
 
@@ -106,16 +92,33 @@ impl Rows {
     /// Reads the file.
     ///
     /// # Errors
-    /// What is wrong with it; a row names a job or a policy that is not there.
+    /// What is wrong with it.
     pub fn read(file: &Path) -> Result<Self, String> {
         let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
         let text = fs::read_to_string(file).map_err(|e| wrong(&e))?;
-        let rows: Self = toml::from_str(&text).map_err(|e| wrong(&e))?;
-        for row in &rows.row {
-            if !rows.job.contains_key(&row.job) || !rows.policy.contains_key(&row.policy) {
-                return Err(wrong(&format!("{}: no such job or policy", row.name())));
+        toml::from_str(&text).map_err(|e| wrong(&e))
+    }
+
+    /// The rows, in the order of the page.
+    pub fn all(&self) -> Vec<Row> {
+        let mut all = Vec::new();
+        for block in &self.rows {
+            let cases = block.cases.as_ref();
+            let cases = cases.map_or(vec![None], |c| c.iter().cloned().map(Some).collect());
+            for (drive, case) in block
+                .drives
+                .iter()
+                .flat_map(|d| cases.iter().map(move |c| (d, c)))
+            {
+                all.extend(block.policies.iter().map(|policy| Row {
+                    scenario: block.scenario.clone(),
+                    case: case.clone(),
+                    drive: drive.clone(),
+                    policy: policy.clone(),
+                    kernel: block.kernel.clone(),
+                }));
             }
         }
-        Ok(rows)
+        all
     }
 }

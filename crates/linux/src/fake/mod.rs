@@ -17,17 +17,19 @@ enum Node {
     /// Refuses writes.
     Fixed(String),
     Link(String),
+    /// A block device of this number.
+    Device(String),
 }
 
-/// When a process that works on the host is killed.
+/// What unwinds where a process is killed ([`Fake::kill`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Life {
-    /// It goes on.
-    Endless,
-    /// Before its n-th change from here on, or just after it.
-    Ends { changes: u64, after: bool },
-    /// It has been: nothing can be read or written any more.
-    Over,
+pub struct Killed;
+
+/// When a process that works on the host is killed: before its n-th change from here on, or just after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Death {
+    changes: u64,
+    after: bool,
 }
 
 /// A host's files from a recording, as the kernel keeps them:
@@ -49,7 +51,7 @@ pub struct Fake {
     tags: BTreeMap<String, u32>,
     /// Devices with a target of write-back throttling that somebody set, by their directories.
     manual_wbt: BTreeSet<String>,
-    life: Life,
+    death: Option<Death>,
     reloads: u64,
 }
 
@@ -57,7 +59,7 @@ impl Fake {
     /// The host of a recording, in lines:
     ///
     /// - `PATH = TEXT`: a file; more lines of it follow behind tabs. `PATH ! TEXT` is one that refuses writes;
-    /// - `PATH/`: a directory, `PATH -> TARGET`: a link, `PATH @NAME TEXT`: an extended attribute;
+    /// - `PATH/`: a directory, `PATH -> TARGET`: a link, `PATH % NUMBER`: a block device, `PATH @NAME TEXT`: an extended attribute;
     /// - `built WORDS`: files of the controller `io` that the kernel has, `loadable WORDS`: its elevators that are modules and not loaded yet,
     ///   `tags FOLDER NUMBER`: a device's tags (64 where nothing is said);
     /// - `#`: nothing.
@@ -68,19 +70,15 @@ impl Fake {
         recording::read(recording)
     }
 
-    /// The process is killed before its change of this number (0 is the next), or just after it.
+    /// The process that works on the host is killed before its change of this number (0 is the next), or just after it: the call unwinds
+    /// with [`Killed`]. The next process is not.
     pub fn kill(&mut self, changes: u64, after: bool) {
-        self.life = Life::Ends { changes, after };
+        self.death = Some(Death { changes, after });
     }
 
-    /// Another process works on the host: nobody is killed any more.
-    pub fn revive(&mut self) {
-        self.life = Life::Endless;
-    }
-
-    /// Whether the process was killed.
-    pub fn is_over(&self) -> bool {
-        self.life == Life::Over
+    /// Nobody is killed any more. Returns whether somebody was to be.
+    pub fn spare(&mut self) -> bool {
+        self.death.take().is_some()
     }
 
     /// Something that a program would not do: makes or replaces a file without the kernel's rules, as udev or an administrator does.
@@ -102,6 +100,7 @@ impl Fake {
             Node::File(text) | Node::Fixed(text) => (path.clone(), text.clone()),
             Node::Folder => (format!("{path}/"), String::new()),
             Node::Link(target) => (format!("{path} ->"), target.clone()),
+            Node::Device(number) => (path.clone(), number.clone()),
         });
         files.collect()
     }
@@ -165,42 +164,29 @@ impl Fake {
             .collect()
     }
 
-    fn alive(&self) -> io::Result<()> {
-        match self.life {
-            Life::Over => Err(killed()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes a change, unless the process is killed before it; says so if it is killed after it.
+    /// Makes a change, unless the process is killed before it.
     fn change(&mut self, change: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
-        self.alive()?;
-        match &mut self.life {
-            Life::Ends { changes: 0, after } => {
-                if *after {
+        match &mut self.death {
+            Some(Death { changes: 0, after }) => {
+                let after = *after;
+                self.death = None;
+                if after {
                     // Whether the kernel takes it, nobody is there to hear.
-                    self.life = Life::Endless;
                     let _ = change(self);
                 }
-                self.life = Life::Over;
-                Err(killed())
+                std::panic::resume_unwind(Box::new(Killed))
             }
-            Life::Ends { changes, .. } => {
-                *changes -= 1;
+            Some(death) => {
+                death.changes -= 1;
                 change(self)
             }
-            Life::Endless | Life::Over => change(self),
+            None => change(self),
         }
     }
-}
-
-fn killed() -> io::Error {
-    io::Error::other("killed")
 }
 
 impl Files for Fake {
     fn read(&self, path: &str) -> io::Result<String> {
-        self.alive()?;
         self.text(&self.resolve(path)).map(str::to_owned)
     }
 
@@ -227,7 +213,6 @@ impl Files for Fake {
     }
 
     fn list(&self, path: &str) -> io::Result<Vec<String>> {
-        self.alive()?;
         let path = self.resolve(path);
         let names = self.names(&path);
         if names.is_empty() && self.nodes.get(&path) != Some(&Node::Folder) {
@@ -237,7 +222,6 @@ impl Files for Fake {
     }
 
     fn link(&self, path: &str) -> io::Result<String> {
-        self.alive()?;
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         match self.nodes.get(&format!("{}/{name}", self.resolve(folder))) {
             Some(Node::Link(target)) => Ok(target.clone()),
@@ -246,9 +230,18 @@ impl Files for Fake {
         }
     }
 
+    fn number(&self, path: &str) -> io::Result<String> {
+        let path = self.resolve(path);
+        match self.nodes.get(&path) {
+            Some(Node::Device(number)) => Ok(number.clone()),
+            Some(_) => Err(Errno::NOTBLK.into()),
+            None => Err(Errno::NOENT.into()),
+        }
+    }
+
     fn exists(&self, path: &str) -> bool {
         let path = self.resolve(path);
-        self.alive().is_ok() && (self.nodes.contains_key(&path) || !self.names(&path).is_empty())
+        self.nodes.contains_key(&path) || !self.names(&path).is_empty()
     }
 
     fn attribute(&self, path: &str, name: &str) -> Option<String> {

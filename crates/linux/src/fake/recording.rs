@@ -1,6 +1,6 @@
 //! The text of a recording.
 
-use super::{Fake, Life, Node};
+use super::{Fake, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads a recording.
@@ -12,7 +12,7 @@ pub(super) fn read(recording: &str) -> Fake {
         loadable: BTreeSet::new(),
         tags: BTreeMap::new(),
         manual_wbt: BTreeSet::new(),
-        life: Life::Endless,
+        death: None,
         reloads: 0,
     };
     let mut last = String::new();
@@ -57,6 +57,7 @@ fn line(fake: &mut Fake, line: &str) -> String {
                 "=" => Node::File(text),
                 "!" => Node::Fixed(text),
                 "->" => Node::Link(text),
+                "%" => Node::Device(text),
                 _ => {
                     let name = sign.strip_prefix('@').expect("one of =, !, -> and @NAME");
                     fake.attributes

@@ -117,10 +117,13 @@ fn a_process_is_killed_before_or_after_a_change() {
     for after in [false, true] {
         let mut host = Fake::new(HOST);
         host.kill(1, after);
-        host.make("/cg/a").unwrap();
-        assert!(host.make("/cg/b").is_err() && host.is_over());
-        assert!(host.read("/cg/cgroup.procs").is_err());
-        host.revive();
+        let work = || {
+            host.make("/cg/a").unwrap();
+            host.make("/cg/b").unwrap();
+        };
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        assert!(ended.unwrap_err().is::<Killed>());
+        assert!(!host.spare(), "it is over");
         assert_eq!(host.exists("/cg/b"), after);
     }
 }

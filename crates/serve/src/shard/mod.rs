@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::Recorder;
-use weir_core::{Instant, Layer, Request};
+use weir_core::{Instant, Layer, Request, Span};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
 use crate::clock::Clock;
@@ -105,7 +105,8 @@ pub(crate) enum Mail {
 pub(crate) struct DriveSetup {
     pub(crate) name: String,
     pub(crate) plan: Plan,
-    pub(crate) model: Option<weir_drive::Config>,
+    /// And by how much its answers come sooner.
+    pub(crate) model: Option<(weir_drive::Config, Span)>,
     pub(crate) volumes: Vec<VolumeSetup>,
     pub(crate) tape: Option<Tape>,
 }
@@ -331,7 +332,7 @@ fn open_drive(
         return Err(ShardError::Promises { drive: name, error });
     }
     let spaces = plan.config.sizes.spaces;
-    let model = model.map(|config| model::Model::new(&config, spaces));
+    let model = model.map(|(config, path)| model::Model::new(&config, path, spaces));
     let model = model.transpose().map_err(|error| ShardError::Model {
         drive: name.clone(),
         error,

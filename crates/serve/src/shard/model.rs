@@ -1,6 +1,6 @@
 //! A modelled drive in real time: jobs wait as long as the drive would take, then the memory behind it carries them out.
 
-use weir_core::{Dispatch, Instant, Op, Tag};
+use weir_core::{Dispatch, Instant, Op, Span, Tag};
 use weir_drive::Drive;
 
 use crate::backend::Job;
@@ -9,6 +9,10 @@ use crate::backend::Job;
 #[derive(Debug)]
 pub(crate) struct Model {
     drive: Box<dyn Drive>,
+    /// What the way from a client and back takes: answers come sooner by it.
+    path: Span,
+    /// The latest time of the drive's own at which something has ended: nothing begins before it any more.
+    reached: Instant,
     /// By tag: the volume and its job.
     jobs: Vec<Option<(u32, Job)>>,
     /// By space: the size of the volume there, and where on the drive it begins. They lie one behind the other.
@@ -19,6 +23,7 @@ impl Model {
     /// A drive for `spaces` spaces.
     pub(crate) fn new(
         config: &weir_drive::Config,
+        path: Span,
         spaces: u32,
     ) -> Result<Self, weir_core::rule::Broken> {
         let drive = config.build()?;
@@ -26,6 +31,8 @@ impl Model {
         let tags = usize::from(shape.queues) * usize::from(shape.tags);
         Ok(Self {
             drive,
+            path,
+            reached: Instant::ZERO,
             jobs: std::iter::repeat_with(|| None).take(tags).collect(),
             places: vec![(0, 0); spaces as usize],
         })
@@ -54,7 +61,7 @@ impl Model {
             let base = self.places[dispatch.space.0 as usize].1;
             placed.offset = placed.offset.saturating_add(base);
         }
-        if self.drive.submit(now, &placed).is_err() {
+        if self.drive.submit(now.max(self.reached), &placed).is_err() {
             return Err(Box::new(job));
         }
         self.jobs[dispatch.tag.0 as usize] = Some((dispatch.space.0, job));
@@ -63,12 +70,21 @@ impl Model {
 
     /// The next job whose time has come, with its volume. What the model says of its outcome is always success.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(u32, Job)> {
-        let Tag(tag) = self.drive.pop(now)?.completion.tag;
-        self.jobs[tag as usize].take()
+        let until = now + self.path;
+        // At its own time and not at the end of the path: what comes in between is not later than the drive.
+        while let Some(at) = self.drive.next_completion().filter(|at| *at <= until) {
+            self.reached = self.reached.max(at);
+            if let Some(ended) = self.drive.pop(at.max(now)) {
+                let Tag(tag) = ended.completion.tag;
+                return self.jobs[tag as usize].take();
+            }
+        }
+        None
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.drive.next_completion()
+        let next = self.drive.next_completion()?;
+        Some(Instant::from_nanos(next.as_nanos().saturating_sub(self.path.as_nanos())))
     }
 }
 
@@ -79,7 +95,7 @@ mod tests {
     #[test]
     fn volumes_lie_one_behind_the_other_whoever_comes_and_goes() {
         let config = weir_drive::Config::Null(weir_drive::null::Config::demo());
-        let mut model = Model::new(&config, 4).unwrap();
+        let mut model = Model::new(&config, Span::ZERO, 4).unwrap();
         let bases = |model: &Model| -> Vec<u64> { model.places.iter().map(|p| p.1).collect() };
         for (space, size) in [(1, 10), (0, 5), (3, 7), (2, 1)] {
             model.place(space, size);

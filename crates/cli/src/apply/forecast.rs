@@ -1,0 +1,151 @@
+//! What the kernel will not keep, said before it is told anything: the same contracts on a model of the drive, under the policy and under
+//! `contract`.
+
+use crate::check;
+use crate::failure::Failure;
+use crate::output;
+use std::fmt::Write as _;
+use weir_config::Policy;
+use weir_config::apply::{Drive, Host, Member};
+use weir_config::scenario::{self, Choice};
+use weir_config::{Terms, units::Rate};
+use weir_measure::Record;
+use weir_measure::promise::Fate;
+use weir_report::{Column, Table};
+use weir_sim::Run;
+
+/// Virtual seconds that are played.
+const SECONDS: u32 = 5;
+
+/// The load that is assumed, for the reader.
+const LOAD: &str = "played for 5 virtual seconds, all at once: a cgroup that is promised something reads 64 KiB at random places, \
+                    the others 512 KiB in sequence, 16 requests at a time each";
+
+/// Shows for each drive with a model and with promises what comes of them.
+pub(super) fn show(host: &Host) -> Result<(), Failure> {
+    for drive in &host.drives {
+        let promises = drive.members.iter().filter(|m| is_promised(m)).count();
+        if promises == 0 || drive.policy.keeps_min() {
+            continue;
+        }
+        let Some(model) = &drive.model else {
+            output::tell(&format!(
+                "note: the kernel keeps no min; with a model of drive.{} (model = \"...\") weir apply would say what becomes of them",
+                drive.name
+            ));
+            continue;
+        };
+        output::print(&of(drive, model)?)?;
+    }
+    Ok(())
+}
+
+fn is_promised(member: &Member) -> bool {
+    member.contract.min > 0 || member.contract.min_iops > 0
+}
+
+/// The members that have processes of their own: those that are no tenants.
+fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
+    let is_tenant = |place| drive.members.iter().any(|m| m.parent == Some(place));
+    let all = drive.members.iter().enumerate();
+    all.filter(move |(place, _)| !is_tenant(*place))
+}
+
+fn of(drive: &Drive, model: &weir_drive::Config) -> Result<String, Failure> {
+    let policies = [drive.policy.clone(), Policy::contract()];
+    let mut results = Vec::new();
+    for policy in &policies {
+        results.push(played(drive, model, policy)?);
+    }
+    let mut table = Table::new([
+        Column::text("cgroup"),
+        Column::number("promised"),
+        Column::number(&drive.policy.name),
+        Column::number("worst second"),
+        Column::text("its min"),
+        Column::number("contract"),
+        Column::number("worst second"),
+        Column::text("its min"),
+    ]);
+    for (at, (_, member)) in leaves(drive).enumerate() {
+        let mut row = vec![member.name.clone(), promised(member)];
+        for result in &results {
+            let record = result.get(at);
+            row.push(record.map_or(String::new(), |r| mbps(r.throughput_mbps)));
+            let worst = record.and_then(|r| r.worst_second_mbps);
+            row.push(worst.map_or(String::new(), mbps));
+            row.push(record.map_or(String::new(), kept));
+        }
+        table.row(row);
+    }
+    let text = table.text(output::width());
+    Ok(format!(
+        "drive.{}: what the kernel cannot promise, by its model ({LOAD})\n{text}\n",
+        drive.name
+    ))
+}
+
+fn promised(member: &Member) -> String {
+    match (member.contract.min, member.contract.min_iops) {
+        (0, 0) => "nothing".to_owned(),
+        (0, iops) => format!("{iops}/s"),
+        (rate, _) => Rate(rate).to_string(),
+    }
+}
+
+fn mbps(rate: f64) -> String {
+    format!("{rate:.1} MB/s")
+}
+
+/// In how many of the seconds in which a promise applied it was kept.
+fn kept(record: &Record) -> String {
+    match (record.promise, record.windows_met) {
+        (Some(Fate::OutOfReach), _) => "out of reach of this load".to_owned(),
+        (Some(_), Some(met)) => format!("kept in {:.0} %", met * 100.0),
+        _ => String::new(),
+    }
+}
+
+/// What each leaf gets.
+fn played(
+    drive: &Drive,
+    model: &weir_drive::Config,
+    policy: &Policy,
+) -> Result<Vec<Record>, Failure> {
+    let refuse = |problems: Vec<_>| check::refuse(&problems);
+    let script = scenario::parse(&text(drive), "forecast").map_err(refuse)?;
+    let choice = Choice {
+        capacity: drive.capacity,
+        seconds: Some(SECONDS),
+        ..Choice::new(model, None, &policy.name)
+    };
+    let scenario = script.scenario(&choice).map_err(refuse)?.under(policy);
+    let alone = weir_sim::alone(&scenario).map_err(Failure::run)?;
+    let run = Run::new(&scenario, policy, 0).map_err(Failure::run)?;
+    let results = run.run(|_| {}).map_err(Failure::run)?;
+    Ok(results.records(&alone))
+}
+
+/// A scenario of one client for each leaf. Members are called by their places: a name in the file may be any text.
+fn text(drive: &Drive) -> String {
+    let mut text = String::from("host = { nr_requests = \"linux\" }\n");
+    for (place, member) in drive.members.iter().enumerate() {
+        let _ = writeln!(text, "[[group]]\nname = \"g{place}\"");
+        if let Some(parent) = member.parent {
+            let _ = writeln!(text, "parent = \"g{parent}\"");
+        }
+        let _ = write!(text, "{}", Terms(&member.contract));
+    }
+    for (place, member) in leaves(drive) {
+        let reads = if is_promised(member) {
+            "rw = \"randread\"\nbs = \"64KiB\""
+        } else {
+            "rw = \"read\"\nbs = \"512KiB\""
+        };
+        let _ = writeln!(
+            text,
+            "[[client]]\nname = \"c{place}\"\ngroup = \"g{place}\"\n{reads}\niodepth = 16\ndirect = true\nsize = \"1GiB\""
+        );
+    }
+    text
+}

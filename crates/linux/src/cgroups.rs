@@ -1,0 +1,139 @@
+//! The tree of cgroups of a host, and which of them are systemd's.
+
+use crate::files::Files;
+use std::io;
+
+/// How a host has its cgroups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cgroups {
+    /// Where version 2 is mounted.
+    pub root: Option<String>,
+    /// Version 1 has the controller for storage (`blkio`), which version 2 then has not.
+    pub v1: bool,
+    /// systemd owns the tree.
+    pub systemd: bool,
+}
+
+/// Suffixes of units that have a cgroup.
+const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
+
+/// How deep a unit may be below the root.
+const DEPTH: usize = 12;
+
+impl Cgroups {
+    /// How this host has them.
+    ///
+    /// # Errors
+    /// Mounts cannot be read.
+    pub fn of(files: &dyn Files) -> io::Result<Self> {
+        let mounts = files.read("/proc/self/mounts")?;
+        let mut found = Self {
+            root: None,
+            v1: false,
+            systemd: files.exists("/run/systemd/system"),
+        };
+        for mount in mounts.lines() {
+            let mut words = mount.split(' ').skip(1);
+            let (at, kind, options) = (words.next(), words.next(), words.next());
+            match kind {
+                Some("cgroup2") if found.root.is_none() => found.root = at.map(str::to_owned),
+                Some("cgroup") => {
+                    found.v1 |= options.is_some_and(|o| o.split(',').any(|o| o == "blkio"));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The path of a unit's cgroup below the root: that of its name, which a unit has that runs.
+    pub fn unit(&self, files: &dyn Files, name: &str) -> Option<String> {
+        let root = self.root.as_deref()?;
+        let mut level = vec![String::new()];
+        for _ in 0..DEPTH {
+            let mut next = Vec::new();
+            for path in level {
+                for part in files.list(&format!("{root}{path}")).unwrap_or_default() {
+                    let path = format!("{path}/{part}");
+                    if !files.exists(&format!("{root}{path}/cgroup.procs")) {
+                        continue;
+                    }
+                    if part == name {
+                        return Some(path);
+                    }
+                    next.push(path);
+                }
+            }
+            level = next;
+        }
+        None
+    }
+
+    /// The unit of systemd that a path belongs to, and whether the path is that unit's own cgroup; `None` where systemd has nothing to say:
+    /// there is none, no part is a unit, or a unit on the way has it delegated (`Delegate=`).
+    pub fn owner<'a>(&self, files: &dyn Files, path: &'a str) -> Option<(&'a str, bool)> {
+        let root = self.root.as_deref().filter(|_| self.systemd)?;
+        let mut whole = String::new();
+        let mut owner = None;
+        for part in path.split('/').filter(|p| !p.is_empty()) {
+            whole = format!("{whole}/{part}");
+            if UNITS.iter().any(|suffix| part.ends_with(suffix)) {
+                owner = Some((part, whole == path));
+            } else if let Some((unit, _)) = owner {
+                owner = Some((unit, false));
+            }
+            if is_delegated(files, &format!("{root}{whole}")) {
+                return None;
+            }
+        }
+        owner
+    }
+
+    /// The controllers that a cgroup has, by its directory.
+    pub fn controllers(files: &dyn Files, directory: &str) -> Vec<String> {
+        words(files, &format!("{directory}/cgroup.controllers"))
+    }
+
+    /// Whether a cgroup has processes of its own.
+    pub fn has_processes(files: &dyn Files, directory: &str) -> bool {
+        let text = files.read(&format!("{directory}/cgroup.procs"));
+        text.is_ok_and(|t| !t.trim().is_empty())
+    }
+
+    /// Whether what is below a cgroup has the controller `io`.
+    pub fn is_enabled(files: &dyn Files, directory: &str) -> bool {
+        let all = words(files, &format!("{directory}/cgroup.subtree_control"));
+        all.iter().any(|c| c == "io")
+    }
+
+    /// The directories of the cgroups directly below one.
+    pub fn below(files: &dyn Files, directory: &str) -> Vec<String> {
+        let names = files.list(directory).unwrap_or_default().into_iter();
+        let below = names.map(|name| format!("{directory}/{name}"));
+        below
+            .filter(|path| files.exists(&format!("{path}/cgroup.procs")))
+            .collect()
+    }
+
+    /// The directories of all cgroups but the root, parents first.
+    pub fn all(&self, files: &dyn Files) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let mut level: Vec<String> = self.root.iter().cloned().collect();
+        for _ in 0..DEPTH {
+            level = level.iter().flat_map(|d| Self::below(files, d)).collect();
+            all.extend(level.iter().cloned());
+        }
+        all
+    }
+}
+
+fn words(files: &dyn Files, path: &str) -> Vec<String> {
+    let text = files.read(path).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// What systemd notes on a cgroup that it leaves to others (`cg_set_access`: since version 236, and as a user's attribute since 251).
+fn is_delegated(files: &dyn Files, directory: &str) -> bool {
+    let noted = |name| files.attribute(directory, name).is_some_and(|v| v == "1");
+    noted("trusted.delegate") || noted("user.delegate")
+}

@@ -1,0 +1,351 @@
+//! Knobs that do nothing, and what else the kernel does not say.
+
+use crate::boot;
+use crate::cgroups::Cgroups;
+use crate::device::{Device, Layer};
+use crate::files::Files;
+use crate::knob::Knob;
+use crate::plan::{Plan, Target};
+use crate::setting::At;
+use std::fmt;
+
+/// Something that is not as it looks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// What it is about: a file, a device, a unit.
+    pub about: String,
+    /// What is so.
+    pub what: String,
+    /// What to do.
+    pub help: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { about, what, help } = self;
+        write!(f, "{about}: {what}\n  help: {help}")
+    }
+}
+
+/// Rules of udev that set queues stand there.
+const RULES: [&str; 3] = [
+    "/etc/udev/rules.d",
+    "/run/udev/rules.d",
+    "/usr/lib/udev/rules.d",
+];
+
+/// What is not as it looks, of what a plan would set and of what is set already. The host is only read.
+pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
+    let mut check = Check {
+        files,
+        plan,
+        found: Vec::new(),
+    };
+    for target in &plan.devices {
+        check.device(target);
+        check.elevator(target);
+        check.weights_in_vain(target);
+        check.latency(target);
+        check.groups(target);
+    }
+    check.rules();
+    check.found
+}
+
+struct Check<'a> {
+    files: &'a dyn Files,
+    plan: &'a Plan,
+    found: Vec<Warning>,
+}
+
+impl Check<'_> {
+    fn warn(&mut self, about: &str, what: impl Into<String>, help: impl Into<String>) {
+        let warning = Warning {
+            about: about.to_owned(),
+            what: what.into(),
+            help: help.into(),
+        };
+        if !self.found.contains(&warning) {
+            self.found.push(warning);
+        }
+    }
+
+    /// What stands above a device, or below.
+    fn device(&mut self, target: &Target) {
+        let device = &target.device;
+        if let Some(layer) = device.layer {
+            let called = match layer {
+                Layer::Mapper => "a device mapper",
+                Layer::Raid => "an md",
+            };
+            let below = match &device.below[..] {
+                [] => "what it is made of".to_owned(),
+                below => below.join(", "),
+            };
+            self.warn(
+                &device.name,
+                format!("is {called}: of the kernel's knobs only io.max works on it, and what is set on {below} is for all that lies there"),
+                format!("share {below} instead, if weights or an elevator are meant"),
+            );
+        }
+        let all = Device::all(self.files).unwrap_or_default();
+        for name in &device.above {
+            if all.iter().any(|d| d.name == *name && d.layer.is_some()) {
+                self.warn(
+                    &device.name,
+                    format!("{name} is made of it: requests reach it as {name} makes them, and those that {name} makes itself (copies, parity, encryption in threads) are the root's"),
+                    format!("see what comes of it under load; io.max can be set on {name} as well"),
+                );
+            }
+        }
+    }
+
+    fn planned(&self, target: &Target, knob: Knob) -> Option<String> {
+        let _ = self;
+        let found = target.settings.iter().find(|s| s.knob == knob);
+        found.map(|s| s.value.clone())
+    }
+
+    /// The elevator that a device will have.
+    fn scheduler(&self, target: &Target) -> String {
+        self.planned(target, Knob::Scheduler).unwrap_or_else(|| {
+            let text = self.files.read(&format!(
+                "{}/{}",
+                target.device.directory(),
+                Knob::Scheduler
+            ));
+            Knob::Scheduler.value(&text.unwrap_or_default(), "")
+        })
+    }
+
+    /// Whether io.cost is on for a device, or will be.
+    fn has_cost(&self, target: &Target) -> bool {
+        self.planned(target, Knob::CostQos).is_some() || self.is_cost_on(target)
+    }
+
+    fn is_cost_on(&self, target: &Target) -> bool {
+        let root = self.plan.cgroups.root.clone().unwrap_or_default();
+        let text = self.files.read(&format!("{root}/{}", Knob::CostQos));
+        let value = Knob::CostQos.value(&text.unwrap_or_default(), &target.device.number);
+        value.starts_with("enable=1")
+    }
+
+    fn elevator(&mut self, target: &Target) {
+        let device = &target.device;
+        let wanted = self.scheduler(target);
+        if !device.schedulers.is_empty() && !device.schedulers.contains(&wanted) {
+            self.warn(
+                &device.name,
+                format!(
+                    "{wanted} is not loaded; there are {}",
+                    device.schedulers.join(", ")
+                ),
+                "the kernel loads it when it is asked for, if it has the module (modprobe)",
+            );
+        }
+        let root = self.plan.cgroups.root.clone().unwrap_or_default();
+        let is_cost_left = self.is_cost_on(target) && self.planned(target, Knob::CostQos).is_none();
+        if wanted == "bfq" && self.has_cost(target) {
+            let help = if is_cost_left {
+                format!(
+                    "echo '{} enable=0' > {root}/io.cost.qos, or choose another elevator",
+                    device.number
+                )
+            } else {
+                "choose one of the two".to_owned()
+            };
+            self.warn(
+                &device.name,
+                "bfq and io.cost both divide it by weights: io.cost holds back what bfq would serve, and bfq idles for what io.cost holds back",
+                help,
+            );
+        }
+    }
+
+    /// Weights that somebody has set and that nothing goes by.
+    fn weights_in_vain(&mut self, target: &Target) {
+        let number = &target.device.number;
+        let (has_cost, scheduler) = (self.has_cost(target), self.scheduler(target));
+        for directory in self.plan.cgroups.all(self.files) {
+            for (knob, is_used, help) in [
+                (
+                    Knob::Weight,
+                    has_cost,
+                    "policy = \"io.cost\" switches it on",
+                ),
+                (
+                    Knob::BfqWeight,
+                    scheduler == "bfq",
+                    "policy = \"bfq\" makes it the elevator",
+                ),
+            ] {
+                let file = format!("{directory}/{knob}");
+                let text = self.files.read(&file).unwrap_or_default();
+                let default = text.lines().find_map(|l| l.strip_prefix("default "));
+                let is_set = knob.value(&text, number) != "default"
+                    || default.is_some_and(|weight| weight.trim() != "100");
+                if !is_set || is_used {
+                    continue;
+                }
+                let what = match knob {
+                    Knob::Weight => format!(
+                        "does nothing on {}: io.cost is not enabled there, and nothing else goes by it",
+                        target.device.name
+                    ),
+                    _ => format!(
+                        "does nothing on {}: its elevator is {scheduler}",
+                        target.device.name
+                    ),
+                };
+                self.warn(&file, what, help);
+            }
+        }
+    }
+
+    /// Whether the kernel has io.latency: its file is in each cgroup that has the controller, else its configuration says so.
+    fn latency(&mut self, target: &Target) {
+        if self.planned(target, Knob::Latency).is_none() {
+            return;
+        }
+        let all = self.plan.cgroups.all(self.files);
+        let mut controlled = all
+            .iter()
+            .filter(|d| self.files.exists(&format!("{d}/{}", Knob::Max)));
+        let is_built = match controlled.next() {
+            Some(directory) => Some(self.files.exists(&format!("{directory}/{}", Knob::Latency))),
+            None => boot::has(self.files, "CONFIG_BLK_CGROUP_IOLATENCY"),
+        };
+        if is_built == Some(false) {
+            self.warn(
+                &target.device.name,
+                "this kernel was built without io.latency (CONFIG_BLK_CGROUP_IOLATENCY)",
+                "leave latency out, or boot a kernel that has it",
+            );
+        }
+    }
+
+    /// What is to be known of the cgroups of a device.
+    fn groups(&mut self, target: &Target) {
+        let Some(root) = self.plan.cgroups.root.clone() else {
+            return;
+        };
+        for unit in target.units.iter().flatten() {
+            self.warn(
+                unit,
+                "is systemd's and not delegated: it is given a file for systemd in place of values in its cgroup",
+                format!("Delegate=io in {unit} leaves its cgroup to others"),
+            );
+        }
+        let groups = target.groups.iter().zip(&target.units);
+        let own: Vec<&String> = groups
+            .filter(|(_, unit)| unit.is_none())
+            .filter_map(|(group, _)| group.as_ref())
+            .collect();
+        for path in &own {
+            self.ancestors(&root, path);
+            let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let has_memory = |d: &str| {
+                let all = Cgroups::controllers(self.files, d);
+                all.iter().any(|c| c == "memory")
+            };
+            let directory = format!("{root}{path}");
+            let has_own = self.files.exists(&directory) && has_memory(&directory);
+            if !has_own && !inherits_memory(self.files, &format!("{root}{parent}")) {
+                self.warn(
+                    path,
+                    "has no controller for memory, so that what it writes through the page cache is charged to the root, which has no limits",
+                    format!("echo +memory > {root}{parent}/cgroup.subtree_control, or write with O_DIRECT"),
+                );
+            }
+        }
+        self.siblings(target);
+    }
+
+    /// What is above a cgroup must have the controller, and no processes of its own.
+    fn ancestors(&mut self, root: &str, path: &str) {
+        let mut above = root.to_owned();
+        for part in path.split('/').filter(|p| !p.is_empty()) {
+            if !self.files.exists(&above) {
+                return;
+            }
+            let is_on = Cgroups::is_enabled(self.files, &above);
+            let file = format!("{above}/cgroup.subtree_control");
+            let has = Cgroups::controllers(self.files, &above);
+            if !is_on && above == root && !has.iter().any(|c| c == "io") {
+                self.warn(
+                    &file,
+                    "version 2 has no controller io here",
+                    "boot with cgroup_no_v1=all, or with a kernel that has CONFIG_BLK_CGROUP",
+                );
+            } else if !is_on && above != root && Cgroups::has_processes(self.files, &above) {
+                self.warn(
+                    &file,
+                    "+io is missing, and the cgroup has processes of its own, with which it cannot have it (\"no internal processes\")",
+                    format!("move them into a cgroup below {above}"),
+                );
+            } else if !is_on {
+                self.warn(
+                    &file,
+                    "+io is missing, without which there are no files of the controller below",
+                    "weir apply writes it",
+                );
+            }
+            above = format!("{above}/{part}");
+        }
+    }
+
+    /// Weights are held against those of siblings only.
+    fn siblings(&mut self, target: &Target) {
+        let weighed = |place: usize| {
+            target.settings.iter().any(|s| {
+                s.at == At::Group(place) && matches!(s.knob, Knob::Weight | Knob::BfqWeight)
+            })
+        };
+        let groups = target.groups.iter().enumerate();
+        let mut parents: Vec<&str> = groups
+            .filter(|(place, _)| weighed(*place))
+            .filter_map(|(_, path)| path.as_ref()?.rsplit_once('/'))
+            .map(|(parent, _)| parent)
+            .collect();
+        parents.sort_unstable();
+        parents.dedup();
+        let inside = |path: &str| target.groups.iter().flatten().any(|group| group == path);
+        let apart: Vec<&str> = parents.into_iter().filter(|p| !inside(p)).collect();
+        if apart.len() > 1 {
+            let shown = apart.iter().map(|p| if p.is_empty() { "/" } else { p });
+            let shown: Vec<&str> = shown.collect();
+            self.warn(
+                &target.device.name,
+                format!("its cgroups with weights are in {}: a weight counts among cgroups of one parent only, and the parents have theirs", shown.join(" and ")),
+                "put them into one, or make the parents tenants",
+            );
+        }
+    }
+
+    /// Rules that set an elevator whenever a device changes.
+    fn rules(&mut self) {
+        for folder in RULES {
+            for name in self.files.list(folder).unwrap_or_default() {
+                let file = format!("{folder}/{name}");
+                let text = self.files.read(&file).unwrap_or_default();
+                let mut lines = text.lines().filter(|l| !l.trim_start().starts_with('#'));
+                if lines.any(|l| l.contains("ATTR{queue/")) {
+                    self.warn(
+                        &file,
+                        "udev sets files of queues by it whenever a device comes or changes",
+                        "weir apply --watch sets them again and says so",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Whether what is made below a cgroup that may not be there yet has the controller for memory.
+fn inherits_memory(files: &dyn Files, directory: &str) -> bool {
+    let text = files.read(&format!("{directory}/cgroup.subtree_control"));
+    text.is_ok_and(|t| t.split_whitespace().any(|c| c == "memory"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+use super::*;
+use crate::fake::Fake;
+use crate::plan::Plan;
+use weir_config::apply::parse;
+
+const SERVER: &str = include_str!("../../recordings/server.txt");
+
+/// What is said of a policy on a device for two cgroups, after this was changed of the host.
+fn said(device: &str, policy: &str, change: impl FnOnce(&mut Fake)) -> Vec<String> {
+    said_of(
+        &format!(
+            "[drive.a]\ndevice = \"{device}\"\npolicy = \"{policy}\"\n\
+         [volume.one]\ndrive = \"a\"\ncgroup = \"/one\"\nshare = 200\nlatency = \"5ms\"\n\
+         [volume.two]\ndrive = \"a\"\ncgroup = \"/two\"\n"
+        ),
+        SERVER,
+        change,
+    )
+}
+
+fn said_of(text: &str, host: &str, change: impl FnOnce(&mut Fake)) -> Vec<String> {
+    let mut fake = Fake::new(host);
+    change(&mut fake);
+    let host = parse("", text).unwrap();
+    let plan = Plan::new(&fake, &host);
+    let problems = plan.problems.iter().map(ToString::to_string);
+    let warnings = warnings(&fake, &plan).into_iter().map(|w| w.to_string());
+    problems.chain(warnings).collect()
+}
+
+#[track_caller]
+fn has(said: &[String], parts: &[&str]) {
+    let found = said
+        .iter()
+        .any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(found, "{parts:?} is not in {said:#?}");
+}
+
+#[test]
+fn weights_that_nothing_goes_by_are_told() {
+    let set = |fake: &mut Fake| {
+        fake.put(
+            "/sys/fs/cgroup/system.slice/io.weight",
+            "default 100\n8:0 300",
+        );
+        fake.put("/sys/fs/cgroup/system.slice/io.bfq.weight", "default 400");
+    };
+    let all = said("/dev/sda", "mq-deadline", set);
+    has(
+        &all,
+        &[
+            "system.slice/io.weight",
+            "does nothing on sda",
+            "io.cost is not enabled",
+        ],
+    );
+    has(
+        &all,
+        &[
+            "system.slice/io.bfq.weight",
+            "does nothing on sda",
+            "mq-deadline",
+        ],
+    );
+    let all = said("/dev/sda", "bfq", set);
+    assert!(!all.iter().any(|l| l.contains("its elevator")), "{all:#?}");
+    let all = said("/dev/sda", "io.cost", set);
+    assert!(!all.iter().any(|l| l.contains("not enabled")), "{all:#?}");
+}
+
+#[test]
+fn two_that_divide_by_weights_are_told() {
+    has(
+        &said("/dev/sda", "bfq + io.cost", |_| ()),
+        &["sda", "bfq and io.cost both", "choose one"],
+    );
+    let left = |fake: &mut Fake| {
+        fake.put("/sys/fs/cgroup/io.cost.qos", "8:0 enable=1 ctrl=auto");
+    };
+    has(
+        &said("/dev/sda", "bfq", left),
+        &["bfq and io.cost both", "8:0 enable=0"],
+    );
+}
+
+#[test]
+fn what_the_kernel_has_not_is_told() {
+    let text = SERVER.replace(" bfq\n", "\n");
+    let file = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n";
+    has(
+        &said_of(file, &text, |_| ()),
+        &["sda", "bfq is not loaded", "none, mq-deadline, kyber"],
+    );
+    let without = |fake: &mut Fake| fake.take("/sys/fs/cgroup/system.slice/io.latency");
+    has(
+        &said("/dev/sda", "io.latency", without),
+        &["CONFIG_BLK_CGROUP_IOLATENCY"],
+    );
+    let configured = |fake: &mut Fake| {
+        for file in ["io.max", "io.latency"] {
+            fake.take(&format!("/sys/fs/cgroup/system.slice/{file}"));
+        }
+        fake.put(
+            "/boot/config-6.12.0",
+            "CONFIG_BLK_CGROUP=y\n# CONFIG_BLK_CGROUP_IOLATENCY is not set",
+        );
+    };
+    has(
+        &said("/dev/sda", "io.latency", configured),
+        &["CONFIG_BLK_CGROUP_IOLATENCY"],
+    );
+    let all = said("/dev/sda", "io.latency", |_| ());
+    assert!(!all.iter().any(|l| l.contains("IOLATENCY")), "{all:#?}");
+}
+
+#[test]
+fn what_stands_above_a_device_and_below_is_told() {
+    has(
+        &said("/dev/sda", "bfq", |_| ()),
+        &["sda: dm-0 is made of it"],
+    );
+    has(
+        &said("/dev/dm-0", "io.max", |_| ()),
+        &["dm-0: is a device mapper", "sda1"],
+    );
+    has(
+        &said("/dev/dm-0", "bfq", |_| ()),
+        &[
+            "drive.a.policy: dm-0 queues no requests",
+            "name what is below it: sda1",
+        ],
+    );
+    has(
+        &said("/dev/dm-0", "io.cost", |_| ()),
+        &["dm-0 queues no requests", "io.cost.qos"],
+    );
+    has(
+        &said("/dev/sda1", "bfq", |_| ()),
+        &["drive.a.device: is a partition of sda"],
+    );
+    has(
+        &said("/dev/sdb", "bfq", |_| ()),
+        &["No such file", "/dev/nvme0n1, /dev/sda"],
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_tree_is_told() {
+    let v1 = SERVER.replace(
+        "\tcgroup2 ",
+        "\tcgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n\tcgroup2 ",
+    );
+    let file = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n[volume.one]\ndrive = \"a\"\ncgroup = \"/a/b/c\"\n";
+    has(
+        &said_of(file, &v1, |_| ()),
+        &["volume.one: cgroups of version 1"],
+    );
+    let none = SERVER.replace("\tcgroup2 /sys/fs/cgroup", "\ttmpfs /sys/fs/cgroup");
+    has(
+        &said_of(file, &none.replace(" cgroup2 rw", " tmpfs rw"), |_| ()),
+        &["are not mounted"],
+    );
+    let missing = SERVER.replace(
+        "cgroup.subtree_control = cpu io memory pids",
+        "cgroup.subtree_control = cpu",
+    );
+    let all = said_of(file, &missing, |_| ());
+    has(
+        &all,
+        &[
+            "/sys/fs/cgroup/cgroup.subtree_control: +io is missing",
+            "weir apply writes it",
+        ],
+    );
+    has(&all, &["/a/b/c: has no controller for memory"]);
+    let internal = |fake: &mut Fake| {
+        use crate::files::Files;
+        fake.make("/sys/fs/cgroup/a").unwrap();
+        fake.put("/sys/fs/cgroup/a/cgroup.procs", "77");
+    };
+    has(
+        &said_of(file, SERVER, internal),
+        &[
+            "/a/cgroup.subtree_control: +io is missing",
+            "no internal processes",
+        ],
+    );
+    let gone = SERVER
+        .replace(
+            "cgroup.controllers ! cpu io memory pids",
+            "cgroup.controllers ! cpu memory",
+        )
+        .replace(
+            "cgroup.subtree_control = cpu io memory pids",
+            "cgroup.subtree_control = cpu memory",
+        );
+    has(
+        &said_of(file, &gone, |_| ()),
+        &["has no controller io here"],
+    );
+}
+
+#[test]
+fn what_is_systemds_is_told() {
+    let file = |member: &str| {
+        format!(
+            "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n[volume.one]\ndrive = \"a\"\n{member}\n"
+        )
+    };
+    let all = |member: &str| said_of(&file(member), SERVER, |_| ());
+    has(
+        &all("unit = \"db.service\""),
+        &["db.service: is systemd's and not delegated"],
+    );
+    has(
+        &all("cgroup = \"/system.slice/db.service\""),
+        &["is systemd's and not delegated"],
+    );
+    has(
+        &all("cgroup = \"/system.slice/db.service/x\""),
+        &["volume.one.cgroup: is below db.service"],
+    );
+    has(
+        &all("unit = \"gone.service\""),
+        &["volume.one.unit: no cgroup is called gone.service"],
+    );
+    let delegated = all("cgroup = \"/system.slice/pods.service/x\"");
+    assert!(
+        !delegated.iter().any(|l| l.contains("systemd's")),
+        "{delegated:#?}"
+    );
+    has(
+        &all("cgroup = \"/one\""),
+        &["60-scheduler.rules", "--watch"],
+    );
+}
+
+#[test]
+fn weights_in_several_places_are_told() {
+    let text = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n\
+                [volume.one]\ndrive = \"a\"\ncgroup = \"/a/one\"\n[volume.two]\ndrive = \"a\"\ncgroup = \"/two\"\n";
+    has(&said_of(text, SERVER, |_| ()), &["sda", "in / and /a"]);
+}

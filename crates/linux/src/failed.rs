@@ -1,0 +1,120 @@
+//! Why a step cannot be done, in words that help.
+
+use crate::device::said;
+use crate::journal::JournalError;
+use crate::knob::Knob;
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+
+/// Why not everything was done.
+#[derive(Debug)]
+pub enum Failed {
+    /// A file or a directory: what was tried with it, what the system said, and what to do.
+    Step {
+        /// The path.
+        path: String,
+        /// What was tried.
+        tried: String,
+        /// What the system said.
+        error: io::Error,
+        /// What to do; may be empty.
+        help: &'static str,
+    },
+    /// The journal.
+    Journal(JournalError),
+}
+
+impl From<JournalError> for Failed {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step {
+                path,
+                tried,
+                error,
+                help,
+            } => {
+                write!(f, "{path}: cannot {tried}: {}", said(error))?;
+                if help.is_empty() {
+                    return Ok(());
+                }
+                write!(f, "; {help}")
+            }
+            Self::Journal(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl Failed {
+    /// A step that is not one of a knob.
+    pub(crate) fn step(path: &str, tried: &str, error: io::Error) -> Self {
+        let help = match Errno::from_io_error(&error) {
+            Some(Errno::BUSY) if tried.contains("io") => {
+                "the cgroup has processes of its own, so it can have no controllers for those below it: move them into one below"
+            }
+            _ => rights(&error),
+        };
+        Self::Step {
+            path: path.to_owned(),
+            tried: tried.to_owned(),
+            error,
+            help,
+        }
+    }
+
+    /// A knob that did not take a value.
+    pub(crate) fn knob(knob: Knob, file: &str, value: &str, error: io::Error) -> Self {
+        let help = match (knob, Errno::from_io_error(&error)) {
+            (Knob::Scheduler, Some(Errno::INVAL)) => {
+                "the kernel has no such elevator, or cannot load its module"
+            }
+            (Knob::NrRequests, Some(Errno::INVAL)) => {
+                "without an elevator a queue has no more requests than the drive has tags"
+            }
+            (Knob::MaxSectors, Some(Errno::INVAL)) => {
+                "it is a page at the least, and max_hw_sectors_kb at the most"
+            }
+            (Knob::Latency, Some(Errno::NOENT)) => {
+                "the kernel was built without io.latency (CONFIG_BLK_CGROUP_IOLATENCY)"
+            }
+            (Knob::PrioClass, Some(Errno::NOENT)) => {
+                "the kernel was built without it (CONFIG_BLK_CGROUP_IOPRIO)"
+            }
+            (Knob::CostQos | Knob::CostModel | Knob::Weight, Some(Errno::NOENT)) => {
+                "the kernel was built without io.cost (CONFIG_BLK_CGROUP_IOCOST)"
+            }
+            (Knob::BfqWeight, Some(Errno::NOENT)) => "bfq is not loaded",
+            (Knob::BfqWeight, Some(Errno::OPNOTSUPP)) => "the device has another elevator than bfq",
+            (Knob::Wbt, Some(Errno::NOENT)) => {
+                "the kernel was built without write-back throttling (CONFIG_BLK_WBT)"
+            }
+            (_, Some(Errno::NODEV)) => "the device is gone, or is a partition",
+            (_, Some(Errno::NOENT)) => "this kernel has no such file",
+            (_, Some(Errno::INVAL | Errno::RANGE)) => "the kernel does not take this value",
+            _ => rights(&error),
+        };
+        Self::Step {
+            path: file.to_owned(),
+            tried: format!("write {value:?}"),
+            error,
+            help,
+        }
+    }
+}
+
+/// What to do about an error that concerns a right.
+fn rights(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::ACCESS | Errno::PERM) => "it takes root",
+        Some(Errno::ROFS) => "it is mounted read-only, as in a container",
+        _ => "",
+    }
+}

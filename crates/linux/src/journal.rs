@@ -1,0 +1,517 @@
+//! What was changed of a host, on disk before it is changed: a line of JSON for each step.
+
+use crate::device::said;
+use crate::files::sync_folder;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Where it is unless somebody says otherwise.
+pub const JOURNAL: &str = "/var/lib/weir/apply.journal";
+
+/// What a first line says; another one is of a version that this one does not know.
+const VERSION: u32 = 1;
+
+/// A device as it is found again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ident {
+    /// The path by which it was named.
+    pub link: String,
+    /// What it was called in `/sys/block`.
+    pub name: String,
+    /// Its number.
+    pub number: String,
+    /// The number of its life, where the kernel has one.
+    pub diskseq: Option<u64>,
+}
+
+/// A value that a change of another takes along.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Also {
+    /// Its file.
+    pub file: String,
+    /// The value that it had.
+    pub old: String,
+}
+
+/// What was changed, with what is needed to put it back.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A knob of a device.
+    Set {
+        /// Its file.
+        file: String,
+        /// The knob's name.
+        knob: String,
+        /// The value that it had, in the kernel's form.
+        old: String,
+        /// The value that it was to have.
+        new: String,
+        /// What the kernel resets with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<Also>,
+    },
+    /// A cgroup was made, or a directory for systemd.
+    Make {
+        /// Its directory.
+        folder: String,
+    },
+    /// The controller `io` was switched on below the cgroup of this directory.
+    Enable {
+        /// Its directory.
+        folder: String,
+    },
+    /// A file of systemd was written.
+    Unit {
+        /// The file.
+        file: String,
+        /// What it said; `None`: it was not there.
+        old: Option<String>,
+        /// What it says.
+        new: String,
+    },
+}
+
+impl Change {
+    /// The file or directory that it is about.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Set { file, .. } | Self::Unit { file, .. } => file,
+            Self::Make { folder } | Self::Enable { folder } => folder,
+        }
+    }
+}
+
+/// A change with what became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its number, from 0.
+    pub id: u64,
+    /// The boot in which it was made.
+    pub boot: String,
+    /// The device that it is about.
+    pub device: Option<Ident>,
+    /// What was changed.
+    pub change: Change,
+    /// What was read back after it; `None`: nobody came to read.
+    pub now: Option<String>,
+    /// Putting it back has begun.
+    pub undoing: bool,
+}
+
+/// A line.
+#[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Record {
+    Journal {
+        version: u32,
+    },
+    Change {
+        id: u64,
+        boot: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device: Option<Ident>,
+        change: Change,
+    },
+    Done {
+        id: u64,
+        now: String,
+    },
+    Undoing {
+        id: u64,
+    },
+    Undone {
+        id: u64,
+    },
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug)]
+pub enum JournalError {
+    /// It cannot be read or written.
+    File(PathBuf, &'static str, io::Error),
+    /// Another process works with it.
+    Busy(PathBuf),
+    /// A line in its middle is none of its lines.
+    Damaged(PathBuf, usize),
+    /// A later version of Weir wrote it.
+    Version(PathBuf, u32),
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path, tried, error) => {
+                write!(f, "cannot {tried} {}: {}", path.display(), said(error))?;
+                match Errno::from_io_error(error) {
+                    Some(Errno::NOSPC | Errno::DQUOT) => f.write_str(
+                        "; nothing was changed without its old value on disk: make room, or name another journal with --journal",
+                    ),
+                    Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
+                        f.write_str("; run it as root, or name another journal with --journal")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Busy(path) => write!(
+                f,
+                "another weir apply works with {}; end it first (one with --watch ends on SIGTERM)",
+                path.display()
+            ),
+            Self::Damaged(path, line) => write!(
+                f,
+                "{}:{line}: is no line of a journal; weir apply --restore puts back what the other lines say and keeps the file",
+                path.display()
+            ),
+            Self::Version(path, version) => write!(
+                f,
+                "{} is of version {version}, and this is version {VERSION}; use the weir that wrote it",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for JournalError {}
+
+/// The journal of a host.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    /// `None`: it is only read, or not there yet.
+    file: Option<File>,
+    /// Keeps others away.
+    lock: Option<File>,
+    /// What was changed and not put back yet, in order.
+    entries: Vec<Entry>,
+    next: u64,
+    /// Lines in its middle that cannot be read.
+    damaged: Vec<usize>,
+}
+
+impl Journal {
+    /// Opens the journal at a path to work with it alone. The directory is made if it is not there; the file when there is something to
+    /// write.
+    ///
+    /// # Errors
+    /// Another process has it, or it cannot be read.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        let failed = |tried| move |error| JournalError::File(path.to_owned(), tried, error);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed("make the directory of"))?;
+        }
+        let mut lock = path.as_os_str().to_owned();
+        lock.push(".lock");
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock)
+            .map_err(failed("lock"))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(JournalError::Busy(path.to_owned())),
+            Err(error) => return Err(failed("lock")(error.into())),
+        }
+        let mut journal = Self::read(path)?;
+        journal.lock = Some(lock);
+        Ok(journal)
+    }
+
+    /// Reads the journal at a path, to look at it.
+    ///
+    /// # Errors
+    /// It cannot be read. That it is not there is none.
+    pub fn read(path: &Path) -> Result<Self, JournalError> {
+        let mut journal = Self {
+            path: path.to_owned(),
+            file: None,
+            lock: None,
+            entries: Vec::new(),
+            next: 0,
+            damaged: Vec::new(),
+        };
+        let mut text = Vec::new();
+        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
+        match read {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journal),
+            Err(error) => return Err(JournalError::File(path.to_owned(), "read", error)),
+        }
+        let text = String::from_utf8_lossy(&text);
+        // A last line without an end was being written when the process or the machine stopped: what it is about was not done yet.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        for (number, line) in whole.lines().enumerate() {
+            match serde_json::from_str(line) {
+                Ok(Record::Journal { version }) if version > VERSION => {
+                    return Err(JournalError::Version(path.to_owned(), version));
+                }
+                Ok(record) => journal.take(record),
+                Err(_) => journal.damaged.push(number + 1),
+            }
+        }
+        Ok(journal)
+    }
+
+    /// What was changed and not put back yet, in order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The first line in its middle that cannot be read, if there is one.
+    pub fn damage(&self) -> Option<JournalError> {
+        let line = self.damaged.first()?;
+        Some(JournalError::Damaged(self.path.clone(), *line))
+    }
+
+    fn take(&mut self, record: Record) {
+        let find = |entries: &mut Vec<Entry>, id| entries.iter().position(|e| e.id == id);
+        match record {
+            Record::Journal { .. } => {}
+            Record::Change {
+                id,
+                boot,
+                device,
+                change,
+            } => {
+                self.next = self.next.max(id + 1);
+                self.entries.push(Entry {
+                    id,
+                    boot,
+                    device,
+                    change,
+                    now: None,
+                    undoing: false,
+                });
+            }
+            Record::Done { id, now } => {
+                if let Some(at) = find(&mut self.entries, id) {
+                    self.entries[at].now = Some(now);
+                }
+            }
+            Record::Undoing { id } => {
+                if let Some(at) = find(&mut self.entries, id) {
+                    self.entries[at].undoing = true;
+                }
+            }
+            Record::Undone { id } => self.entries.retain(|e| e.id != id),
+        }
+    }
+
+    /// Writes down that something will be changed; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// It cannot be written: then nothing may be changed.
+    pub(crate) fn change(
+        &mut self,
+        boot: &str,
+        device: Option<Ident>,
+        change: Change,
+    ) -> Result<u64, JournalError> {
+        let id = self.next;
+        self.append(Record::Change {
+            id,
+            boot: boot.to_owned(),
+            device,
+            change,
+        })?;
+        Ok(id)
+    }
+
+    /// What was read back after a change.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(crate) fn done(&mut self, id: u64, now: String) -> Result<(), JournalError> {
+        self.append(Record::Done { id, now })
+    }
+
+    /// Putting back begins.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(crate) fn undoing(&mut self, id: u64) -> Result<(), JournalError> {
+        self.append(Record::Undoing { id })
+    }
+
+    /// Something is as it was.
+    ///
+    /// # Errors
+    /// As [`Self::change`].
+    pub(crate) fn undone(&mut self, id: u64) -> Result<(), JournalError> {
+        self.append(Record::Undone { id })
+    }
+
+    /// Removes the file, if there is nothing left in it that would be needed.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) fn close(&mut self) -> Result<(), JournalError> {
+        if !self.entries.is_empty() || !self.damaged.is_empty() {
+            return Ok(());
+        }
+        self.file = None;
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(JournalError::File(self.path.clone(), "remove", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn append(&mut self, record: Record) -> Result<(), JournalError> {
+        let written = self.write(&record);
+        written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;
+        self.take(record);
+        Ok(())
+    }
+
+    fn write(&mut self, record: &Record) -> io::Result<()> {
+        let mut text = String::new();
+        if self.file.is_none() {
+            let (file, is_new) = open_end(&self.path)?;
+            if is_new {
+                let first = Record::Journal { version: VERSION };
+                text = serde_json::to_string(&first)? + "\n";
+            }
+            self.file = Some(file);
+        }
+        text = text + &serde_json::to_string(record)? + "\n";
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all());
+        if written.is_err() {
+            // Half a line must not stand in front of the next: it is cut off when the file is opened again.
+            self.file = None;
+        }
+        written
+    }
+}
+
+/// A file opened behind its last whole line, and whether it is new.
+fn open_end(path: &Path) -> io::Result<(File, bool)> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(path)?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    let end = text
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |at| at + 1);
+    file.set_len(end as u64)?;
+    file.seek(SeekFrom::Start(end as u64))?;
+    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+        sync_folder(folder)?;
+    }
+    Ok((file, end == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("weir-journal-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        folder
+    }
+
+    fn made(folder: &str) -> Change {
+        Change::Make {
+            folder: folder.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
+        let folder = folder("again");
+        let path = folder.join("journal");
+        let mut journal = Journal::open(&path).unwrap();
+        for name in ["a", "b", "c"] {
+            journal.change("boot", None, made(name)).unwrap();
+        }
+        journal.done(2, "is".into()).unwrap();
+        journal.undone(1).unwrap();
+        assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))));
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let journal = Journal::read(&path).unwrap();
+            assert!(journal.damage().is_none() && journal.entries().len() <= 3);
+        }
+        std::fs::write(&path, [&whole[..], b"{\"change\":{\"id\":3"].concat()).unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        let names: Vec<&str> = journal.entries().iter().map(|e| e.change.path()).collect();
+        assert_eq!(names, ["a", "c"]);
+        assert_eq!(journal.entries()[1].now.as_deref(), Some("is"));
+        assert_eq!(journal.change("boot", None, made("d")).unwrap(), 3);
+        let again = Journal::read(&path).unwrap();
+        assert_eq!(again.entries(), journal.entries());
+        for id in [0, 2, 3] {
+            journal.undone(id).unwrap();
+        }
+        journal.close().unwrap();
+        assert!(!path.exists());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named_and_the_others_are_read() {
+        let folder = folder("damaged");
+        let path = folder.join("journal");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.change("boot", None, made("a")).unwrap();
+        journal.change("boot", None, made("b")).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("{\"folder\":\"a\"}", "{\"fol")).unwrap();
+        drop(journal);
+        let mut journal = Journal::open(&path).unwrap();
+        assert!(
+            journal
+                .damage()
+                .unwrap()
+                .to_string()
+                .contains("journal:2: is no line")
+        );
+        assert_eq!(journal.entries().len(), 1);
+        journal.undone(1).unwrap();
+        journal.close().unwrap();
+        assert!(path.exists(), "it is kept to be looked at");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_disk_without_room_refuses() {
+        let folder = folder("full");
+        let path = folder.join("journal");
+        let mut journal = Journal::open(&path).unwrap();
+        journal.change("boot", None, made("a")).unwrap();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        journal.file = Some(full);
+        let error = journal.change("boot", None, made("b")).unwrap_err();
+        assert!(error.to_string().contains("make room"), "{error}");
+        assert_eq!(
+            journal.entries().len(),
+            1,
+            "it is not believed to be on disk"
+        );
+        journal.change("boot", None, made("c")).unwrap();
+        assert_eq!(Journal::read(&path).unwrap().entries(), journal.entries());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,128 @@
+//! What systemd is told of units that it has not delegated.
+
+use super::{Action, Target};
+use crate::files::Files;
+use crate::knob::Knob;
+use crate::setting::{At, Setting};
+use std::collections::BTreeMap;
+
+/// Where files for units are until the next boot.
+pub const FOLDER: &str = "/run/systemd/system";
+
+/// The file in the directory of a unit.
+const FILE: &str = "50-weir.conf";
+
+/// Units with the directives for each.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct DropIns(BTreeMap<String, Vec<String>>);
+
+impl DropIns {
+    /// Adds what is to be set of a device's members that are units.
+    pub(super) fn add(&mut self, target: &Target, notes: &mut Vec<String>) {
+        for setting in &target.settings {
+            let At::Group(place) = setting.at else {
+                continue;
+            };
+            let Some(unit) = &target.units[place] else {
+                continue;
+            };
+            let directives = directives(&target.ident.link, setting);
+            if directives.is_empty() {
+                notes.push(format!(
+                    "systemd has no directive for {}, so {unit} is left without",
+                    setting.knob
+                ));
+            }
+            let all = self.0.entry(unit.clone()).or_default();
+            for directive in directives {
+                // Weights of bfq and of io.cost have one directive.
+                if !all.contains(&directive) {
+                    all.push(directive);
+                }
+            }
+        }
+    }
+
+    /// The files.
+    pub(super) fn actions(self, files: &dyn Files) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (unit, directives) in self.0 {
+            if directives.is_empty() {
+                continue;
+            }
+            let section = match unit.rsplit('.').next() {
+                Some("slice") => "Slice",
+                Some("scope") => "Scope",
+                _ => "Service",
+            };
+            let folder = format!("{FOLDER}/{unit}.d");
+            if !files.exists(&folder) {
+                actions.push(Action::Make(folder.clone()));
+            }
+            let directives = directives.join("\n");
+            actions.push(Action::Unit {
+                file: format!("{folder}/{FILE}"),
+                text: format!("# Written by weir apply; weir apply --restore removes it.\n[{section}]\n{directives}\n"),
+            });
+        }
+        actions
+    }
+}
+
+/// The directives for a setting (systemd.resource-control(5)).
+fn directives(link: &str, setting: &Setting) -> Vec<String> {
+    match setting.knob {
+        Knob::Weight => vec![format!("IODeviceWeight={link} {}", setting.value)],
+        Knob::BfqWeight => {
+            let weight = setting.value.parse().unwrap_or(100);
+            vec![format!("IODeviceWeight={link} {}", scaled(weight))]
+        }
+        Knob::Max => {
+            let limits = setting.value.split(' ').filter_map(|w| w.split_once('='));
+            let limits = limits.filter(|(_, limit)| *limit != "max");
+            let directive = |(name, limit): (&str, &str)| {
+                let directive = match name {
+                    "rbps" => "IOReadBandwidthMax",
+                    "wbps" => "IOWriteBandwidthMax",
+                    "riops" => "IOReadIOPSMax",
+                    _ => "IOWriteIOPSMax",
+                };
+                format!("{directive}={link} {limit}")
+            };
+            limits.map(directive).collect()
+        }
+        Knob::Latency => {
+            let target = setting.value.trim_start_matches("target=");
+            vec![format!("IODeviceLatencyTargetSec={link} {target}us")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The weight of systemd that comes to this weight of bfq: it maps 1 to 100 onto the same, and 100 to 10000 onto 100 to 1000
+/// (`BFQ_WEIGHT` of its cgroup-util.h).
+fn scaled(weight: u64) -> u64 {
+    if weight <= 100 {
+        weight
+    } else {
+        100 + (weight - 100) * (10_000 - 100) / (1_000 - 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_weight_of_bfq_is_the_one_that_systemd_writes() {
+        for weight in 1..=1_000 {
+            let systemd = scaled(weight);
+            let back = if systemd <= 100 {
+                100 - (100 - systemd)
+            } else {
+                100 + (systemd - 100) * (1_000 - 100) / (10_000 - 100)
+            };
+            assert_eq!(back, weight);
+        }
+    }
+}

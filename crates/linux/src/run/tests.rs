@@ -1,0 +1,374 @@
+use super::*;
+use crate::fake::{Fake, Killed};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use weir_config::apply::{Host, parse};
+
+const SERVER: &str = include_str!("../../recordings/server.txt");
+
+macro_rules! contracts {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../tests/contracts/", $name, ".toml")))),*]
+    };
+}
+
+/// Ten files, those that the figure applies in a guest.
+const CONTRACTS: [(&str, &str); 10] = contracts![
+    "01-limits" "02-shares" "03-tenants" "04-cost" "05-cost-targets" "06-deadline" "07-kyber" "08-two-drives" "09-latency" "10-both"
+];
+
+fn contracts(text: &str, a: &str, b: &str) -> Host {
+    parse("", &text.replace("@A@", a).replace("@B@", b)).unwrap()
+}
+
+fn disk(text: &str) -> Host {
+    contracts(text, "/dev/disk/by-id/ata-disk", "/dev/nvme0n1")
+}
+
+fn flash(text: &str) -> Host {
+    contracts(text, "/dev/disk/by-id/nvme-flash", "/dev/sda")
+}
+
+/// A journal in a directory of its own, which goes with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        // In memory, where there is such a place: each step waits for its journal.
+        let memory = PathBuf::from("/dev/shm");
+        let place = if memory.is_dir() {
+            memory
+        } else {
+            std::env::temp_dir()
+        };
+        let folder = place.join(format!("weir-apply-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        Self(folder)
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(&self.0.join("journal")).unwrap()
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.0.join("journal").exists()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Everything on a host that says something: io.cost that was on once leaves a line that it is off.
+fn texts(host: &Fake) -> BTreeMap<String, String> {
+    let mut all = host.texts();
+    for (path, text) in &mut all {
+        if path.ends_with("io.cost.qos") || path.ends_with("io.cost.model") {
+            let knob = Knob::find(path.rsplit('/').next().unwrap()).unwrap();
+            let said = text.lines().filter(|line| {
+                let number = line.split(' ').next().unwrap();
+                knob.value(line, number) != knob.unset()
+            });
+            let mut said: Vec<&str> = said.collect();
+            said.sort_unstable();
+            *text = said.join("\n");
+        }
+    }
+    all
+}
+
+fn applied(fake: &mut Fake, host: &Host, scratch: &Scratch) -> (Applied, Vec<Said>) {
+    let plan = Plan::new(fake, host);
+    assert_eq!(plan.problems, [], "it can be done");
+    let mut all = Vec::new();
+    let applied = apply(fake, &plan, &mut scratch.journal(), &mut |said| {
+        all.push(said.clone());
+    });
+    (applied.unwrap(), all)
+}
+
+fn restored(fake: &mut Fake, scratch: &Scratch) -> (Restored, Vec<Said>) {
+    let mut all = Vec::new();
+    let restored = restore(fake, &mut scratch.journal(), &mut |said| {
+        all.push(said.clone());
+    });
+    (restored.unwrap(), all)
+}
+
+#[test]
+fn a_second_time_nothing_is_written_and_everything_is_put_back() {
+    for (name, text) in CONTRACTS {
+        for host in [disk(text), flash(text)] {
+            let scratch = Scratch::new(&format!("twice-{name}"));
+            let mut fake = Fake::new(SERVER);
+            let before = texts(&fake);
+            let (first, _) = applied(&mut fake, &host, &scratch);
+            assert!(first.done > 0, "{name}");
+            let after = texts(&fake);
+            let (second, said) = applied(&mut fake, &host, &scratch);
+            assert_eq!((second.done, said), (0, Vec::new()), "{name}");
+            assert_eq!(texts(&fake), after, "{name}");
+            let (restored, said) = restored(&mut fake, &scratch);
+            assert_eq!(
+                (restored.changed, restored.kept),
+                (0, 0),
+                "{name}: {said:#?}"
+            );
+            assert_eq!(texts(&fake), before, "{name}");
+            assert!(scratch.is_empty(), "{name}");
+        }
+    }
+}
+
+/// Kills a process at each of its changes, before and after it, and puts everything back then; and kills that as well.
+#[test]
+fn killed_at_any_change_everything_is_put_back() {
+    let mut kills = 0;
+    for (name, text) in CONTRACTS {
+        for host in [disk(text), flash(text)] {
+            let scratch = Scratch::new(&format!("killed-{name}"));
+            let before = texts(&Fake::new(SERVER));
+            for number in 0.. {
+                let mut was = false;
+                for after in [false, true] {
+                    let mut fake = Fake::new(SERVER);
+                    was |= !killed(&mut fake, number, after, |fake| {
+                        applied(fake, &host, &scratch);
+                    });
+                    kills += 1;
+                    restored(&mut fake, &scratch);
+                    assert_eq!(texts(&fake), before, "{name}: killed at {number}");
+                    assert!(scratch.is_empty());
+                }
+                if was {
+                    break;
+                }
+            }
+            for number in 0.. {
+                let mut fake = Fake::new(SERVER);
+                applied(&mut fake, &host, &scratch);
+                let was = !killed(&mut fake, number, number % 2 == 0, |fake| {
+                    restored(fake, &scratch);
+                });
+                kills += 1;
+                restored(&mut fake, &scratch);
+                assert_eq!(
+                    texts(&fake),
+                    before,
+                    "{name}: putting back killed at {number}"
+                );
+                if was {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(kills > 400, "{kills}");
+}
+
+/// Whether the process was killed before it was done.
+fn killed(fake: &mut Fake, number: u64, after: bool, work: impl FnOnce(&mut Fake)) -> bool {
+    fake.kill(number, after);
+    let ended = catch_unwind(AssertUnwindSafe(|| work(fake)));
+    if let Err(why) = &ended {
+        assert!(why.is::<Killed>(), "it failed by itself");
+    }
+    fake.spare();
+    ended.is_err()
+}
+
+#[test]
+fn another_file_puts_back_what_it_does_not_say() {
+    let scratch = Scratch::new("other");
+    let mut fake = Fake::new(SERVER);
+    let before = texts(&fake);
+    for (name, text) in CONTRACTS {
+        for host in [disk(text), flash(text)] {
+            applied(&mut fake, &host, &scratch);
+            let mut alone = Fake::new(SERVER);
+            let own = Scratch::new(&format!("alone-{name}"));
+            applied(&mut alone, &host, &own);
+            let (now, fresh) = (texts(&fake), texts(&alone));
+            let differs = |path: &&String| now.get(*path) != fresh.get(*path);
+            let differ: Vec<&String> = now.keys().chain(fresh.keys()).filter(differs).collect();
+            // What an elevator had of its own is only known again when it comes back.
+            let is_elevators =
+                |path: &str| path.contains("/queue/") || path.ends_with("bfq.weight");
+            assert!(differ.iter().all(|p| is_elevators(p)), "{name}: {differ:?}");
+        }
+    }
+    restored(&mut fake, &scratch);
+    assert_eq!(texts(&fake), before);
+}
+
+#[test]
+fn what_somebody_else_changed_is_told_and_left() {
+    let scratch = Scratch::new("changed");
+    let mut fake = Fake::new(SERVER);
+    applied(&mut fake, &disk(CONTRACTS[0].1), &scratch);
+    let file = "/sys/fs/cgroup/reader/io.max";
+    fake.put(file, "8:0 rbps=1 wbps=max riops=max wiops=max");
+    fake.put("/sys/fs/cgroup/writer/cgroup.procs", "99");
+    let (all, said) = restored(&mut fake, &scratch);
+    assert_eq!((all.changed, all.kept), (1, 1));
+    let lines: Vec<String> = said.iter().map(ToString::to_string).collect();
+    assert!(
+        lines
+            .iter()
+            .any(|l| l.contains("somebody has changed it since") && l.contains("rbps=1 ")),
+        "{lines:#?}"
+    );
+    assert!(
+        lines.iter().any(|l| l.contains("it is not empty")),
+        "{lines:#?}"
+    );
+    assert!(!scratch.is_empty(), "the cgroup is still to be removed");
+    fake.put("/sys/fs/cgroup/writer/cgroup.procs", "");
+    let (all, _) = restored(&mut fake, &scratch);
+    assert_eq!((all.undone, all.kept), (1, 0));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn what_changed_behind_its_back_is_repaired_and_put_back_as_it_was_first() {
+    let scratch = Scratch::new("repaired");
+    let mut fake = Fake::new(SERVER);
+    let before = texts(&fake);
+    let host = disk(CONTRACTS[1].1);
+    applied(&mut fake, &host, &scratch);
+    let after = texts(&fake);
+    fake.write("/sys/block/sda/queue/scheduler", "kyber")
+        .unwrap();
+    let (again, said) = applied(&mut fake, &host, &scratch);
+    assert!(again.done > 1, "the elevator, its tunables and weights");
+    assert!(
+        said.iter().all(|s| matches!(s, Said::Repaired { .. })),
+        "{said:#?}"
+    );
+    assert_eq!(texts(&fake), after);
+    restored(&mut fake, &scratch);
+    assert_eq!(texts(&fake), before);
+}
+
+#[test]
+fn a_step_that_is_refused_undoes_those_before_it() {
+    let scratch = Scratch::new("refused");
+    let mut fake = Fake::new(&SERVER.replace(" io.latency", ""));
+    fake.take("/sys/fs/cgroup/system.slice/io.latency");
+    let before = texts(&fake);
+    let plan = Plan::new(&fake, &disk(CONTRACTS[8].1));
+    let failed = apply(&mut fake, &plan, &mut scratch.journal(), &mut |_| {}).unwrap_err();
+    assert!(
+        failed.to_string().contains("CONFIG_BLK_CGROUP_IOLATENCY"),
+        "{failed}"
+    );
+    assert_eq!(texts(&fake), before);
+    assert!(scratch.is_empty());
+    let mut fake = Fake::new(&SERVER.replace("scheduler = ", "scheduler ! "));
+    let plan = Plan::new(&fake, &disk(CONTRACTS[8].1));
+    let failed = apply(&mut fake, &plan, &mut scratch.journal(), &mut |_| {}).unwrap_err();
+    assert!(failed.to_string().contains("read-only"), "{failed}");
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
+    let scratch = Scratch::new("moved");
+    let host = disk(CONTRACTS[0].1);
+    let mut fake = Fake::new(SERVER);
+    applied(&mut fake, &host, &scratch);
+    let journal = std::fs::read(scratch.0.join("journal")).unwrap();
+    // Another disk has the name and the number.
+    fake.put("/sys/block/sda/diskseq", "9");
+    let between = texts(&fake);
+    let (all, said) = restored(&mut fake, &scratch);
+    assert!(
+        all.changed >= 2 && said.iter().any(|s| s.to_string().contains("is gone")),
+        "{said:#?}"
+    );
+    assert_eq!(
+        texts(&fake)["/sys/block/sda/queue/scheduler"],
+        between["/sys/block/sda/queue/scheduler"]
+    );
+    // It has another name and another number.
+    std::fs::write(scratch.0.join("journal"), &journal).unwrap();
+    let moved = SERVER.replace("sda", "sdz").replace("8:0", "65:144");
+    let mut fake = Fake::new(
+        &moved
+            .replace("[mq-deadline]", "mq-deadline")
+            .replace("scheduler = none mq", "scheduler = [none] mq"),
+    );
+    fake.put("/sys/fs/cgroup/reader/cgroup.procs", "");
+    fake.put(
+        "/sys/fs/cgroup/reader/io.max",
+        "65:144 rbps=20000000 wbps=max riops=2000 wiops=max",
+    );
+    let (_, said) = restored(&mut fake, &scratch);
+    assert!(
+        texts(&fake)["/sys/block/sdz/queue/scheduler"].contains("[mq-deadline]"),
+        "{said:#?}"
+    );
+    assert!(!fake.exists("/sys/fs/cgroup/reader"));
+    // The machine was booted since: nothing is there to be put back, and nothing is touched.
+    std::fs::write(scratch.0.join("journal"), &journal).unwrap();
+    let mut fake = Fake::new(&SERVER.replace("000000000001", "000000000002"));
+    let before = texts(&fake);
+    let (all, _) = restored(&mut fake, &scratch);
+    assert_eq!((all.undone, all.changed, all.kept), (0, 0, 0));
+    assert_eq!(texts(&fake), before);
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn systemd_is_told_of_what_is_its_own() {
+    let scratch = Scratch::new("systemd");
+    let mut fake = Fake::new(SERVER);
+    let before = texts(&fake);
+    let text = "[drive.a]\ndevice = \"/dev/nvme0n1\"\npolicy = \"bfq + io.max\"\n\
+                [volume.db]\ndrive = \"a\"\nunit = \"db.service\"\nshare = 300\nmax = { read_bandwidth = \"5MB/s\" }\n\
+                [volume.pods]\ndrive = \"a\"\nunit = \"pods.service\"\nshare = 200\n";
+    let host = parse("", text).unwrap();
+    let (_, said) = applied(&mut fake, &host, &scratch);
+    assert_eq!(fake.reloads(), 1);
+    let unit = &texts(&fake)["/run/systemd/system/db.service.d/50-weir.conf"];
+    assert!(
+        unit.contains(
+            "[Service]\nIODeviceWeight=/dev/nvme0n1 2300\nIOReadBandwidthMax=/dev/nvme0n1 5000000\n"
+        ),
+        "{unit}"
+    );
+    let delegated = "/sys/fs/cgroup/system.slice/pods.service/io.bfq.weight";
+    assert!(texts(&fake)[delegated].contains("259:0 200"), "{said:#?}");
+    let (second, _) = applied(&mut fake, &host, &scratch);
+    assert_eq!((second.done, fake.reloads()), (0, 1));
+    restored(&mut fake, &scratch);
+    assert_eq!(texts(&fake), before);
+    assert_eq!(fake.reloads(), 2);
+}
+
+#[test]
+fn what_would_be_done_is_what_is_done() {
+    for (name, text) in CONTRACTS {
+        let scratch = Scratch::new(&format!("preview-{name}"));
+        let mut fake = Fake::new(SERVER);
+        let host = disk(text);
+        let plan = Plan::new(&fake, &host);
+        let foreseen = preview(&fake, &plan, &scratch.journal());
+        let (_, said) = applied(&mut fake, &host, &scratch);
+        let file = |said: &Said| match said {
+            Said::Set { file, .. } | Said::Other { file, .. } => file.clone(),
+            other => other.to_string(),
+        };
+        let done: Vec<String> = said.iter().map(file).collect();
+        let foreseen: Vec<String> = foreseen.iter().map(file).collect();
+        // More: what the elevator's defaults are is not known before it is there.
+        assert!(
+            done.iter().all(|d| foreseen.contains(d)),
+            "{name}: {done:#?} {foreseen:#?}"
+        );
+        assert_eq!(preview(&fake, &plan, &scratch.journal()), [], "{name}");
+    }
+}

@@ -1,0 +1,177 @@
+//! What fio wrote of one job: its log of requests, and its report.
+
+use serde::Deserialize;
+use weir_measure::Kind;
+
+/// Requests of a job in the order in which they were answered.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Log {
+    /// The requests.
+    pub entries: Vec<Entry>,
+    /// Its flushes, which fio tells together only: their number.
+    pub flushes: u64,
+    /// The mean time of a flush, in nanoseconds.
+    pub flush_ns: u64,
+}
+
+/// A request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// When it was answered, in milliseconds since 1970.
+    pub ended_ms: u64,
+    /// From sending to answer, in nanoseconds.
+    pub latency_ns: u64,
+    /// Read or write.
+    pub kind: Kind,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// A line or a report that is not fio's.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Error {
+    /// A line of a log.
+    #[error("line {line} of fio's log of {job} is not \"time, latency, direction, bytes\": {text}")]
+    Line {
+        /// The job.
+        job: String,
+        /// Which line, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+    /// The report.
+    #[error("fio's report: {0}")]
+    Report(String),
+    /// A job failed.
+    #[error("fio's job {job} ended with error {code} ({meaning})")]
+    Failed {
+        /// The job.
+        job: String,
+        /// The number of the error.
+        code: i32,
+        /// What it means.
+        meaning: String,
+    },
+}
+
+/// What fio reports of all jobs.
+#[derive(Deserialize)]
+struct Report {
+    jobs: Vec<Reported>,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    jobname: String,
+    #[serde(default)]
+    error: i32,
+    #[serde(default)]
+    sync: Syncs,
+}
+
+#[derive(Deserialize, Default)]
+struct Syncs {
+    #[serde(default)]
+    lat_ns: Latency,
+}
+
+#[derive(Deserialize, Default)]
+struct Latency {
+    #[serde(default)]
+    mean: f64,
+    #[serde(rename = "N", default)]
+    count: u64,
+}
+
+/// Reads fio's report (JSON, with or without notices before it) and the logs of its jobs, in their order.
+///
+/// # Errors
+/// One of them is not what fio writes, or a job failed.
+pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
+    let begins = report.find('{').unwrap_or(0);
+    let parsed: Report =
+        serde_json::from_str(&report[begins..]).map_err(|e| Error::Report(e.to_string()))?;
+    if parsed.jobs.len() != logs.len() {
+        let (jobs, logs) = (parsed.jobs.len(), logs.len());
+        return Err(Error::Report(format!("{jobs} jobs, and {logs} were played")));
+    }
+    let read = parsed.jobs.iter().zip(logs).map(|(job, text)| {
+        if job.error != 0 {
+            return Err(Error::Failed {
+                job: job.jobname.clone(),
+                code: job.error,
+                meaning: std::io::Error::from_raw_os_error(job.error).to_string(),
+            });
+        }
+        let lines = (1..).zip(text.lines());
+        let entries = lines.map(|(line, text)| {
+            entry(text).ok_or_else(|| Error::Line {
+                job: job.jobname.clone(),
+                line,
+                text: text.to_owned(),
+            })
+        });
+        Ok(Log {
+            entries: entries.collect::<Result<_, _>>()?,
+            flushes: job.sync.lat_ns.count,
+            flush_ns: job.sync.lat_ns.mean as u64,
+        })
+    });
+    read.collect()
+}
+
+/// `time, latency, direction, bytes`, and what else a line may have.
+fn entry(line: &str) -> Option<Entry> {
+    let mut words = line.split(',').map(|word| word.trim().parse::<u64>().ok());
+    let mut next = || words.next().flatten();
+    let (ended_ms, latency_ns) = (next()?, next()?);
+    let kind = match next()? {
+        0 => Kind::Read,
+        1 => Kind::Write,
+        _ => return None,
+    };
+    Some(Entry {
+        ended_ms,
+        latency_ns,
+        kind,
+        bytes: next()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"fio: a notice
+{"jobs":[{"jobname":"w","error":0,"sync":{"lat_ns":{"mean":2752770.3,"N":341}}}]}"#;
+
+    #[test]
+    fn a_log_is_requests_and_the_report_tells_of_flushes() {
+        let text = "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";
+        let logs = read(REPORT, &[text.to_owned()]).unwrap();
+        assert_eq!((logs[0].flushes, logs[0].flush_ns), (341, 2_752_770));
+        let first = Entry {
+            ended_ms: 1_767_225_602_835,
+            latency_ns: 389_203,
+            kind: Kind::Write,
+            bytes: 8192,
+        };
+        assert_eq!(logs[0].entries[0], first);
+        assert_eq!(logs[0].entries[1].kind, Kind::Read);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let said = |report: &str, logs: &[&str]| {
+            let logs: Vec<String> = logs.iter().map(|&l| l.to_owned()).collect();
+            read(report, &logs).unwrap_err().to_string()
+        };
+        let line = said(REPORT, &["1, 2, 1, 4\n1, 2\n"]);
+        assert!(line.starts_with("line 2 of fio's log of w is not"), "{line}");
+        assert!(said(REPORT, &[]).contains("1 jobs, and 0 were played"));
+        assert!(said("fio: out of memory", &[""]).starts_with("fio's report: "));
+        let failed = r#"{"jobs":[{"jobname":"a","error":5}]}"#;
+        assert!(said(failed, &[""]).contains("job a ended with error 5"));
+    }
+}
