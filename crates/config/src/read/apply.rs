@@ -327,6 +327,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
         cache: Cache::Direct,
         vhost: None,
         ublk: false,
+        ublk_number: None,
         notify: Notify::default(),
         tenant: volume.tenant.clone(),
         contract: volume.contract,
