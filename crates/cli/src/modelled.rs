@@ -16,6 +16,8 @@ pub(crate) struct Drive {
     pub(crate) about: String,
     /// The model.
     pub(crate) config: weir_drive::Config,
+    /// It is a real drive, and the model only stands for its kind.
+    pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,
     alone: Mutex<Vec<(usize, Vec<Option<Alone>>)>>,
 }
@@ -28,8 +30,19 @@ impl Drive {
             about: profile.summary().to_owned(),
             name: profile.name,
             config: profile.drive,
+            is_real: false,
             capacity: OnceLock::new(),
             alone: Mutex::default(),
+        })
+    }
+
+    /// A device of this host, of the kind of that model.
+    pub(crate) fn real(name: String, about: String, kind: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            name,
+            about,
+            is_real: true,
+            ..Self::find(kind)?
         })
     }
 

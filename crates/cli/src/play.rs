@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use clap::Args;
 use std::fs;
-use std::path::{Path, PathBuf};
-use weir_linux::{Files, Place, Tree};
+use std::path::PathBuf;
+use weir_linux::{Journal, Tree};
 use weir_play::{Host, Plan, player};
 
 /// What is played, and where.
@@ -24,27 +24,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let text = text.map_err(|e| failed(&format!("{}: {e}", options.plan.display())))?;
     let plan: Plan = serde_json::from_str(&text).map_err(|e| failed(&e))?;
     let mut files = Tree::default();
-    let place = place(&options.device, &plan, &files).map_err(|e| failed(&e))?;
-    player::set(&plan, &place, &mut files).map_err(|e| failed(&e))?;
+    let knobs = player::knobs(&plan, &files, &options.device).map_err(|e| failed(&e))?;
+    fs::create_dir_all(&options.into).map_err(|e| failed(&e))?;
+    let mut journal = Journal::open(&options.into.join("journal")).map_err(|e| failed(&e))?;
+    let applied = weir_linux::apply(&mut files, &knobs, &mut journal, &mut |_| ());
+    applied.map_err(|e| failed(&e))?;
     let host = Host {
         device: options.device.clone(),
-        place: Some(place),
+        cgroups: knobs.cgroups.root,
         scratch: options.into.clone(),
     };
     host.play(&plan, &|| true).map_err(|e| failed(&e))?;
     Ok(())
-}
-
-/// Where the knobs of a device are, and those of a plan's groups.
-fn place(device: &Path, plan: &Plan, files: &Tree) -> Result<Place, String> {
-    let name = device.file_name().unwrap_or_default().to_string_lossy();
-    let directory = format!("/sys/block/{name}");
-    let number = files.read(&format!("{directory}/dev"));
-    let number = number.map_err(|e| format!("{directory}/dev: {e}"))?;
-    Ok(Place {
-        number: number.trim().to_owned(),
-        device: directory,
-        root: "/sys/fs/cgroup".to_owned(),
-        groups: plan.groups.clone(),
-    })
 }

@@ -4,7 +4,7 @@
 //! samples of cases, and `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
 //! `weir-conformance guest WEIR [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with the program `weir`
 //! as the drive. To play a row again, take its line out of `guest/linux.txt`. `weir-conformance guest-page` prints their page,
-//! `docs/linux.md`, and `weir-conformance guest-figure` how many agree.
+//! `docs/conformance-guest.md`, and `weir-conformance guest-figure` how many agree.
 //! `WEIR_CONFORMANCE` is another directory of experiments and samples than this crate's.
 
 #![forbid(unsafe_code)]

@@ -16,7 +16,7 @@ fn page_and_table_are_current() {
 
 #[test]
 fn page_of_the_guest_is_current() {
-    hold("linux.md", &guest::compare().unwrap().page);
+    hold("conformance-guest.md", &guest::compare().unwrap().page);
 }
 
 #[test]

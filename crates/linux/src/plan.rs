@@ -105,6 +105,58 @@ impl Plan {
         plan
     }
 
+    /// What is to be done for these settings of one device, and cgroups by their paths below the root, of which [`At::Group`] speaks.
+    ///
+    /// # Errors
+    /// There is no such device, or there are no cgroups of version 2 with the controller for storage though the settings need them.
+    pub fn of_settings(
+        files: &dyn Files,
+        link: &str,
+        settings: &[Setting],
+        groups: &[String],
+    ) -> Result<Self, String> {
+        let device = Device::find(files, link).map_err(|why| format!("{link}: {why}"))?;
+        let cgroups = Cgroups::of(files).map_err(|e| format!("/proc/self/mounts: {}", said(&e)))?;
+        let needed = !groups.is_empty() || settings.iter().any(|s| s.at != At::Device);
+        if needed && (cgroups.v1 || cgroups.root.is_none()) {
+            return Err(
+                "groups need cgroups of version 2 with the controller for storage; boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all"
+                    .to_owned(),
+            );
+        }
+        let mut settings = settings.to_vec();
+        if device.schedulers.is_empty() {
+            if let Some((what, help)) = without_queue(&device, &settings) {
+                return Err(format!("{what}; {help}"));
+            }
+            settings.retain(|s| s.knob != Knob::Scheduler);
+        }
+        let target = Target {
+            drive: device.name.clone(),
+            ident: Ident {
+                link: link.to_owned(),
+                name: device.name.clone(),
+                number: device.number.clone(),
+                diskseq: device.diskseq,
+            },
+            device,
+            settings,
+            groups: groups.iter().cloned().map(Some).collect(),
+            units: vec![None; groups.len()],
+        };
+        let mut plan = Self {
+            boot: boot::id(files),
+            cgroups,
+            devices: Vec::new(),
+            actions: Vec::new(),
+            notes: Vec::new(),
+            problems: Vec::new(),
+        };
+        plan.steps(files, &target);
+        plan.devices.push(target);
+        Ok(plan)
+    }
+
     /// Without version 2 no cgroup has a file of the controller.
     fn version_2(&mut self, host: &Host, failed: Option<String>) {
         let member = host.drives.iter().flat_map(|d| &d.members).next();

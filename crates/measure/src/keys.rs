@@ -50,6 +50,10 @@ const FAILED: When = Where("there were any");
 const ANSWERED: When = Where("at least one of its requests was answered");
 const GUESTS: When = Where("the scenario has virtual machines");
 const SIM: When = Where("`place` is `sim`");
+const KERNEL: When = Where("`place` is `guest` or `linux`");
+const GUEST: When = Where("`place` is `guest`");
+const TOLD: When =
+    Where("`place` is `sim` or `serve` and at least one of its requests was answered");
 
 /// Every key, in the order in which they are written.
 pub const KEYS: &[Key] = &[
@@ -106,7 +110,7 @@ pub const KEYS: &[Key] = &[
     always(
         "place",
         "string",
-        "Where the run took place: `sim` (virtual time) or `serve` (a live server).",
+        "Where the run took place: `sim` (virtual time), `serve` (a live server), `guest` (Linux in a guest, virtual time) or `linux` (this machine's).",
     ),
     always(
         "seed",
@@ -311,6 +315,26 @@ pub const KEYS: &[Key] = &[
         "Reads and writes that were not answered by their `deadline`, those among them that could not even be sent in time.",
         Where("it has a deadline"),
     ),
+    of_kernels("kernel", "string", "The kernel's release.", KERNEL),
+    Key {
+        path: "processor_percent",
+        value: "number, per cent",
+        about: "The part of all processors' time in which they were busy: where that is all of it, rates are theirs and not the drive's.",
+        clients: Never,
+        total: KERNEL,
+    },
+    of_kernels(
+        "path_us",
+        "number, microseconds",
+        "What the path between kernel and modelled drive takes, which was taken off.",
+        GUEST,
+    ),
+    of_kernels(
+        "path_left_us",
+        "number, microseconds",
+        "What of the path was left in that boot; below zero where too much was taken off.",
+        GUEST,
+    ),
 ];
 
 const fn always(path: &'static str, value: &'static str, about: &'static str) -> Key {
@@ -335,6 +359,21 @@ const fn of_clients(
         about,
         clients,
         total: Never,
+    }
+}
+
+const fn of_kernels(
+    path: &'static str,
+    value: &'static str,
+    about: &'static str,
+    when: When,
+) -> Key {
+    Key {
+        path,
+        value,
+        about,
+        clients: when,
+        total: when,
     }
 }
 
@@ -372,7 +411,7 @@ const fn split(path: &'static str, about: &'static str, total: When) -> Key {
         path,
         value: "number, microseconds",
         about,
-        clients: ANSWERED,
+        clients: TOLD,
         total,
     }
 }

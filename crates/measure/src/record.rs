@@ -18,6 +18,10 @@ pub enum Place {
     Sim,
     /// The live server.
     Serve,
+    /// An unmodified Linux in a guest, in virtual time.
+    Guest,
+    /// This machine's Linux.
+    Linux,
 }
 
 /// What limited a client's bandwidth.
@@ -188,6 +192,10 @@ impl Run {
             rings: None,
             runtime_s: None,
             late: meter.late(),
+            kernel: None,
+            processor_percent: None,
+            path_us: None,
+            path_left_us: None,
         }
     }
 }
@@ -437,6 +445,18 @@ pub struct Record {
     /// Requests that were not answered by their deadline, if the client has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
+    /// The release of the kernel under which the run took place, where a kernel was a part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The part of all processors' time in which they were busy, in whole per cent; in records of the total under a kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_percent: Option<u64>,
+    /// In a guest: what the path between kernel and modelled drive takes, which was taken off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_us: Option<f64>,
+    /// In a guest: what of the path was left in that boot; below zero where too much was taken off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_left_us: Option<f64>,
 }
 
 impl Record {

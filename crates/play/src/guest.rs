@@ -1,6 +1,6 @@
 //! Plays a plan under an unmodified kernel in a guest, on a modelled drive, in virtual time.
 //!
-//! The drive is `weir serve` with the model, in the guest, by the kernel's NBD client; the clients are fio's, led by the same program. The way to
+//! The drive is `weir serve` with the model, in the guest, by ublk where the kernel has it, else by its NBD client; the clients are fio's, led by the same program. The way to
 //! the server and back takes processor time, which the drive does not. What it adds to a read is found by a reader alone, beside the same on the
 //! model alone. The server then answers sooner by that (`path` of its drive), so that the kernel sees the drive's own times, and the same reader says in
 //! the same boot what is left of it.
@@ -25,6 +25,9 @@ const PATH_TIME: Span = Span::from_millis(300);
 
 /// Bytes of the part of the drive that it reads; of a disk what its cache has, so that it need not seek.
 const PATH_BYTES: [u64; 2] = [1 << 30, 64 << 10];
+
+/// Boots in which the path is looked for.
+const LOOKS: u32 = 2;
 
 /// Memory of the guest, MiB: what is written to the modelled drive is kept there, and what goes through the page cache.
 const MEMORY_MIB: u32 = 4096;
@@ -58,6 +61,8 @@ pub struct Outcome {
     pub path_ns: u64,
     /// What of it was left in this boot: below zero where too much was taken off.
     pub left_ns: i64,
+    /// In what the kernel is not as the policy, a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Why there is no outcome.
@@ -112,18 +117,36 @@ impl Lab {
         go_on: impl Fn() -> bool,
     ) -> Result<Outcome, Error> {
         let shape = scenario.drive.shape();
-        let (run, _) = Plan::new(scenario, policy, repetition, Some(&shape))?;
+        let (run, notes) = Plan::new(scenario, policy, repetition, Some(&shape))?;
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
         let played = played.unwrap_or_else(|| Played {
             began_ns: 0,
+            processor_percent: 0,
             logs: Vec::new(),
         });
         Ok(Outcome {
             played,
             path_ns,
             left_ns,
+            notes,
         })
+    }
+
+    /// Makes the device, tells the kernel what the drive is, and plays.
+    fn script<'a>(&self, scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> String {
+        // Programs are called there what they are called here.
+        let weir = self.weir.file_name().unwrap_or_default().to_string_lossy();
+        let shape = scenario.drive.shape();
+        let (rotational, kib) = (u8::from(shape.rotational), shape.max_transfer >> 10);
+        let mut text = format!(
+            "weir() {{ '/bin/{weir}' \"$@\"; }}\nrotational={rotational} kib={kib} tags={}\n{CONNECT}",
+            shape.tags
+        );
+        for name in plans {
+            let _ = writeln!(text, "weir play /files/{name} /dev/$dev /out/{name}");
+        }
+        text
     }
 
     /// What the path to the scenario's drive takes. Others that want to know wait meanwhile.
@@ -132,8 +155,14 @@ impl Lab {
         if let Some((_, found)) = known.iter().find(|(drive, _)| *drive == scenario.drive) {
             return Ok(*found);
         }
-        let (more, _) = self.boot(scenario, 0, None, go_on)?;
-        let found = u64::try_from(more).unwrap_or(0);
+        let mut found = 0i64;
+        // A server that answers sooner is woken at other times: what is left of the path after the first look is a part of it.
+        for _ in 0..LOOKS {
+            let now = u64::try_from(found).unwrap_or(0);
+            let (more, _) = self.boot(scenario, now, None, go_on)?;
+            found = (found + more).max(0);
+        }
+        let found = found as u64;
         known.push((scenario.drive.clone(), found));
         Ok(found)
     }
@@ -153,7 +182,7 @@ impl Lab {
             .chain(run.map(|run| (RUN, run)))
             .collect();
         let names = plans.iter().map(|(name, _)| *name);
-        let mut guest = Guest::new(self.kernel.clone(), script(scenario, names));
+        let mut guest = Guest::new(self.kernel.clone(), self.script(scenario, names));
         guest.memory_mib = MEMORY_MIB;
         guest.limit = LIMIT;
         guest.programs.push(self.weir.clone());
@@ -161,9 +190,7 @@ impl Lab {
         guest.add_program("nbd-client", "nbd-client")?;
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
-        guest
-            .files
-            .insert("server.toml".to_owned(), server.into_bytes());
+        guest.files.insert("server.toml".to_owned(), server.into_bytes());
         for (name, plan) in plans {
             let text = serde_json::to_vec(plan).unwrap_or_default();
             guest.files.insert(name.to_owned(), text);
@@ -213,34 +240,20 @@ fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     )
 }
 
-/// Makes the device, tells the kernel what the drive is, and plays.
-fn script<'a>(scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> String {
-    let shape = scenario.drive.shape();
-    let mut text = CONNECT.to_owned();
-    let rotational = u8::from(shape.rotational);
-    let _ = writeln!(text, "echo {rotational} > $q/rotational");
-    let _ = writeln!(
-        text,
-        "echo {} > $q/max_sectors_kb",
-        shape.max_transfer >> 10
-    );
-    // Without an elevator the number of requests is the number of tags that are used, and stays so under an elevator.
-    let _ = writeln!(
-        text,
-        "echo none > $q/scheduler; echo {} > $q/nr_requests",
-        shape.tags
-    );
-    for name in plans {
-        let _ = writeln!(text, "weir play /files/{name} /dev/nbd0 /out/{name}");
-    }
-    text
-}
-
-/// Modules that are built in are not there to be loaded.
-const CONNECT: &str = "for m in nbd bfq kyber_iosched mq_deadline; do has $m && load $m; done
-weir serve /files/server.toml 2> /tmp/weir &
-n=0; until [ -S /run/weir ] || [ $n = 500 ]; do sleep 0.01; n=$((n+1)); done
-[ -S /run/weir ] || cat /tmp/weir
-nbd-client -unix /run/weir /dev/nbd0 -N v -b 512 2>&1 | tail -1
-q=/sys/block/nbd0/queue
+/// The server, and the device: by ublk, which tells the kernel what the drive is, where the kernel has it (from 6.12 on); else by NBD. There the
+/// number of requests without an elevator is the number of tags that are used, and stays so under an elevator. Modules that are built in are not
+/// there to be loaded.
+const CONNECT: &str = "for m in nbd ublk_drv bfq kyber_iosched mq_deadline; do has $m && load $m; done
+cp /files/server.toml /tmp/server.toml; dev=nbd0
+has ublk_drv && dev=ublkb0 && echo 'ublk = true' >> /tmp/server.toml
+weir serve /tmp/server.toml 2> /tmp/weir &
+there() { n=0; until [ $1 $2 ] || [ $n = 500 ]; do sleep 0.01; n=$((n+1)); done; [ $1 $2 ] || cat /tmp/weir; }
+there -S /run/weir; q=/sys/block/$dev/queue
+if [ $dev = nbd0 ]; then
+    nbd-client -unix /run/weir /dev/nbd0 -N v -b 512 2>&1 | tail -1
+    echo $rotational > $q/rotational; echo $kib > $q/max_sectors_kb
+    echo none > $q/scheduler; echo $tags > $q/nr_requests
+else
+    there -b /dev/ublkb0
+fi
 ";

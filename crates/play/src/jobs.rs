@@ -153,7 +153,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     let stops = stops.map(Span::as_nanos).fold(ends, u64::min);
     let mut keys = String::new();
     let mut put = |line: &dyn Display| {
-        let _ = writeln!(keys, "{line}");
+        let _ = writeln!(keys, "{}", line.to_string().trim_end());
     };
     let runtime = Span::from_nanos(stops.saturating_sub(begins));
     put(&format_args!("offset={}", base + client.region.start));
@@ -179,7 +179,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
         name: client.name.clone(),
         group: client.group.0,
         begins_ns: begins,
-        keys: keys.trim_end().to_owned() + "\n",
+        keys,
     })
 }
 

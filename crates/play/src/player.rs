@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_linux::{Files, Place, Setting, Step, Tree};
+use weir_linux::Files;
 
 /// How long jobs may take until all are there, and from the run's end until fio has ended.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,6 +24,9 @@ const AHEAD: Duration = Duration::from_millis(20);
 /// The file that says when a run began.
 const BEGAN: &str = "began";
 
+/// The file that says how busy processors were.
+const PROCESSOR: &str = "processor";
+
 /// The rest after the run-in.
 const REST: Duration = Duration::from_secs(1);
 
@@ -32,8 +35,8 @@ const REST: Duration = Duration::from_secs(1);
 pub struct Host {
     /// The device or file.
     pub device: PathBuf,
-    /// Where its knobs are; `None` for what is no block device.
-    pub place: Option<Place>,
+    /// Where cgroups of version 2 are; `None`: all clients stay where fio is.
+    pub cgroups: Option<String>,
     /// A directory for job files and logs.
     pub scratch: PathBuf,
 }
@@ -43,6 +46,8 @@ pub struct Host {
 pub struct Played {
     /// When it began, in nanoseconds since 1970.
     pub began_ns: u64,
+    /// The part of all processors' time, in per cent, in which they were busy. Where that is all of it, rates are theirs and not the drive's.
+    pub processor_percent: u64,
     /// Fio's logs, in the order of the jobs.
     pub logs: Vec<Log>,
 }
@@ -59,12 +64,19 @@ impl Played {
         let began = read(BEGAN)?;
         let unread = |_| log::Error::Report(format!("{BEGAN}: {began}"));
         let began_ns = began.trim().parse().map_err(unread)?;
+        let processor = read(PROCESSOR)?;
+        let unread = |_| log::Error::Report(format!("{PROCESSOR}: {processor}"));
+        let processor_percent = processor.trim().parse().map_err(unread)?;
         let report = read("fio.json")?;
         let jobs = 1..=plan.jobs.clients.len();
         let logs = jobs.map(|n| read(&format!("log_lat.{n}.log")));
         let logs = logs.collect::<Result<Vec<_>, _>>()?;
         let logs = log::read(&report, &logs)?;
-        Ok(Self { began_ns, logs })
+        Ok(Self {
+            began_ns,
+            processor_percent,
+            logs,
+        })
     }
 }
 
@@ -79,24 +91,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A knob.
-    #[error("{path}: the kernel does not take \"{value}\": {source}")]
-    Knob {
-        /// Its file.
-        path: String,
-        /// What was written.
-        value: String,
-        /// What the system said.
-        source: io::Error,
-    },
     /// fio is not there.
     #[error("fio cannot be started ({0}); install package fio")]
     NoFio(io::Error),
     /// fio did not do what it should.
     #[error("fio {0}")]
     Fio(String),
-    /// The plan is not of this version.
-    #[error("the plan: {0}")]
+    /// This host cannot be set as the plan wants.
+    #[error("{0}")]
     Plan(String),
     /// What fio wrote.
     #[error(transparent)]
@@ -107,10 +109,10 @@ pub enum Error {
 }
 
 impl Host {
-    /// Plays a plan while `go_on` says so. Knobs and cgroups are those that [`set`] has made.
+    /// Plays a plan while `go_on` says so. Knobs and cgroups are there already: see [`knobs`].
     ///
     /// # Errors
-    /// A knob is refused, fio is not there or failed, or `go_on` said no.
+    /// fio is not there or failed, or `go_on` said no.
     pub fn play(&self, plan: &Plan, go_on: &dyn Fn() -> bool) -> Result<Played, Error> {
         fs::create_dir_all(&self.scratch).map_err(at(&self.scratch))?;
         self.clean(plan)?;
@@ -141,6 +143,7 @@ impl Host {
         let (now, clock) = (Instant::now(), SystemTime::now());
         let began = now + AHEAD;
         let since = clock.duration_since(UNIX_EPOCH).unwrap_or_default() + AHEAD;
+        let before = Processors::now();
         let mut order: Vec<usize> = (0..jobs.clients.len()).collect();
         order.sort_by_key(|&n| (jobs.clients[n].begins_ns, n));
         for n in order {
@@ -155,17 +158,23 @@ impl Host {
             }
             self.release(n)?;
         }
-        let patience = began + Duration::from_nanos(jobs.ends_ns) + PATIENCE;
-        let mut told = false;
+        let ends = began + Duration::from_nanos(jobs.ends_ns);
+        let (mut told, mut busy) = (false, None);
         while fio.is_running()? {
+            // What fio does with its logs afterwards does not count.
+            if busy.is_none() && Instant::now() >= ends {
+                busy = Some(Processors::now().busy_since(&before));
+            }
             if jobs.until.is_some_and(|n| is_there("over", n)) && !told {
                 fio.interrupt();
                 told = true;
             }
-            fio.step(go_on, patience, "did not end")?;
+            fio.step(go_on, ends + PATIENCE, "did not end")?;
             thread::sleep(LOOK);
         }
         fio.check(told)?;
+        let busy = busy.unwrap_or_else(|| Processors::now().busy_since(&before));
+        self.write(PROCESSOR, &busy.to_string())?;
         Ok(since.as_nanos() as u64)
     }
 
@@ -176,7 +185,11 @@ impl Host {
         loop {
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
             let mut options = OpenOptions::new();
-            match options.write(true).custom_flags(nonblocking).open(&path) {
+            match options
+                .write(true)
+                .custom_flags(nonblocking)
+                .open(&path)
+            {
                 Ok(_) => return Ok(()),
                 // The job has said that it is there and does not wait yet.
                 Err(e) if is_alone(&e) && Instant::now() < patience => thread::sleep(LOOK / 10),
@@ -201,11 +214,11 @@ impl Host {
 
     /// The directories of the groups by their numbers; the root is where fio is.
     fn cgroups(&self, plan: &Plan) -> Vec<Option<String>> {
-        let Some(place) = &self.place else {
+        let Some(root) = &self.cgroups else {
             return Vec::new();
         };
-        let groups = place.groups.iter().map(|path| Some(place.group(path)));
-        let groups = groups.take(plan.groups.len());
+        let groups = plan.groups.iter();
+        let groups = groups.map(|path| Some(format!("{root}{path}")));
         std::iter::once(None).chain(groups).collect()
     }
 
@@ -345,43 +358,41 @@ impl Drop for Fio {
     }
 }
 
-/// Sets what a plan wants.
-///
-/// # Errors
-/// The kernel does not take something.
-pub fn set(plan: &Plan, place: &Place, files: &mut Tree) -> Result<(), Error> {
-    let settings = plan.settings().map_err(Error::Plan)?;
-    for step in place.steps(files, &settings) {
-        match step {
-            Step::Make(directory) if files.exists(&directory) => {}
-            Step::Make(directory) => files.make(&directory).map_err(|source| Error::File {
-                path: directory,
-                source,
-            })?,
-            Step::Enable(directory) => {
-                let path = format!("{directory}/cgroup.subtree_control");
-                put(files, &path, "+io")?;
-            }
-            Step::Set(path, setting) => {
-                let Setting { knob, value, .. } = setting;
-                // To write what is so already is not nothing: bfq takes another largest budget when it is told its default.
-                let now = files.read(&path).unwrap_or_default();
-                if knob.is(&knob.value(&now, &place.number), &value) {
-                    continue;
-                }
-                let line = knob.line(&place.number, &value);
-                put(files, &path, &line)?;
-            }
-        }
-    }
-    Ok(())
+/// How long all processors were idle, and how long they were there, in ticks.
+#[derive(Default)]
+struct Processors {
+    idle: u64,
+    all: u64,
 }
 
-fn put(files: &mut Tree, path: &str, value: &str) -> Result<(), Error> {
-    let written = files.write(path, value);
-    written.map_err(|source| Error::Knob {
-        path: path.to_owned(),
-        value: value.to_owned(),
-        source,
-    })
+impl Processors {
+    /// As `/proc/stat` has it; nothing where it cannot be read.
+    fn now() -> Self {
+        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let words = text.lines().next().unwrap_or_default().split_whitespace();
+        // User, nice, system, idle, waiting for storage, interrupts twice, stolen.
+        let ticks = words.skip(1).take(8).map_while(|word| word.parse().ok());
+        let ticks: Vec<u64> = ticks.collect();
+        Self {
+            idle: ticks.iter().skip(3).take(2).sum(),
+            all: ticks.iter().sum(),
+        }
+    }
+
+    /// The part of the time since then, in per cent.
+    fn busy_since(&self, before: &Self) -> u64 {
+        let all = self.all.saturating_sub(before.all);
+        let idle = self.idle.saturating_sub(before.idle);
+        (100 * all.saturating_sub(idle)).checked_div(all).unwrap_or(0)
+    }
+}
+
+/// What is to be done for a plan on a device of this host.
+///
+/// # Errors
+/// There is no such device, or the host has no cgroups that the plan could use.
+pub fn knobs(plan: &Plan, files: &dyn Files, device: &Path) -> Result<weir_linux::Plan, Error> {
+    let settings = plan.settings().map_err(Error::Plan)?;
+    let link = device.to_string_lossy();
+    weir_linux::Plan::of_settings(files, &link, &settings, &plan.groups).map_err(Error::Plan)
 }

@@ -84,9 +84,10 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     for (cell, outcomes) in cells {
         let here: Vec<&Pair> = cells
             .iter()
-            .filter(|(c, _)| c.drive == cell.drive)
+            .filter(|(c, _)| (c.drive, c.on) == (cell.drive, cell.on))
             .collect();
         let name = &plan.policy(*cell).name;
+        // What is beside it is what was played in the same place.
         for expect in plan.script.expects().iter().filter(|e| e.is_required(name)) {
             required += 1;
             let (finding, of) = if let Asked::Promise(_) = &expect.asked {
@@ -150,7 +151,7 @@ fn promised(plan: &Plan, outcomes: &[Outcome], expect: &Expect) -> Finding {
 fn head(plan: &Plan, cell: Cell) -> String {
     let case = plan.case(cell);
     let case = case.map_or_else(String::new, |c| format!("{c}: "));
-    format!("{case}{}: ", plan.policy(cell).name)
+    format!("{case}{}: ", plan.label(cell))
 }
 
 /// The worst of all repetitions of which the others are there, too, and which it is.
@@ -162,7 +163,7 @@ fn found(
     expect: &Expect,
 ) -> (Finding, u32) {
     let here: Vec<&Pair> = (cells.iter().copied())
-        .filter(|(c, _)| c.case == cell.case || c.policy == cell.policy)
+        .filter(|(c, _)| c.on == cell.on && (c.case == cell.case || c.policy == cell.policy))
         .collect();
     let last = here.iter().filter_map(|(_, runs)| runs.last());
     let last = last.map(|run| run.run.repeat).max().unwrap_or_default();

@@ -52,7 +52,7 @@ pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
 /// The place of the cell of the same drive and case under `none`, if there is one with a run.
 pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     cells.iter().position(|(c, runs)| {
-        (c.drive, c.case) == (cell.drive, cell.case)
+        (c.drive, c.case, c.on) == (cell.drive, cell.case, cell.on)
             && crate::policies::is_none(plan.policy(*c))
             && !runs.is_empty()
     })

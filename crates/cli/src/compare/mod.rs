@@ -1,7 +1,8 @@
-//! `weir compare`: policies beside each other, on drives and in cases, in virtual time.
+//! `weir compare`: policies beside each other, on drives and in cases, in virtual time or under Linux.
 
 mod asked;
 mod clients;
+mod on;
 mod pooled;
 mod report;
 mod runs;
@@ -21,7 +22,9 @@ use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::Args;
+use on::On;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 use weir_config::scenario::{Suite, suite};
 use weir_measure::to_line;
@@ -43,7 +46,20 @@ pub(crate) struct Options {
     /// that the scenario is about]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// Runs of each, with different random numbers, 1 to 10000; where nothing is drawn, one is enough [default: what the scenario says, else 10]
+    /// Where it is played; may be given several times [default: sim]
+    #[arg(long, value_name = "PLACE", value_enum)]
+    on: Vec<on::Word>,
+    /// Linux for `--on guest`: 6.1, 6.12, 7, or a directory with vmlinuz and modules; may be given several times [default: 6.1]
+    #[arg(long = "kernel", value_name = "VERSION")]
+    kernels: Vec<String>,
+    /// The device for `--on linux`, or a file, which becomes one: not one that is in use
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<PathBuf>,
+    /// The same device again, where what is on it may be written over
+    #[arg(long, value_name = "DEVICE")]
+    destroy: Option<PathBuf>,
+    /// Runs of each, with different random numbers, 1 to 10000; where nothing is drawn, one is enough [default: what the scenario says, else 10;
+    /// one under Linux]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
     /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
@@ -82,9 +98,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let suite = suite(&options.scenario);
+    let on = Arc::new(on::all(options)?);
     let plans = match suite {
-        Some(suite) => plans(suite, options)?,
-        None => vec![plan(&options.scenario, options)?],
+        Some(suite) => plans(suite, options, &on)?,
+        None => vec![plan(&options.scenario, options, &on)?],
     };
     let drive = plans.first().filter(|_| options.drives.is_empty());
     let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
@@ -215,18 +232,18 @@ fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
 }
 
 /// The plans of all scenarios of a suite.
-fn plans(suite: &Suite, options: &Options) -> Result<Vec<Plan>, Failure> {
+fn plans(suite: &Suite, options: &Options, on: &Arc<Vec<On>>) -> Result<Vec<Plan>, Failure> {
     if let Some(case) = options.cases.first() {
         let name = suite.name;
         let reason = format!("--case {case}: {name} is several scenarios, each with its own cases");
         return Err(Failure::Usage(reason));
     }
-    let plans = suite.scenarios.iter().map(|name| plan(name, options));
+    let plans = suite.scenarios.iter().map(|name| plan(name, options, on));
     plans.collect()
 }
 
 /// Everything that is going to be played.
-fn plan(name: &str, options: &Options) -> Result<Plan, Failure> {
+fn plan(name: &str, options: &Options, on: &Arc<Vec<On>>) -> Result<Plan, Failure> {
     let script = scenario::find(name)?;
     if options.check && script.expects().is_empty() {
         let reason = format!(
@@ -244,16 +261,22 @@ fn plan(name: &str, options: &Options) -> Result<Plan, Failure> {
         [] => policies::all(script.policies())?,
         some => policies::all(some)?,
     };
-    let drives = Drive::all(drives)?;
-    Ok(Plan {
-        repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
+    let drives = match on::device(on) {
+        Some(device) => on::drives(device, on, &options.drives)?,
+        None => Drive::all(drives)?,
+    };
+    let plan = Plan {
+        repetitions: options.repetitions,
+        on: on.clone(),
         script,
         drives,
         cases,
         policies,
         seconds: options.seconds,
         audit: options.audit,
-    })
+    };
+    on::check(&plan)?;
+    Ok(plan)
 }
 
 /// Each value once, in the order in which they come first.
@@ -313,7 +336,8 @@ mod tests {
         let crate::Command::Compare(options) = arguments.command else {
             panic!("another command");
         };
-        let plans = [plan(&options.scenario, &options).unwrap()];
+        let on = Arc::new(on::all(&options).unwrap());
+        let plans = [plan(&options.scenario, &options, &on).unwrap()];
         let all = play("", &plans, jobs, &Interrupt::default()).unwrap();
         (plans, all)
     }

@@ -2,6 +2,7 @@
 
 use super::asked;
 use super::clients;
+use super::on::{self, On};
 use super::pooled::{Pooled, Split};
 use super::runs;
 use super::why::{self, Beside};
@@ -60,7 +61,7 @@ fn one(
     cells: &[&Pool],
     over_time: impl Iterator<Item = Option<ComparedOverTime>>,
 ) -> Result<ComparedDrive, Failure> {
-    let peak = drive.peak()? as f64 / 1e6;
+    let about = about(drive)?;
     let shown = cells
         .iter()
         .zip(over_time)
@@ -70,7 +71,7 @@ fn one(
             let latency = Latency::of(&pooled.latency);
             ComparedCell {
                 case: plan.case(*cell).unwrap_or_default().to_owned(),
-                policy: plan.policy(*cell).name.clone(),
+                policy: plan.label(*cell),
                 requests: pooled.latency.count(),
                 latency_us: latency,
                 of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
@@ -78,7 +79,10 @@ fn one(
                 total_mbps: pooled.total_mbps,
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
-                why: why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
+                why: match plan.on[cell.on] {
+                    On::Sim => why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
+                    On::Guest(_) | On::Linux(_) => why::of_kernel(pooled),
+                },
                 clients: Vec::new(),
                 trouble: Vec::new(),
                 asked: Vec::new(),
@@ -93,20 +97,29 @@ fn one(
     let lines = lines.flat_map(|case| lines_of(plan, cells, case));
     Ok(ComparedDrive {
         name: drive.name.clone(),
-        about: format!(
-            "{}. One sequential reader at full depth gets {} MB/s.",
-            drive.about.trim_end_matches('.'),
-            figure(peak)
-        ),
+        about,
         cells: shown,
         why: lines.collect(),
     })
 }
 
+fn about(drive: &Drive) -> Result<String, Failure> {
+    if drive.is_real {
+        return Ok(drive.about.clone());
+    }
+    let peak = drive.peak()? as f64 / 1e6;
+    Ok(format!(
+        "{}. One sequential reader at full depth gets {} MB/s.",
+        drive.about.trim_end_matches('.'),
+        figure(peak)
+    ))
+}
+
 /// What a case's cells are seen beside.
 fn beside<'a>(plan: &'a Plan, cells: &[&'a Pool], cell: Cell) -> Beside<'a> {
     let of = |name: &str| {
-        let mut same = cells.iter().filter(|(c, _)| c.case == cell.case);
+        let same = cells.iter();
+        let mut same = same.filter(|(c, _)| (c.case, c.on) == (cell.case, cell.on));
         let found = same.find(|(c, _)| plan.policy(*c).name == name);
         found.map(|(_, pooled)| pooled)
     };
@@ -124,7 +137,10 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     let (mut each, mut verdicts) = (Vec::new(), Vec::new());
     for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
         let beside = beside(plan, cells, *cell);
-        each.push(why::short(plan.policy(*cell), pooled, &beside));
+        // A kernel does not tell where the time of requests goes.
+        if matches!(plan.on[cell.on], On::Sim) {
+            each.push(why::short(plan.policy(*cell), pooled, &beside));
+        }
         let verdict = why::verdict(&plan.script, plan.policy(*cell), pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
     }
@@ -142,14 +158,14 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
 /// How sure the target's mean latencies are, where runs differ. Tables of clients say so of each client's bandwidth.
 fn between_runs(plan: &Plan, cells: &[&Pool], case: usize) -> Option<String> {
     let mine = cells.iter().filter(|(cell, _)| cell.case == case);
-    let each = mine.filter_map(|(cell, pooled)| {
+    let each = mine.clone().filter_map(|(cell, pooled)| {
         let interval = pooled.spread.latency_us.filter(|i| i.half > 0.0)?;
         let part = deviation(interval.half / interval.mean);
-        Some(format!("{} +- {part}", plan.policy(*cell).name))
+        Some(format!("{} +- {part}", plan.label(*cell)))
     });
     let each: Vec<String> = each.collect();
     let shown = !plan.script.shows_clients() && asked::shows_latency(&plan.script);
-    let runs = plan.repetitions;
+    let runs = mine.map(|(cell, _)| plan.repetitions(*cell)).max()?;
     (shown && !each.is_empty()).then(|| {
         format!(
             "The mean of {runs} runs is known to (95%): {}.",
@@ -221,6 +237,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     }];
     notes.extend(runs::undrawn(plan, cells));
     notes.extend(clients::shared_promises(cells));
+    notes.extend(on::notes(plan, cells));
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());

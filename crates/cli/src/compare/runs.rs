@@ -12,7 +12,7 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
         for cell in plan.cells() {
             let found = cells.iter().find(|(c, _)| *c == cell);
             let outcomes = found.map_or(&[][..], |(_, outcomes)| outcomes);
-            let of = planned(plan, outcomes);
+            let of = planned(plan, cell, outcomes);
             done += outcomes.len();
             total += of;
             let lacks = (of - outcomes.len(), of);
@@ -44,10 +44,10 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
 pub(super) fn undrawn(plan: &Plan, cells: &Played) -> Option<String> {
     let undrawn = cells.iter().filter(|(_, outcomes)| !is_drawn(outcomes));
     let undrawn: Vec<Cell> = undrawn.map(|(cell, _)| *cell).collect();
-    if undrawn.is_empty() || plan.repetitions == 1 {
+    let n = undrawn.iter().map(|cell| plan.repetitions(*cell)).max()?;
+    if n == 1 {
         return None;
     }
-    let n = plan.repetitions;
     let place = place(plan, &undrawn).map_or_else(String::new, |place| format!(" {place}"));
     Some(format!(
         "Nothing is drawn{place}: one run of each, since {n} would all be the same."
@@ -66,9 +66,9 @@ pub(super) fn count(cells: &Played) -> String {
 }
 
 /// How many runs there are to be of a cell of which there are these so far.
-pub(super) fn planned(plan: &Plan, outcomes: &[Outcome]) -> usize {
+pub(super) fn planned(plan: &Plan, cell: Cell, outcomes: &[Outcome]) -> usize {
     if outcomes.is_empty() || is_drawn(outcomes) {
-        plan.repetitions as usize
+        plan.repetitions(cell) as usize
     } else {
         1
     }
@@ -90,14 +90,17 @@ fn place(plan: &Plan, cells: &[Cell]) -> Option<String> {
         if here.is_empty() {
             continue;
         }
-        if here.len() == plan.cases.len() * plan.policies.len() {
+        let all = plan.cells();
+        let all = all.iter().filter(|c| c.drive == number);
+        let of_case = all.clone().filter(|c| c.case == 0).count();
+        if here.len() == all.count() {
             drives.push(format!("on {}", drive.name));
             continue;
         }
         let cases = (0..plan.cases.len()).filter_map(|case| {
             let names = here.iter().filter(|c| c.case == case);
-            let names: Vec<&str> = names.map(|c| plan.policy(*c).name.as_str()).collect();
-            let whole = names.len() == plan.policies.len();
+            let names: Vec<String> = names.map(|c| plan.label(*c)).collect();
+            let whole = names.len() == of_case;
             let names = (!names.is_empty()).then(|| names.join(", "))?;
             Some(match &plan.cases[case] {
                 Some(case) if whole => case.clone(),

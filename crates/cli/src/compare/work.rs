@@ -1,5 +1,6 @@
 //! The runs of a comparison, over several threads.
 
+use super::on::{On, Ran};
 use super::runs;
 use crate::check;
 use crate::failure::Failure;
@@ -8,6 +9,7 @@ use crate::jobs::threads;
 use crate::modelled::Drive;
 use crate::progress::Progress;
 use rayon::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use weir_config::Policy;
@@ -25,7 +27,10 @@ pub(super) struct Plan {
     /// `None` where there is but one.
     pub(super) cases: Vec<Option<String>>,
     pub(super) policies: Vec<Policy>,
-    pub(super) repetitions: u32,
+    /// Where it is played.
+    pub(super) on: Arc<Vec<On>>,
+    /// What was asked for, for all places.
+    pub(super) repetitions: Option<u32>,
     pub(super) seconds: Option<u32>,
     pub(super) audit: bool,
 }
@@ -37,6 +42,7 @@ pub(super) struct Cell {
     pub(super) drive: usize,
     pub(super) case: usize,
     pub(super) policy: usize,
+    pub(super) on: usize,
 }
 
 /// What came of a run.
@@ -54,6 +60,8 @@ pub(super) struct Outcome {
     pub(super) run: Named,
     /// How it went over time; of the first repetition.
     pub(super) over_time: Option<OverTime>,
+    /// In what the place is not as the policy, a sentence each.
+    pub(super) notes: Vec<String>,
 }
 
 /// How a run went over time.
@@ -72,17 +80,21 @@ pub(super) struct OverTime {
 const WINDOWS: u64 = 200;
 
 impl Plan {
-    /// The cells, in the order of results: by drive, case, policy.
+    /// The cells, in the order of results: by drive, case, policy and place. A place that has nothing for a policy is left out.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for drive in 0..self.drives.len() {
             for case in 0..self.cases.len() {
-                let cell = |policy| Cell {
-                    drive,
-                    case,
-                    policy,
-                };
-                cells.extend((0..self.policies.len()).map(cell));
+                for (policy, of) in self.policies.iter().enumerate() {
+                    let on = self.on.iter().enumerate();
+                    let on = on.filter(|(_, on)| on.refuses(of).is_none());
+                    cells.extend(on.map(|(on, _)| Cell {
+                        drive,
+                        case,
+                        policy,
+                        on,
+                    }));
+                }
             }
         }
         cells
@@ -90,7 +102,20 @@ impl Plan {
 
     /// Runs of all cells.
     pub(super) fn runs(&self) -> usize {
-        self.cells().len() * self.repetitions as usize
+        let each = self.cells().into_iter();
+        each.map(|cell| self.repetitions(cell) as usize).sum()
+    }
+
+    /// How often a cell is to be played.
+    pub(super) fn repetitions(&self, cell: Cell) -> u32 {
+        let of_scenario = self.script.repetitions();
+        let own = self.on[cell.on].repetitions(of_scenario);
+        self.repetitions.unwrap_or(own)
+    }
+
+    /// A cell's policy and place, as tables have them.
+    pub(super) fn label(&self, cell: Cell) -> String {
+        format!("{}{}", self.policy(cell).name, self.on[cell.on].label())
     }
 
     /// A cell's case, if there are several.
@@ -108,7 +133,7 @@ impl Plan {
         let drive = &self.drives[cell.drive];
         let choice = Choice {
             drive: &drive.config,
-            capacity: drive.capacity(),
+            capacity: drive.capacity().filter(|_| !drive.is_real),
             case: self.case(cell),
             policy: &self.policy(cell).name,
             seconds: self.seconds,
@@ -122,10 +147,14 @@ impl Plan {
     }
 
     /// What each cell plays, and under what, as far as it can be built: what is wrong is said where it is played.
+    pub(super) fn built(&self) -> impl Iterator<Item = (Cell, (Scenario, Policy))> {
+        let cells = self.cells().into_iter();
+        cells.filter_map(|cell| Some((cell, self.build(cell).ok()?)))
+    }
+
+    /// The same, without the cells.
     pub(super) fn played(&self) -> impl Iterator<Item = (Scenario, Policy)> {
-        self.cells()
-            .into_iter()
-            .filter_map(|cell| self.build(cell).ok())
+        self.built().map(|(_, played)| played)
     }
 
     /// Plays a repetition of a cell. `None`: it was abandoned for an interrupt.
@@ -139,6 +168,16 @@ impl Plan {
         let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(cell.case, &scenario);
         let alone = alone.map_err(|error| self.failed(cell, &error))?;
+        let step = Span::from_nanos(scenario.duration.as_nanos() / WINDOWS);
+        let on = &self.on[cell.on];
+        if !matches!(on, On::Sim) {
+            let step = (repetition == 0).then_some(step);
+            let go_on = || interrupt.signal().is_none();
+            let what = (&scenario, &policy, repetition);
+            let ran = on.play(what, &drive.name, &alone, step, go_on);
+            let ran = ran.map_err(|error| self.failed(cell, &error))?;
+            return Ok(ran.map(|ran| self.elsewhere(cell, &scenario, ran)));
+        }
         let mut auditors = self.audit.then(Auditors::new);
         let observers = match &mut auditors {
             Some(auditors) => vec![auditors as &mut dyn weir_sim::Observer],
@@ -147,7 +186,7 @@ impl Plan {
         let mut run = Run::observed(&scenario, &policy, repetition, observers)
             .map_err(|error| self.failed(cell, &error))?;
         if repetition == 0 {
-            run = run.followed(Span::from_nanos(scenario.duration.as_nanos() / WINDOWS));
+            run = run.followed(step);
         }
         let results = run.run_while(|_| interrupt.signal().is_none());
         let Some(results) = results.map_err(|error| self.failed(cell, &error))? else {
@@ -163,6 +202,37 @@ impl Plan {
             return Err(self.failed(cell, &reason));
         }
         Ok(Some(self.outcome(drive, &scenario, &alone, results)))
+    }
+
+    /// What came of a run under a kernel.
+    fn elsewhere(&self, cell: Cell, scenario: &Scenario, ran: Ran) -> Outcome {
+        let name = self.script.target();
+        let target = ran.clients.iter().find(|c| c.name == name);
+        let meter = &target.expect("a script checks its target").meter;
+        let record = &ran.records[0];
+        Outcome {
+            // Two runs on a real drive are never the same.
+            drew: self.on[cell.on].is_real() || weir_play::draws(scenario),
+            scenario: scenario.clone(),
+            latency: meter.latency().clone(),
+            run: Named {
+                scenario: record.scenario.clone(),
+                drive: record.drive.clone(),
+                case: record.case.clone(),
+                policy: record.policy.clone(),
+                repeat: record.repeat,
+                place: record.place,
+                seed: record.seed,
+            },
+            over_time: meter.course().map(|latency| OverTime {
+                latency: latency.clone(),
+                depth: Vec::new(),
+                step_ns: scenario.duration.as_nanos() / WINDOWS,
+                states: Vec::new(),
+            }),
+            notes: ran.notes,
+            records: ran.records,
+        }
     }
 
     fn outcome(
@@ -190,6 +260,7 @@ impl Plan {
                 step_ns: depth.step_ns(),
                 states: results.states.clone(),
             }),
+            notes: Vec::new(),
         }
     }
 
@@ -202,7 +273,7 @@ impl Plan {
             "{} on {}{case}, {}: {}",
             self.script.name(),
             self.drives[cell.drive].name,
-            self.policy(cell).name,
+            self.label(cell),
             reason.to_string()
         ))
     }
@@ -236,9 +307,9 @@ pub(super) fn play(
     for ((cell, _), outcome) in played? {
         outcomes[cell].push(outcome);
     }
-    let most = plans.iter().map(|plan| plan.repetitions).max();
+    let most = cells.iter().map(|(plan, cell)| plan.repetitions(*cell)).max();
     let again = (1..most.unwrap_or_default()).flat_map(|repetition| {
-        let planned = |cell: &usize| runs::planned(cells[*cell].0, &outcomes[*cell]);
+        let planned = |cell: &usize| runs::planned(cells[*cell].0, cells[*cell].1, &outcomes[*cell]);
         let cells = (0..cells.len()).filter(move |cell| (repetition as usize) < planned(cell));
         cells.map(move |cell| (cell, repetition))
     });

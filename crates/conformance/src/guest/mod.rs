@@ -36,7 +36,19 @@ pub struct Linux {
     pub path_us: f64,
     /// What was left of it in that boot, microseconds.
     pub left_us: f64,
+    /// The part of the guest's processor's time in which it was busy, in per cent; `None`: not recorded.
+    pub processor: Option<u64>,
 }
+
+impl Linux {
+    /// The processor could carry what the drive could serve: rates are the drive's.
+    pub fn is_carried(&self) -> bool {
+        self.processor.is_none_or(|percent| percent < CARRIED)
+    }
+}
+
+/// Per cent of the processor's time from which on a row is out of the lab's reach: requests wait for it, and not for the drive.
+pub const CARRIED: u64 = 75;
 
 /// Linux's figures by the names of the rows.
 pub type Stored = BTreeMap<String, Linux>;
@@ -76,10 +88,16 @@ fn parse(line: &str) -> Option<(String, Linux)> {
         target_mb: number()?,
         total_mb: number()?,
     };
+    let (path_us, left_us) = (number()?, number()?);
+    let processor = match fields.next()? {
+        "-" => None,
+        percent => Some(percent.parse().ok()?),
+    };
     let linux = Linux {
         figures,
-        path_us: number()?,
-        left_us: number()?,
+        path_us,
+        left_us,
+        processor,
     };
     fields.next().is_none().then_some((name, linux))
 }
@@ -179,18 +197,20 @@ pub fn fill(weir: &Path, which: &[&str]) -> Result<(), String> {
 /// Writes Linux's figures in the order of the rows.
 fn write(rows: &[Row], figures: &Stored) -> Result<(), String> {
     let mut text = "# scenario: case: drive: policy: kernel | the target's requests | their mean latency in us | MB/s of the target | MB/s of all | \
-                    what the path takes in us | what was left of it in that boot\n"
+                    what the path takes in us | what was left of it in that boot | per cent of the processor\n"
         .to_owned();
     for name in rows.iter().map(Row::name) {
         if let Some(Linux {
             figures: f,
             path_us,
             left_us,
+            processor,
         }) = figures.get(&name)
         {
+            let processor = processor.map_or("-".to_owned(), |p| p.to_string());
             let _ = writeln!(
                 text,
-                "{name} | {} | {:.1} | {:.2} | {:.2} | {path_us:.1} | {left_us:.1}",
+                "{name} | {} | {:.1} | {:.2} | {:.2} | {path_us:.1} | {left_us:.1} | {processor}",
                 f.requests, f.latency_us, f.target_mb, f.total_mb
             );
         }

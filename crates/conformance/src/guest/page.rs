@@ -11,7 +11,7 @@ const TOLERANCE: f64 = 0.15;
 /// The page and its figure.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// `docs/linux.md`.
+    /// `docs/conformance-guest.md`.
     pub page: String,
     /// How many rows agree, in a line.
     pub figure: String,

@@ -45,6 +45,7 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
         figures: sum.figures(),
         path_us: outcome.path_ns as f64 / 1e3,
         left_us: outcome.left_ns as f64 / 1e3,
+        processor: Some(played.processor_percent),
     })
 }
 

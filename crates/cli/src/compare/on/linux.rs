@@ -1,0 +1,246 @@
+//! A device of this host, and what must be so before it is used.
+
+use crate::failure::Failure;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use weir_config::Policy;
+use weir_config::scenario::Scenario;
+use weir_linux::{Cgroups, Files, Journal, Tree};
+use weir_play::{Host, Plan, Played, player};
+
+/// What was changed for a comparison, so that it is put back after a crash, too.
+const JOURNAL: &str = "/var/lib/weir/compare.journal";
+
+/// A device of this host, or a file.
+#[derive(Debug)]
+pub(in crate::compare) struct Device {
+    /// As it was named.
+    pub(in crate::compare) path: PathBuf,
+    destroy: bool,
+    is_block: bool,
+    /// What is on it, if anything is.
+    signature: Option<String>,
+    /// One run at a time.
+    turn: Mutex<()>,
+}
+
+impl Device {
+    /// Looks at a device or file. `destroy`: it was named twice, so that what is on it may go.
+    ///
+    /// # Errors
+    /// It is not there, or in use.
+    pub(super) fn new(path: &Path, destroy: bool) -> Result<Self, Failure> {
+        let shown = path.display();
+        let refuse = |why: String| Failure::Usage(format!("--device {shown}: {why}"));
+        let found = fs::metadata(path).map_err(|e| refuse(e.to_string()))?;
+        let is_block = found.file_type().is_block_device();
+        if !is_block && !found.is_file() {
+            return Err(refuse("is neither a block device nor a file".to_owned()));
+        }
+        if is_block {
+            unused(path).map_err(refuse)?;
+        }
+        let signature = signature(path).map_err(refuse)?;
+        Ok(Self {
+            path: path.to_owned(),
+            destroy,
+            is_block,
+            signature,
+            turn: Mutex::default(),
+        })
+    }
+
+    /// Whether it seeks, as far as the kernel knows.
+    pub(in crate::compare) fn is_rotational(&self) -> bool {
+        let name = fs::canonicalize(&self.path).unwrap_or_default();
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        let path = format!("/sys/block/{name}/queue/rotational");
+        fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    }
+
+    /// Plays a repetition. Knobs are put back afterwards, however it ends.
+    pub(super) fn play(
+        &self,
+        scenario: &Scenario,
+        policy: &Policy,
+        repetition: u32,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(Played, Vec<String>), String> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned = Plan::new(scenario, policy, repetition, None);
+        let (plan, notes) = planned.map_err(|e| e.to_string())?;
+        self.may_be_used(&plan)?;
+        let scratch = std::env::temp_dir().join(format!("weir-compare-{}", std::process::id()));
+        fs::create_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
+        let played = self.on_device(&plan, &scratch, go_on);
+        let _ = fs::remove_dir_all(&scratch);
+        Ok((played?, notes))
+    }
+
+    fn on_device(
+        &self,
+        plan: &Plan,
+        scratch: &Path,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Played, String> {
+        let looped = (!self.is_block).then(|| Loop::new(&self.path)).transpose()?;
+        let device = looped.as_ref().map_or(&self.path, |l| &l.device);
+        let mut files = Tree::default();
+        let said = |e: &dyn std::fmt::Display| e.to_string();
+        let knobs = player::knobs(plan, &files, device).map_err(|e| said(&e))?;
+        let mut journal = Journal::open(Path::new(JOURNAL)).map_err(|e| said(&e))?;
+        // What a comparison that was killed has left.
+        let mut say = |_: &weir_linux::Said| ();
+        weir_linux::restore(&mut files, &mut journal, &mut say).map_err(|e| said(&e))?;
+        let applied = weir_linux::apply(&mut files, &knobs, &mut journal, &mut say);
+        let cgroups = Cgroups::of(&files).ok().and_then(|c| c.root);
+        let host = Host {
+            device: device.clone(),
+            cgroups: cgroups.filter(|_| !plan.groups.is_empty()),
+            scratch: scratch.to_owned(),
+        };
+        let played = applied.map_err(|e| said(&e)).and_then(|_| {
+            let played = host.play(plan, go_on);
+            played.map_err(|e| said(&e))
+        });
+        let restored = weir_linux::restore(&mut files, &mut journal, &mut say);
+        let restored = restored.map_err(|e| format!("knobs are not all as before: {e}"));
+        played.and_then(|played| restored.map(|_| played))
+    }
+
+    /// Whether a plan may use it: what is on it is not written over unless it was named twice.
+    fn may_be_used(&self, plan: &Plan) -> Result<(), String> {
+        let shown = self.path.display();
+        if self.is_block {
+            unused(&self.path)?;
+        }
+        let size = size(&self.path)?;
+        if size < plan.jobs.bytes {
+            let needed = plan.jobs.bytes;
+            return Err(format!("{shown} has {size} bytes; the scenario's files need {needed}"));
+        }
+        match &self.signature {
+            Some(what) if plan.jobs.writes && !self.destroy => Err(format!(
+                "{shown} has {what} on it, and the scenario writes; add --destroy {shown} if that may go"
+            )),
+            None if !self.is_block && plan.jobs.writes && !self.destroy => Err(format!(
+                "the scenario writes over {shown}; add --destroy {shown} if what is in it may go"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The release of this machine's kernel.
+pub(super) fn release() -> String {
+    let text = Tree::default().read("/proc/sys/kernel/osrelease");
+    text.unwrap_or_default().trim().to_owned()
+}
+
+/// Refuses a device that something of this host uses: one that is mounted, swapped to, part of another, or of which a partition is.
+fn unused(path: &Path) -> Result<(), String> {
+    let files = Tree::default();
+    let device = weir_linux::Device::find(&files, &path.to_string_lossy());
+    let device = device.map_err(|why| why.to_string())?;
+    if let Some(above) = device.above.first() {
+        return Err(format!("is a part of {above}, which would break"));
+    }
+    let directory = device.directory();
+    let parts = files.list(&directory).unwrap_or_default().into_iter();
+    let parts = parts.filter(|part| files.exists(&format!("{directory}/{part}/partition")));
+    let numbers = parts.filter_map(|part| files.read(&format!("{directory}/{part}/dev")).ok());
+    let numbers: Vec<String> = numbers
+        .map(|n| n.trim().to_owned())
+        .chain([device.number.clone()])
+        .collect();
+    let mounts = files.read("/proc/self/mountinfo").unwrap_or_default();
+    let mounted = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(2);
+        let (number, at) = (words.next()?, words.nth(1)?);
+        numbers.iter().any(|n| n == number).then(|| at.to_owned())
+    });
+    if let Some(at) = mounted {
+        return Err(format!("is mounted at {at}; unmount it first"));
+    }
+    // The kernel knows best: it gives nobody a device of its own that is swapped to, mounted elsewhere or made into another.
+    let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(exclusive)
+        .open(path);
+    opened
+        .map(drop)
+        .map_err(|e| format!("is in use or cannot be opened: {e}"))
+}
+
+/// What `blkid` finds on a device: a file system, a part of a volume, a table of partitions.
+fn signature(path: &Path) -> Result<Option<String>, String> {
+    let probed = Command::new("blkid")
+        .args(["--probe", "--output", "export"])
+        .arg(path)
+        .output();
+    let probed =
+        probed.map_err(|e| format!("blkid cannot be started ({e}); install package util-linux"))?;
+    let text = String::from_utf8_lossy(&probed.stdout);
+    let value = |key: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(key));
+        line.map(str::to_owned)
+    };
+    let kind = value("TYPE=").or_else(|| value("PTTYPE=").map(|t| format!("partition table {t}")));
+    match (kind, probed.status.code()) {
+        (Some(kind), _) => Ok(Some(kind)),
+        // Nothing that it knows.
+        (None, Some(2)) => Ok(None),
+        // Several things at once.
+        (None, Some(0 | 8)) => Ok(Some("something that blkid cannot tell for sure".to_owned())),
+        (None, _) => Err(format!(
+            "blkid failed: {}",
+            String::from_utf8_lossy(&probed.stderr).trim()
+        )),
+    }
+}
+
+/// Bytes of a device or file.
+fn size(path: &Path) -> Result<u64, String> {
+    use std::io::{Seek, SeekFrom};
+    let file = fs::File::open(path);
+    let size = file.and_then(|mut file| file.seek(SeekFrom::End(0)));
+    size.map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// A file as a block device, until this is dropped.
+struct Loop {
+    device: PathBuf,
+}
+
+impl Loop {
+    fn new(file: &Path) -> Result<Self, String> {
+        let made = Command::new("losetup")
+            .args(["--find", "--show", "--direct-io=on"])
+            .arg(file)
+            .output();
+        let made = made.map_err(|e| {
+            format!("losetup cannot be started ({e}); install package mount, or name a device")
+        })?;
+        if !made.status.success() {
+            let said = String::from_utf8_lossy(&made.stderr);
+            return Err(format!("losetup: {}", said.trim()));
+        }
+        let device = String::from_utf8_lossy(&made.stdout);
+        Ok(Self {
+            device: device.trim().into(),
+        })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.device)
+            .status();
+    }
+}
