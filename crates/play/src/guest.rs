@@ -8,7 +8,7 @@
 use crate::measure::measure;
 use crate::plan::Plan;
 use crate::player::Played;
-use crate::{log, plan};
+use crate::{log, plan, program};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +38,7 @@ const LIMIT: Duration = Duration::from_mins(20);
 /// The name in the guest of what finds the path.
 const PATH: &str = "path";
 /// That of the run.
-const RUN: &str = "run";
+pub(crate) const RUN: &str = "run";
 
 /// Lines of the console that are shown of a guest that has not left what it should.
 const SAID: usize = 12;
@@ -118,6 +118,16 @@ impl Lab {
     ) -> Result<Outcome, Error> {
         let shape = scenario.drive.shape();
         let (run, notes) = Plan::new(scenario, policy, repetition, Some(&shape))?;
+        if let Some(kernel) = self.kernel.program() {
+            let guest = program::guest(kernel, &self.weir, scenario, &run);
+            let ran = guest.run_while(|_| (), go_on)?;
+            return Ok(Outcome {
+                played: Played::read(&run, |name| left(&ran, RUN, name))?,
+                path_ns: 0,
+                left_ns: 0,
+                notes,
+            });
+        }
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
         let played = played.unwrap_or_else(|| Played {
@@ -190,7 +200,9 @@ impl Lab {
         guest.add_program("nbd-client", "nbd-client")?;
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
-        guest.files.insert("server.toml".to_owned(), server.into_bytes());
+        guest
+            .files
+            .insert("server.toml".to_owned(), server.into_bytes());
         for (name, plan) in plans {
             let text = serde_json::to_vec(plan).unwrap_or_default();
             guest.files.insert(name.to_owned(), text);

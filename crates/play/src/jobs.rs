@@ -19,6 +19,7 @@ const GLOBAL: &str = "[global]
 group_reporting=0
 per_job_logs=1
 log_unix_epoch=1
+clocksource=clock_gettime
 log_offset=1
 disable_clat=1
 disable_slat=1
