@@ -7,11 +7,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
-use weir_config::scenario::{self, Choice};
-use weir_config::{policy, profile};
-use weir_drive::Config;
-use weir_guest::{Guest, Kernel};
+use weir_config::scenario::{self, Choice, Scenario};
+use weir_config::{Policy, policy, profile};
+use weir_guest::Kernel;
+use weir_play::guest::Lab;
 use weir_sim::Run;
 
 /// Seconds measured, behind one that is not.
@@ -25,12 +24,15 @@ const MOST: [u32; 3] = [20, 40, 80];
 const POLICIES: [(&str, bool, bool, f64); 4] = [
     ("io.max", false, true, 0.02),
     ("bfq", true, false, 0.15),
-    ("io.cost-s", true, false, 0.15),
+    ("io.cost", true, false, 0.15),
     ("bfq + io.max", true, true, 0.15),
 ];
 
-/// The drives: flash and a disk.
-const DRIVES: [&str; 2] = ["plextor-px-256m5s", "hitachi-hts72755"];
+/// The drives: flash, and a disk, for which the S suite sets io.cost otherwise.
+const DRIVES: [(&str, &str); 2] = [
+    ("plextor-px-256m5s", "io.cost-s"),
+    ("hitachi-hts72755", "io.cost-s-disk"),
+];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -65,11 +67,14 @@ fn compare(weir: &Path, kernels: &[String]) -> Result<(u32, u32), String> {
     for version in kernels {
         let tell = |line: &str| eprintln!("{line}");
         let kernel = Kernel::find(version, tell).map_err(|e| e.to_string())?;
-        for drive in DRIVES {
+        let lab = Lab::new(kernel, weir.to_owned());
+        for (drive, cost) in DRIVES {
             for (policy, has_shares, has_limits, most) in POLICIES {
+                let policy = policy.replace("io.cost", cost);
                 let terms = terms(has_shares, has_limits);
-                let linux = in_guest(weir, &kernel, drive, policy, &terms)?;
-                let sim = simulated(drive, policy, &terms)?;
+                let (played, under) = scenario(drive, &policy, &terms)?;
+                let linux = in_guest(&lab, &played, &policy, &terms)?;
+                let sim = simulated(&played, &under)?;
                 let ratios: Vec<f64> = linux.iter().zip(&sim).map(|(l, s)| s / l).collect();
                 let list = |of: &[f64], digits: usize| {
                     let texts = of.iter().map(|x| format!("{x:.digits$}"));
@@ -78,7 +83,7 @@ fn compare(weir: &Path, kernels: &[String]) -> Result<(u32, u32), String> {
                 let [linux, sim] = [linux, sim].map(|of| list(&of, 1));
                 println!(
                     "| {} | {drive} | {policy} | {linux} | {sim} | {} |",
-                    kernel.release(),
+                    lab.kernel().release(),
                     list(&ratios, 3)
                 );
                 let is_near = |r: &&f64| (1.0 / (1.0 + most)..=1.0 + most).contains(*r);
@@ -104,20 +109,15 @@ fn terms(has_shares: bool, has_limits: bool) -> [String; 3] {
     })
 }
 
-fn shape(drive: &str) -> Result<Config, String> {
-    Ok(profile::find(drive).map_err(|e| e.to_string())?.drive)
-}
-
 /// What each cgroup gets in a guest.
 fn in_guest(
-    weir: &Path,
-    kernel: &Kernel,
-    drive: &str,
+    lab: &Lab,
+    scenario: &Scenario,
     policy: &str,
     terms: &[String; 3],
 ) -> Result<Vec<f64>, String> {
-    let shape = shape(drive)?.shape();
-    let mut contracts = format!("[drive.d]\ndevice = \"/dev/nbd0\"\npolicy = \"{policy}\"\n");
+    let wrong = |e: weir_play::guest::Error| format!("{policy}: {e}");
+    let mut contracts = format!("[drive.d]\ndevice = \"/dev/DEV\"\npolicy = \"{policy}\"\n");
     let mut jobs = String::new();
     for (n, terms) in terms.iter().enumerate() {
         let _ = writeln!(
@@ -126,64 +126,50 @@ fn in_guest(
         );
         let _ = writeln!(
             jobs,
-            "sh -c 'echo $$ > /cg/g{n}/cgroup.procs; exec fio --name=g{n} --filename=/dev/nbd0 --direct=1 --ioengine=libaio --rw=read --bs=128k \
+            "sh -c 'echo $$ > /cg/g{n}/cgroup.procs; exec fio --name=g{n} --filename=/dev/'$dev' --direct=1 --ioengine=libaio --rw=read --bs=128k \
              --iodepth=8 --offset={}g --size=1g --time_based --ramp_time=1 --runtime={SECONDS} --minimal --terse-version=3 \
              --clocksource=clock_gettime' > $OUT/g{n} 2>&1 & pids=\"$pids $!\"",
             2 * n
         );
     }
     let script = format!(
-        "for m in nbd bfq kyber_iosched mq_deadline; do has $m && load $m; done\n\
-         weir serve $FILES/server.toml 2> /tmp/weir &\n\
-         n=0; until [ -S /run/weir ] || [ $n = 500 ]; do sleep 0.01; n=$((n+1)); done\n\
-         nbd-client -unix /run/weir /dev/nbd0 -N v -b 512 > /tmp/nbd 2>&1\n\
-         q=/sys/block/nbd0/queue\n\
-         echo {} > $q/rotational; echo {} > $q/max_sectors_kb; echo none > $q/scheduler; echo {} > $q/nr_requests\n\
-         weir apply $FILES/contracts.toml --journal /tmp/journal > $OUT/applied 2>&1\n\
+        "{}sed s/DEV/$dev/ $FILES/contracts.toml > /tmp/contracts.toml\n\
+         weir apply /tmp/contracts.toml --journal /tmp/journal > $OUT/applied 2>&1\n\
          grep -q '\\[none\\]' $q/scheduler || echo {} > $q/nr_requests\n\
-         pids=\n{jobs}wait $pids\n\
-         weir apply --restore --journal /tmp/journal >> $OUT/applied 2>&1\n",
-        u8::from(shape.rotational),
-        shape.max_transfer >> 10,
-        shape.tags,
-        2 * shape.tags,
+         pids=\n{jobs}wait $pids\n",
+        lab.connect(scenario),
+        2 * scenario.drive.shape().tags,
     );
-    let mut guest = Guest::new(kernel.clone(), script);
-    guest.limit = Duration::from_mins(20);
-    guest.programs.push(weir.to_owned());
-    for (program, package) in [("fio", "fio"), ("nbd-client", "nbd-client")] {
-        guest
-            .add_program(program, package)
-            .map_err(|e| e.to_string())?;
-    }
-    let server = format!(
-        "[drive.d]\nmodel = \"{drive}\"\npolicy = \"none\"\n\n[listen]\nnbd = [\"unix:/run/weir\"]\n\n[volume.v]\ndrive = \"d\"\nsize = \"8GiB\"\n"
-    );
+    let path_ns = lab.path(scenario, &|| true).map_err(wrong)?;
+    let server = weir_play::guest::server(scenario, 8 << 30, path_ns);
+    let mut guest = lab.guest(script).map_err(wrong)?;
     guest.files.insert("server.toml".to_owned(), server.into());
     guest
         .files
         .insert("contracts.toml".to_owned(), contracts.into());
     let ran = guest.run().map_err(|e| e.to_string())?;
     let text = |name: &str| {
-        String::from_utf8_lossy(ran.files.get(name).map_or(&[], Vec::as_slice)).into_owned()
+        let bytes = ran.files.get(name).map_or(&[][..], Vec::as_slice);
+        String::from_utf8_lossy(bytes).into_owned()
     };
     let rate = |n: usize| {
         let said = text(&format!("g{n}"));
         // Field 7: KiB/s read.
         let report = said.lines().find(|line| line.starts_with("3;"));
         let rate = report.and_then(|line| line.split(';').nth(6)?.parse::<f64>().ok());
-        rate.map(|kib| kib * 1024.0 / 1e6).ok_or_else(|| {
+        let nothing = || {
             format!(
-                "{drive}, {policy}: fio reported nothing: {said}\n{}",
+                "{policy}: fio reported nothing: {said}\n{}",
                 text("applied")
             )
-        })
+        };
+        rate.map(|kib| kib * 1024.0 / 1e6).ok_or_else(nothing)
     };
     (0..terms.len()).map(rate).collect()
 }
 
-/// What each gets in the simulator.
-fn simulated(drive: &str, policy: &str, terms: &[String; 3]) -> Result<Vec<f64>, String> {
+/// The clients as a scenario, and the policy that it is under.
+fn scenario(drive: &str, policy: &str, terms: &[String; 3]) -> Result<(Scenario, Policy), String> {
     let wrong = |e: &dyn std::fmt::Debug| format!("{drive}, {policy}: {e:?}");
     let mut text = format!(
         "name = \"applied\"\nduration = \"{SECONDS}s\"\nwarm_up = \"1s\"\nhost = {{ nr_requests = \"linux\", nomerges = 0 }}\n"
@@ -196,16 +182,18 @@ fn simulated(drive: &str, policy: &str, terms: &[String; 3]) -> Result<Vec<f64>,
             2 * n
         );
     }
-    let config = shape(drive)?;
+    let config = profile::find(drive).map_err(|e| wrong(&e))?.drive;
     let policy = policy::find(policy).map_err(|e| wrong(&e))?;
     let script = scenario::read(&text, "applied").map_err(|e| wrong(&e))?;
     let choice = Choice::new(&config, None, &policy.name);
-    let scenario = script
-        .scenario(&choice)
-        .map_err(|e| wrong(&e))?
-        .under(&policy);
-    let results = Run::new(&scenario, &policy, 0).and_then(|run| run.run(|_| {}));
-    let results = results.map_err(|e| wrong(&e))?;
+    let scenario = script.scenario(&choice).map_err(|e| wrong(&e))?;
+    Ok((scenario.under(&policy), policy))
+}
+
+/// What each gets in the simulator.
+fn simulated(scenario: &Scenario, policy: &Policy) -> Result<Vec<f64>, String> {
+    let results = Run::new(scenario, policy, 0).and_then(|run| run.run(|_| {}));
+    let results = results.map_err(|e| e.to_string())?;
     let seconds = f64::from(SECONDS);
     let rates = results
         .clients

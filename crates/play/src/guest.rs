@@ -143,24 +143,23 @@ impl Lab {
         })
     }
 
-    /// Makes the device, tells the kernel what the drive is, and plays.
-    fn script<'a>(&self, scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> String {
+    /// The beginning of a script: makes the device of the server's file `server.toml`, called `$dev`, and tells the kernel what the drive is.
+    pub fn connect(&self, scenario: &Scenario) -> String {
         // Programs are called there what they are called here.
         let weir = self.weir.file_name().unwrap_or_default().to_string_lossy();
         let shape = scenario.drive.shape();
         let (rotational, kib) = (u8::from(shape.rotational), shape.max_transfer >> 10);
-        let mut text = format!(
-            "weir() {{ '/bin/{weir}' \"$@\"; }}\nrotational={rotational} kib={kib} tags={}\n{CONNECT}",
-            shape.tags
-        );
-        for name in plans {
-            let _ = writeln!(text, "weir play /files/{name} /dev/$dev /out/{name}");
-        }
-        text
+        let tags = shape.tags;
+        format!(
+            "weir() {{ '/bin/{weir}' \"$@\"; }}\nrotational={rotational} kib={kib} tags={tags}\n{CONNECT}"
+        )
     }
 
-    /// What the path to the scenario's drive takes. Others that want to know wait meanwhile.
-    fn path(&self, scenario: &Scenario, go_on: &impl Fn() -> bool) -> Result<u64, Error> {
+    /// What the path to the scenario's drive takes, in nanoseconds. Others that want to know wait meanwhile.
+    ///
+    /// # Errors
+    /// See [`play`](Self::play).
+    pub fn path(&self, scenario: &Scenario, go_on: &impl Fn() -> bool) -> Result<u64, Error> {
         let mut known = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(drive, _)| *drive == scenario.drive) {
             return Ok(*found);
@@ -177,6 +176,20 @@ impl Lab {
         Ok(found)
     }
 
+    /// A guest with this script and all programs.
+    ///
+    /// # Errors
+    /// A program is not there.
+    pub fn guest(&self, script: String) -> Result<Guest, Error> {
+        let mut guest = Guest::new(self.kernel.clone(), script);
+        guest.memory_mib = MEMORY_MIB;
+        guest.limit = LIMIT;
+        guest.programs.push(self.weir.clone());
+        guest.add_program("fio", "fio")?;
+        guest.add_program("nbd-client", "nbd-client")?;
+        Ok(guest)
+    }
+
     /// Boots a guest whose server answers sooner by `path_ns`. What the path adds to that reader's requests all the same, and what was played.
     fn boot(
         &self,
@@ -191,13 +204,11 @@ impl Lab {
         let plans: Vec<(&'static str, &Plan)> = std::iter::once((PATH, &reader))
             .chain(run.map(|run| (RUN, run)))
             .collect();
-        let names = plans.iter().map(|(name, _)| *name);
-        let mut guest = Guest::new(self.kernel.clone(), self.script(scenario, names));
-        guest.memory_mib = MEMORY_MIB;
-        guest.limit = LIMIT;
-        guest.programs.push(self.weir.clone());
-        guest.add_program("fio", "fio")?;
-        guest.add_program("nbd-client", "nbd-client")?;
+        let mut script = self.connect(scenario);
+        for (name, _) in &plans {
+            let _ = writeln!(script, "weir play /files/{name} /dev/$dev /out/{name}");
+        }
+        let mut guest = self.guest(script)?;
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
         guest
@@ -243,8 +254,8 @@ fn alone(scenario: &Scenario) -> Scenario {
     alone
 }
 
-/// The server's file.
-fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
+/// The server's file: a volume of `size` bytes on the scenario's drive, which answers sooner by `path_ns`.
+pub fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     let model = profile::word(&scenario.drive);
     let size = size.next_multiple_of(1 << 20) >> 20;
     format!(
