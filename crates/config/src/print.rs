@@ -227,6 +227,9 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     }
     if volume.ublk {
         writeln!(f, "ublk = true")?;
+        if let Some(number) = volume.ublk_number {
+            writeln!(f, "ublk_number = {number}")?;
+        }
     }
     if let Some(tenant) = &volume.tenant {
         writeln!(f, "tenant = {}", Quoted(tenant))?;

@@ -304,6 +304,7 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
             "listen.call_delay",
             Time(volume.notify.call_delay).to_string(),
         ),
+        ("ublk_number", text(volume.ublk_number, |n| n.to_string())),
         ("tenant", text(volume.tenant.as_deref(), quoted)),
     ]
 }

@@ -157,6 +157,8 @@ pub struct Volume {
     pub notify: Notify,
     /// Whether it is a block device of this machine, by ublk.
     pub ublk: bool,
+    /// That device's number, where it is to have a certain one.
+    pub ublk_number: Option<u32>,
     /// The tenant whose group it belongs to.
     pub tenant: Option<String>,
     /// What it was promised.

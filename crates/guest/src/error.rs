@@ -34,7 +34,9 @@ pub enum Error {
         said: String,
     },
     /// A kernel by a name that none has.
-    #[error("no kernel {0}: write 6.1, 6.12 or 7, or a directory with vmlinuz and modules/*.ko")]
+    #[error(
+        "no kernel {0}: write 6.1, 6.12 or 7, a directory with vmlinuz and modules/*.ko, or a kernel built as a program"
+    )]
     NoKernel(String),
     /// A file to be put into the guest that another one has the name of.
     #[error("two files are called {0} in the guest")]

@@ -27,7 +27,7 @@ const NEEDED: [&str; 10] = [
     "lib",
 ];
 
-/// A kernel on this machine: a directory with `vmlinuz`, its modules in `modules`, the list of those that are built in in `builtin`, and its
+/// A kernel on this machine: one that is a program, or a directory with `vmlinuz`, its modules in `modules`, the list of those that are built in in `builtin`, and its
 /// release in `release`; the last two may be missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kernel {
@@ -35,7 +35,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel of a version (see [`VERSIONS`]) or directory. A version that is not there is downloaded from Debian into
+    /// The kernel of a version (see [`VERSIONS`]), directory or program. A version that is not there is downloaded from Debian into
     /// `WEIR_GUEST`, or else `weir/guest` in the user's cache; `WEIR_DEBIAN_MIRROR` is another mirror. `tell` gets a line before that.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Kernel {
     pub fn find(name: &str, tell: impl FnOnce(&str)) -> Result<Self, Error> {
         if name.contains('/') {
             let directory = PathBuf::from(name);
-            if !directory.join("vmlinuz").exists() {
+            if !directory.is_file() && !directory.join("vmlinuz").exists() {
                 return Err(Error::NoKernel(name.to_owned()));
             }
             return Ok(Self { directory });
@@ -57,6 +57,11 @@ impl Kernel {
             fetch(suite, &directory)?;
         }
         Ok(Self { directory })
+    }
+
+    /// The kernel that is a program, if this is one: it is booted by [`Lockstep`](crate::Lockstep).
+    pub fn program(&self) -> Option<&Path> {
+        Some(self.directory.as_path()).filter(|file| file.is_file())
     }
 
     /// Its image.
@@ -80,6 +85,10 @@ impl Kernel {
 
     /// What it calls itself, as `uname -r` would; the directory's name where that is not recorded.
     pub fn release(&self) -> String {
+        if let Some(program) = self.program() {
+            let release = said("linux", "none", Command::new(program).arg("--version"));
+            return release.unwrap_or_default().trim().to_owned() + " as a program";
+        }
         let recorded = fs::read_to_string(self.directory.join("release"));
         let name = || self.directory.display().to_string();
         recorded.map_or_else(|_| name(), |text| text.trim().to_owned())

@@ -8,7 +8,7 @@
 use crate::measure::measure;
 use crate::plan::Plan;
 use crate::player::Played;
-use crate::{log, plan};
+use crate::{log, plan, program};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +38,7 @@ const LIMIT: Duration = Duration::from_mins(20);
 /// The name in the guest of what finds the path.
 const PATH: &str = "path";
 /// That of the run.
-const RUN: &str = "run";
+pub(crate) const RUN: &str = "run";
 
 /// Lines of the console that are shown of a guest that has not left what it should.
 const SAID: usize = 12;
@@ -118,6 +118,16 @@ impl Lab {
     ) -> Result<Outcome, Error> {
         let shape = scenario.drive.shape();
         let (run, notes) = Plan::new(scenario, policy, repetition, Some(&shape))?;
+        if let Some(kernel) = self.kernel.program() {
+            let guest = program::guest(kernel, &self.weir, scenario, &run);
+            let ran = guest.run_while(|_| (), go_on)?;
+            return Ok(Outcome {
+                played: Played::read(&run, |name| left(&ran, RUN, name))?,
+                path_ns: 0,
+                left_ns: 0,
+                notes,
+            });
+        }
         let path_ns = self.path(scenario, &go_on)?;
         let (left_ns, played) = self.boot(scenario, path_ns, Some(&run), &go_on)?;
         let played = played.unwrap_or_else(|| Played {
@@ -133,24 +143,23 @@ impl Lab {
         })
     }
 
-    /// Makes the device, tells the kernel what the drive is, and plays.
-    fn script<'a>(&self, scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> String {
+    /// The beginning of a script: makes the device of the server's file `server.toml`, called `$dev`, and tells the kernel what the drive is.
+    pub fn connect(&self, scenario: &Scenario) -> String {
         // Programs are called there what they are called here.
         let weir = self.weir.file_name().unwrap_or_default().to_string_lossy();
         let shape = scenario.drive.shape();
         let (rotational, kib) = (u8::from(shape.rotational), shape.max_transfer >> 10);
-        let mut text = format!(
-            "weir() {{ '/bin/{weir}' \"$@\"; }}\nrotational={rotational} kib={kib} tags={}\n{CONNECT}",
-            shape.tags
-        );
-        for name in plans {
-            let _ = writeln!(text, "weir play /files/{name} /dev/$dev /out/{name}");
-        }
-        text
+        let tags = shape.tags;
+        format!(
+            "weir() {{ '/bin/{weir}' \"$@\"; }}\nrotational={rotational} kib={kib} tags={tags}\n{CONNECT}"
+        )
     }
 
-    /// What the path to the scenario's drive takes. Others that want to know wait meanwhile.
-    fn path(&self, scenario: &Scenario, go_on: &impl Fn() -> bool) -> Result<u64, Error> {
+    /// What the path to the scenario's drive takes, in nanoseconds. Others that want to know wait meanwhile.
+    ///
+    /// # Errors
+    /// See [`play`](Self::play).
+    pub fn path(&self, scenario: &Scenario, go_on: &impl Fn() -> bool) -> Result<u64, Error> {
         let mut known = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = known.iter().find(|(drive, _)| *drive == scenario.drive) {
             return Ok(*found);
@@ -167,6 +176,20 @@ impl Lab {
         Ok(found)
     }
 
+    /// A guest with this script and all programs.
+    ///
+    /// # Errors
+    /// A program is not there.
+    pub fn guest(&self, script: String) -> Result<Guest, Error> {
+        let mut guest = Guest::new(self.kernel.clone(), script);
+        guest.memory_mib = MEMORY_MIB;
+        guest.limit = LIMIT;
+        guest.programs.push(self.weir.clone());
+        guest.add_program("fio", "fio")?;
+        guest.add_program("nbd-client", "nbd-client")?;
+        Ok(guest)
+    }
+
     /// Boots a guest whose server answers sooner by `path_ns`. What the path adds to that reader's requests all the same, and what was played.
     fn boot(
         &self,
@@ -181,16 +204,16 @@ impl Lab {
         let plans: Vec<(&'static str, &Plan)> = std::iter::once((PATH, &reader))
             .chain(run.map(|run| (RUN, run)))
             .collect();
-        let names = plans.iter().map(|(name, _)| *name);
-        let mut guest = Guest::new(self.kernel.clone(), self.script(scenario, names));
-        guest.memory_mib = MEMORY_MIB;
-        guest.limit = LIMIT;
-        guest.programs.push(self.weir.clone());
-        guest.add_program("fio", "fio")?;
-        guest.add_program("nbd-client", "nbd-client")?;
+        let mut script = self.connect(scenario);
+        for (name, _) in &plans {
+            let _ = writeln!(script, "weir play /files/{name} /dev/$dev /out/{name}");
+        }
+        let mut guest = self.guest(script)?;
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
-        guest.files.insert("server.toml".to_owned(), server.into_bytes());
+        guest
+            .files
+            .insert("server.toml".to_owned(), server.into_bytes());
         for (name, plan) in plans {
             let text = serde_json::to_vec(plan).unwrap_or_default();
             guest.files.insert(name.to_owned(), text);
@@ -231,8 +254,8 @@ fn alone(scenario: &Scenario) -> Scenario {
     alone
 }
 
-/// The server's file.
-fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
+/// The server's file: a volume of `size` bytes on the scenario's drive, which answers sooner by `path_ns`.
+pub fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
     let model = profile::word(&scenario.drive);
     let size = size.next_multiple_of(1 << 20) >> 20;
     format!(

@@ -19,6 +19,7 @@ const GLOBAL: &str = "[global]
 group_reporting=0
 per_job_logs=1
 log_unix_epoch=1
+clocksource=clock_gettime
 log_offset=1
 disable_clat=1
 disable_slat=1
@@ -257,11 +258,7 @@ impl Display for When<'_> {
             Arrival::Batches { low } => writeln!(f, "iodepth_low={low}")?,
             Arrival::Even { interval } => writeln!(f, "{}", Rate(interval, &program.size))?,
             Arrival::Poisson { interval } => {
-                writeln!(
-                    f,
-                    "{}\nrate_process=poisson",
-                    Rate(interval, &program.size)
-                )?;
+                writeln!(f, "{}\nrate_process=poisson", Rate(interval, &program.size))?;
             }
         }
         if let Some(activity) = program.activity {

@@ -12,6 +12,7 @@ pub mod log;
 mod measure;
 pub mod plan;
 pub mod player;
+mod program;
 mod refused;
 
 pub use jobs::{Job, Jobs, Surroundings};

@@ -185,11 +185,7 @@ impl Host {
         loop {
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
             let mut options = OpenOptions::new();
-            match options
-                .write(true)
-                .custom_flags(nonblocking)
-                .open(&path)
-            {
+            match options.write(true).custom_flags(nonblocking).open(&path) {
                 Ok(_) => return Ok(()),
                 // The job has said that it is there and does not wait yet.
                 Err(e) if is_alone(&e) && Instant::now() < patience => thread::sleep(LOOK / 10),
@@ -383,7 +379,9 @@ impl Processors {
     fn busy_since(&self, before: &Self) -> u64 {
         let all = self.all.saturating_sub(before.all);
         let idle = self.idle.saturating_sub(before.idle);
-        (100 * all.saturating_sub(idle)).checked_div(all).unwrap_or(0)
+        (100 * all.saturating_sub(idle))
+            .checked_div(all)
+            .unwrap_or(0)
     }
 }
 

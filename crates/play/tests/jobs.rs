@@ -130,9 +130,18 @@ fn a_plan_has_the_knobs_and_comes_back_from_text() {
 fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
     let client = "[[client]]\nname = \"a\"\nsize = \"8MiB\"\n";
     for (keys, key) in [
-        ("direct = true\nrw = \"write\"\nwriteback = true", "writeback"),
-        ("direct = true\nrw = \"write\"\nfdatasync = 1\niodepth = 4", "iodepth"),
-        ("direct = true\niodepth = 4\nthinktime = \"1ms\"", "thinktime"),
+        (
+            "direct = true\nrw = \"write\"\nwriteback = true",
+            "writeback",
+        ),
+        (
+            "direct = true\nrw = \"write\"\nfdatasync = 1\niodepth = 4",
+            "iodepth",
+        ),
+        (
+            "direct = true\niodepth = 4\nthinktime = \"1ms\"",
+            "thinktime",
+        ),
         ("direct = true\nnrfiles = 4", "nrfiles"),
         ("direct = true\nrw = \"randrw\"\nrate_iops = 100", "rate"),
     ] {
@@ -206,7 +215,6 @@ fn flushes_follow_the_writes_that_they_are_for() {
     assert!((flushes.latency().mean() - 300_000.0).abs() < 1.0);
     assert_eq!(meter.of(Kind::Write).unwrap().latency().count(), 100);
 }
-
 
 #[test]
 fn every_scenario_that_comes_with_weir_is_played_or_refused_with_a_reason() {

@@ -111,10 +111,7 @@ fn apply(
 
 fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
-    if journal.entries().is_empty() && journal.damage().is_none() {
-        let journal = options.journal.display();
-        return output::print(&format!("nothing to put back: {journal} has no change\n"));
-    }
+    let is_empty = journal.entries().is_empty() && journal.damage().is_none();
     let mut shown = Shown::default();
     let restored = weir_linux::restore(files, &mut journal, &mut |said| shown.say(said));
     let Restored {
@@ -124,6 +121,10 @@ fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
         kept,
     } = restored.map_err(Failure::run)?;
     shown.unread?;
+    if is_empty {
+        let journal = options.journal.display();
+        return output::print(&format!("nothing to put back: {journal} has no change\n"));
+    }
     let mut line = format!("{} put back", counted(undone, "change"));
     for (number, what) in [
         (gone, "needed nothing"),

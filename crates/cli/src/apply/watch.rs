@@ -65,9 +65,13 @@ fn again(files: &mut dyn Files, host: &Host, journal: &mut Journal) -> String {
         // A device or a unit that is not there now may come back: the others are not changed for it.
         return problem.to_string();
     }
-    let mut say = |said: &Said| output::tell(&said.to_string());
+    // What is left is left each time.
+    let mut wrong = Vec::new();
+    let mut say = |said: &Said| match said {
+        Said::Left { .. } => wrong.push(said.to_string()),
+        _ => output::tell(&said.to_string()),
+    };
     let done = weir_linux::apply(files, &plan, journal, &mut say);
-    done.err()
-        .map(|failed| failed.to_string())
-        .unwrap_or_default()
+    wrong.extend(done.err().map(|failed| failed.to_string()));
+    wrong.join("; ")
 }

@@ -12,6 +12,8 @@ max_transfer = "256KiB"
 tags = 7
 [listen]
 metrics = "127.0.0.1:9809"
+[manage]
+socket = "/run/manage.sock"
 [volume.a]
 drive = "disk"
 memory = true
@@ -53,6 +55,11 @@ mkfs.ext4 -q -F /dev/ublkb0; mkdir -p /mnt; mount /dev/ublkb0 /mnt; echo text >/
 awk '/^\[volume.a\]/ { skip = 1; next } /^\[/ { skip = 0 } !skip' /run/weir.toml >/tmp/other; cp /tmp/other /run/weir.toml
 kill -HUP $(pidof weir); sleep 1; say refused $(grep -c 'cannot go while it has' /tmp/log) $(cat /mnt/file)
 umount /mnt; kill -HUP $(pidof weir); gone /dev/ublkb0 && say removed yes
+# One comes and goes by management, with a number that is chosen.
+weir ctl --socket /run/manage.sock add d drive=flash memory=true size=4MiB ublk=true ublk_number=9 >/tmp/ctl 2>&1 || cat /tmp/ctl
+there /dev/ublkb9 && dd if=/dev/ublkb9 of=/dev/null bs=4k 2>/dev/null && say added yes
+weir ctl --socket /run/manage.sock remove d >/tmp/ctl 2>&1 || cat /tmp/ctl
+gone /dev/ublkb9 && say gone yes
 kill -TERM $(pidof weir); ended; say left $(ls /dev | grep -c '^ublk[bc]')
 weir replay /tmp/record.disk >/tmp/replay 2>&1; say replay $?
 say errors $(complaints)
@@ -84,6 +91,8 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
     expect("reloaded", "81920 8192");
     expect("refused", "2 text");
     expect("removed", "yes");
+    expect("added", "yes");
+    expect("gone", "yes");
     expect("left", "0");
     expect("replay", "0");
     expect("errors", "0");

@@ -36,6 +36,7 @@ const VOLUME_LINES: &[(&str, &str)] = &[
     ("volume.alpha.drive", "\"fast\""),
     ("volume.alpha.file", "\"/var/lib/weir/alpha.img\""),
     ("volume.alpha.size", "\"1GiB\""),
+    ("volume.alpha.ublk", "true"),
 ];
 const ATTACH_LINES: &[(&str, &str)] = &[
     SOCKET,

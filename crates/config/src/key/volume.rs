@@ -86,6 +86,13 @@ pub(crate) const VOLUME: Shape = Shape {
                 example: "true",
             },
             Key {
+                name: "ublk_number",
+                kind: Kind::Count(0, (1 << 20) - 1),
+                default: DefaultValue::Words("any that is free"),
+                about: "N of `/dev/ublkbN`, where `ublk` is set.",
+                example: "7",
+            },
+            Key {
                 name: "tenant",
                 kind: Kind::Text("the NAME of a `[tenant.NAME]`"),
                 default: DefaultValue::Words("none: a group of its own"),

@@ -307,8 +307,9 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
         limits: DriveLimits {
             requests: 4096,
             scheduler_tags: 4096,
-            volumes: 65_536,
-            tenants: 65_536,
+            // As large as they need to be: admission makes tables of these sizes.
+            volumes: volumes.len().max(1) as u32,
+            tenants: tenants.len() as u32,
         },
     });
     let tenants = tenants.iter().map(|tenant| Tenant {
@@ -326,6 +327,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
         cache: Cache::Direct,
         vhost: None,
         ublk: false,
+        ublk_number: None,
         notify: Notify::default(),
         tenant: volume.tenant.clone(),
         contract: volume.contract,

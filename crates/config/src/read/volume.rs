@@ -96,6 +96,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
             vhost: None,
             notify: Notify::default(),
             ublk: false,
+            ublk_number: None,
             tenant: None,
             contract: Contract::DEFAULT,
             knobs: Knobs::NONE,
@@ -128,6 +129,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
         volume.notify = notify(doc, attach);
     }
     volume.ublk = table.flag(doc, "ublk");
+    volume.ublk_number = device_number(doc, &table, volume.ublk);
     let tenant = table.entry("tenant");
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);
@@ -213,6 +215,17 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
         call_count: table.count(doc, "call_count"),
         call_delay,
     }
+}
+
+/// Of a volume that is a block device: the number that it is to have.
+fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> Option<u32> {
+    let entry = table.entry("ublk_number")?;
+    if !ublk {
+        let help = "remove it, or write ublk = true";
+        doc.report(&entry, "is of a volume that is no block device", help);
+        return None;
+    }
+    entry.count(doc)
 }
 
 /// A path at which a socket can be.

@@ -56,7 +56,13 @@ impl Control {
     pub(super) fn add(&mut self, device: &Device) -> Result<Device, Why> {
         let mut info = device.encode();
         self.call(Verb::Add, (device.number, 0), &mut info, AT_ONCE)
-            .map_err(|errno| failed("add a device", errno))?;
+            .map_err(|errno| match errno {
+                Errno::EXIST => format!(
+                    "cannot be had: {} is somebody else's (volume.NAME.ublk_number)",
+                    name(device.number)
+                ),
+                errno => failed("add a device", errno),
+            })?;
         Ok(Device::parse(&info))
     }
 

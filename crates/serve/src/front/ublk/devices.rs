@@ -88,7 +88,8 @@ impl Devices {
             };
             let lasts = matches!(volume.storage, Storage::File(_) | Storage::Device(_));
             let mark = mark(config.file(), &volume.name);
-            let made = self.make(export, (mark, lasts && !config.file().is_empty()));
+            let lasts = lasts && !config.file().is_empty();
+            let made = self.make(export, volume.ublk_number, (mark, lasts));
             let made = made.map_err(|why| config.problem(&volume.ublk_key(), why, None))?;
             self.served.push(made);
         }
@@ -132,7 +133,12 @@ impl Devices {
     }
 
     /// Makes the device of a volume, or takes it back if it is there and its volume `lasts`.
-    fn make(&self, export: &Export, (mark, lasts): (u64, bool)) -> Result<Served, Why> {
+    fn make(
+        &self,
+        export: &Export,
+        number: Option<u32>,
+        (mark, lasts): (u64, bool),
+    ) -> Result<Served, Why> {
         let mut control = Control::open()?;
         let wanted = disk::params(export);
         if let Some(device) = left(&mut control, mark)? {
@@ -148,6 +154,7 @@ impl Devices {
             }
         }
         let mut device = disk::device(export, &wanted, mark);
+        device.number = number.unwrap_or(device.number);
         if lasts {
             device = device.recoverable();
         }

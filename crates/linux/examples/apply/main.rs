@@ -1,0 +1,86 @@
+//! Applies ten files of contracts in a guest with an unmodified kernel, kills the process at every write, and puts everything back.
+//!
+//! `apply WEIR KERNEL...`: the program `weir`, and versions of kernels as `weir_guest::Kernel` knows them. Prints what came of it and ends with 1 if a
+//! file was not as before, or a warning did not come.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weir_guest::{Error, Guest, Kernel};
+
+/// What the guest does.
+const SCRIPT: &str = include_str!("guest.sh");
+
+/// The files of contracts.
+const CONTRACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contracts");
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let weir = arguments.next().map(PathBuf::from);
+    let kernels: Vec<String> = arguments.collect();
+    let (Some(weir), false) = (weir, kernels.is_empty()) else {
+        eprintln!("usage: apply WEIR KERNEL...");
+        return ExitCode::from(2);
+    };
+    let mut is_right = true;
+    for kernel in kernels {
+        match play(&weir, &kernel) {
+            Ok(right) => is_right &= right,
+            Err(error) => {
+                eprintln!("{kernel}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::from(u8::from(!is_right))
+}
+
+/// Plays it under a kernel; whether nothing was wrong.
+fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
+    let kernel = Kernel::find(kernel, |line| eprintln!("{line}"))?;
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let step = std::env::var("STEP").unwrap_or_else(|_| "1".into());
+    let mut guest = Guest::new(kernel, format!("ONLY='{only}'\nSTEP={step}\n{SCRIPT}"));
+    guest.programs.push(weir.to_owned());
+    guest.add_program("strace", "strace")?;
+    guest.add_program("dmsetup", "dmsetup")?;
+    guest.disks_mib.push(64);
+    guest.limit = Duration::from_hours(2);
+    for entry in std::fs::read_dir(CONTRACTS).map_err(|e| file(CONTRACTS, e))? {
+        let path = entry.map_err(|e| file(CONTRACTS, e))?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let text = std::fs::read(&path).map_err(|e| file(CONTRACTS, e))?;
+        guest.files.insert(name, text);
+    }
+    let began = Instant::now();
+    let show = std::env::var_os("SHOW").is_some();
+    let line = |line: &str| {
+        if show {
+            eprintln!("{line}");
+        }
+    };
+    let ran = guest.run_while(line, || true)?;
+    println!("Linux {}:", guest.kernel.release());
+    let mut wrong = 0;
+    for line in &ran.console {
+        if let Some(figure) = line.strip_prefix("figure: ") {
+            println!("  {figure}");
+        } else if line.starts_with("WRONG: ") || line.contains(" is refused: ") {
+            println!("  {line}");
+        }
+        wrong += usize::from(line.starts_with("WRONG: "));
+    }
+    println!("  {wrong} wrong, {} s", began.elapsed().as_secs());
+    Ok(wrong == 0)
+}
+
+fn file(path: &str, source: std::io::Error) -> Error {
+    Error::File {
+        path: path.into(),
+        source,
+    }
+}
