@@ -51,7 +51,7 @@ fn a_scenario_is_played_by_linux_beside_the_simulator() {
     assert!(output.status.success(), "{said}{complained}");
     assert!(said.contains("bfq + io.max @6.1"), "{said}");
     assert!(said.contains("Left out: policy \"contract\""), "{said}");
-    assert!(said.lines().all(|line| line.len() <= 80), "{said}");
+    assert!(said.lines().all(|line| line.len() <= 100), "{said}");
     let text = std::fs::read_to_string(scratch.path("out.json")).unwrap();
     let records = text
         .lines()

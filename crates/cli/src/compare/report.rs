@@ -235,6 +235,9 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
              them weighs by their number (n). In virtual time; drives are models."
         )
     }];
+    if plan.on.iter().any(On::is_real) {
+        notes[0] = notes[0].replace(" In virtual time; drives are models.", "");
+    }
     notes.extend(runs::undrawn(plan, cells));
     notes.extend(clients::shared_promises(cells));
     notes.extend(on::notes(plan, cells));

@@ -71,6 +71,10 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
         more => format!("{figure} {more} more are out of the lab's reach."),
     };
     let head = HEAD.replace("{CARRIED}", &CARRIED.to_string());
+    let figure = match rows.all().len() - compared.len() {
+        0 => figure,
+        more => format!("{figure} {more} rows are not played yet."),
+    };
     let mut page = format!("{head}\n{figure}\n");
     path(&mut page, &compared);
     table(&mut page, &compared);
