@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Where it is unless somebody says otherwise.
 pub const JOURNAL: &str = "/var/lib/weir/apply.journal";
 
+/// Lines beyond which it is written anew, and four for each change.
+const LINES_MAX: usize = 1024;
+
 /// What a first line says; another one is of a version that this one does not know.
 const VERSION: u32 = 1;
 
@@ -191,6 +194,8 @@ pub struct Journal {
     /// What was changed and not put back yet, in order.
     entries: Vec<Entry>,
     next: u64,
+    /// Lines that it has.
+    lines: usize,
     /// Lines in its middle that cannot be read.
     damaged: Vec<usize>,
 }
@@ -235,6 +240,7 @@ impl Journal {
             lock: None,
             entries: Vec::new(),
             next: 0,
+            lines: 0,
             damaged: Vec::new(),
         };
         let mut text = Vec::new();
@@ -248,6 +254,7 @@ impl Journal {
         // A last line without an end was being written when the process or the machine stopped: what it is about was not done yet.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for (number, line) in whole.lines().enumerate() {
+            journal.lines = number + 1;
             match serde_json::from_str(line) {
                 Ok(Record::Journal { version }) if version > VERSION => {
                     return Err(JournalError::Version(path.to_owned(), version));
@@ -369,6 +376,36 @@ impl Journal {
         let written = self.write(&record);
         written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;
         self.take(record);
+        if self.lines > LINES_MAX + 4 * self.entries.len() && self.damaged.is_empty() {
+            let shortened = self.shorten();
+            shortened.map_err(|error| JournalError::File(self.path.clone(), "shorten", error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes it anew, with what is needed alone: a watch that sets something again each second adds a line each time.
+    fn shorten(&mut self) -> io::Result<()> {
+        let mut records = vec![Record::Journal { version: VERSION }];
+        for entry in self.entries.iter().cloned() {
+            let id = entry.id;
+            records.push(Record::Change {
+                id,
+                boot: entry.boot,
+                device: entry.device,
+                change: entry.change,
+            });
+            records.extend(entry.now.map(|now| Record::Done { id, now }));
+            if entry.undoing {
+                records.push(Record::Undoing { id });
+            }
+        }
+        let mut text = String::new();
+        for record in &records {
+            text = text + &serde_json::to_string(record)? + "\n";
+        }
+        crate::files::replace(&self.path, &text)?;
+        self.lines = records.len();
+        self.file = None;
         Ok(())
     }
 
@@ -379,6 +416,7 @@ impl Journal {
             if is_new {
                 let first = Record::Journal { version: VERSION };
                 text = serde_json::to_string(&first)? + "\n";
+                self.lines = 1;
             }
             self.file = Some(file);
         }
@@ -389,6 +427,7 @@ impl Journal {
         let written = file
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all());
+        self.lines += 1;
         if written.is_err() {
             // Half a line must not stand in front of the next: it is cut off when the file is opened again.
             self.file = None;
@@ -492,6 +531,28 @@ mod tests {
         journal.undone(1).unwrap();
         journal.close().unwrap();
         assert!(path.exists(), "it is kept to be looked at");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn it_does_not_grow_without_end() {
+        let folder = folder("short");
+        let path = folder.join("journal");
+        let mut journal = Journal::open(&path).unwrap();
+        for name in ["a", "b"] {
+            journal.change("boot", None, made(name)).unwrap();
+        }
+        journal.undoing(1).unwrap();
+        for turn in 0..2 * LINES_MAX {
+            journal.done(0, turn.to_string()).unwrap();
+        }
+        let again = Journal::read(&path).unwrap();
+        assert!(again.lines < LINES_MAX + 16, "{}", again.lines);
+        assert_eq!(
+            (again.lines, again.entries()),
+            (journal.lines, journal.entries())
+        );
+        assert_eq!(journal.change("boot", None, made("c")).unwrap(), 2);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -27,7 +27,10 @@ fn main() {
     let played = &outcome.played;
     let (path, left) = (outcome.path_ns, outcome.left_ns);
     let ours = measure(&scenario, 0, &played.logs, played.began_ns, None);
-    let sim = Run::new(&scenario, &policy, 0).unwrap().run(|_| {}).unwrap();
+    let sim = Run::new(&scenario, &policy, 0)
+        .unwrap()
+        .run(|_| {})
+        .unwrap();
     println!("path {path} ns, left {left}, {took:.1} s");
     let mbps = |m: &weir_measure::Meter| m.bytes() as f64 * 1e3 / m.length_ns() as f64;
     let all = ours.clients.iter().map(|c| (&c.name, &c.meter));

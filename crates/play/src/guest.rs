@@ -161,7 +161,9 @@ impl Lab {
         guest.add_program("nbd-client", "nbd-client")?;
         let size = plans.iter().map(|(_, plan)| plan.jobs.bytes).max();
         let server = server(scenario, size.unwrap_or(0), path_ns);
-        guest.files.insert("server.toml".to_owned(), server.into_bytes());
+        guest
+            .files
+            .insert("server.toml".to_owned(), server.into_bytes());
         for (name, plan) in plans {
             let text = serde_json::to_vec(plan).unwrap_or_default();
             guest.files.insert(name.to_owned(), text);
@@ -217,9 +219,17 @@ fn script<'a>(scenario: &Scenario, plans: impl Iterator<Item = &'a str>) -> Stri
     let mut text = CONNECT.to_owned();
     let rotational = u8::from(shape.rotational);
     let _ = writeln!(text, "echo {rotational} > $q/rotational");
-    let _ = writeln!(text, "echo {} > $q/max_sectors_kb", shape.max_transfer >> 10);
+    let _ = writeln!(
+        text,
+        "echo {} > $q/max_sectors_kb",
+        shape.max_transfer >> 10
+    );
     // Without an elevator the number of requests is the number of tags that are used, and stays so under an elevator.
-    let _ = writeln!(text, "echo none > $q/scheduler; echo {} > $q/nr_requests", shape.tags);
+    let _ = writeln!(
+        text,
+        "echo none > $q/scheduler; echo {} > $q/nr_requests",
+        shape.tags
+    );
     for name in plans {
         let _ = writeln!(text, "weir play /files/{name} /dev/nbd0 /out/{name}");
     }

@@ -257,11 +257,7 @@ impl Display for When<'_> {
             Arrival::Batches { low } => writeln!(f, "iodepth_low={low}")?,
             Arrival::Even { interval } => writeln!(f, "{}", Rate(interval, &program.size))?,
             Arrival::Poisson { interval } => {
-                writeln!(
-                    f,
-                    "{}\nrate_process=poisson",
-                    Rate(interval, &program.size)
-                )?;
+                writeln!(f, "{}\nrate_process=poisson", Rate(interval, &program.size))?;
             }
         }
         if let Some(activity) = program.activity {

@@ -94,7 +94,9 @@ pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
         serde_json::from_str(&report[begins..]).map_err(|e| Error::Report(e.to_string()))?;
     if parsed.jobs.len() != logs.len() {
         let (jobs, logs) = (parsed.jobs.len(), logs.len());
-        return Err(Error::Report(format!("{jobs} jobs, and {logs} were played")));
+        return Err(Error::Report(format!(
+            "{jobs} jobs, and {logs} were played"
+        )));
     }
     let read = parsed.jobs.iter().zip(logs).map(|(job, text)| {
         if job.error != 0 {
@@ -148,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_log_is_requests_and_the_report_tells_of_flushes() {
-        let text = "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";
+        let text =
+            "1767225602835, 389203, 1, 8192, 0, 0\n1767225602838, 194032, 0, 4096, 8192, 0\n";
         let logs = read(REPORT, &[text.to_owned()]).unwrap();
         assert_eq!((logs[0].flushes, logs[0].flush_ns), (341, 2_752_770));
         let first = Entry {
@@ -168,7 +171,10 @@ mod tests {
             read(report, &logs).unwrap_err().to_string()
         };
         let line = said(REPORT, &["1, 2, 1, 4\n1, 2\n"]);
-        assert!(line.starts_with("line 2 of fio's log of w is not"), "{line}");
+        assert!(
+            line.starts_with("line 2 of fio's log of w is not"),
+            "{line}"
+        );
         assert!(said(REPORT, &[]).contains("1 jobs, and 0 were played"));
         assert!(said("fio: out of memory", &[""]).starts_with("fio's report: "));
         let failed = r#"{"jobs":[{"jobname":"a","error":5}]}"#;

@@ -152,12 +152,7 @@ fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
                 before
             };
             let done = (from + place * each).max(after);
-            played.push((
-                done.saturating_sub(latency),
-                done,
-                entry.kind,
-                entry.bytes,
-            ));
+            played.push((done.saturating_sub(latency), done, entry.kind, entry.bytes));
             before = done;
             writes += u64::from(entry.kind == Kind::Write);
             if every > 0 && writes == every && flushes > 0 {

@@ -176,11 +176,7 @@ impl Host {
         loop {
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
             let mut options = OpenOptions::new();
-            match options
-                .write(true)
-                .custom_flags(nonblocking)
-                .open(&path)
-            {
+            match options.write(true).custom_flags(nonblocking).open(&path) {
                 Ok(_) => return Ok(()),
                 // The job has said that it is there and does not wait yet.
                 Err(e) if is_alone(&e) && Instant::now() < patience => thread::sleep(LOOK / 10),
@@ -358,9 +354,10 @@ pub fn set(plan: &Plan, place: &Place, files: &mut Tree) -> Result<(), Error> {
     for step in place.steps(files, &settings) {
         match step {
             Step::Make(directory) if files.exists(&directory) => {}
-            Step::Make(directory) => files
-                .make(&directory)
-                .map_err(|source| Error::File { path: directory, source })?,
+            Step::Make(directory) => files.make(&directory).map_err(|source| Error::File {
+                path: directory,
+                source,
+            })?,
             Step::Enable(directory) => {
                 let path = format!("{directory}/cgroup.subtree_control");
                 put(files, &path, "+io")?;

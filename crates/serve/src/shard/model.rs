@@ -84,7 +84,9 @@ impl Model {
 
     pub(crate) fn next(&self) -> Option<Instant> {
         let next = self.drive.next_completion()?;
-        Some(Instant::from_nanos(next.as_nanos().saturating_sub(self.path.as_nanos())))
+        Some(Instant::from_nanos(
+            next.as_nanos().saturating_sub(self.path.as_nanos()),
+        ))
     }
 }
 
