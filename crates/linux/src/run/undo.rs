@@ -2,10 +2,11 @@
 
 use crate::boot;
 use crate::cgroups::Cgroups;
+use crate::change::{Also, Change, Entry, Ident};
 use crate::device::Device;
 use crate::failed::Failed;
 use crate::files::Files;
-use crate::journal::{Also, Change, Entry, Ident, Journal, JournalError};
+use crate::journal::{Journal, JournalError};
 use crate::knob::{Knob, Scope};
 use crate::plan::{Action, Plan};
 use crate::said::Said;
