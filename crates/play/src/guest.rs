@@ -265,8 +265,9 @@ pub fn server(scenario: &Scenario, size: u64, path_ns: u64) -> String {
 
 /// The server, and the device: by ublk, which tells the kernel what the drive is, where the kernel has it (from 6.12 on); else by NBD. There the
 /// number of requests without an elevator is the number of tags that are used, and stays so under an elevator. Modules that are built in are not
-/// there to be loaded.
-const CONNECT: &str = "for m in nbd ublk_drv bfq kyber_iosched mq_deadline; do has $m && load $m; done
+/// there to be loaded. Timers are exact: by default what sleeps until a drive's time would sleep up to 50 us longer.
+const CONNECT: &str = "echo 1 > /proc/$$/timerslack_ns
+for m in nbd ublk_drv bfq kyber_iosched mq_deadline; do has $m && load $m; done
 cp /files/server.toml /tmp/server.toml; dev=nbd0
 has ublk_drv && dev=ublkb0 && echo 'ublk = true' >> /tmp/server.toml
 weir serve /tmp/server.toml 2> /tmp/weir &

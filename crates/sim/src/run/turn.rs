@@ -141,9 +141,15 @@ impl Run<'_> {
     }
 
     /// Submits what has arrived. Requests refused for lack of room wait until their stream is resumed.
+    ///
+    /// Where requests are merged, the elevator sends what it may after each batch: what comes later at the same instant finds what has not
+    /// been sent, and not what has (`blk_mq_submit_bio` runs the queue for each).
     fn submit(&mut self) {
         let mut from = 0;
         while from < self.requests.len() {
+            if from > 0 && self.merging && self.transit.is_direct() {
+                self.poll();
+            }
             let until = self.batch_end(from);
             let Err(rejected) = (self.layer).submit(self.now, &self.requests[from..until]) else {
                 from = until;
