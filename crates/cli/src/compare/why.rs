@@ -45,7 +45,9 @@ pub(super) fn short(policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> St
 /// What is known of a run under a kernel.
 pub(super) fn of_kernel(pooled: &Pooled) -> String {
     let total = figure(pooled.total_mbps);
-    format!("All together get {total} MB/s; the kernel does not tell where the time of requests goes.")
+    format!(
+        "All together get {total} MB/s; the kernel does not tell where the time of requests goes."
+    )
 }
 
 /// In a sentence or two.

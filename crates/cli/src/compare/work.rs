@@ -307,9 +307,13 @@ pub(super) fn play(
     for ((cell, _), outcome) in played? {
         outcomes[cell].push(outcome);
     }
-    let most = cells.iter().map(|(plan, cell)| plan.repetitions(*cell)).max();
+    let most = cells
+        .iter()
+        .map(|(plan, cell)| plan.repetitions(*cell))
+        .max();
     let again = (1..most.unwrap_or_default()).flat_map(|repetition| {
-        let planned = |cell: &usize| runs::planned(cells[*cell].0, cells[*cell].1, &outcomes[*cell]);
+        let planned =
+            |cell: &usize| runs::planned(cells[*cell].0, cells[*cell].1, &outcomes[*cell]);
         let cells = (0..cells.len()).filter(move |cell| (repetition as usize) < planned(cell));
         cells.map(move |cell| (cell, repetition))
     });

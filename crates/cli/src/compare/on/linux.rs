@@ -86,7 +86,9 @@ impl Device {
         scratch: &Path,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Played, String> {
-        let looped = (!self.is_block).then(|| Loop::new(&self.path)).transpose()?;
+        let looped = (!self.is_block)
+            .then(|| Loop::new(&self.path))
+            .transpose()?;
         let device = looped.as_ref().map_or(&self.path, |l| &l.device);
         let mut files = Tree::default();
         let said = |e: &dyn std::fmt::Display| e.to_string();
@@ -120,7 +122,9 @@ impl Device {
         let size = size(&self.path)?;
         if size < plan.jobs.bytes {
             let needed = plan.jobs.bytes;
-            return Err(format!("{shown} has {size} bytes; the scenario's files need {needed}"));
+            return Err(format!(
+                "{shown} has {size} bytes; the scenario's files need {needed}"
+            ));
         }
         match &self.signature {
             Some(what) if plan.jobs.writes && !self.destroy => Err(format!(

@@ -74,7 +74,12 @@ pub(super) fn all(options: &Options) -> Result<Vec<On>, Failure> {
             Word::Linux => {
                 let device = options.device.iter();
                 let devices = device.map(|path| Device::new(path, options.destroy.is_some()));
-                all.extend(devices.collect::<Result<Vec<_>, _>>()?.into_iter().map(On::Linux));
+                all.extend(
+                    devices
+                        .collect::<Result<Vec<_>, _>>()?
+                        .into_iter()
+                        .map(On::Linux),
+                );
             }
         }
     }
@@ -243,7 +248,9 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
             (&plan.on[cell.on], Jobs::new(&scenario, 0))
         {
             let name = plan.script.name();
-            return Err(Failure::Usage(format!("{name} cannot be played under Linux: {refused}")));
+            return Err(Failure::Usage(format!(
+                "{name} cannot be played under Linux: {refused}"
+            )));
         }
     }
     for on in plan.on.iter() {
@@ -298,7 +305,9 @@ const BUSY: u64 = 90;
 fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
     let busy = |o: &&&Outcome| {
         let total = o.records.last();
-        total.and_then(|r| r.processor_percent).is_some_and(|p| p >= BUSY)
+        total
+            .and_then(|r| r.processor_percent)
+            .is_some_and(|p| p >= BUSY)
     };
     let names = outcomes.iter().filter(busy).map(|o| o.run.policy.as_str());
     let mut names: Vec<&str> = names.collect();
@@ -314,9 +323,11 @@ fn busy(label: &str, outcomes: &[&Outcome]) -> Option<String> {
 fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
     let of = |get: fn(&Record) -> Option<f64>| {
         let records = outcomes.iter().filter_map(|o| o.records.first());
-        records.filter_map(get).fold((f64::MAX, f64::MIN), |(low, high), v| {
-            (low.min(v), high.max(v))
-        })
+        records
+            .filter_map(get)
+            .fold((f64::MAX, f64::MIN), |(low, high), v| {
+                (low.min(v), high.max(v))
+            })
     };
     let (least, most) = of(|r| r.path_us);
     let (low, high) = of(|r| r.path_left_us);
