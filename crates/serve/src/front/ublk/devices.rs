@@ -72,7 +72,7 @@ pub(crate) fn has_driver() -> bool {
 }
 
 impl Devices {
-    /// None yet. `next` counts connections; the shards' rings have so much room for operations of devices.
+    /// None yet. `next` counts connections; `rooms` are for how many operations of devices each shard's ring has room.
     pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>, rooms: Vec<usize>) -> Self {
         Self {
             shards,
@@ -360,7 +360,7 @@ fn open_server(number: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens a device for nobody else, which whoever has mounted it forbids.
+/// Opens a device for nobody else, which a process that has mounted it forbids.
 fn hold(number: u32) -> io::Result<File> {
     let mut options = File::options();
     let options = options
