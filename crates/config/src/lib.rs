@@ -37,6 +37,7 @@ mod check;
 mod document;
 mod elsewhere;
 mod file;
+mod host;
 mod key;
 mod listen;
 mod load;

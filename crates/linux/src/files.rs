@@ -162,16 +162,7 @@ impl Files for Tree {
     }
 
     fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
-        let path = self.at(path);
-        let fresh = path.with_extension("weir-new");
-        let mut file = fs::File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, &path)?;
-        match path.parent() {
-            Some(folder) => sync_folder(folder),
-            None => Ok(()),
-        }
+        replace(&self.at(path), text)
     }
 
     fn unlink(&mut self, path: &str) -> io::Result<()> {
@@ -193,7 +184,56 @@ impl Files for Tree {
     }
 }
 
+/// Makes a file with this text, or puts it in the place of one that is there.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let fresh = path.with_extension("weir-new");
+    let mut file = fs::File::create(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, path)?;
+    match path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        Some(folder) => sync_folder(folder),
+        None => Ok(()),
+    }
+}
+
 /// Makes the names in a folder last.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_the_files_below_its_root() {
+        let root = std::env::temp_dir().join(format!("weir-tree-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir(&root).unwrap();
+        let mut tree = Tree::new(&root);
+        tree.make("/a").unwrap();
+        assert!(
+            tree.write("/a/knob", "1").is_err(),
+            "a knob is there, or is none"
+        );
+        tree.replace("/a/knob", "1\n").unwrap();
+        tree.write("/a/knob", "2").unwrap();
+        assert_eq!(tree.read("/a/knob").unwrap(), "2\n");
+        tree.replace("/a/knob", "3").unwrap();
+        std::os::unix::fs::symlink("knob", root.join("a/link")).unwrap();
+        assert_eq!(tree.list("/a").unwrap(), ["knob", "link"]);
+        assert_eq!(tree.link("/a/link").unwrap(), "knob");
+        assert_eq!(tree.read("/a/link").unwrap(), "3");
+        assert!(tree.number("/a/knob").is_err() && !tree.exists("/b"));
+        assert!(tree.remove("/a").is_err());
+        tree.unlink("/a/link").unwrap();
+        tree.unlink("/a/knob").unwrap();
+        tree.remove("/a").unwrap();
+        assert_eq!(tree.attribute("/", "user.none"), None);
+        fs::remove_dir(&root).unwrap();
+    }
 }

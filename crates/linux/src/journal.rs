@@ -1,108 +1,26 @@
 //! What was changed of a host, on disk before it is changed: a line of JSON for each step.
 
-use crate::device::said;
-use crate::files::sync_folder;
+mod error;
+
+use crate::change::{Change, Entry, Ident};
+use crate::files::{replace, sync_folder};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+pub use error::JournalError;
+
 /// Where it is unless somebody says otherwise.
 pub const JOURNAL: &str = "/var/lib/weir/apply.journal";
 
+/// Lines beyond which it is written anew, and four for each change.
+const LINES_MAX: usize = 1024;
+
 /// What a first line says; another one is of a version that this one does not know.
 const VERSION: u32 = 1;
-
-/// A device as it is found again.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Ident {
-    /// The path by which it was named.
-    pub link: String,
-    /// What it was called in `/sys/block`.
-    pub name: String,
-    /// Its number.
-    pub number: String,
-    /// The number of its life, where the kernel has one.
-    pub diskseq: Option<u64>,
-}
-
-/// A value that a change of another takes along.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Also {
-    /// Its file.
-    pub file: String,
-    /// The value that it had.
-    pub old: String,
-}
-
-/// What was changed, with what is needed to put it back.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// A knob of a device.
-    Set {
-        /// Its file.
-        file: String,
-        /// The knob's name.
-        knob: String,
-        /// The value that it had, in the kernel's form.
-        old: String,
-        /// The value that it was to have.
-        new: String,
-        /// What the kernel resets with it.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        also: Vec<Also>,
-    },
-    /// A cgroup was made, or a directory for systemd.
-    Make {
-        /// Its directory.
-        folder: String,
-    },
-    /// The controller `io` was switched on below the cgroup of this directory.
-    Enable {
-        /// Its directory.
-        folder: String,
-    },
-    /// A file of systemd was written.
-    Unit {
-        /// The file.
-        file: String,
-        /// What it said; `None`: it was not there.
-        old: Option<String>,
-        /// What it says.
-        new: String,
-    },
-}
-
-impl Change {
-    /// The file or directory that it is about.
-    pub fn path(&self) -> &str {
-        match self {
-            Self::Set { file, .. } | Self::Unit { file, .. } => file,
-            Self::Make { folder } | Self::Enable { folder } => folder,
-        }
-    }
-}
-
-/// A change with what became of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Its number, from 0.
-    pub id: u64,
-    /// The boot in which it was made.
-    pub boot: String,
-    /// The device that it is about.
-    pub device: Option<Ident>,
-    /// What was changed.
-    pub change: Change,
-    /// What was read back after it; `None`: nobody came to read.
-    pub now: Option<String>,
-    /// Putting it back has begun.
-    pub undoing: bool,
-}
 
 /// A line.
 #[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
@@ -131,55 +49,6 @@ enum Record {
     },
 }
 
-/// Why a journal cannot be used.
-#[derive(Debug)]
-pub enum JournalError {
-    /// It cannot be read or written.
-    File(PathBuf, &'static str, io::Error),
-    /// Another process works with it.
-    Busy(PathBuf),
-    /// A line in its middle is none of its lines.
-    Damaged(PathBuf, usize),
-    /// A later version of Weir wrote it.
-    Version(PathBuf, u32),
-}
-
-impl fmt::Display for JournalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path, tried, error) => {
-                write!(f, "cannot {tried} {}: {}", path.display(), said(error))?;
-                match Errno::from_io_error(error) {
-                    Some(Errno::NOSPC | Errno::DQUOT) => f.write_str(
-                        "; nothing was changed without its old value on disk: make room, or name another journal with --journal",
-                    ),
-                    Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
-                        f.write_str("; run it as root, or name another journal with --journal")
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Self::Busy(path) => write!(
-                f,
-                "another weir apply works with {}; end it first (one with --watch ends on SIGTERM)",
-                path.display()
-            ),
-            Self::Damaged(path, line) => write!(
-                f,
-                "{}:{line}: is no line of a journal; weir apply --restore puts back what the other lines say and keeps the file",
-                path.display()
-            ),
-            Self::Version(path, version) => write!(
-                f,
-                "{} is of version {version}, and this is version {VERSION}; use the weir that wrote it",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for JournalError {}
-
 /// The journal of a host.
 #[derive(Debug)]
 pub struct Journal {
@@ -191,6 +60,8 @@ pub struct Journal {
     /// What was changed and not put back yet, in order.
     entries: Vec<Entry>,
     next: u64,
+    /// Lines that it has.
+    lines: usize,
     /// Lines in its middle that cannot be read.
     damaged: Vec<usize>,
 }
@@ -235,6 +106,7 @@ impl Journal {
             lock: None,
             entries: Vec::new(),
             next: 0,
+            lines: 0,
             damaged: Vec::new(),
         };
         let mut text = Vec::new();
@@ -248,6 +120,7 @@ impl Journal {
         // A last line without an end was being written when the process or the machine stopped: what it is about was not done yet.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for (number, line) in whole.lines().enumerate() {
+            journal.lines = number + 1;
             match serde_json::from_str(line) {
                 Ok(Record::Journal { version }) if version > VERSION => {
                     return Err(JournalError::Version(path.to_owned(), version));
@@ -369,6 +242,36 @@ impl Journal {
         let written = self.write(&record);
         written.map_err(|error| JournalError::File(self.path.clone(), "write", error))?;
         self.take(record);
+        if self.lines > LINES_MAX + 4 * self.entries.len() && self.damaged.is_empty() {
+            let shortened = self.shorten();
+            shortened.map_err(|error| JournalError::File(self.path.clone(), "shorten", error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes it anew, with what is needed alone: a watch that sets something again each second adds a line each time.
+    fn shorten(&mut self) -> io::Result<()> {
+        let mut records = vec![Record::Journal { version: VERSION }];
+        for entry in self.entries.iter().cloned() {
+            let id = entry.id;
+            records.push(Record::Change {
+                id,
+                boot: entry.boot,
+                device: entry.device,
+                change: entry.change,
+            });
+            records.extend(entry.now.map(|now| Record::Done { id, now }));
+            if entry.undoing {
+                records.push(Record::Undoing { id });
+            }
+        }
+        let mut text = String::new();
+        for record in &records {
+            text = text + &serde_json::to_string(record)? + "\n";
+        }
+        replace(&self.path, &text)?;
+        self.lines = records.len();
+        self.file = None;
         Ok(())
     }
 
@@ -379,6 +282,7 @@ impl Journal {
             if is_new {
                 let first = Record::Journal { version: VERSION };
                 text = serde_json::to_string(&first)? + "\n";
+                self.lines = 1;
             }
             self.file = Some(file);
         }
@@ -389,6 +293,7 @@ impl Journal {
         let written = file
             .write_all(text.as_bytes())
             .and_then(|()| file.sync_all());
+        self.lines += 1;
         if written.is_err() {
             // Half a line must not stand in front of the next: it is cut off when the file is opened again.
             self.file = None;
@@ -420,98 +325,4 @@ fn open_end(path: &Path) -> io::Result<(File, bool)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folder(name: &str) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("weir-journal-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        folder
-    }
-
-    fn made(folder: &str) -> Change {
-        Change::Make {
-            folder: folder.to_owned(),
-        }
-    }
-
-    #[test]
-    fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
-        let folder = folder("again");
-        let path = folder.join("journal");
-        let mut journal = Journal::open(&path).unwrap();
-        for name in ["a", "b", "c"] {
-            journal.change("boot", None, made(name)).unwrap();
-        }
-        journal.done(2, "is".into()).unwrap();
-        journal.undone(1).unwrap();
-        assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))));
-        drop(journal);
-        let whole = std::fs::read(&path).unwrap();
-        for cut in 0..whole.len() {
-            std::fs::write(&path, &whole[..cut]).unwrap();
-            let journal = Journal::read(&path).unwrap();
-            assert!(journal.damage().is_none() && journal.entries().len() <= 3);
-        }
-        std::fs::write(&path, [&whole[..], b"{\"change\":{\"id\":3"].concat()).unwrap();
-        let mut journal = Journal::open(&path).unwrap();
-        let names: Vec<&str> = journal.entries().iter().map(|e| e.change.path()).collect();
-        assert_eq!(names, ["a", "c"]);
-        assert_eq!(journal.entries()[1].now.as_deref(), Some("is"));
-        assert_eq!(journal.change("boot", None, made("d")).unwrap(), 3);
-        let again = Journal::read(&path).unwrap();
-        assert_eq!(again.entries(), journal.entries());
-        for id in [0, 2, 3] {
-            journal.undone(id).unwrap();
-        }
-        journal.close().unwrap();
-        assert!(!path.exists());
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_line_that_is_none_is_named_and_the_others_are_read() {
-        let folder = folder("damaged");
-        let path = folder.join("journal");
-        let mut journal = Journal::open(&path).unwrap();
-        journal.change("boot", None, made("a")).unwrap();
-        journal.change("boot", None, made("b")).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text.replace("{\"folder\":\"a\"}", "{\"fol")).unwrap();
-        drop(journal);
-        let mut journal = Journal::open(&path).unwrap();
-        assert!(
-            journal
-                .damage()
-                .unwrap()
-                .to_string()
-                .contains("journal:2: is no line")
-        );
-        assert_eq!(journal.entries().len(), 1);
-        journal.undone(1).unwrap();
-        journal.close().unwrap();
-        assert!(path.exists(), "it is kept to be looked at");
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_disk_without_room_refuses() {
-        let folder = folder("full");
-        let path = folder.join("journal");
-        let mut journal = Journal::open(&path).unwrap();
-        journal.change("boot", None, made("a")).unwrap();
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        journal.file = Some(full);
-        let error = journal.change("boot", None, made("b")).unwrap_err();
-        assert!(error.to_string().contains("make room"), "{error}");
-        assert_eq!(
-            journal.entries().len(),
-            1,
-            "it is not believed to be on disk"
-        );
-        journal.change("boot", None, made("c")).unwrap();
-        assert_eq!(Journal::read(&path).unwrap().entries(), journal.entries());
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-}
+mod tests;

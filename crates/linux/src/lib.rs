@@ -11,6 +11,7 @@
 
 mod boot;
 mod cgroups;
+mod change;
 mod check;
 mod device;
 mod failed;
@@ -27,12 +28,13 @@ mod translate;
 mod tunable;
 
 pub use cgroups::Cgroups;
+pub use change::{Also, Change, Entry, Ident};
 pub use check::{Warning, warnings};
 pub use device::{Device, Layer, NoDevice};
 pub use failed::Failed;
 pub use fake::{Fake, Killed};
 pub use files::{Files, Tree};
-pub use journal::{Also, Change, Entry, Ident, JOURNAL, Journal, JournalError};
+pub use journal::{JOURNAL, Journal, JournalError};
 pub use knob::{Knob, Scope, Wrong};
 pub use place::{Place, Step};
 pub use plan::{Action, Plan, Target, UNIT_FOLDER};

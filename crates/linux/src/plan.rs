@@ -4,9 +4,9 @@ mod unit;
 
 use crate::boot;
 use crate::cgroups::Cgroups;
+use crate::change::Ident;
 use crate::device::{Device, said};
 use crate::files::Files;
-use crate::journal::Ident;
 use crate::knob::Knob;
 use crate::place::{Place, Step};
 use crate::setting::{At, Setting};

@@ -3,9 +3,10 @@
 mod undo;
 
 use crate::cgroups::Cgroups;
+use crate::change::{Also, Change, Entry, Ident};
 use crate::failed::Failed;
 use crate::files::Files;
-use crate::journal::{Also, Change, Entry, Ident, Journal};
+use crate::journal::Journal;
 use crate::knob::Knob;
 use crate::plan::{Action, Plan, Target};
 use crate::said::Said;

@@ -101,11 +101,12 @@ impl Server {
         let mut records = start_records(config, options, &mut opened.shards)?;
         let addresses = doors.iter().map(|door| door.listener.address()).collect();
         let clock = Clock::start();
-        let shards = Shards(start_shards(config, options, opened.shards, clock)?);
+        let (shards, rooms) = start_shards(config, options, opened.shards, clock)?;
+        let shards = Shards(shards);
         let boxes: Vec<_> = shards.0.iter().map(shard::Handle::address).collect();
         let table = Table::new(opened.exports.clone());
         let next = Arc::new(AtomicU64::new(1));
-        let mut devices = Devices::new(boxes.clone(), Arc::clone(&next));
+        let mut devices = Devices::new(boxes.clone(), Arc::clone(&next), rooms);
         // The last that can fail, and the first that serve a client.
         let started = acceptor::spawn(doors, table, boxes, config.limits, (clock, next));
         let acceptor = started.map_err(StartError::Thread)?;
@@ -344,65 +345,71 @@ fn start_records(
     Ok(records)
 }
 
-/// Starts a thread for each shard; those before one that fails are ended.
+/// Starts a thread for each shard, and says for how many operations of block devices each has room; those before one that fails are ended.
 fn start_shards(
     config: &weir_config::Server,
     options: &Options,
     setups: Vec<Vec<DriveSetup>>,
     clock: Clock,
-) -> Result<Vec<shard::Handle>, StartError> {
+) -> Result<(Vec<shard::Handle>, Vec<usize>), StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
         let what = format!("are too many: a shard serves at most {DRIVES_MAX}");
         return Err(StartError::Config(config.problem("drive", what, None)));
     }
     let mut shards = Shards(Vec::new());
+    let mut rooms = Vec::new();
     for (number, drives) in setups.into_iter().enumerate() {
+        let (ring, room) = ring(config, options, &drives);
+        rooms.push(room);
         let setup = Setup {
             number,
             clock,
             limits: config.limits,
             priority: config.priority,
-            ring: ring(config, options, &drives),
+            ring,
             journal: JOURNAL / config.drives.len().max(1),
             drives,
         };
         shards.0.push(shard::spawn(setup)?);
     }
-    Ok(shards.take())
+    Ok((shards.take(), rooms))
 }
 
-/// A ring with room for a receive and a send of every connection and for what the drives take.
+/// A ring with room for a receive and a send of every connection, for what the drives take and for block devices; and for how many operations
+/// of the latter.
 fn ring(
     config: &weir_config::Server,
     options: &Options,
     drives: &[DriveSetup],
-) -> weir_uring::Config {
+) -> (weir_uring::Config, usize) {
     let pieces = drives.iter().map(|drive| {
         let shape = drive.plan.config.drive;
         usize::from(shape.queues) * usize::from(shape.tags)
     });
-    // A place of a block device has a command with the driver, and its payload may be on the way.
-    let places = drives.iter().map(|drive| {
+    // One that comes with a reload has room, too.
+    let devices = drives.iter().map(|drive| {
         let shape = drive.plan.config.drive;
-        let devices = drive.volumes.iter().filter(|volume| {
+        let now = drive.volumes.iter().filter(|volume| {
             let volume = config.volume(&volume.name);
             volume.is_some_and(|volume| volume.ublk)
         });
-        devices.count() * 2 * usize::from(shape.queues) * usize::from(shape.tags)
+        now.count().max(1) * front::ublk::operations(shape.queues, shape.tags)
     });
-    let clients = 2 * config.limits.connections as usize + places.sum::<usize>();
-    let wanted = clients + pieces.sum::<usize>() + 64;
+    let devices: usize = devices.sum();
+    let others = 2 * config.limits.connections as usize + pieces.sum::<usize>() + 64;
+    let in_flight = (others + devices).min(weir_uring::Config::MAX_IN_FLIGHT);
     let files = config.volumes.iter().any(|v| {
         matches!(
             v.storage,
             weir_config::Storage::File(_) | weir_config::Storage::Device(_)
         )
     });
-    weir_uring::Config {
+    let ring = weir_uring::Config {
         backend: options.ring,
         arena_bytes: config.limits.arena as usize,
-        in_flight: wanted.min(weir_uring::Config::MAX_IN_FLIGHT),
+        in_flight,
         // Sockets gain nothing from it, and it pins the memory.
         registered_bytes: if files { usize::MAX } else { 0 },
-    }
+    };
+    (ring, in_flight.saturating_sub(others))
 }

@@ -29,7 +29,7 @@ pub struct Config {
     pub backend: Backend,
     /// Size of the arena in bytes, rounded up to whole pages. The ring itself uses 512 of them.
     pub arena_bytes: usize,
-    /// Maximum number of operations in flight, 1 to 8192.
+    /// Maximum number of operations in flight, 1 to 16384.
     pub in_flight: usize,
     /// Maximum number of bytes of the arena to register with the kernel, which pins them in memory.
     pub registered_bytes: usize,
@@ -37,7 +37,7 @@ pub struct Config {
 
 impl Config {
     /// The largest permitted maximum of operations in flight.
-    pub const MAX_IN_FLIGHT: usize = 8192;
+    pub const MAX_IN_FLIGHT: usize = 16_384;
 
     /// Creates the arena and the waker, after checking the bounds.
     pub(crate) fn parts(&self) -> Result<(Arena, Waker), OpenError> {
@@ -69,7 +69,7 @@ impl Default for Config {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// `in_flight` is out of range.
-    #[error("a ring has 1 to 8192 operations in flight, not {0}")]
+    #[error("a ring has 1 to 16384 operations in flight, not {0}")]
     InFlight(usize),
     /// The arena could not be mapped.
     #[error("cannot map an arena of {bytes} bytes: {source}")]

@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let host = weir_config::apply::load(contracts);
     let host = host.map_err(|problems| check::refuse(&problems))?;
-    for problem in host.unkept() {
+    for problem in weir_config::apply::unkept(&host) {
         output::tell(&format!("warning: {problem}"));
     }
     forecast::show(&host)?;

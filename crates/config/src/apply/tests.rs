@@ -1,5 +1,6 @@
 use super::*;
 use crate::policy::Controller;
+use weir_core::Span;
 
 const FILE: &str = r#"
 [drive.fast]
@@ -55,7 +56,7 @@ fn a_file_has_drives_with_their_cgroups() {
         ]
     );
     assert_eq!(drive.members[2].prio_class, Some("idle"));
-    let unkept = host.unkept();
+    let unkept = unkept(&host);
     assert!(
         unkept[0].to_string().contains("makes a weight of it"),
         "{unkept:?}"

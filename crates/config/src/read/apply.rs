@@ -1,8 +1,8 @@
 //! The file of `weir apply`.
 
 use super::{Draft, contract, knobs, named, policy, volume};
-use crate::apply::{Cgroup, Drive, Member, Queue};
 use crate::document::{Document, Entry, Table};
+use crate::host::{Cgroup, Drive, Member, Queue};
 use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
 use crate::listen::{Limits, Listen, Owner};
 use crate::manage::Manage;

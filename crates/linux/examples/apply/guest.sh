@@ -52,8 +52,9 @@ snapshot() {
 contracts() { sed "s|@A@|/dev/$2|; s|@B@|/dev/$3|" /files/$1 > /tmp/contracts.toml; }
 apply() { weir apply /tmp/contracts.toml --journal $journal "$@"; }
 restore() { weir apply --restore --journal $journal; }
-# killed N COMMAND...: the process is killed at its N-th write, before the kernel does it. Status 137 if it came to that.
-killed() { n=$1; shift; strace -qq -o /dev/null -e trace=write,mkdir,mkdirat -e inject=write,mkdir,mkdirat:signal=SIGKILL:when=$n "$@" >/dev/null 2>&1; }
+# killed N COMMAND...: the process is killed at its N-th call of those, before the kernel does it. Status 137 if it came to that. Each change has a
+# write to the journal and an fsync, the write to the kernel's file, and another write and fsync for what was read back.
+killed() { n=$1; shift; strace -qq -o /dev/null -e trace=$CALLS -e inject=$CALLS:signal=SIGKILL:when=$n "$@" >/dev/null 2>&1; }
 
 as_before() {
     snapshot > /tmp/now
@@ -86,25 +87,25 @@ for file in $(ls /files | grep '^[0-9][0-9]-'); do
     while :; do
         killed $n weir apply /tmp/contracts.toml --journal $journal; status=$?
         [ $status = 137 ] || break
-        restore > /tmp/restored 2>&1 || { wrong "$file: restore after a kill at write $n"; cat /tmp/restored; }
-        as_before "$file on $a, $b: killed at write $n"
+        restore > /tmp/restored 2>&1 || { wrong "$file: restore after a kill at call $n"; cat /tmp/restored; }
+        as_before "$file on $a, $b: killed at call $n"
         kills=$((kills + 1)) n=$((n + 1))
     done
-    [ $n -gt 5 ] || wrong "$file: killed at $((n - 1)) writes only"
+    [ $n -gt 5 ] || wrong "$file: killed at $((n - 1)) calls only"
     [ -e $journal ] && restore > /dev/null 2>&1
     n=1
     while :; do
         apply > /dev/null 2>&1 || break
         killed $n weir apply --restore --journal $journal; status=$?
         [ $status = 137 ] || break
-        restore > /tmp/restored 2>&1 || { wrong "$file: restore after a restore killed at write $n"; cat /tmp/restored; }
-        as_before "$file on $a, $b: restore killed at write $n"
+        restore > /tmp/restored 2>&1 || { wrong "$file: restore after a restore killed at call $n"; cat /tmp/restored; }
+        as_before "$file on $a, $b: restore killed at call $n"
         kills=$((kills + 1)) n=$((n + ${STEP:-1}))
     done
     as_before "$file: in the end"
     echo "$file on $a, $b: $kills kills so far, up $(cut -d' ' -f1 /proc/uptime) s"
 done
-echo "figure: $number files on $disks: $changes changes made, $refused refused by this kernel, $kills kills, each followed by a restore"
+echo "figure: $number files on $disks: $changes changes made, $refused refused by this kernel, $kills kills at ($CALLS), each followed by a restore"
 
 # says WORDS FILE...: a check says this.
 warned=0
@@ -181,6 +182,14 @@ mkdir /tmp/full; mount -t tmpfs -o size=8k full /tmp/full; dd if=/dev/zero of=/t
 weir apply /tmp/contracts.toml --journal /tmp/full/j > /tmp/said 2>&1 && wrong "applied without room for the journal"
 grep -q "make room" /tmp/said || { wrong "a full disk is not told"; tail -3 /tmp/said; }
 as_before "a full disk"; attack
+rm /tmp/full/fill2
+# With three quarters of a page written it has room for a few steps.
+{ echo '{"journal":{"version":1}}'; for i in $(seq 150); do echo '{"undone":{"id":0}}'; done; } > /tmp/full/j
+weir apply /tmp/contracts.toml --journal /tmp/full/j > /tmp/said 2>&1 && wrong "applied without room for the whole journal"
+grep -q "make room" /tmp/said || { wrong "a disk that fills up is not told"; tail -3 /tmp/said; }
+grep -qE " -> |: made" /tmp/said || wrong "it was full at once"
+as_before "a disk that fills up"; rm -f /tmp/full/fill; weir apply --restore --journal /tmp/full/j > /tmp/said 2>&1 || { wrong "restore with room again"; cat /tmp/said; }
+as_before "room again"; attack
 umount /tmp/full; mount -o remount,ro /sys
 apply > /tmp/said 2>&1 && wrong "applied on a read-only /sys"
 grep -q "read-only" /tmp/said || { wrong "a read-only /sys is not told"; tail -3 /tmp/said; }

@@ -1,5 +1,7 @@
 //! Applies ten files of contracts in a guest with an unmodified kernel, kills the process at every write, and puts everything back.
 //!
+//! `ONLY='03*'` plays some of the files, `CALLS=fsync,mkdir` kills at other calls of the system, `STEP=5` at every fifth of those that put back.
+//!
 //! `apply WEIR KERNEL...`: the program `weir`, and versions of kernels as `weir_guest::Kernel` knows them. Prints what came of it and ends with 1 if a
 //! file was not as before, or a warning did not come.
 
@@ -40,7 +42,9 @@ fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
     let kernel = Kernel::find(kernel, |line| eprintln!("{line}"))?;
     let only = std::env::var("ONLY").unwrap_or_default();
     let step = std::env::var("STEP").unwrap_or_else(|_| "1".into());
-    let mut guest = Guest::new(kernel, format!("ONLY='{only}'\nSTEP={step}\n{SCRIPT}"));
+    let calls = std::env::var("CALLS").unwrap_or_else(|_| "write,mkdir,mkdirat".into());
+    let set = format!("ONLY='{only}'\nSTEP={step}\nCALLS={calls}\n");
+    let mut guest = Guest::new(kernel, set + SCRIPT);
     guest.programs.push(weir.to_owned());
     guest.add_program("strace", "strace")?;
     guest.add_program("dmsetup", "dmsetup")?;

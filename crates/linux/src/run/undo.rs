@@ -2,10 +2,11 @@
 
 use crate::boot;
 use crate::cgroups::Cgroups;
+use crate::change::{Also, Change, Entry, Ident};
 use crate::device::Device;
 use crate::failed::Failed;
 use crate::files::Files;
-use crate::journal::{Also, Change, Entry, Ident, Journal};
+use crate::journal::{Journal, JournalError};
 use crate::knob::{Knob, Scope};
 use crate::plan::{Action, Plan};
 use crate::said::Said;
@@ -122,9 +123,10 @@ fn undo(
         say,
         restored: Restored::default(),
         units: false,
+        unwritten: None,
     };
     for entry in entries.iter().rev() {
-        undo.entry(entry)?;
+        undo.entry(entry);
     }
     if undo.units {
         match undo.files.reload_units() {
@@ -135,7 +137,10 @@ fn undo(
             }
         }
     }
-    Ok(undo.restored)
+    match undo.unwritten {
+        None => Ok(undo.restored),
+        Some(error) => Err(error.into()),
+    }
 }
 
 fn left(path: &str, why: impl Into<String>) -> Said {
@@ -152,6 +157,8 @@ struct Undo<'a> {
     say: &'a mut dyn FnMut(&Said),
     restored: Restored,
     units: bool,
+    /// Why the journal could not be written. What is put back without a note is found to be so the next time.
+    unwritten: Option<JournalError>,
 }
 
 /// What became of one change.
@@ -166,11 +173,11 @@ enum Outcome {
 }
 
 impl Undo<'_> {
-    fn entry(&mut self, entry: &Entry) -> Result<(), Failed> {
+    fn entry(&mut self, entry: &Entry) {
         let outcome = match &entry.change {
             // All of it is in the kernel's memory or in /run.
             _ if entry.boot != self.boot => Outcome::Gone,
-            Change::Set { .. } => self.set(entry)?,
+            Change::Set { .. } => self.set(entry),
             Change::Make { folder } => self.make(folder),
             Change::Enable { folder } => self.enable(folder),
             Change::Unit { file, old, new } => self.unit(file, old.as_deref(), new),
@@ -186,10 +193,17 @@ impl Undo<'_> {
             Outcome::Kept(why) => {
                 self.restored.kept += 1;
                 (self.say)(&left(path, why));
-                return Ok(());
+                return;
             }
         }
-        Ok(self.journal.undone(entry.id)?)
+        let noted = self.journal.undone(entry.id);
+        self.note(noted);
+    }
+
+    fn note(&mut self, noted: Result<(), JournalError>) {
+        if let Err(error) = noted {
+            self.unwritten.get_or_insert(error);
+        }
     }
 
     /// The device of an entry as it is now; `None`: it is gone.
@@ -207,7 +221,7 @@ impl Undo<'_> {
         })
     }
 
-    fn set(&mut self, entry: &Entry) -> Result<Outcome, Failed> {
+    fn set(&mut self, entry: &Entry) -> Outcome {
         let (
             Change::Set {
                 file,
@@ -219,39 +233,40 @@ impl Undo<'_> {
             Some(ident),
         ) = (&entry.change, &entry.device)
         else {
-            return Ok(Outcome::Gone);
+            return Outcome::Gone;
         };
         let Some(knob) = Knob::find(knob) else {
-            return Ok(Outcome::Kept(format!("there is no knob {knob}")));
+            return Outcome::Kept(format!("there is no knob {knob}"));
         };
         let Some(device) = self.device(entry) else {
-            return Ok(Outcome::Changed(format!(
+            return Outcome::Changed(format!(
                 "{} ({}) is gone, and its settings with it",
                 ident.name, ident.link
-            )));
+            ));
         };
         let file = moved(file, ident, &device);
         let text = match self.files.read(&file) {
             Ok(text) => text,
             // An elevator's files go with it, a cgroup's with the cgroup.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {
-                return Ok(Outcome::Gone);
+                return Outcome::Gone;
             }
-            Err(error) => return Ok(kept(&Failed::step(&file, "read it", error))),
+            Err(error) => return kept(&Failed::step(&file, "read it", error)),
         };
         let is = knob.value(&text, &device.number);
         let is_ours = entry.now.as_deref() == Some(&is) || knob.is(&is, new);
         if is != *old && !is_ours && !entry.undoing {
-            return Ok(Outcome::Changed(format!(
+            return Outcome::Changed(format!(
                 "somebody has changed it since: it is {is:?}, where {new:?} was set and {old:?} was before"
-            )));
+            ));
         }
         let mut outcome = Outcome::Gone;
         if is != *old {
-            self.journal.undoing(entry.id)?;
+            let noted = self.journal.undoing(entry.id);
+            self.note(noted);
             let written = self.files.write(&file, &knob.line(&device.number, old));
             if let Err(error) = written {
-                return Ok(kept(&Failed::knob(knob, &file, old, error)));
+                return kept(&Failed::knob(knob, &file, old, error));
             }
             (self.say)(&Said::Restored {
                 file: file.clone(),
@@ -259,12 +274,12 @@ impl Undo<'_> {
             });
             outcome = Outcome::Undone;
         } else if !entry.undoing {
-            return Ok(outcome);
+            return outcome;
         }
         for also in also {
             self.also(also, ident, &device);
         }
-        Ok(outcome)
+        outcome
     }
 
     /// Puts back what was reset with another value, where the kernel has not done so itself.

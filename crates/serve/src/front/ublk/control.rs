@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_uring::Errno;
 use weir_wire::ublk::{
@@ -11,6 +11,9 @@ use weir_wire::ublk::{
 
 /// How long the driver may take for a command that waits for nobody.
 const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// How often it is asked again what it is not ready for.
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// The control device.
 #[derive(Debug)]
@@ -104,8 +107,16 @@ impl Control {
 
     /// Makes a device whose server has ended ready for the next.
     pub(super) fn start_recovery(&mut self, number: u32) -> Result<(), Why> {
-        self.call(Verb::StartRecovery, (number, 0), &mut [], AT_ONCE)
-            .map_err(|errno| failed(&format!("give {} back", name(number)), errno))
+        let end = Instant::now() + AT_ONCE;
+        loop {
+            match self.call(Verb::StartRecovery, (number, 0), &mut [], AT_ONCE) {
+                // Linux 6.12 says the second where a server that was killed had begun with this and had fetched nothing: it is ready.
+                Ok(()) | Err(Errno::INVAL) => return Ok(()),
+                // The files of the process that was killed are not all closed.
+                Err(Errno::BUSY) if Instant::now() < end => std::thread::sleep(PAUSE),
+                Err(errno) => return Err(failed(&format!("give {} back", name(number)), errno)),
+            }
+        }
     }
 
     /// Lets nobody in any more; ends when every request is over.

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use weir_config::{Problem, Storage};
 use weir_wire::ublk::{Device, Params, SECTOR, State};
 
-use super::control::{Control, Why, name, server_path};
+use super::control::{Control, PAUSE, Why, name, server_path};
 use super::disk;
 use super::queue::Agreed;
 use crate::acceptor::Export;
@@ -26,8 +26,6 @@ use crate::shard::{Address, Arrival, Mail};
 
 /// How long a shard may take to let a queue in, and the driver to notice that a server has ended.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the driver is asked meanwhile.
-const PAUSE: Duration = Duration::from_millis(20);
 /// The upper byte of every mark of ours.
 const OURS: u64 = 0x57 << 56;
 
@@ -38,6 +36,8 @@ pub(crate) struct Devices {
     /// The number of the next connection.
     next: Arc<AtomicU64>,
     served: Vec<Served>,
+    /// Operations for which each shard's ring has room, beside those of other clients.
+    rooms: Vec<usize>,
 }
 
 /// A device that is served.
@@ -46,7 +46,17 @@ struct Served {
     volume: String,
     number: u32,
     queues: u16,
+    shard: usize,
+    /// Operations that it has on the ring at most.
+    operations: usize,
     recoverable: bool,
+}
+
+/// Operations that the device of a volume on a drive with as many queues and tags has on its shard's ring at most: a command for each place,
+/// and the copy of its payload.
+pub(crate) fn operations(queues: u16, tags: u16) -> usize {
+    let (queues, depth) = disk::shape(queues, tags);
+    2 * usize::from(queues) * usize::from(depth)
 }
 
 /// Whether the block devices that a configuration wants could be had: what is wrong, at the first of them.
@@ -62,11 +72,12 @@ pub(crate) fn has_driver() -> bool {
 }
 
 impl Devices {
-    /// None yet. `next` counts connections.
-    pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>) -> Self {
+    /// None yet. `next` counts connections; `rooms` are for how many operations of devices each shard's ring has room.
+    pub(crate) fn new(shards: Vec<Address>, next: Arc<AtomicU64>, rooms: Vec<usize>) -> Self {
         Self {
             shards,
             next,
+            rooms,
             served: Vec::new(),
         }
     }
@@ -86,6 +97,8 @@ impl Devices {
             let Some(export) = export.filter(|_| !served) else {
                 continue;
             };
+            self.check_room(export)
+                .map_err(|why| config.problem(&volume.ublk_key(), why, None))?;
             let lasts = matches!(volume.storage, Storage::File(_) | Storage::Device(_));
             let mark = mark(config.file(), &volume.name);
             let lasts = lasts && !config.file().is_empty();
@@ -94,6 +107,21 @@ impl Devices {
             self.served.push(made);
         }
         Ok(())
+    }
+
+    /// Whether the ring of a volume's shard has room for its device.
+    fn check_room(&self, export: &Export) -> Result<(), Why> {
+        let shard = export.place.shard;
+        let others = self.served.iter().filter(|s| s.shard == shard);
+        let taken: usize = others.map(|s| s.operations).sum();
+        if taken + operations(export.queues, export.tags) <= self.rooms[shard] {
+            return Ok(());
+        }
+        Err(
+            "cannot be had while the server runs: its shard's ring has no room for as many requests; restart the server, or give the drive \
+             fewer tags"
+                .to_owned(),
+        )
     }
 
     /// Removes the devices of volumes that are not to have one, all that are not `wanted`.
@@ -265,6 +293,8 @@ fn served(device: &Device, export: &Export, recoverable: bool) -> Served {
         volume: export.name.clone(),
         number: device.number,
         queues: device.queues,
+        shard: export.place.shard,
+        operations: operations(export.queues, export.tags),
         recoverable,
     }
 }
@@ -330,7 +360,7 @@ fn open_server(number: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Opens a device for nobody else, which whoever has mounted it forbids.
+/// Opens a device for nobody else, which a process that has mounted it forbids.
 fn hold(number: u32) -> io::Result<File> {
     let mut options = File::options();
     let options = options

@@ -8,6 +8,8 @@ use crate::acceptor::Export;
 const RANGE: u32 = 1 << 30;
 /// The longest request that a place has room for, bytes.
 const PLACE: u32 = 32 << 20;
+/// Most requests that all queues of a device have at a time: the shard's ring has room for all of them.
+const PLACES_MAX: u16 = 2048;
 /// The largest block that Linux has here, bytes.
 const PAGE: u32 = 4096;
 
@@ -41,10 +43,18 @@ pub(super) fn params(export: &Export) -> Params {
     }
 }
 
-/// A device for a volume, with its drive's queues and as many requests in each as the drive takes.
+/// Queues and requests in each of a device on a drive that has as many: no more queues than processors, as the kernel has it, and no more
+/// places than [`PLACES_MAX`].
+pub(super) fn shape(queues: u16, tags: u16) -> (u16, u16) {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let most = u16::try_from(processors).unwrap_or(MAX_QUEUES);
+    let queues = queues.clamp(1, most.min(PLACES_MAX));
+    (queues, tags.clamp(1, MAX_DEPTH.min(PLACES_MAX / queues)))
+}
+
+/// A device for a volume, as its drive is.
 pub(super) fn device(export: &Export, params: &Params, mark: u64) -> Device {
-    let queues = export.queues.clamp(1, MAX_QUEUES);
-    let depth = export.tags.clamp(1, MAX_DEPTH);
+    let (queues, depth) = shape(export.queues, export.tags);
     Device::new(queues, depth, params.longest * SECTOR as u32, mark)
 }
 

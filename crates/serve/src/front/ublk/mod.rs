@@ -16,6 +16,6 @@ mod take;
 #[cfg(test)]
 mod toy;
 
-pub(crate) use devices::{Devices, has_driver, look};
+pub(crate) use devices::{Devices, has_driver, look, operations};
 #[cfg(test)]
 pub(crate) use toy::Toy;

@@ -18,7 +18,7 @@ impl Queue {
             }
         }
         if !cx.client.is_open() {
-            // What has come meanwhile is asked again of whoever serves the device next.
+            // What has come meanwhile is asked again of the server that serves the device next.
             return Stop::Ended;
         }
         while let Some(&tag) = self.fresh.front() {

@@ -1,0 +1,56 @@
+//! Why a journal cannot be used.
+
+use crate::device::said;
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a journal cannot be used.
+#[derive(Debug)]
+pub enum JournalError {
+    /// It cannot be read or written.
+    File(PathBuf, &'static str, io::Error),
+    /// Another process works with it.
+    Busy(PathBuf),
+    /// A line in its middle is none of its lines.
+    Damaged(PathBuf, usize),
+    /// A later version of Weir wrote it.
+    Version(PathBuf, u32),
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path, tried, error) => {
+                write!(f, "cannot {tried} {}: {}", path.display(), said(error))?;
+                match Errno::from_io_error(error) {
+                    Some(Errno::NOSPC | Errno::DQUOT) => f.write_str(
+                        "; nothing was changed without its old value on disk: make room, or name another journal with --journal",
+                    ),
+                    Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
+                        f.write_str("; run it as root, or name another journal with --journal")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Busy(path) => write!(
+                f,
+                "another weir apply works with {}; end it first (one with --watch ends on SIGTERM)",
+                path.display()
+            ),
+            Self::Damaged(path, line) => write!(
+                f,
+                "{}:{line}: is no line of a journal; weir apply --restore puts back what the other lines say and keeps the file",
+                path.display()
+            ),
+            Self::Version(path, version) => write!(
+                f,
+                "{} is of version {version}, which this version does not know; use the weir that wrote it",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for JournalError {}

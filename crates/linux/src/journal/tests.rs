@@ -1,0 +1,114 @@
+use super::*;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("weir-journal-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+fn made(folder: &str) -> Change {
+    Change::Make {
+        folder: folder.to_owned(),
+    }
+}
+
+#[test]
+fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
+    let folder = folder("again");
+    let path = folder.join("journal");
+    let mut journal = Journal::open(&path).unwrap();
+    for name in ["a", "b", "c"] {
+        journal.change("boot", None, made(name)).unwrap();
+    }
+    journal.done(2, "is".into()).unwrap();
+    journal.undone(1).unwrap();
+    assert!(matches!(Journal::open(&path), Err(JournalError::Busy(_))));
+    drop(journal);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in 0..whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let journal = Journal::read(&path).unwrap();
+        assert!(journal.damage().is_none() && journal.entries().len() <= 3);
+    }
+    std::fs::write(&path, [&whole[..], b"{\"change\":{\"id\":3"].concat()).unwrap();
+    let mut journal = Journal::open(&path).unwrap();
+    let names: Vec<&str> = journal.entries().iter().map(|e| e.change.path()).collect();
+    assert_eq!(names, ["a", "c"]);
+    assert_eq!(journal.entries()[1].now.as_deref(), Some("is"));
+    assert_eq!(journal.change("boot", None, made("d")).unwrap(), 3);
+    let again = Journal::read(&path).unwrap();
+    assert_eq!(again.entries(), journal.entries());
+    for id in [0, 2, 3] {
+        journal.undone(id).unwrap();
+    }
+    journal.close().unwrap();
+    assert!(!path.exists());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_line_that_is_none_is_named_and_the_others_are_read() {
+    let folder = folder("damaged");
+    let path = folder.join("journal");
+    let mut journal = Journal::open(&path).unwrap();
+    journal.change("boot", None, made("a")).unwrap();
+    journal.change("boot", None, made("b")).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("{\"folder\":\"a\"}", "{\"fol")).unwrap();
+    drop(journal);
+    let mut journal = Journal::open(&path).unwrap();
+    assert!(
+        journal
+            .damage()
+            .unwrap()
+            .to_string()
+            .contains("journal:2: is no line")
+    );
+    assert_eq!(journal.entries().len(), 1);
+    journal.undone(1).unwrap();
+    journal.close().unwrap();
+    assert!(path.exists(), "it is kept to be looked at");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn it_does_not_grow_without_end() {
+    let folder = folder("short");
+    let path = folder.join("journal");
+    let mut journal = Journal::open(&path).unwrap();
+    for name in ["a", "b"] {
+        journal.change("boot", None, made(name)).unwrap();
+    }
+    journal.undoing(1).unwrap();
+    for turn in 0..2 * LINES_MAX {
+        journal.done(0, turn.to_string()).unwrap();
+    }
+    let again = Journal::read(&path).unwrap();
+    assert!(again.lines < LINES_MAX + 16, "{}", again.lines);
+    assert_eq!(
+        (again.lines, again.entries()),
+        (journal.lines, journal.entries())
+    );
+    assert_eq!(journal.change("boot", None, made("c")).unwrap(), 2);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_disk_without_room_refuses() {
+    let folder = folder("full");
+    let path = folder.join("journal");
+    let mut journal = Journal::open(&path).unwrap();
+    journal.change("boot", None, made("a")).unwrap();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    journal.file = Some(full);
+    let error = journal.change("boot", None, made("b")).unwrap_err();
+    assert!(error.to_string().contains("make room"), "{error}");
+    assert_eq!(
+        journal.entries().len(),
+        1,
+        "it is not believed to be on disk"
+    );
+    journal.change("boot", None, made("c")).unwrap();
+    assert_eq!(Journal::read(&path).unwrap().entries(), journal.entries());
+    std::fs::remove_dir_all(folder).unwrap();
+}
