@@ -21,7 +21,7 @@ pub struct Measured {
 /// Something that happened to a client.
 #[derive(Clone, Copy)]
 enum What {
-    /// A request or a flush ended that was sent then, of so many bytes.
+    /// A request or a flush ended that was sent then, with its bytes.
     Done(Kind, u64, u64),
     /// One was sent.
     Sent(Kind, u64),
