@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_linux::Files;
 
 /// How long jobs may take until all are there, and from the run's end until fio has ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often something is looked for that is about to be there.
 const LOOK: Duration = Duration::from_millis(10);
@@ -183,7 +183,7 @@ impl Host {
         let path = self.scratch.join(format!("go.{n}"));
         let patience = Instant::now() + PATIENCE;
         loop {
-            let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+            let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let mut options = OpenOptions::new();
             match options.write(true).custom_flags(nonblocking).open(&path) {
                 Ok(_) => return Ok(()),
@@ -329,7 +329,7 @@ impl Fio {
 
     /// Lets it end as after Ctrl-C: with what it has.
     fn interrupt(&self) {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         }
     }

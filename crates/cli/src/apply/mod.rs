@@ -132,7 +132,7 @@ fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
         (kept, "could not be, and stay in the journal"),
     ] {
         if number > 0 {
-            line += &format!(", {number} {what}");
+            line.extend([", ", &number.to_string(), " ", what]);
         }
     }
     output::print(&(line + "\n"))?;

@@ -72,6 +72,7 @@ mod tests {
                 seed: None,
             },
             over_time: None,
+            notes: Vec::new(),
         }
     }
 

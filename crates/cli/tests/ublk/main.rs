@@ -30,7 +30,7 @@ fn guest(script: &str, configs: &[(&str, &str)]) -> Option<Guest> {
     let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
     let kernel = std::env::var("WEIR_KERNEL");
     let found = Kernel::find(kernel.as_deref().unwrap_or("6.12"), |line| {
-        println!("{line}")
+        println!("{line}");
     });
     let made = found.and_then(|kernel| {
         let mut guest = Guest::new(kernel, format!("{WORDS}\n{script}"));

@@ -131,7 +131,7 @@ pub fn compare() -> Result<page::Written, String> {
 
 /// Does the same in a thread for each processor. The first problem.
 fn in_threads(work: &(impl Fn() -> Result<(), String> + Sync)) -> Result<(), String> {
-    let count = thread::available_parallelism().map_or(1, |n| n.get());
+    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     thread::scope(|scope| {
         let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
         let ended = threads.into_iter().map(|t| {

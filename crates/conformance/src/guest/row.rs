@@ -104,7 +104,7 @@ impl Rows {
         let mut all = Vec::new();
         for block in &self.rows {
             let cases = block.cases.as_ref();
-            let cases = cases.map_or(vec![None], |c| c.iter().cloned().map(Some).collect());
+            let cases = cases.map_or_else(|| vec![None], |c| c.iter().cloned().map(Some).collect());
             for (drive, case) in block
                 .drives
                 .iter()

@@ -170,7 +170,7 @@ fn unused(path: &Path) -> Result<(), String> {
         return Err(format!("is mounted at {at}; unmount it first"));
     }
     // The kernel knows best: it gives nobody a device of its own that is swapped to, mounted elsewhere or made into another.
-    let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(exclusive)
