@@ -46,7 +46,9 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weir-manual-{}", std::process::id()));
         write(&directory, crate::Arguments::command()).unwrap();
         let completions = fs::read_to_string(directory.join("completions/weir.bash")).unwrap();
-        for command in crate::Arguments::command().get_subcommands() {
+        let arguments = crate::Arguments::command();
+        let shown = arguments.get_subcommands();
+        for command in shown.filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
             let page = fs::read_to_string(directory.join(format!("man/weir-{name}.1"))).unwrap();
             assert!(page.contains(".SH SYNOPSIS"), "{page}");
