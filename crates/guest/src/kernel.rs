@@ -32,6 +32,7 @@ const NEEDED: [&str; 10] = [
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kernel {
     directory: PathBuf,
+    release: String,
 }
 
 impl Kernel {
@@ -46,7 +47,7 @@ impl Kernel {
             if !directory.is_file() && !directory.join("vmlinuz").exists() {
                 return Err(Error::NoKernel(name.to_owned()));
             }
-            return Ok(Self { directory });
+            return Ok(Self::at(directory));
         }
         let Some((version, suite)) = VERSIONS.iter().find(|(version, _)| *version == name) else {
             return Err(Error::NoKernel(name.to_owned()));
@@ -56,7 +57,19 @@ impl Kernel {
             tell(&format!("downloading Linux {version} for guests, once"));
             fetch(suite, &directory)?;
         }
-        Ok(Self { directory })
+        Ok(Self::at(directory))
+    }
+
+    /// Asks a program for its release; a directory has it recorded, or its name has to do.
+    fn at(directory: PathBuf) -> Self {
+        let release = if directory.is_file() {
+            said("linux", "none", Command::new(&directory).arg("--version")).ok()
+        } else {
+            fs::read_to_string(directory.join("release")).ok()
+        };
+        let name = || directory.display().to_string();
+        let release = release.map_or_else(name, |text| text.trim().to_owned());
+        Self { directory, release }
     }
 
     /// The kernel that is a program, if this is one: it is booted by [`Lockstep`](crate::Lockstep).
@@ -84,14 +97,8 @@ impl Kernel {
     }
 
     /// What it calls itself, as `uname -r` would; the directory's name where that is not recorded.
-    pub fn release(&self) -> String {
-        if let Some(program) = self.program() {
-            let release = said("linux", "none", Command::new(program).arg("--version"));
-            return release.unwrap_or_default().trim().to_owned() + " as a program";
-        }
-        let recorded = fs::read_to_string(self.directory.join("release"));
-        let name = || self.directory.display().to_string();
-        recorded.map_or_else(|_| name(), |text| text.trim().to_owned())
+    pub fn release(&self) -> &str {
+        &self.release
     }
 }
 

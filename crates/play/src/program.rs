@@ -1,5 +1,5 @@
 //! A kernel that is a program, in lockstep with a modelled drive: nothing lies between the two, and processors are infinitely fast, as in the
-//! simulator. It has what no distribution builds: `io.latency`, and `io.low` where the version has it.
+//! simulator. It has what Debian does not build: `io.latency`.
 
 use crate::guest::RUN;
 use crate::plan::Plan;

@@ -59,6 +59,8 @@ pub(super) struct Disk {
     flights: Vec<Option<Flight>>,
     /// What finds no tag.
     held: VecDeque<Flight>,
+    /// Since when there are answers that the drive has nothing to do with, and that the kernel has not seen.
+    owed: Option<Instant>,
     /// What was written.
     data: File,
 }
@@ -88,13 +90,14 @@ impl Disk {
             drive,
             flights: std::iter::repeat_with(|| None).take(tags).collect(),
             held: VecDeque::new(),
+            owed: None,
             data,
         }
     }
 
-    /// When the drive is done with something.
+    /// When there is an answer next.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.drive.next_completion()
+        self.owed.or_else(|| self.drive.next_completion())
     }
 
     /// Hears what the kernel says, as far as it is there, and carries it out.
@@ -222,6 +225,7 @@ impl Disk {
                 Ok(None) => break,
                 Err(TakeError::Chain { head, .. }) => {
                     queue.finish(head, 0);
+                    self.owed = Some(now);
                     continue;
                 }
                 Err(TakeError::Broken(broken)) => return Err(io::Error::other(broken)),
@@ -229,7 +233,8 @@ impl Disk {
             let mut asked = Asked::default();
             match asked.parse(&chain, &self.memory, &self.rules) {
                 Ok(()) if asked.command == Command::GetId => {
-                    self.end(&Flight { head, asked }, now)?;
+                    self.end(&Flight { head, asked })?;
+                    self.owed = Some(now);
                 }
                 Ok(()) => self.held.push_back(Flight { head, asked }),
                 Err(refused) => {
@@ -237,6 +242,7 @@ impl Disk {
                         let _ = self.memory.write(status, &[refused.code() as u8]);
                     }
                     queue.finish(head, 1);
+                    self.owed = Some(now);
                 }
             }
         }
@@ -278,9 +284,10 @@ impl Disk {
     /// Answers what the drive has ended by now, and calls the kernel.
     pub(super) fn complete(&mut self, calendar: &mut Calendar) -> io::Result<()> {
         let now = calendar.now();
+        self.owed = None;
         while let Some(ended) = self.drive.pop(now) {
             if let Some(flight) = self.flights[ended.completion.tag.0 as usize].take() {
-                self.end(&flight, now)?;
+                self.end(&flight)?;
             }
         }
         self.feed(now);
@@ -291,7 +298,7 @@ impl Disk {
     }
 
     /// Carries a request out and returns its head.
-    fn end(&mut self, flight: &Flight, _now: Instant) -> io::Result<()> {
+    fn end(&mut self, flight: &Flight) -> io::Result<()> {
         let Flight { head, asked } = flight;
         let (mut at, mut bytes) = (asked.offset, Vec::new());
         for buffer in &asked.data {

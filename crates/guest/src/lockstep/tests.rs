@@ -159,7 +159,7 @@ impl Fake {
         };
         let chain = [
             buffer(at, 16, false),
-            buffer(at + 16, data.len() as u32, kind == 0),
+            buffer(at + 16, data.len() as u32, kind != 1),
             buffer(at + 0x1fff, 1, true),
         ];
         self.queue.add(&chain).unwrap();
@@ -248,6 +248,21 @@ fn the_drives_time_is_the_kernels_time_and_what_was_written_is_read() {
     assert_eq!(wrote, [1000 + SERVICE]);
     assert_eq!(ran, 1000 + SERVICE);
     assert_eq!(read, [ran + 5 + SERVICE]);
+}
+
+#[test]
+fn what_the_drive_has_nothing_to_do_with_is_answered_while_it_is_idle() {
+    let (called, name) = with(|mut kernel| {
+        kernel.request(0, 8, 0, &[7; 20], 1000);
+        let (called, _) = kernel.sleep(50_000_000);
+        let name = kernel.queue.take().unwrap();
+        // A command that there is not.
+        kernel.request(1, 99, 0, &[0; 20], 2000);
+        let (refused, _) = kernel.sleep(50_000_000);
+        ([called, refused].concat(), name)
+    });
+    assert_eq!(called, [1000, 2000]);
+    assert!(name.is_some());
 }
 
 #[test]

@@ -109,10 +109,14 @@ impl On {
         match self {
             Self::Sim => String::new(),
             Self::Guest(lab) => {
-                let release = lab.kernel().release();
-                let mut parts = release.split(['.', '-']);
+                let mut parts = lab.kernel().release().split(['.', '-']);
                 let (major, minor) = (parts.next(), parts.next());
-                format!(" @{}.{}", major.unwrap_or("?"), minor.unwrap_or("?"))
+                let program = lab.kernel().program().map_or("", |_| "-program");
+                format!(
+                    " @{}.{}{program}",
+                    major.unwrap_or("?"),
+                    minor.unwrap_or("?")
+                )
             }
             Self::Linux(_) => " @linux".to_owned(),
         }
@@ -141,10 +145,10 @@ impl On {
             return Some(refused.to_string());
         }
         let latency = weir_config::policy::Controller::Latency;
-        let is_guest = matches!(self, Self::Guest(_));
-        (is_guest && policy.controllers.contains(&latency)).then(|| {
+        let is_debians = matches!(self, Self::Guest(lab) if lab.kernel().program().is_none());
+        (is_debians && policy.controllers.contains(&latency)).then(|| {
             format!(
-                "policy \"{}\": Debian's kernels are built without io.latency; conformance.md has Linux's, of a kernel that runs as a program",
+                "policy \"{}\": Debian's kernels are built without io.latency; a kernel built as a program has it (--kernel FILE)",
                 policy.word()
             )
         })
@@ -177,7 +181,15 @@ impl On {
                     Err(error) => return Err(error.to_string()),
                     Ok(done) => {
                         let path = (done.path_ns as f64 / 1e3, done.left_ns as f64 / 1e3);
-                        (done.played, lab.kernel().release(), Some(path), done.notes)
+                        {
+                            let path = lab.kernel().program().is_none().then_some(path);
+                            (
+                                done.played,
+                                lab.kernel().release().to_owned(),
+                                path,
+                                done.notes,
+                            )
+                        }
                     }
                 }
             }
@@ -278,6 +290,10 @@ pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
         let kernel = record.kernel.as_deref().unwrap_or_default();
         match on {
             On::Sim => continue,
+            On::Guest(lab) if lab.kernel().program().is_some() => notes.push(format!(
+                "{}: by Linux {kernel} as a program, in lockstep with the modelled drive: no path between the two, and processors that take no time.",
+                label.trim()
+            )),
             On::Guest(_) => notes.push(guest(label.trim(), kernel, &outcomes)),
             On::Linux(device) => notes.push(format!(
                 "{}: by Linux {kernel} of this host on {}; another time it comes out otherwise.",
