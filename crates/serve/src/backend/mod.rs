@@ -32,6 +32,7 @@ pub use found::{Found, Place};
 pub(crate) use interface::Finished;
 pub use interface::{Backend, Context, Data, Job, Prepare, Traits};
 pub use memory::Memory;
+pub use usage::of_path as uses;
 
 /// What opens a volume's storage.
 pub type Open = fn(&Volume) -> io::Result<Box<dyn Prepare>>;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, makedev};
@@ -29,6 +30,19 @@ impl Sources {
             swaps: read("/proc/swaps"),
         }
     }
+}
+
+/// The uses that the system makes of a block device (of its partitions and what is made from these, too) or of a regular file, each as "is
+/// mounted on /srv (ext4)". Opens nothing.
+///
+/// # Errors
+/// What the system says of the path.
+pub fn of_path(path: &Path) -> io::Result<Vec<String>> {
+    let found = fs::metadata(path)?;
+    if found.file_type().is_block_device() {
+        return Ok(of_device(found.rdev()));
+    }
+    Ok(of_file(found.dev(), found.ino()))
 }
 
 /// The uses of a block device, of its partitions, of the whole device it is a partition of, and of devices made from these; each
@@ -126,7 +140,6 @@ fn family(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<String>) {
 
 /// The number of the block device that a path names.
 fn device_number(path: &Path) -> Option<Dev> {
-    use std::os::unix::fs::FileTypeExt;
     let metadata = fs::metadata(path).ok()?;
     let is_device = metadata.file_type().is_block_device();
     is_device.then(|| metadata.rdev())

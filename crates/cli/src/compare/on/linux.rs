@@ -10,6 +10,7 @@ use weir_config::Policy;
 use weir_config::scenario::Scenario;
 use weir_linux::{Cgroups, Files, Journal, Tree};
 use weir_play::{Host, Plan, Played, player};
+use weir_serve::backend;
 
 /// What was changed for a comparison, so that it is put back after a crash, too.
 const JOURNAL: &str = "/var/lib/weir/compare.journal";
@@ -40,9 +41,7 @@ impl Device {
         if !is_block && !found.is_file() {
             return Err(refuse("is neither a block device nor a file".to_owned()));
         }
-        if is_block {
-            unused(path).map_err(refuse)?;
-        }
+        unused(path, is_block).map_err(refuse)?;
         let signature = signature(path).map_err(refuse)?;
         Ok(Self {
             path: path.to_owned(),
@@ -116,9 +115,7 @@ impl Device {
     /// Whether a plan may use it: what is on it is not written over unless it was named twice.
     fn may_be_used(&self, plan: &Plan) -> Result<(), String> {
         let shown = self.path.display();
-        if self.is_block {
-            unused(&self.path)?;
-        }
+        unused(&self.path, self.is_block)?;
         let size = size(&self.path)?;
         if size < plan.jobs.bytes {
             let needed = plan.jobs.bytes;
@@ -144,32 +141,19 @@ pub(super) fn release() -> String {
     text.unwrap_or_default().trim().to_owned()
 }
 
-/// Refuses a device that something of this host uses: one that is mounted, swapped to, part of another, or of which a partition is.
-fn unused(path: &Path) -> Result<(), String> {
-    let files = Tree::default();
-    let device = weir_linux::Device::find(&files, &path.to_string_lossy());
-    let device = device.map_err(|why| why.to_string())?;
-    if let Some(above) = device.above.first() {
-        return Err(format!("is a part of {above}, which would break"));
+/// Refuses what the system uses: a device that is mounted, swap, a part of another, or of which a partition is; a file that is swap or a
+/// loop device already.
+fn unused(path: &Path, is_block: bool) -> Result<(), String> {
+    let uses = backend::uses(path).map_err(|e| e.to_string())?;
+    if let Some(first) = uses.first() {
+        return Err(format!("{first}; end that first"));
     }
-    let directory = device.directory();
-    let parts = files.list(&directory).unwrap_or_default().into_iter();
-    let parts = parts.filter(|part| files.exists(&format!("{directory}/{part}/partition")));
-    let numbers = parts.filter_map(|part| files.read(&format!("{directory}/{part}/dev")).ok());
-    let numbers: Vec<String> = numbers
-        .map(|n| n.trim().to_owned())
-        .chain([device.number.clone()])
-        .collect();
-    let mounts = files.read("/proc/self/mountinfo").unwrap_or_default();
-    let mounted = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(2);
-        let (number, at) = (words.next()?, words.nth(1)?);
-        numbers.iter().any(|n| n == number).then(|| at.to_owned())
-    });
-    if let Some(at) = mounted {
-        return Err(format!("is mounted at {at}; unmount it first"));
+    if !is_block {
+        return Ok(());
     }
-    // The kernel knows best: it gives nobody a device of its own that is swapped to, mounted elsewhere or made into another.
+    let device = weir_linux::Device::find(&Tree::default(), &path.to_string_lossy());
+    device.map_err(|why| why.to_string())?;
+    // The kernel knows best: it gives nobody a device of its own that is used in a way that this does not know.
     let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
     let opened = OpenOptions::new()
         .read(true)
