@@ -1,5 +1,6 @@
 //! What was changed of a host, with what is needed to put it back.
 
+use crate::device::Device;
 use serde::{Deserialize, Serialize};
 
 /// A device as it is found again.
@@ -13,6 +14,18 @@ pub struct Ident {
     pub number: String,
     /// The number of its life, where the kernel has one.
     pub diskseq: Option<u64>,
+}
+
+impl Ident {
+    /// How a device is found again that was named by this path.
+    pub fn of(link: &str, device: &Device) -> Self {
+        Self {
+            link: link.to_owned(),
+            name: device.name.clone(),
+            number: device.number.clone(),
+            diskseq: device.diskseq,
+        }
+    }
 }
 
 /// A value that a change of another takes along.

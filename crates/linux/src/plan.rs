@@ -83,18 +83,12 @@ impl Plan {
     pub fn new(files: &dyn Files, host: &Host) -> Self {
         let cgroups = Cgroups::of(files);
         let failed = cgroups.as_ref().err().map(said);
-        let mut plan = Self {
-            boot: boot::id(files),
-            cgroups: cgroups.unwrap_or(Cgroups {
-                root: None,
-                v1: false,
-                systemd: false,
-            }),
-            devices: Vec::new(),
-            actions: Vec::new(),
-            notes: Vec::new(),
-            problems: Vec::new(),
+        let none = Cgroups {
+            root: None,
+            v1: false,
+            systemd: false,
         };
+        let mut plan = Self::empty(files, cgroups.unwrap_or(none));
         plan.version_2(host, failed);
         let mut drop_ins = DropIns::default();
         for drive in &host.drives {
@@ -133,28 +127,27 @@ impl Plan {
         }
         let target = Target {
             drive: device.name.clone(),
-            ident: Ident {
-                link: link.to_owned(),
-                name: device.name.clone(),
-                number: device.number.clone(),
-                diskseq: device.diskseq,
-            },
+            ident: Ident::of(link, &device),
             device,
             settings,
             groups: groups.iter().cloned().map(Some).collect(),
             units: vec![None; groups.len()],
         };
-        let mut plan = Self {
+        let mut plan = Self::empty(files, cgroups);
+        plan.steps(files, &target);
+        plan.devices.push(target);
+        Ok(plan)
+    }
+
+    fn empty(files: &dyn Files, cgroups: Cgroups) -> Self {
+        Self {
             boot: boot::id(files),
             cgroups,
             devices: Vec::new(),
             actions: Vec::new(),
             notes: Vec::new(),
             problems: Vec::new(),
-        };
-        plan.steps(files, &target);
-        plan.devices.push(target);
-        Ok(plan)
+        }
     }
 
     /// Without version 2 no cgroup has a file of the controller.
@@ -223,12 +216,7 @@ impl Plan {
         self.notes.extend(translation.notes);
         let mut target = Target {
             drive: drive.name.clone(),
-            ident: Ident {
-                link,
-                name: device.name.clone(),
-                number: device.number.clone(),
-                diskseq: device.diskseq,
-            },
+            ident: Ident::of(&link, &device),
             device,
             settings: translation.settings,
             groups: Vec::new(),

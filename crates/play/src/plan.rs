@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_config::Policy;
 use weir_config::scenario::{NrRequests, Scenario};
 use weir_core::DriveShape;
-use weir_linux::{At, Group, Knob, Queue, Setting, translate};
+use weir_linux::{Group, Queue, Setting, translate};
 
 /// Scheduler tags at most (`MAX_SCHED_RQ`).
 const TAGS_MAX: u32 = 2048;
@@ -18,22 +18,7 @@ pub struct Plan {
     /// Groups of the scenario, by their paths below the root; the first is group 1.
     pub groups: Vec<String>,
     /// What is set, in order.
-    settings: Vec<Set>,
-}
-
-/// A setting as text.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Set {
-    at: Where,
-    knob: String,
-    value: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-enum Where {
-    Device,
-    Root,
-    Group(usize),
+    pub settings: Vec<Setting>,
 }
 
 /// Why there is no plan.
@@ -73,38 +58,12 @@ impl Plan {
             let above = group.parent.map_or("", |parent| &paths[parent]);
             paths.push(format!("{above}/weir-{}", place + 1));
         }
-        let settings = translation.settings.iter().map(|setting| Set {
-            at: match setting.at {
-                At::Device => Where::Device,
-                At::Root => Where::Root,
-                At::Group(group) => Where::Group(group),
-            },
-            knob: setting.knob.to_string(),
-            value: setting.value.clone(),
-        });
         let plan = Self {
             jobs,
             groups: paths,
-            settings: settings.collect(),
+            settings: translation.settings,
         };
         Ok((plan, translation.notes))
-    }
-
-    /// What is set, in order.
-    ///
-    /// # Errors
-    /// The plan is of another version: a knob that there is not, or a value that it does not take.
-    pub fn settings(&self) -> Result<Vec<Setting>, String> {
-        let settings = self.settings.iter().map(|set| {
-            let knob = Knob::find(&set.knob).ok_or_else(|| format!("no knob {}", set.knob))?;
-            let at = match set.at {
-                Where::Device => At::Device,
-                Where::Root => At::Root,
-                Where::Group(group) => At::Group(group),
-            };
-            Setting::new(at, knob, set.value.clone()).map_err(|wrong| wrong.to_string())
-        });
-        settings.collect()
     }
 }
 

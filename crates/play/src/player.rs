@@ -390,7 +390,6 @@ impl Processors {
 /// # Errors
 /// There is no such device, or the host has no cgroups that the plan could use.
 pub fn knobs(plan: &Plan, files: &dyn Files, device: &Path) -> Result<weir_linux::Plan, Error> {
-    let settings = plan.settings().map_err(Error::Plan)?;
     let link = device.to_string_lossy();
-    weir_linux::Plan::of_settings(files, &link, &settings, &plan.groups).map_err(Error::Plan)
+    weir_linux::Plan::of_settings(files, &link, &plan.settings, &plan.groups).map_err(Error::Plan)
 }

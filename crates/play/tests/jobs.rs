@@ -108,8 +108,8 @@ fn a_plan_has_the_knobs_and_comes_back_from_text() {
     let (plan, _) = Plan::new(&scenario, &policy, 0, Some(&shape)).unwrap();
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
-    let settings = plan.settings().unwrap();
-    let values: Vec<String> = settings
+    let values: Vec<String> = plan
+        .settings
         .iter()
         .map(|s| format!("{} {}", s.knob, s.value))
         .collect();
