@@ -167,7 +167,7 @@ fn follow(said: Option<ChildStdout>, mut line: impl FnMut(&str)) -> Vec<String> 
     console
 }
 
-/// The files in a directory and those below it, by their paths there.
+/// The files in a directory and those below it, by their paths there; pipes and the like, which would be waited for, are none.
 fn out(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(directory)? {
@@ -176,7 +176,7 @@ fn out(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
         if entry.file_type()?.is_dir() {
             let below = out(&entry.path())?.into_iter();
             files.extend(below.map(|(path, bytes)| (format!("{name}/{path}"), bytes)));
-        } else {
+        } else if entry.file_type()?.is_file() {
             files.insert(name, fs::read(entry.path())?);
         }
     }

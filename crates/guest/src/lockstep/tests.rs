@@ -266,6 +266,19 @@ fn what_the_drive_has_nothing_to_do_with_is_answered_while_it_is_idle() {
 }
 
 #[test]
+fn only_files_are_taken_of_what_a_guest_leaves() {
+    let left = tempfile::tempdir().unwrap();
+    fs::create_dir(left.path().join("run")).unwrap();
+    fs::write(left.path().join("run/report"), "1").unwrap();
+    let _other = UnixListener::bind(left.path().join("run/other")).unwrap();
+    let files = out(left.path()).unwrap();
+    assert_eq!(
+        files,
+        BTreeMap::from([("run/report".to_owned(), b"1".to_vec())])
+    );
+}
+
+#[test]
 fn a_kernel_that_wants_to_run_before_the_drive_is_done_runs_first() {
     let (called, ran, later) = with(|mut kernel| {
         kernel.request(0, 0, 0, &[0; 512], 1000);
