@@ -28,6 +28,9 @@ use weir_drive::Drive;
 /// Lines of the console that are shown of a guest without an end.
 const LINES: usize = 15;
 
+/// Messages after which it is asked whether the guest is to go on.
+const TURNS: u32 = 1024;
+
 /// What the first process does.
 const INIT: &str = include_str!("init");
 
@@ -248,7 +251,13 @@ fn serve(
     let mut calendar = Calendar::new(accept(child, clock, patience)?);
     let mut disk: Option<Disk> = None;
     let mut parts = Some(parts);
+    let mut turns = 0_u32;
     loop {
+        // A kernel that always has something to say is asked, too.
+        turns = (turns + 1) % TURNS;
+        if turns == 0 {
+            patience()?;
+        }
         let turn = match &mut disk {
             Some(disk) => turn(&mut calendar, disk, patience)?,
             None => before(&mut calendar, blocks, patience)?,
