@@ -1,6 +1,6 @@
 //! Real guests: Linux under QEMU, with a volume as its disk; among them some whose server is killed under verified writes.
 //!
-//! They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-guest` downloads it).
+//! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-guest` downloads it).
 //! How often the server is killed: `WEIR_KILLS=100 cargo test -p weir --test qemu -- --nocapture`.
 
 mod common;
