@@ -5,9 +5,10 @@
 //! can have what no distribution builds, `io.latency` and `io.low` among it.
 
 mod calendar;
+mod data;
 mod disk;
 
-use crate::boot::Ran;
+use crate::boot::{END, Ran, last};
 use crate::error::Error;
 use calendar::Calendar;
 use disk::Disk;
@@ -24,9 +25,6 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant as Clock};
 use weir_drive::Drive;
-
-/// Lines of the console that are shown of a guest without an end.
-const LINES: usize = 15;
 
 /// Messages after which it is asked whether the guest is to go on.
 const TURNS: u32 = 1024;
@@ -103,10 +101,15 @@ impl Lockstep {
             child.end();
             (done, console.join().unwrap_or_default())
         });
-        done?;
-        if !console.iter().any(|line| line == "guest: end") {
-            let last = &console[console.len().saturating_sub(LINES)..];
-            return Err(Error::Died(last.join("\n")));
+        match done {
+            Err(Error::Late { limit, .. }) => {
+                let said = last(&console);
+                return Err(Error::Late { limit, said });
+            }
+            done => done?,
+        }
+        if !console.iter().any(|line| line == END) {
+            return Err(Error::Died(last(&console)));
         }
         let files = out(&place.join("out")).map_err(Error::file(&place.join("out")))?;
         Ok(Ran { console, files })

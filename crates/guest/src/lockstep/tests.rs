@@ -289,3 +289,23 @@ fn a_kernel_that_wants_to_run_before_the_drive_is_done_runs_first() {
     assert_eq!((called, ran), (vec![], 2000));
     assert_eq!(later, [1000 + SERVICE]);
 }
+
+#[test]
+fn a_guest_that_takes_too_long_is_shown_with_the_last_that_it_said() {
+    let place = tempfile::tempdir().unwrap();
+    let kernel = place.path().join("kernel");
+    fs::write(&kernel, "#!/bin/sh\necho it says this; exec sleep 600\n").unwrap();
+    fs::set_permissions(&kernel, Permissions::from_mode(0o755)).unwrap();
+    let guest = Lockstep {
+        kernel,
+        programs: Vec::new(),
+        files: BTreeMap::new(),
+        script: String::new(),
+        drive: weir_drive::Config::Null(weir_drive::null::Config::demo()),
+        size: MEMORY,
+        memory_mib: 64,
+        limit: Duration::from_millis(300),
+    };
+    let ended = guest.run_while(|_| (), || true);
+    assert!(matches!(ended, Err(Error::Late { said, .. }) if said == "it says this"));
+}
