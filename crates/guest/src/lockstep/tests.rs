@@ -290,13 +290,12 @@ fn a_kernel_that_wants_to_run_before_the_drive_is_done_runs_first() {
     assert_eq!(later, [1000 + SERVICE]);
 }
 
-#[test]
-fn a_guest_that_takes_too_long_is_shown_with_the_last_that_it_said() {
-    let place = tempfile::tempdir().unwrap();
-    let kernel = place.path().join("kernel");
-    fs::write(&kernel, "#!/bin/sh\necho it says this; exec sleep 600\n").unwrap();
+/// A guest whose kernel is a program that does this.
+fn program(does: &str, place: &Path) -> Lockstep {
+    let kernel = place.join("kernel");
+    fs::write(&kernel, format!("#!/bin/sh\n{does}\n")).unwrap();
     fs::set_permissions(&kernel, Permissions::from_mode(0o755)).unwrap();
-    let guest = Lockstep {
+    Lockstep {
         kernel,
         programs: Vec::new(),
         files: BTreeMap::new(),
@@ -305,7 +304,22 @@ fn a_guest_that_takes_too_long_is_shown_with_the_last_that_it_said() {
         size: MEMORY,
         memory_mib: 64,
         limit: Duration::from_millis(300),
-    };
+    }
+}
+
+#[test]
+fn a_guest_that_takes_too_long_is_shown_with_the_last_that_it_said() {
+    let place = tempfile::tempdir().unwrap();
+    let guest = program("echo it says this; exec sleep 600", place.path());
     let ended = guest.run_while(|_| (), || true);
     assert!(matches!(ended, Err(Error::Late { said, .. }) if said == "it says this"));
+}
+
+#[test]
+fn a_kernel_that_does_not_halt_after_its_end_is_not_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let mut guest = program("echo guest: end; exec sleep 600", place.path());
+    guest.limit = Duration::from_mins(5);
+    let ran = guest.run_while(|_| (), || true).unwrap();
+    assert_eq!(ran.console, ["guest: end"]);
 }
