@@ -392,6 +392,3 @@ fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, Strin
     };
     Some((what, help))
 }
-
-#[cfg(test)]
-mod tests;

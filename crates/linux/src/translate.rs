@@ -255,9 +255,12 @@ fn limits(max: &Max) -> String {
 /// A group's `io.low` as the simulator has it: its own limits, or else its min for the directions that the tunables name, and times, without which
 /// Linux ignores the limits. A limit that is left out is none there, where "max" would be the highest. `None`: nothing is limited.
 fn low_limits(contract: &Contract, own: &LowKnobs, tunables: &low::Config) -> Option<String> {
-    let min = |other_direction| match tunables.limits == other_direction {
-        true => (0, 0),
-        false => (contract.min, contract.min_iops),
+    let min = |other_direction| {
+        if tunables.limits == other_direction {
+            (0, 0)
+        } else {
+            (contract.min, contract.min_iops)
+        }
     };
     let limits = if own.is_limited() {
         [
