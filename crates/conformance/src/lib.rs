@@ -11,6 +11,7 @@ pub mod lab;
 pub mod page;
 pub mod play;
 pub mod sample;
+pub mod validation;
 pub mod verdict;
 
 use experiment::Experiment;

@@ -2,9 +2,10 @@
 //! `experiment: case` contains one of the words, and stores each sample as it comes: a run that was broken off goes on where it was. To play a
 //! case again, take its lines out of the file. `weir-conformance weir [WORD...]` prints the simulator's
 //! samples of cases, and `weir-conformance page` plays all in the simulator and prints the page, `docs/conformance.md`.
-//! `weir-conformance guest WEIR [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with the program `weir`
-//! as the drive. To play a row again, take its line out of `guest/linux.txt`. `weir-conformance guest-page` prints their page,
+//! `weir-conformance guest WEIR [--kernel FILE] [WORD...]` plays those rows of `guest/rows.toml` in a guest that have no figures of Linux, with the
+//! program `weir` as the drive; those of `6.1-program` need that kernel (`crates/guest/program-kernel FILE` builds it). To play a row again, take its line out of `guest/linux.txt`. `weir-conformance guest-page` prints their page,
 //! `docs/conformance-guest.md`, and `weir-conformance guest-figure` how many agree.
+//! `weir-conformance validation WEIR KERNEL [WORD...]` plays what was published of drives on a kernel that is a program, for `docs/validation.md`.
 //! `WEIR_CONFORMANCE` is another directory of experiments and samples than this crate's.
 
 #![forbid(unsafe_code)]
@@ -17,7 +18,7 @@ use std::{env, fs};
 use weir_conformance::experiment::{Case, Experiment};
 use weir_conformance::lab::Lab;
 use weir_conformance::sample;
-use weir_conformance::{RUNS, SECONDS, compare, guest, play, root, stored};
+use weir_conformance::{RUNS, SECONDS, compare, guest, play, root, stored, validation};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -29,12 +30,18 @@ fn main() -> ExitCode {
             linux(Path::new(lab), runs.unwrap_or(RUNS), which)
         }
         ["weir", which @ ..] => weir(which),
-        ["guest", program, which @ ..] => guest::fill(Path::new(program), which),
+        ["guest", weir, "--kernel", kernel, which @ ..] => {
+            guest::fill(Path::new(weir), Some(*kernel), which)
+        }
+        ["guest", weir, which @ ..] => guest::fill(Path::new(weir), None, which),
+        ["validation", weir, kernel, which @ ..] => {
+            validation::fill(Path::new(weir), kernel, which)
+        }
         ["guest-page"] => guest::compare().map(|written| print!("{}", written.page)),
         ["guest-figure"] => guest::compare().map(|written| println!("{}", written.figure)),
         ["page"] => compare().map(|written| print!("{}", written.page)),
         _ => Err(
-            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page | guest WEIR [WORD...] | guest-page | guest-figure".to_owned(),
+            "usage: weir-conformance linux LAB [RUNS] [WORD...] | weir [WORD...] | page | guest WEIR [--kernel FILE] [WORD...] | guest-page | guest-figure | validation WEIR KERNEL [WORD...]".to_owned(),
         ),
     };
     match done {

@@ -140,6 +140,18 @@ pub fn document(drives: &[Validation]) -> String {
 
 const HEAD: &str = include_str!("validation.md");
 
+/// What Linux gives on the models, as `weir-conformance validation` has stored it.
+const LINUX: &str = include_str!("linux.txt");
+
+/// What Linux gives for a figure on the model of a drive, where it was played.
+fn linux(drive: &str, figure: Figure) -> Option<String> {
+    let key = format!("{drive}: {}", figure.name());
+    let mut lines = LINUX.lines().map(|line| line.split(" | "));
+    let mut own = lines.find_map(|mut fields| (fields.next()? == key).then_some(fields))?;
+    let mean = own.nth(1)?.parse().ok()?;
+    Some(figure.measure().text(mean))
+}
+
 impl Validation {
     fn section(&self, text: &mut String) {
         let _ = writeln!(
@@ -149,7 +161,7 @@ impl Validation {
             self.summary.trim_end_matches('.')
         );
         text.push_str(
-            "| figure | published | model | off | | source |\n|---|---:|---:|---:|---|---|\n",
+            "| figure | published | model | off | Linux on this model | | source |\n|---|---:|---:|---:|---:|---|---|\n",
         );
         for (row, interval) in self.rows.iter().zip(&self.intervals) {
             let how = match (row.holds(), interval) {
@@ -160,11 +172,12 @@ impl Validation {
             };
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {:+.0} % | {how} | {} |",
+                "| {} | {} | {} | {:+.0} % | {} | {how} | {} |",
                 row.figure.name(),
                 row.figure.measure().text(row.published.value),
                 row.figure.measure().text(row.model),
                 row.off() * 100.0,
+                linux(&self.name, row.figure).unwrap_or_default(),
                 row.published.source,
             );
         }

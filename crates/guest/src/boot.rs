@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What the first process says first, and last.
 const BEGIN: &str = "guest: kernel ";
-const END: &str = "guest: end";
+pub(crate) const END: &str = "guest: end";
 
 /// Lines of the console that are shown of a guest without an end.
 const LINES: usize = 15;
@@ -248,7 +248,8 @@ fn follow(
     }
 }
 
-fn last(console: &[String]) -> String {
+/// The end of what was said.
+pub(crate) fn last(console: &[String]) -> String {
     console[console.len().saturating_sub(LINES)..].join("\n")
 }
 

@@ -35,6 +35,8 @@ pub enum Knob {
     BfqWeight,
     /// `io.max`.
     Max,
+    /// `io.low`, which was there from 4.12 to 6.10: of a kernel that was built with it.
+    Low,
     /// `io.latency`.
     Latency,
     /// `io.prio.class`: for all devices.
@@ -80,7 +82,7 @@ impl std::error::Error for Wrong {}
 const TICK_MS: u64 = 10;
 
 /// The knobs that are no tunables of elevators.
-const PLAIN: [Knob; 15] = [
+const PLAIN: [Knob; 16] = [
     Knob::Scheduler,
     Knob::NrRequests,
     Knob::AsyncDepth,
@@ -94,6 +96,7 @@ const PLAIN: [Knob; 15] = [
     Knob::Weight,
     Knob::BfqWeight,
     Knob::Max,
+    Knob::Low,
     Knob::Latency,
     Knob::PrioClass,
 ];
@@ -119,9 +122,12 @@ impl Knob {
     pub fn scope(self) -> Scope {
         match self {
             Self::CostModel | Self::CostQos => Scope::Root,
-            Self::Weight | Self::BfqWeight | Self::Max | Self::Latency | Self::PrioClass => {
-                Scope::Group
-            }
+            Self::Weight
+            | Self::BfqWeight
+            | Self::Max
+            | Self::Low
+            | Self::Latency
+            | Self::PrioClass => Scope::Group,
             _ => Scope::Device,
         }
     }
@@ -175,6 +181,8 @@ impl Knob {
         match self {
             Self::Max => Self::NO_LIMITS,
             Self::Weight | Self::BfqWeight => "default",
+            // A group without a latency of its own has no low limit.
+            Self::Low => "latency=max",
             Self::Latency => "target=max",
             Self::CostQos => "enable=0 ctrl=auto",
             Self::CostModel => "ctrl=auto",
@@ -228,7 +236,7 @@ impl Knob {
             Self::BfqWeight => number(1, 1_000),
             Self::PrioClass => word(&["no-change", "promote-to-rt", "restrict-to-be", "idle"]),
             Self::Scheduler => (!value.is_empty(), "the name of an elevator".to_owned()),
-            Self::Max | Self::Latency | Self::CostQos | Self::CostModel => {
+            Self::Max | Self::Low | Self::Latency | Self::CostQos | Self::CostModel => {
                 let pairs = value.split(' ').all(|word| word.contains('='));
                 (pairs, "settings as name=value".to_owned())
             }
@@ -262,6 +270,7 @@ impl fmt::Display for Knob {
             Self::Weight => "io.weight",
             Self::BfqWeight => "io.bfq.weight",
             Self::Max => "io.max",
+            Self::Low => "io.low",
             Self::Latency => "io.latency",
             Self::PrioClass => "io.prio.class",
         })

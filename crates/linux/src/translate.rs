@@ -6,9 +6,10 @@ use crate::tunable;
 use std::fmt;
 use weir_config::Policy;
 use weir_config::apply::Queue;
-use weir_config::policy::{self, Controller, Node, Setup};
+use weir_config::policy::{self, Node, Setup};
+use weir_core::control::low::{self, Directions};
 use weir_core::elevator::Config;
-use weir_core::{Capacity, Contract, Knobs, Max, Span};
+use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span};
 
 /// A cgroup and what its members together were promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +101,12 @@ pub fn translate(
             note_once(&mut notes, both, BOTH_WAYS);
             note_once(&mut notes, told.max.burst > Span::ZERO, NO_BURST);
         }
-        let latency = setup.knobs(group.knobs).latency;
+        let knobs = setup.knobs(group.knobs);
+        let low = setup.controllers.low.as_ref();
+        if let Some(low) = low.and_then(|tunables| low_limits(told, &knobs.low, tunables)) {
+            settings.push(Setting::new(at, Knob::Low, low)?);
+        }
+        let latency = knobs.latency;
         if latency > Span::ZERO {
             let target = format!("target={}", (latency.as_nanos() / 1_000).max(1));
             settings.push(Setting::new(at, Knob::Latency, target)?);
@@ -150,12 +156,6 @@ fn can_be(policy: &Policy) -> Result<(), Refused> {
             );
         }
         _ => {}
-    }
-    if policy.controllers.contains(&Controller::Low) {
-        return refused(
-            "io.low left Linux in 6.10, and was an option that distributions did not build before",
-            "leave it out; \"io.cost\" and \"bfq\" go by weights",
-        );
     }
     Ok(())
 }
@@ -235,6 +235,47 @@ fn limits(max: &Max) -> String {
         least(max.iops, max.read_iops),
         least(max.iops, max.write_iops),
     )
+}
+
+/// A group's `io.low` as the simulator has it: its own limits, or else its min for the directions that the tunables name, and times, without which
+/// Linux ignores the limits. A limit that is left out is none there, where "max" would be the highest. `None`: nothing is limited.
+fn low_limits(contract: &Contract, own: &LowKnobs, tunables: &low::Config) -> Option<String> {
+    let min = |other_direction| {
+        if tunables.limits == other_direction {
+            (0, 0)
+        } else {
+            (contract.min, contract.min_iops)
+        }
+    };
+    let limits = if own.is_limited() {
+        [
+            ("rbps", own.read_bandwidth),
+            ("wbps", own.write_bandwidth),
+            ("riops", own.read_iops),
+            ("wiops", own.write_iops),
+        ]
+    } else {
+        let (rbps, riops) = min(Directions::Writes);
+        let (wbps, wiops) = min(Directions::Reads);
+        [
+            ("rbps", rbps),
+            ("wbps", wbps),
+            ("riops", riops),
+            ("wiops", wiops),
+        ]
+    };
+    let limits = limits.into_iter().filter(|(_, limit)| *limit > 0);
+    let limits: Vec<String> = limits.map(|(name, n)| format!("{name}={n}")).collect();
+    let micros = |own: Span, all: Span| {
+        let time = if own == Span::ZERO { all } else { own };
+        (time.as_nanos() / 1_000).max(1)
+    };
+    let times = format!(
+        "idle={} latency={}",
+        micros(own.idle, tunables.idle),
+        micros(own.latency, tunables.latency)
+    );
+    (!limits.is_empty()).then(|| format!("{} {times}", limits.join(" ")))
 }
 
 #[cfg(test)]

@@ -50,6 +50,9 @@ impl Linux {
 /// Per cent of the processor's time from which on a row is out of the lab's reach: requests wait for it, and not for the drive.
 pub const CARRIED: u64 = 75;
 
+/// The kernel of rows that are played by Linux 6.1 built as a program, in lockstep with the drive.
+pub const PROGRAM: &str = "6.1-program";
+
 /// Linux's figures by the names of the rows.
 pub type Stored = BTreeMap<String, Linux>;
 
@@ -143,22 +146,25 @@ fn in_threads(work: &(impl Fn() -> Result<(), String> + Sync)) -> Result<(), Str
 }
 
 /// Plays the rows whose figures are missing, or those of them that contain one of the words, in guests with the program `weir`, and stores each
-/// as it comes.
+/// as it comes. Rows of [`PROGRAM`] are left out if that kernel, a file, is not given.
 ///
 /// # Errors
 /// Rows that could not be played, when the others have been.
-pub fn fill(weir: &Path, which: &[&str]) -> Result<(), String> {
+pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), String> {
     let rows = rows()?.all();
     let there = stored()?;
     let missing = rows.iter().filter(|row| {
         let name = row.name();
-        !there.contains_key(&name) && (which.is_empty() || which.iter().any(|w| name.contains(w)))
+        !there.contains_key(&name)
+            && (program.is_some() || row.kernel != PROGRAM)
+            && (which.is_empty() || which.iter().any(|w| name.contains(w)))
     });
     let missing: Vec<&Row> = missing.collect();
     let mut labs = BTreeMap::new();
     for row in &missing {
         if !labs.contains_key(&row.kernel) {
-            let kernel = Kernel::find(&row.kernel, |line| eprintln!("{line}"));
+            let own = program.filter(|_| row.kernel == PROGRAM);
+            let kernel = Kernel::find(own.unwrap_or(&row.kernel), |line| eprintln!("{line}"));
             let kernel = kernel.map_err(|e| e.to_string())?;
             labs.insert(row.kernel.clone(), Lab::new(kernel, weir.to_owned()));
         }

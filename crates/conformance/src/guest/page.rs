@@ -1,7 +1,8 @@
 //! The page: rows of both sides beside each other.
 
+use super::play::{PROGRAM_RUNS, RUNS};
 use super::row::{Row, Rows};
-use super::{CARRIED, Figures, Linux, Stored};
+use super::{CARRIED, Figures, Linux, PROGRAM, Stored};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -70,7 +71,11 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
         0 => figure,
         more => format!("{figure} {more} more are out of the lab's reach."),
     };
-    let head = HEAD.replace("{CARRIED}", &CARRIED.to_string());
+    let head = HEAD
+        .replace("{CARRIED}", &CARRIED.to_string())
+        .replace("{PROGRAM}", PROGRAM)
+        .replace("{PROGRAM_RUNS}", &PROGRAM_RUNS.to_string())
+        .replace("{RUNS}", &RUNS.to_string());
     let figure = match rows.all().len() - compared.len() {
         0 => figure,
         more => format!("{figure} {more} rows are not played yet."),
@@ -85,7 +90,7 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
 fn path(text: &mut String, compared: &[Compared]) {
     *text += "\n## The path\n\n| kernel | drive | the path takes, us | left of it, us |\n|---|---|---|---|\n";
     let mut all: BTreeMap<(&str, &str), Vec<&Compared>> = BTreeMap::new();
-    for c in compared {
+    for c in compared.iter().filter(|c| c.row.kernel != PROGRAM) {
         let place = (c.row.kernel.as_str(), c.row.drive.as_str());
         all.entry(place).or_default().push(c);
     }
@@ -142,17 +147,22 @@ fn differences(text: &mut String, rows: &Rows, compared: &[Compared]) {
 
 const HEAD: &str = "# Linux on Weir's own models of drives
 
-Unmodified kernels (Debian's for virtual machines) play scenarios in a guest whose processor has a nanosecond for each instruction: its time is
-virtual, and a run repeats to the byte. Its drive is `weir serve` with a model, in the guest, by ublk where the kernel has it (6.12), else by the kernel's NBD client;
-its clients are fio's, in cgroups.
-`weir compare --on guest` plays any scenario in this way (`comparing.md`). The simulator plays the same scenario on the same model, eight times; its figures are
-the means. Linux's are of one run.
+The same scenario is played by Linux's own code on a model of a drive and by the simulator on the same model. `weir compare --on guest` plays any scenario
+in this way (`comparing.md`); those of the rows are `crates/conformance/guest/*.toml`, whose clients are fio's, in cgroups.
+
+- Kernel `{PROGRAM}` is Linux 6.1 built as a program (`crates/guest/program-kernel`), in lockstep with the model, which is its disk: nothing lies between the two, and
+  its processors take no time. So it has rows that no processor could carry, and `io.latency` and `io.low`. Linux's figures are the means of {PROGRAM_RUNS} repetitions, the
+  simulator's of the same ones, in which clients begin at the same times.
+- Kernel 6.12 is Debian's for virtual machines, as it is, in a guest whose processor has a nanosecond for each instruction: its time is virtual, and a run repeats to
+  the byte. Its drive is `weir serve` with the model, in the guest, by ublk. Linux's figures are of one run, the simulator's the means of {RUNS}.
 
 The way to the server and back takes processor time, which the drive does not. What it adds to a read is measured by a reader alone, beside the same on the model
-alone, and the server answers sooner by it; the same reader in the same boot says what was left. The scenarios are `crates/conformance/guest/*.toml`.
-A row *agrees* if the target's mean latency and the bandwidth of all clients are within 15 %. Where the guest's processor was busy for {CARRIED} % of the time or
+alone, and the server answers sooner by it; the same reader in the same boot says what was left. Where the guest's processor was busy for {CARRIED} % of the time or
 more, requests wait for it and not for the drive: such a row is out of the lab's reach, and does not count.
 
+A row *agrees* if the target's mean latency and the bandwidth of all clients are within 15 %.
+
 The page is generated: `WEIR_BLESS=1 cargo test -p weir-conformance`. Linux's figures are stored (`crates/conformance/guest/linux.txt`);
-`cargo run --release -p weir-conformance -- guest WEIR` plays the rows that are missing there, WEIR being the program `weir`. `./bench guest` prints the figure.
+`cargo run --release -p weir-conformance -- guest WEIR --kernel FILE` plays the rows that are missing there, WEIR being the program `weir` and FILE the kernel that is a
+program. `./bench guest` prints the figure.
 ";

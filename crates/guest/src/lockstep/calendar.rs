@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use weir_core::Instant;
+use weir_core::{Instant, Span};
 
 const ACK: u32 = 0;
 const START: u32 = 1;
@@ -21,6 +21,23 @@ const GET_TOD: u32 = 8;
 
 /// The date at which kernels boot: 2026-01-01, nanoseconds since 1970.
 const BOOTED_AT: u64 = 1_767_225_600_000_000_000;
+
+/// For how long a kernel runs at most before it asks again. It seldom runs so long without waiting, since its processors take no time; and no
+/// drive answers so soon, so that a request seldom makes the grant shorter, which would take a message and an interrupt.
+const STRETCH: Span = Span::from_micros(10);
+
+const MESSAGE_LEN: usize = 16;
+
+/// What is said, the number that its answer has, and a time in nanoseconds.
+type Message = (u32, u32, u64);
+
+fn encode((op, number, time): Message) -> [u8; MESSAGE_LEN] {
+    let mut message = [0; MESSAGE_LEN];
+    message[..4].copy_from_slice(&op.to_ne_bytes());
+    message[4..8].copy_from_slice(&number.to_ne_bytes());
+    message[8..].copy_from_slice(&time.to_ne_bytes());
+    message
+}
 
 /// A kernel's clock.
 #[derive(Debug)]
@@ -69,7 +86,11 @@ impl Calendar {
 
     /// Hears one message, and answers it.
     pub(super) fn hear(&mut self) -> io::Result<()> {
-        let (op, number, time) = self.receive()?;
+        let message = self.receive()?;
+        self.answer(message)
+    }
+
+    fn answer(&mut self, (op, number, time): Message) -> io::Result<()> {
         let time = Instant::from_nanos(time);
         let answer = match op {
             START => 0,
@@ -92,82 +113,56 @@ impl Calendar {
                 return Err(io::Error::other(what));
             }
         };
-        self.send(ACK, number, answer)
+        self.kernel.write_all(&encode((ACK, number, answer)))
     }
 
     /// Grants a kernel that runs time up to an instant, where that is sooner than what it has.
     pub(super) fn limit(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let until = until.unwrap_or(Instant::MAX);
-        if self.waits || until >= self.granted {
-            return Ok(());
-        }
-        self.grant(until)
+        let sooner = until.filter(|until| !self.waits && *until < self.granted);
+        let Some(until) = sooner else { return Ok(()) };
+        self.granted = until;
+        self.tell(&[(FREE_UNTIL, until)])
     }
 
-    /// Lets a kernel that waits run at the instant it wants, and on until the other one.
+    /// Lets a kernel that waits run at the instant it wants, and on until the other one, at most for [`STRETCH`].
     pub(super) fn run(&mut self, until: Option<Instant>) -> io::Result<()> {
         let at = self.wanted.take().unwrap_or(self.now).max(self.now);
         self.now = at;
-        self.grant(until.unwrap_or(Instant::MAX))?;
+        let most = at + STRETCH;
+        self.granted = until.map_or(most, |until| until.min(most));
         self.waits = false;
-        self.tell(RUN, at)
+        self.tell(&[(FREE_UNTIL, self.granted), (RUN, at)])
     }
 
-    fn grant(&mut self, until: Instant) -> io::Result<()> {
-        self.granted = until;
-        // The kernel takes the last instants for the end of time.
-        let most = Instant::from_nanos(i64::MAX as u64 / 2);
-        self.tell(FREE_UNTIL, until.min(most))
-    }
-
-    /// Tells the kernel something, and answers what it says before it has heard it.
-    fn tell(&mut self, op: u32, time: Instant) -> io::Result<()> {
-        self.number += 1;
-        let number = self.number;
-        self.send(op, number, time.as_nanos())?;
-        loop {
-            let mut header = [0; 4];
-            self.peek(&mut header)?;
-            if u32::from_ne_bytes(header) == ACK {
-                let (_, answered, _) = self.receive()?;
-                if answered == number {
-                    return Ok(());
+    /// Tells the kernel something in one piece, and answers what it says before it has heard all of it.
+    fn tell(&mut self, what: &[(u32, Instant)]) -> io::Result<()> {
+        let (mut bytes, first) = (Vec::with_capacity(16 * what.len()), self.number + 1);
+        for (op, time) in what {
+            self.number += 1;
+            bytes.extend(encode((*op, self.number, time.as_nanos())));
+        }
+        self.kernel.write_all(&bytes)?;
+        for number in first..=self.number {
+            loop {
+                match self.receive()? {
+                    (ACK, answered, _) if answered == number => break,
+                    (ACK, ..) => {
+                        let what = "the kernel's clock answers what was not said";
+                        return Err(io::Error::other(what));
+                    }
+                    message => self.answer(message)?,
                 }
-                return Err(io::Error::other(
-                    "the kernel's clock answers what was not said",
-                ));
-            }
-            self.hear()?;
-        }
-    }
-
-    /// The beginning of the next message, which stays.
-    fn peek(&self, into: &mut [u8]) -> io::Result<()> {
-        let flags = rustix::net::RecvFlags::PEEK;
-        loop {
-            match rustix::net::recv(&self.kernel, &mut *into, flags) {
-                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok((n, _)) if n == into.len() => return Ok(()),
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
             }
         }
+        Ok(())
     }
 
-    fn receive(&mut self) -> io::Result<(u32, u32, u64)> {
-        let mut message = [0; 16];
+    fn receive(&mut self) -> io::Result<Message> {
+        let mut message = [0; MESSAGE_LEN];
         self.kernel.read_exact(&mut message)?;
         let word = |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().expect("four"));
         let time = u64::from_ne_bytes(message[8..].try_into().expect("eight"));
         Ok((word(0), word(4), time))
-    }
-
-    fn send(&mut self, op: u32, number: u32, time: u64) -> io::Result<()> {
-        let mut message = [0; 16];
-        message[..4].copy_from_slice(&op.to_ne_bytes());
-        message[4..8].copy_from_slice(&number.to_ne_bytes());
-        message[8..].copy_from_slice(&time.to_ne_bytes());
-        self.kernel.write_all(&message)
     }
 
     /// Answers the clock until something else can be read.

@@ -1,13 +1,13 @@
 //! A modelled drive as a disk of virtio, whose kicks and calls are messages: nothing happens outside of the calendar's time.
 
 use super::calendar::Calendar;
+use super::data::Data;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
 use weir_drive::Drive;
@@ -61,13 +61,13 @@ pub(super) struct Disk {
     held: VecDeque<Flight>,
     /// Since when there are answers that the drive has nothing to do with, and that the kernel has not seen.
     owed: Option<Instant>,
-    /// What was written.
-    data: File,
+    data: Data,
 }
 
 impl Disk {
     /// A disk of `size` bytes on a drive. Its data is in `data`, a file of that size.
     pub(super) fn new(kernel: UnixStream, drive: Box<dyn Drive>, size: u64, data: File) -> Self {
+        let data = Data::new(data, size);
         let shape = drive.shape();
         let tags = usize::from(shape.queues) * usize::from(shape.tags);
         Self {
@@ -308,10 +308,10 @@ impl Disk {
                 self.memory
                     .read(buffer.address, &mut bytes)
                     .map_err(outside)?;
-                self.data.write_all_at(&bytes, at)?;
+                self.data.write(&bytes, at)?;
             } else {
                 if asked.command == Command::In {
-                    self.data.read_exact_at(&mut bytes, at)?;
+                    self.data.read(&mut bytes, at)?;
                 }
                 self.memory.write(buffer.address, &bytes).map_err(outside)?;
             }

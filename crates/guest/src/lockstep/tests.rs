@@ -289,3 +289,37 @@ fn a_kernel_that_wants_to_run_before_the_drive_is_done_runs_first() {
     assert_eq!((called, ran), (vec![], 2000));
     assert_eq!(later, [1000 + SERVICE]);
 }
+
+/// A guest whose kernel is a program that does this.
+fn program(does: &str, place: &Path) -> Lockstep {
+    let kernel = place.join("kernel");
+    fs::write(&kernel, format!("#!/bin/sh\n{does}\n")).unwrap();
+    fs::set_permissions(&kernel, Permissions::from_mode(0o755)).unwrap();
+    Lockstep {
+        kernel,
+        programs: Vec::new(),
+        files: BTreeMap::new(),
+        script: String::new(),
+        drive: weir_drive::Config::Null(weir_drive::null::Config::demo()),
+        size: MEMORY,
+        memory_mib: 64,
+        limit: Duration::from_millis(300),
+    }
+}
+
+#[test]
+fn a_guest_that_takes_too_long_is_shown_with_the_last_that_it_said() {
+    let place = tempfile::tempdir().unwrap();
+    let guest = program("echo it says this; exec sleep 600", place.path());
+    let ended = guest.run_while(|_| (), || true);
+    assert!(matches!(ended, Err(Error::Late { said, .. }) if said == "it says this"));
+}
+
+#[test]
+fn a_kernel_that_does_not_halt_after_its_end_is_not_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let mut guest = program("echo guest: end; exec sleep 600", place.path());
+    guest.limit = Duration::from_mins(5);
+    let ran = guest.run_while(|_| (), || true).unwrap();
+    assert_eq!(ran.console, ["guest: end"]);
+}

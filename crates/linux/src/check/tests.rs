@@ -109,6 +109,10 @@ fn what_the_kernel_has_not_is_told() {
         &said("/dev/sda", "io.latency", configured),
         &["CONFIG_BLK_CGROUP_IOLATENCY"],
     );
+    has(
+        &said("/dev/sda", "io.low", |_| ()),
+        &["io.low left Linux in 6.10"],
+    );
     let all = said("/dev/sda", "io.latency", |_| ());
     assert!(!all.iter().any(|l| l.contains("IOLATENCY")), "{all:#?}");
 }

@@ -140,6 +140,31 @@ fn each_controller_has_its_files() {
 }
 
 #[test]
+fn a_low_limit_is_the_groups_own_or_else_its_min() {
+    let set = |policy: &Policy, low: LowKnobs| {
+        let mut groups = groups(&[min(5_000_000)]);
+        groups[0].knobs.low = low;
+        let translation = translate(policy, &Queue::default(), None, &groups).unwrap();
+        let mut settings = translation.settings.into_iter();
+        settings.find(|s| s.knob == Knob::Low).map(|s| s.value)
+    };
+    let mut policy = find("io.low").unwrap();
+    let own = LowKnobs {
+        read_iops: 300,
+        idle: Span::from_millis(5),
+        ..LowKnobs::NONE
+    };
+    let said = set(&policy, own).unwrap();
+    assert_eq!(said, "riops=300 idle=5000 latency=100");
+    let said = set(&policy, LowKnobs::NONE).unwrap();
+    assert_eq!(said, "rbps=5000000 wbps=5000000 idle=1000 latency=100");
+    policy.low.limits = Directions::Reads;
+    let said = set(&policy, LowKnobs::NONE).unwrap();
+    assert_eq!(said, "rbps=5000000 idle=1000 latency=100");
+    assert_eq!(set(&find("bfq").unwrap(), own), None);
+}
+
+#[test]
 fn what_linux_has_not_is_refused_with_the_reason() {
     let translated = |word: &str| {
         let policy = find(word).unwrap();
@@ -148,8 +173,6 @@ fn what_linux_has_not_is_refused_with_the_reason() {
     for (word, why) in [
         ("contract", "keeps a min"),
         ("cfq", "left Linux in 5.0"),
-        ("io.low", "6.10"),
-        ("bfq + io.low", "6.10"),
         ("bfq-bytes", "charges"),
         ("max-limits", "io.latency"),
     ] {
@@ -164,5 +187,5 @@ fn what_linux_has_not_is_refused_with_the_reason() {
     }
     let refused = all().iter().filter(|p| translated(p.word()).is_err());
     let refused: Vec<&str> = refused.map(Policy::word).collect();
-    assert_eq!(refused, ["bfq-bytes", "cfq", "contract", "io.low"]);
+    assert_eq!(refused, ["bfq-bytes", "cfq", "contract"]);
 }

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::modelled::Drive;
 use clap::ValueEnum;
 use weir_config::Policy;
+use weir_config::policy::Controller;
 use weir_config::scenario::Scenario;
 use weir_core::Span;
 use weir_guest::Kernel;
@@ -144,14 +145,19 @@ impl On {
         if let Err(refused) = weir_linux::translate(policy, &queue, None, &[]) {
             return Some(refused.to_string());
         }
-        let latency = weir_config::policy::Controller::Latency;
-        let is_debians = matches!(self, Self::Guest(lab) if lab.kernel().program().is_none());
-        (is_debians && policy.controllers.contains(&latency)).then(|| {
-            format!(
-                "policy \"{}\": Debian's kernels are built without io.latency; a kernel built as a program has it (--kernel FILE)",
-                policy.word()
-            )
-        })
+        let is_program = matches!(self, Self::Guest(lab) if lab.kernel().program().is_some());
+        let has = |controller| !is_program && policy.controllers.contains(&controller);
+        let why = if has(Controller::Latency) && matches!(self, Self::Guest(_)) {
+            "Debian's kernels are built without io.latency"
+        } else if has(Controller::Low) {
+            "io.low left Linux in 6.10, and distributions' kernels were built without it before"
+        } else {
+            return None;
+        };
+        Some(format!(
+            "policy \"{}\": {why}; a kernel built as a program has it (--on guest --kernel FILE)",
+            policy.word()
+        ))
     }
 
     /// Plays a repetition of a scenario under a policy. `None`: in the simulator, or it was abandoned.
