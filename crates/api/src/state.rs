@@ -128,6 +128,9 @@ pub struct Volume {
     /// Its tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The block device of the server's machine that it is: `/dev/ublkb7`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_device: Option<String>,
     /// Its size, bytes.
     pub size_bytes: u64,
     /// Its contract in numbers.

@@ -1,13 +1,12 @@
 //! Real guests: Linux under QEMU, with a volume as its disk; among them some whose server is killed under verified writes.
 //!
-//! They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-guest` downloads it).
+//! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-guest` downloads it).
 //! How often the server is killed: `WEIR_KILLS=100 cargo test -p weir --test qemu -- --nocapture`.
 
 mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -19,23 +18,9 @@ use common::{Scratch, signal, weir};
 use rustix::process::Signal;
 use weir_guest::Kernel;
 
-/// The modules that a disk of virtio needs, in the order in which they are loaded.
-const MODULES: [&str; 6] = [
-    "virtio_ring",
-    "virtio",
-    "virtio_pci_modern_dev",
-    "virtio_pci_legacy_dev",
-    "virtio_pci",
-    "virtio_blk",
-];
-
 /// What the guest does first.
-const BEGIN: &str = r#"#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
-for m in MODULES; do insmod /modules/$m.ko || echo "FAILED $m"; done
-while ! [ -b /dev/vda ]; do sleep 0.05; done
-"#;
+const BEGIN: &str =
+    "load virtio_pci; load virtio_blk; until [ -b /dev/vda ]; do sleep 0.05; done\n";
 
 /// Writes, reads and compares; what it finds is said line by line.
 const ONCE: &str = r#"
@@ -88,7 +73,7 @@ poweroff -f
 /// Kernel and modules; `None`, with a line, if they or a program are not there.
 fn kernel() -> Option<Kernel> {
     let installed = |program: &str| Command::new(program).arg("--help").output().is_ok();
-    let missing = ["qemu-system-x86_64", "busybox", "gzip"]
+    let missing = ["qemu-system-x86_64", "busybox"]
         .into_iter()
         .find(|p| !installed(p));
     let missing = match missing {
@@ -104,34 +89,11 @@ fn kernel() -> Option<Kernel> {
     None
 }
 
-/// The files a guest begins with: busybox, modules and what it is to do.
+/// The files a guest begins with, and what it is to do.
 fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
-    let root = scratch.path("initrd");
-    for directory in ["bin", "modules", "proc", "sys", "dev"] {
-        fs::create_dir_all(root.join(directory)).unwrap();
-    }
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"];
-    let busybox = busybox.into_iter().find(|p| Path::new(p).exists());
-    fs::copy(busybox.unwrap(), root.join("bin/busybox")).unwrap();
-    for module in MODULES {
-        let name = format!("{module}.ko");
-        let to = root.join("modules").join(&name);
-        fs::copy(kernel.modules().join(name), to).unwrap();
-    }
-    let init = root.join("init");
-    let begin = BEGIN.replace("MODULES", &MODULES.join(" "));
-    fs::write(&init, begin + script).unwrap();
-    fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).unwrap();
-    let archive = scratch.path("initrd.gz");
-    let pack = format!(
-        "find . | busybox cpio -o -H newc 2>/dev/null | gzip -1 > {}",
-        archive.display()
-    );
-    let packed = Command::new("sh")
-        .args(["-c", &pack])
-        .current_dir(&root)
-        .status();
-    assert!(packed.unwrap().success());
+    let archive = scratch.path("initrd");
+    let guest = weir_guest::Guest::new(kernel.clone(), format!("{BEGIN}{script}"));
+    guest.write_initrd(&archive).unwrap();
     archive
 }
 
@@ -145,10 +107,10 @@ struct Guest {
 impl Guest {
     fn boot(kernel: &Kernel, initrd: &Path, socket: &Path, queues: usize) -> Self {
         let mut qemu = Command::new("timeout")
-            .args(["600", "qemu-system-x86_64", "-accel", "tcg", "-m", "128"])
+            .args(["600", "qemu-system-x86_64", "-accel", "tcg", "-m", "256"])
             .args(["-smp", &queues.to_string(), "-nographic", "-no-reboot"])
             .args(["-nodefaults", "-serial", "stdio"])
-            .args(["-object", "memory-backend-memfd,id=m,size=128M,share=on"])
+            .args(["-object", "memory-backend-memfd,id=m,size=256M,share=on"])
             .args(["-machine", "q35,memory-backend=m"])
             .arg("-kernel")
             .arg(kernel.image())
@@ -298,6 +260,7 @@ fn a_guest_lives_through_the_death_of_its_server_and_loses_nothing() {
     }
     thread::sleep(Duration::from_millis(1500));
     guest.say("stop");
+    guest.wait_for("over");
     let said = guest.end();
     server.end();
     let rounds = said.lines().filter_map(|line| {

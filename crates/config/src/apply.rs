@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::read;
 use std::path::Path;
 
-pub use crate::host::{Cgroup, Drive, Host, Member, Queue};
+pub use crate::host::{Cgroup, Drive, Host, Member, Queue, UNITS};
 
 /// Reads and checks a file. The host is not looked at.
 ///

@@ -44,7 +44,7 @@ pub struct Drive {
 /// What is set of a device's queue (`[drive.NAME.queue]`); `None` stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
-    /// Requests in the elevator and the drive together.
+    /// Requests in the elevator and the drive together, for each hardware queue.
     pub nr_requests: Option<u32>,
     /// Read-ahead in bytes, a multiple of 4096.
     pub read_ahead: Option<u64>,
@@ -57,6 +57,9 @@ pub struct Queue {
     /// The target of write-back throttling; zero is off.
     pub write_back_latency: Option<Span>,
 }
+
+/// Suffixes of systemd's units that have a cgroup.
+pub const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// A cgroup with a contract.
 #[derive(Clone, PartialEq, Eq, Debug)]

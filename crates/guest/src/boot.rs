@@ -127,7 +127,11 @@ impl Guest {
         Ok(Ran { console, files })
     }
 
-    fn write_initrd(&self, to: &Path) -> Result<(), Error> {
+    /// Writes the files that it begins with as a kernel takes them: for a test that boots it in another way.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or `to` not be written.
+    pub fn write_initrd(&self, to: &Path) -> Result<(), Error> {
         let mut initrd = Initrd::new(&self.kernel, &self.script)?;
         for program in &self.programs {
             initrd.program(program)?;

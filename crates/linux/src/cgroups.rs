@@ -2,6 +2,7 @@
 
 use crate::files::Files;
 use std::io;
+use weir_config::apply::UNITS;
 
 /// How a host has its cgroups.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,9 +14,6 @@ pub struct Cgroups {
     /// systemd owns the tree.
     pub systemd: bool,
 }
-
-/// Suffixes of units that have a cgroup.
-const UNITS: [&str; 3] = [".service", ".scope", ".slice"];
 
 /// How deep a unit may be below the root.
 const DEPTH: usize = 12;

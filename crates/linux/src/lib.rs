@@ -41,4 +41,4 @@ pub use plan::{Action, Plan, Target, UNIT_FOLDER};
 pub use run::{Applied, Restored, apply, preview, restore};
 pub use said::Said;
 pub use setting::{At, Setting};
-pub use translate::{Group, Queue, Refused, Translation, translate};
+pub use translate::{Group, Refused, Translation, translate};

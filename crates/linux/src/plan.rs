@@ -10,7 +10,7 @@ use crate::files::Files;
 use crate::knob::Knob;
 use crate::place::{Place, Step};
 use crate::setting::{At, Setting};
-use crate::translate::{self, Group, translate};
+use crate::translate::{Group, translate};
 use unit::DropIns;
 use weir_config::Problem;
 use weir_config::apply::{Cgroup, Drive, Host, Member};
@@ -194,7 +194,7 @@ impl Plan {
             let help = "leave it out; \"io.cost\" and \"bfq\" go by weights".to_owned();
             return self.problems.push(host.problem(&at, what, Some(help)));
         }
-        let translated = translate(&drive.policy, &queue(drive), drive.capacity, &groups);
+        let translated = translate(&drive.policy, &drive.queue, drive.capacity, &groups);
         let mut translation = match translated {
             Ok(translation) => translation,
             Err(refused) => {
@@ -335,19 +335,6 @@ fn group(member: &Member) -> Group {
         parent: member.parent,
         contract: member.contract,
         knobs: member.knobs,
-    }
-}
-
-fn queue(drive: &Drive) -> translate::Queue {
-    let kib = |bytes: u64| u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
-    let micros = |time: weir_core::Span| u32::try_from(time.as_nanos() / 1_000).unwrap_or(u32::MAX);
-    translate::Queue {
-        nr_requests: drive.queue.nr_requests,
-        read_ahead_kb: drive.queue.read_ahead.map(kib),
-        nomerges: drive.queue.nomerges,
-        rotational: drive.queue.rotational,
-        max_sectors_kb: drive.queue.max_transfer.map(kib),
-        wbt_lat_usec: drive.queue.write_back_latency.map(micros),
     }
 }
 

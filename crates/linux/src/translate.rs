@@ -5,6 +5,7 @@ use crate::setting::{At, Setting};
 use crate::tunable;
 use std::fmt;
 use weir_config::Policy;
+use weir_config::apply::Queue;
 use weir_config::policy::{self, Node, Setup};
 use weir_core::control::low::{self, Directions};
 use weir_core::elevator::Config;
@@ -19,23 +20,6 @@ pub struct Group {
     pub contract: Contract,
     /// How controllers are set for it.
     pub knobs: Knobs,
-}
-
-/// What a device's queue is to be set to beside its policy; `None` leaves it as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Queue {
-    /// Requests in the elevator and the drive together, for each hardware queue.
-    pub nr_requests: Option<u32>,
-    /// Read-ahead, KiB.
-    pub read_ahead_kb: Option<u32>,
-    /// 0 merges, 1 only what is simple, 2 nothing.
-    pub nomerges: Option<u8>,
-    /// Whether it seeks.
-    pub rotational: Option<bool>,
-    /// KiB of one command.
-    pub max_sectors_kb: Option<u32>,
-    /// The target of write-back throttling, microseconds; 0 is off.
-    pub wbt_lat_usec: Option<u32>,
 }
 
 /// The knobs for a policy on one device.
@@ -212,14 +196,15 @@ fn of_device(setup: &Setup, queue: &Queue) -> Result<Vec<Setting>, Wrong> {
         Ok(())
     };
     set(Knob::Scheduler, setup.elevator.kind().name.to_owned())?;
-    let flag = |flag: bool| u32::from(flag);
+    let kib = |bytes: u64| bytes / 1024;
+    let micros = |time: Span| time.as_nanos() / 1000;
     for (knob, value) in [
-        (Knob::NrRequests, queue.nr_requests),
-        (Knob::ReadAhead, queue.read_ahead_kb),
-        (Knob::NoMerges, queue.nomerges.map(u32::from)),
-        (Knob::Rotational, queue.rotational.map(flag)),
-        (Knob::MaxSectors, queue.max_sectors_kb),
-        (Knob::Wbt, queue.wbt_lat_usec),
+        (Knob::NrRequests, queue.nr_requests.map(u64::from)),
+        (Knob::ReadAhead, queue.read_ahead.map(kib)),
+        (Knob::NoMerges, queue.nomerges.map(u64::from)),
+        (Knob::Rotational, queue.rotational.map(u64::from)),
+        (Knob::MaxSectors, queue.max_transfer.map(kib)),
+        (Knob::Wbt, queue.write_back_latency.map(micros)),
     ] {
         if let Some(value) = value {
             set(knob, value.to_string())?;

@@ -39,6 +39,8 @@ pub(crate) struct Published {
     pub(crate) words: Tables,
     /// What of each drive is promised and left, by its name.
     pub(crate) rooms: BTreeMap<String, Room>,
+    /// Of each volume that is one, the block device.
+    pub(crate) devices: BTreeMap<String, String>,
     /// The number of the last change of each table that was changed.
     versions: Versions,
     /// Tells the states of this run from those of others.
@@ -308,8 +310,10 @@ impl Inner {
     }
 
     fn publish(&self) -> Option<Published> {
-        let config = self.server.as_ref()?.config().clone();
+        let server = self.server.as_ref()?;
         Some(Published {
+            config: server.config().clone(),
+            devices: server.devices(),
             words: self.words.clone(),
             rooms: self.rooms.clone(),
             versions: self.versions.clone(),
@@ -321,7 +325,6 @@ impl Inner {
                 .is_some_and(|file| file.text != self.text),
             text: self.text.clone(),
             changes: self.journal.changes().cloned().collect(),
-            config,
         })
     }
 

@@ -122,6 +122,7 @@ impl View<'_> {
             config: self.words("volume", &volume.name),
             drive: volume.drive.clone(),
             tenant: volume.tenant.clone(),
+            block_device: self.published.devices.get(&volume.name).cloned(),
             size_bytes: counted.map(|v| v.size).or(volume.size).unwrap_or(0),
             contract: of_contract(&volume.contract),
             now: now.cloned().unwrap_or_else(|| VolumeFigures {

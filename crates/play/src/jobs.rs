@@ -14,12 +14,13 @@ const SECOND: u64 = 1_000_000_000;
 /// Bytes of a read of the run-in, as in the simulator.
 const RUN_IN_BYTES: u64 = 128 << 10;
 
-/// The first line of a job file.
-const GLOBAL: &str = "[global]
-group_reporting=0
+/// The kernel's clock in every job file: fio's own reads the processor's counter, which knows nothing of a guest's virtual time.
+const CLOCK: &str = "clocksource=clock_gettime";
+
+/// What follows the clock in the first section of a job file.
+const GLOBAL: &str = "group_reporting=0
 per_job_logs=1
 log_unix_epoch=1
-clocksource=clock_gettime
 log_offset=1
 disable_clat=1
 disable_slat=1
@@ -103,7 +104,7 @@ impl Jobs {
     /// The job file: a section for each client, which joins its group, says that it is there by making `ready.N`, and begins when something
     /// opens `go.N` for writing, N being its number. It makes `over.N` at its end. Its log is `log_lat.M.log`, M being N and one.
     pub fn file(&self, at: &Surroundings<'_>) -> String {
-        let mut text = format!("{GLOBAL}filename={}\n", at.device);
+        let mut text = format!("[global]\n{CLOCK}\n{GLOBAL}filename={}\n", at.device);
         for (number, job) in self.clients.iter().enumerate() {
             let group = at.cgroups.get(job.group as usize).and_then(Option::as_ref);
             let join = group.map_or_else(String::new, |directory| {
@@ -122,7 +123,7 @@ impl Jobs {
     /// The job file of the run-in, if there is one.
     pub fn run_in_file(&self, device: &str) -> Option<String> {
         let keys = self.run_in.as_ref()?;
-        Some(format!("[run-in]\nfilename={device}\n{keys}"))
+        Some(format!("[run-in]\n{CLOCK}\nfilename={device}\n{keys}"))
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::{Jobs, Refused};
 use serde::{Deserialize, Serialize};
 use weir_config::Policy;
+use weir_config::apply::Queue;
 use weir_config::scenario::{NrRequests, Scenario};
 use weir_core::DriveShape;
-use weir_linux::{Group, Queue, Setting, translate};
+use weir_linux::{Group, Setting, translate};
 
 /// Scheduler tags at most (`MAX_SCHED_RQ`).
 const TAGS_MAX: u32 = 2048;
@@ -82,7 +83,7 @@ fn queue(scenario: &Scenario, policy: &Policy, shape: Option<&DriveShape>) -> Qu
     let buffered = scenario.clients.iter().find_map(|c| c.buffered);
     Queue {
         nr_requests,
-        read_ahead_kb: buffered.map(|b| b.read_ahead >> 10),
+        read_ahead: buffered.map(|b| b.read_ahead.into()),
         nomerges: Some(scenario.merging.nomerges),
         ..Queue::default()
     }

@@ -6,6 +6,7 @@ mod reload;
 pub use explain::{ExplainError, Explainer};
 pub use reload::removed_in_use;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -155,6 +156,11 @@ impl Server {
     /// The configuration in force.
     pub fn config(&self) -> &weir_config::Server {
         &self.config
+    }
+
+    /// The block device of each volume that is one: `/dev/ublkb7` of `alpha`.
+    pub fn devices(&self) -> BTreeMap<String, String> {
+        self.devices.names()
     }
 
     /// Whether every shard runs. One that does not has failed and said so in the log; its drives are not served any more.

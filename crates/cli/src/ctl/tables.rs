@@ -91,7 +91,7 @@ pub(super) fn tenants(tenants: &[Tenant]) -> String {
 }
 
 pub(super) fn volumes(volumes: &[Volume]) -> String {
-    let mut table = Table::new([
+    let mut columns = vec![
         Column::text("volume"),
         Column::text("drive").dropped(5),
         Column::text("tenant").dropped(4),
@@ -103,7 +103,11 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
         Column::number("latency").dropped(1),
         Column::number("clients").dropped(2),
         Column::number("short s"),
-    ]);
+    ];
+    if volumes.iter().any(|volume| volume.block_device.is_some()) {
+        columns.push(Column::text("block device").dropped(6));
+    }
+    let mut table = Table::new(columns);
     for volume in volumes {
         table.row([
             volume.name.clone(),
@@ -117,6 +121,7 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
             (volume.now.latency).map_or_else(String::new, |l| latency(l.total_us())),
             volume.now.connections.to_string(),
             volume.seconds.all_short().to_string(),
+            volume.block_device.clone().unwrap_or_default(),
         ]);
     }
     table.text(output::width())

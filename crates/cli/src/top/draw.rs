@@ -151,6 +151,7 @@ fn more(row: &Row<'_>) -> String {
         if now.sync_failed {
             parts.push("A FLUSH HAS FAILED: restart the server".to_owned());
         }
+        parts.extend(volume.block_device.clone());
         parts.push(counted(now.connections as usize, "client"));
         if now.queue > 0 {
             parts.push(format!("oldest {} ms", now.oldest_ms));

@@ -131,7 +131,10 @@ fn volumes() -> Vec<Volume> {
         orders,
         web,
         volume("nightly-backup", none(), streams),
-        volume("build-cache", promised(0, 0, 20_000_000), held),
+        Volume {
+            block_device: Some("/dev/ublkb7".to_owned()),
+            ..volume("build-cache", promised(0, 0, 20_000_000), held)
+        },
         failed,
         volume("spare", none(), VolumeFigures::default()),
     ]

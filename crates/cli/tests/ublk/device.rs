@@ -39,7 +39,7 @@ done
 verify --filename=/dev/ublkb0 --rw=randwrite --bsrange=512-300k --blockalign=512 --iodepth=40 --size=40m --io_size=30m
 verify --filename=/dev/ublkb0 --rw=randtrimwrite --bs=8k --iodepth=4 --size=4m --fsync=7
 dd if=/dev/zero of=/dev/ublkb1 bs=4k count=1 2>/dev/null && say readonly no || say readonly yes
-cp /files/blkdiscard /tmp/discard; chmod +x /tmp/discard; /tmp/discard -z -o 0 -l 1048576 /dev/ublkb0 && cmp -n 1048576 /dev/ublkb0 /dev/zero && say zeroed yes
+/bin/blkdiscard -z -o 0 -l 1048576 /dev/ublkb0 && cmp -n 1048576 /dev/ublkb0 /dev/zero && say zeroed yes
 wget -q -O - http://127.0.0.1:9809/metrics | grep -E 'weir_connections\{.*volume="a"' >/tmp/metrics; say metrics $(cat /tmp/metrics)
 # A server that stands still and goes on: nobody sees an error.
 verify --filename=/dev/ublkb0 --rw=randwrite --bs=4k --iodepth=16 --size=8m --offset=16m --rate_iops=2000 & job=$!
@@ -58,6 +58,10 @@ umount /mnt; kill -HUP $(pidof weir); gone /dev/ublkb0 && say removed yes
 # One comes and goes by management, with a number that is chosen.
 weir ctl --socket /run/manage.sock add d drive=flash memory=true size=4MiB ublk=true ublk_number=9 >/tmp/ctl 2>&1 || cat /tmp/ctl
 there /dev/ublkb9 && dd if=/dev/ublkb9 of=/dev/null bs=4k 2>/dev/null && say added yes
+weir ctl --socket /run/manage.sock show d | grep '^block_device' >/tmp/ctl; say shown $(cat /tmp/ctl)
+weir ctl --socket /run/manage.sock grow d 12MiB >/tmp/ctl 2>&1; say told $(grep -c "volume.d: /dev/ublkb9 keeps its size until it is made anew: Linux changes the size of none before 6.16" /tmp/ctl)
+say grown $(blockdev --getsize64 /dev/ublkb9)
+verify --filename=/dev/ublkb9 --rw=randwrite --bs=4k --iodepth=8 --size=$(blockdev --getsize64 /dev/ublkb9)
 weir ctl --socket /run/manage.sock remove d >/tmp/ctl 2>&1 || cat /tmp/ctl
 gone /dev/ublkb9 && say gone yes
 kill -TERM $(pidof weir); ended; say left $(ls /dev | grep -c '^ublk[bc]')
@@ -73,9 +77,6 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
     };
     guest.add_program("mkfs.ext4", "e2fsprogs").unwrap();
     guest.add_program("blkdiscard", "util-linux").unwrap();
-    // Busybox has one of this name that does less.
-    let discard = std::fs::read(guest.programs.pop().unwrap()).unwrap();
-    guest.files.insert("blkdiscard".to_owned(), discard);
     let (said, console) = played(&guest);
     let expect = |name: &str, words: &str| {
         let there = said.get(name).map(String::as_str);
@@ -92,6 +93,15 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
     expect("refused", "2 text");
     expect("removed", "yes");
     expect("added", "yes");
+    expect("shown", "block_device = \"/dev/ublkb9\"");
+    let resizes = guest.kernel.release().starts_with('7');
+    let (told, grown) = if resizes {
+        ("0", "12582912")
+    } else {
+        ("1", "4194304")
+    };
+    expect("told", told);
+    expect("grown", grown);
     expect("gone", "yes");
     expect("left", "0");
     expect("replay", "0");

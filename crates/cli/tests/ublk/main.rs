@@ -1,7 +1,7 @@
 //! Volumes as block devices of a real kernel, by ublk, in guests whose time is counted instructions.
 //!
-//! They need `qemu-system-x86_64`, fio, and Debian's kernel 6.12 (`weir-guest` downloads it). Two short boots belong to all tests;
-//! `./bench ublk` runs the others: `cargo test --release -p weir --test ublk -- --ignored --nocapture`.
+//! They need `qemu-system-x86_64`, fio, and Debian's kernel 6.12 (`weir-guest` downloads it). Two short boots belong to `./test --guest`,
+//! of 6.12 and of 7 (`WEIR_KERNEL`); `./bench ublk` runs the others: `cargo test --release -p weir --test ublk -- --ignored --nocapture`.
 
 mod device;
 mod draws;

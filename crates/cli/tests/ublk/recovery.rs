@@ -1,4 +1,4 @@
-//! A server that is killed, and the next one of the same file.
+//! A server that is killed, and the next one of the same file: a user's, with the one right that it takes.
 
 use super::{guest, played};
 
@@ -7,13 +7,20 @@ const SERVER: &str = r#"
 policy = "none"
 [volume.v]
 drive = "d"
-file = "/run/v.img"
+file = "/run/weir/v.img"
 size = "32MiB"
 ublk = true
 "#;
 
-/// `KILLS` is how often.
+/// `KILLS` is how often. What gives the user its files is udev elsewhere.
 const SCRIPT: &str = r#"
+user() { /bin/setpriv --reuid 1000 --clear-groups --bounding-set=-all,+sys_admin "$@"; }
+mkdir /run/weir; chown 1000 /run/weir
+user weir serve /files/weir.toml >/tmp/refused 2>&1; say file $(grep -c "/dev/ublk-control: Permission denied; the server's user" /tmp/refused)
+chown 1000 /dev/ublk-control
+user weir serve /files/weir.toml >/tmp/refused 2>&1; say right $(grep -c "add a device: .*; it takes CAP_SYS_ADMIN" /tmp/refused)
+while sleep 0.05; do chown 1000 /dev/ublk*; done & rule=$!
+serve() { user --inh-caps=+sys_admin --ambient-caps=+sys_admin weir serve "$@" >>/tmp/log 2>&1 & }
 serve /files/weir.toml; there /dev/ublkb0
 fio --name=j --filename=/dev/ublkb0 --ioengine=libaio --direct=1 --iodepth=24 --rw=randrw --rwmixread=30 --bsrange=4k-96k --size=32m \
     --verify=crc32c --verify_backlog=64 --verify_fatal=1 --time_based --runtime=100000 --minimal >/tmp/fio 2>&1 &
@@ -27,16 +34,18 @@ done
 usleep 200000; kill -INT $job; wait $job; say fields $(tail -n 1 /tmp/fio | cut -d';' -f5,6,47)
 say kills $n $bad
 say errors $(complaints)
-kill -TERM $(pidof weir); ended; say left $(ls /dev | grep -c '^ublk[bc]')
+kill -TERM $(pidof weir); ended; kill $rule; say left $(ls /dev | grep -c '^ublk[bc]')
 "#;
 
 /// Kills the server so often.
 fn killed(kills: u32) {
     let script = SCRIPT.replace("KILLS", &kills.to_string());
-    let Some(guest) = guest(&script, &[("weir.toml", SERVER)]) else {
+    let Some(mut guest) = guest(&script, &[("weir.toml", SERVER)]) else {
         return;
     };
+    guest.add_program("setpriv", "util-linux").unwrap();
     let (said, console) = played(&guest);
+    assert_eq!((&*said["file"], &*said["right"]), ("1", "1"), "{console}");
     assert_eq!(said["kills"], format!("{kills} 0"), "{console}");
     // The error that fio ends with, KiB read, KiB written.
     let fields: Vec<u64> = said["fields"]

@@ -2,7 +2,7 @@
 
 use super::{Draft, contract, knobs, named, policy, volume};
 use crate::document::{Document, Entry, Table};
-use crate::host::{Cgroup, Drive, Member, Queue};
+use crate::host::{Cgroup, Drive, Member, Queue, UNITS};
 use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
 use crate::listen::{Limits, Listen, Owner};
 use crate::manage::Manage;
@@ -178,9 +178,7 @@ fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
 /// The name of a unit that has a cgroup.
 fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     let text = entry.text(doc, "a unit's name", "\"alpha.service\"")?;
-    let stem = [".service", ".scope", ".slice"]
-        .iter()
-        .find_map(|suffix| text.strip_suffix(suffix));
+    let stem = UNITS.iter().find_map(|suffix| text.strip_suffix(suffix));
     let permitted = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
     if stem.is_some_and(|stem| !stem.is_empty()) && text.bytes().all(permitted) && text != "-.slice"
     {

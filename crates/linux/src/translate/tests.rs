@@ -82,7 +82,7 @@ fn weights_are_those_that_the_simulator_has() {
 fn a_scheduler_comes_before_what_it_resets() {
     let queue = Queue {
         nr_requests: Some(64),
-        wbt_lat_usec: Some(0),
+        write_back_latency: Some(Span::ZERO),
         ..Queue::default()
     };
     let lines = lines("mq-deadline", queue, &[]);

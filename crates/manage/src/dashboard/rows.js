@@ -92,7 +92,7 @@ class VolumeRow extends Row {
   drawMore() {
     const { of, texts } = this;
     const { now } = of;
-    const place = [of.drive, of.tenant && `tenant ${of.tenant}`, size(of.size_bytes)];
+    const place = [of.drive, of.tenant && `tenant ${of.tenant}`, size(of.size_bytes), of.block_device];
     set(this.place, place.filter(Boolean).join(" · "));
     const got = now.queue > 0 || now.bytes_per_second > 0;
     set(texts.share, got ? `${percent(now.got)} of the drive; by share ${percent(now.share)}` : "");

@@ -73,7 +73,7 @@ impl Server {
         self.acceptor.offer(Table::new(self.exports.clone()));
         if let Ok(grown) = &prepared {
             let grown = |volume: &str| grown.contains_key(volume);
-            self.devices.resize(&self.exports, grown);
+            changed.extend(self.devices.resize(&self.exports, grown));
         }
         // Those that come; and those that were to go, where it was refused.
         if let Err(problem) = self.devices.start(&self.config, &self.exports) {

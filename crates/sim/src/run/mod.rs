@@ -79,6 +79,8 @@ pub struct Run<'a> {
     commands: Vec<Command>,
     /// Requests are merged.
     merging: bool,
+    /// No elevator stands between the clients and the drive.
+    sends_at_once: bool,
     outputs: Vec<Output>,
     /// The time of the last turn.
     now: Instant,
@@ -140,6 +142,7 @@ impl<'a> Run<'a> {
         let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
         let merging = config.merge.is_on();
+        let sends_at_once = config.elevator.kind().name == "none";
         let scenario = filesystem::added(scenario);
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
@@ -196,6 +199,7 @@ impl<'a> Run<'a> {
             requests: Vec::with_capacity(outstanding as usize),
             commands: Vec::new(),
             merging,
+            sends_at_once,
             outputs: Vec::with_capacity(outstanding as usize),
             now: Instant::ZERO,
             reached: Instant::ZERO,

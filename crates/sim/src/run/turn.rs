@@ -142,12 +142,11 @@ impl Run<'_> {
 
     /// Submits what has arrived. Requests refused for lack of room wait until their stream is resumed.
     ///
-    /// Where requests are merged, the elevator sends what it may after each batch: what comes later at the same instant finds what has not
-    /// been sent, and not what has (`blk_mq_submit_bio` runs the queue for each).
+    /// Where requests are merged, what has been sent is no longer there to merge with for what comes later at the same instant.
     fn submit(&mut self) {
         let mut from = 0;
         while from < self.requests.len() {
-            if from > 0 && self.merging && self.transit.is_direct() {
+            if from > 0 && self.merging && self.transit.is_direct() && self.is_sent_before(from) {
                 self.poll();
             }
             let until = self.batch_end(from);
@@ -160,6 +159,15 @@ impl Run<'_> {
             self.refused(request, rejected.reason);
         }
         self.requests.clear();
+    }
+
+    /// Whether what was submitted before is sent before that request comes. Without an elevator it is sent at once (`blk_mq_submit_bio`). With
+    /// one a worker sends, which runs when the client waits, so that what one client asks for at one instant is merged and what others
+    /// ask for is not; but a direct write has a plug of its own, at whose end it is sent (`blkdev_write_iter`, `blk_finish_plug`).
+    fn is_sent_before(&self, next: usize) -> bool {
+        let (last, next) = (&self.requests[next - 1], &self.requests[next]);
+        let own_plug = !last.op.is_read() && last.is_sync();
+        self.sends_at_once || last.stream != next.stream || own_plug
     }
 
     /// Where the batch ends that begins there. Where requests are merged, it is what one process has plugged; otherwise how they come

@@ -141,7 +141,7 @@ impl On {
         if matches!(self, Self::Sim) {
             return None;
         }
-        let queue = weir_linux::Queue::default();
+        let queue = weir_config::apply::Queue::default();
         if let Err(refused) = weir_linux::translate(policy, &queue, None, &[]) {
             return Some(refused.to_string());
         }

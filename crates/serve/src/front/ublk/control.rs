@@ -1,7 +1,6 @@
 //! Commands to the driver's control device.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_uring::Errno;
@@ -9,27 +8,26 @@ use weir_wire::ublk::{
     CONTROL_LEN, ControlCommand, Device, INFO_LEN, PARAMS_LEN, PATH_CONTROL, Params, Verb, feature,
 };
 
+use super::node::{PAUSE, Why, name, unopened};
+
 /// How long the driver may take for a command that waits for nobody.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// How often it is asked again what it is not ready for.
-pub(super) const PAUSE: Duration = Duration::from_millis(20);
-
 /// The control device.
 #[derive(Debug)]
-pub(super) struct Control(weir_uring::Control);
-
-/// Why there can be no block device, in words that go behind the name of a key.
-pub(super) type Why = String;
+pub(super) struct Control {
+    commands: weir_uring::Control,
+    features: u64,
+}
 
 impl Control {
     /// Opens it, if the kernel has what is needed.
     pub(super) fn open() -> Result<Self, Why> {
-        let mut control =
-            weir_uring::Control::open(Path::new(PATH_CONTROL)).map_err(|e| unopened(&e))?;
+        let mut commands = weir_uring::Control::open(Path::new(PATH_CONTROL))
+            .map_err(|e| unopened(PATH_CONTROL, &e))?;
         let mut features = [0; 8];
         let asked = command(Verb::GetFeatures, u32::MAX, features.len(), 0);
-        control
+        commands
             .call(
                 Verb::GetFeatures.code(),
                 &asked,
@@ -37,8 +35,9 @@ impl Control {
                 AT_ONCE,
             )
             .map_err(|errno| failed("say what it can do", errno))?;
-        if u64::from_ne_bytes(features) & feature::NEEDED == feature::NEEDED {
-            return Ok(Self(control));
+        let features = u64::from_ne_bytes(features);
+        if features & feature::NEEDED == feature::NEEDED {
+            return Ok(Self { commands, features });
         }
         Err("takes a newer kernel: its ublk lets no server copy payloads or take devices back; 6.12 has that".to_owned())
     }
@@ -52,7 +51,8 @@ impl Control {
     ) -> Result<(), Errno> {
         let bytes = command(verb, number, argument.len(), datum);
         let argument = (ControlCommand::ADDRESS, argument);
-        self.0.call(verb.code(), &bytes, argument, within).map(drop)
+        let ended = self.commands.call(verb.code(), &bytes, argument, within);
+        ended.map(drop)
     }
 
     /// Adds a device: as it has become.
@@ -130,20 +130,14 @@ impl Control {
             .map_err(|errno| failed(&format!("remove {}", name(number)), errno))
     }
 
-    pub(super) fn resize(&mut self, number: u32, sectors: u64) -> Result<(), Why> {
+    /// Makes a device as large as its volume has become; why it stays as it was, in a sentence.
+    pub(super) fn resize(&mut self, number: u32, sectors: u64) -> Result<(), String> {
+        if self.features & feature::UPDATE_SIZE == 0 {
+            return Err("Linux changes the size of none before 6.16".to_owned());
+        }
         self.call(Verb::UpdateSize, (number, sectors), &mut [], AT_ONCE)
-            .map_err(|errno| failed(&format!("change the size of {}", name(number)), errno))
+            .map_err(|errno| refused(&format!("change the size of {}", name(number)), errno))
     }
-}
-
-/// The block device of a number.
-pub(super) fn name(number: u32) -> String {
-    format!("/dev/ublkb{number}")
-}
-
-/// The device of a number that its server opens.
-pub(super) fn server_path(number: u32) -> PathBuf {
-    format!("/dev/ublkc{number}").into()
 }
 
 fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL_LEN] {
@@ -156,24 +150,15 @@ fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL
     .encode()
 }
 
-fn unopened(error: &io::Error) -> Why {
-    let what = weir_config::os_error::message(error);
-    match error.kind() {
-        io::ErrorKind::NotFound => format!(
-            "cannot be had: {PATH_CONTROL} is not there; load the kernel's module ublk_drv (Linux 6.12 or later)"
-        ),
-        io::ErrorKind::PermissionDenied => {
-            format!("cannot be had: {PATH_CONTROL}: {what}; it takes CAP_SYS_ADMIN")
-        }
-        _ => format!("cannot be had: {PATH_CONTROL}: {what}"),
-    }
+fn failed(what: &str, errno: Errno) -> Why {
+    format!("cannot be had: {}", refused(what, errno))
 }
 
-fn failed(what: &str, errno: Errno) -> Why {
+fn refused(what: &str, errno: Errno) -> String {
     let error = weir_config::os_error::message(&errno.into());
     let help = match errno {
         Errno::PERM | Errno::ACCESS => "; it takes CAP_SYS_ADMIN",
         _ => "",
     };
-    format!("cannot be had: the kernel does not {what}: {error}{help}")
+    format!("the kernel does not {what}: {error}{help}")
 }

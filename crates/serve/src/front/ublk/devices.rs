@@ -3,29 +3,24 @@
 //! A device carries a mark by which a server of the same file and volume knows it. So nothing is noted anywhere else: a server that starts
 //! asks the driver what there is, and takes a device back that waits for it.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
 use weir_config::{Problem, Storage};
 use weir_wire::ublk::{Device, Params, SECTOR, State};
 
-use super::control::{Control, PAUSE, Why, name, server_path};
+use super::control::Control;
 use super::disk;
+use super::node::{self, PATIENCE, PAUSE, Why, name};
 use super::queue::Agreed;
 use crate::acceptor::Export;
 use crate::places::Ticket;
 use crate::shard::{Address, Arrival, Mail};
 
-/// How long a shard may take to let a queue in, and the driver to notice that a server has ended.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The upper byte of every mark of ours.
 const OURS: u64 = 0x57 << 56;
 
@@ -137,15 +132,22 @@ impl Devices {
         end(std::mem::take(&mut self.served), within, false);
     }
 
-    /// Tells the kernel how large volumes are that have grown.
-    pub(crate) fn resize(&self, exports: &[Export], grown: impl Fn(&str) -> bool) {
-        for served in self.served.iter().filter(|s| grown(&s.volume)) {
-            let export = exports.iter().find(|e| e.name == served.volume);
-            let sectors = export.map_or(0, |export| export.size / SECTOR);
-            if let Err(why) = Control::open().and_then(|mut c| c.resize(served.number, sectors)) {
-                tracing::warn!(volume = %served.volume, device = %name(served.number), why, "the block device has its old size until it is made anew");
-            }
-        }
+    /// Tells the kernel how large volumes are that have grown; of each whose device does not, why, in a line.
+    pub(crate) fn resize(&self, exports: &[Export], grown: impl Fn(&str) -> bool) -> Vec<String> {
+        let served = self.served.iter().filter(|s| grown(&s.volume));
+        let line = |served: &Served| {
+            let export = exports.iter().find(|e| e.name == served.volume)?;
+            let control = Control::open();
+            let resized = control.and_then(|mut c| resize(&mut c, served.number, export));
+            resized.err()
+        };
+        served.filter_map(line).collect()
+    }
+
+    /// The device of each volume that has one.
+    pub(crate) fn names(&self) -> BTreeMap<String, String> {
+        let served = self.served.iter();
+        served.map(|s| (s.volume.clone(), name(s.number))).collect()
     }
 
     /// Connections of the kernel to a volume.
@@ -154,10 +156,12 @@ impl Devices {
         served.map_or(0, |served| served.queues.into())
     }
 
-    /// Whether the device of a volume is mounted, or held by something like that.
+    /// Whether the device of a volume is mounted, or held by something like that, as far as that can be seen.
     pub(crate) fn is_held(&self, volume: &str) -> bool {
         let served = self.served.iter().find(|s| s.volume == volume);
-        served.is_some_and(|served| matches!(hold(served.number), Err(e) if is_busy(&e)))
+        served.is_some_and(
+            |served| matches!(node::hold(served.number), Err(e) if node::may_be_held(&e)),
+        )
     }
 
     /// Makes the device of a volume, or takes it back if it is there and its volume `lasts`.
@@ -190,7 +194,8 @@ impl Devices {
         let started = control
             .set_params(device.number, &wanted)
             .and_then(|()| self.attach(&device, &wanted, export))
-            .and_then(|()| control.start(device.number, false));
+            .and_then(|()| control.start(device.number, false))
+            .and_then(|()| node::check(device.number));
         if let Err(why) = started {
             // What is left of it after this the driver has said nothing about.
             let _ = control.stop(device.number, PATIENCE);
@@ -226,18 +231,16 @@ impl Devices {
         self.attach(device, &params, export)?;
         control.start(number, true)?;
         tracing::info!(volume = %export.name, device = %name(number), "the volume is the block device that it was: what was under way is asked again");
-        if params.sectors < wanted.sectors
-            && let Err(why) = control.resize(number, wanted.sectors)
-        {
-            tracing::warn!(volume = %export.name, device = %name(number), why, "the block device has its old size until it is made anew");
+        if params.sectors < wanted.sectors {
+            // It has said why, and works.
+            let _ = resize(control, number, export);
         }
         Ok(served(device, export, true))
     }
 
     /// Gives the queues of a device to the shard of its volume, which fetches the first requests.
     fn attach(&self, device: &Device, params: &Params, export: &Export) -> Result<(), Why> {
-        let file = open_server(device.number)
-            .map_err(|e| format!("cannot be had: {}", weir_config::os_error::message(&e)))?;
+        let file = node::open_server(device.number)?;
         let mut answers = Vec::new();
         for queue in 0..device.queues {
             let (ready, answer) = channel();
@@ -299,10 +302,24 @@ fn served(device: &Device, export: &Export, recoverable: bool) -> Served {
     }
 }
 
+/// Makes a device as large as its volume; why it is not, in a line, which the log has, too.
+fn resize(control: &mut Control, number: u32, export: &Export) -> Result<(), String> {
+    let resized = control.resize(number, export.size / SECTOR);
+    resized.map_err(|why| {
+        let line = format!(
+            "volume.{}: {} keeps its size until it is made anew: {why}",
+            export.name,
+            name(number)
+        );
+        tracing::warn!("{line}");
+        line
+    })
+}
+
 /// The device that an earlier server of the volume has left, once that server's end has been noticed.
 fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
     let end = Instant::now() + PATIENCE;
-    for number in numbers() {
+    for number in node::numbers() {
         while let Some(device) = control.info(number)?.filter(|d| d.mark == mark) {
             if device.state != State::Live {
                 return Ok(Some(device));
@@ -320,16 +337,6 @@ fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
     Ok(None)
 }
 
-/// The numbers of all devices that there are.
-fn numbers() -> Vec<u32> {
-    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
-    let names = entries.map(|entry| entry.file_name());
-    let numbers = names.filter_map(|name| name.to_str()?.strip_prefix("ublkc")?.parse().ok());
-    let mut numbers: Vec<u32> = numbers.collect();
-    numbers.sort_unstable();
-    numbers
-}
-
 /// What a server of a file marks the device of a volume with.
 fn mark(file: &str, volume: &str) -> u64 {
     let file = std::fs::canonicalize(Path::new(file)).unwrap_or_else(|_| file.into());
@@ -339,38 +346,6 @@ fn mark(file: &str, volume: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     OURS | hash >> 8
-}
-
-/// Opens the device that its server opens: it may take a moment to be there.
-fn open_server(number: u32) -> io::Result<OwnedFd> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let mut options = File::options();
-        // Copies are then made at once, see `Handle::driver`.
-        let options = options
-            .read(true)
-            .write(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        match options.open(server_path(number)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < end => {
-                std::thread::sleep(PAUSE);
-            }
-            opened => return opened.map(OwnedFd::from),
-        }
-    }
-}
-
-/// Opens a device for nobody else, which a process that has mounted it forbids.
-fn hold(number: u32) -> io::Result<File> {
-    let mut options = File::options();
-    let options = options
-        .read(true)
-        .custom_flags(OFlags::EXCL.bits().cast_signed());
-    options.open(name(number))
-}
-
-fn is_busy(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::ResourceBusy
 }
 
 /// Removes devices, each on a thread of its own, and waits `within` for that. `all`: those that are held, too.
@@ -410,13 +385,13 @@ fn end(devices: Vec<Served>, within: Duration, all: bool) {
 /// Removes a device; without `all` one that is held stays, if the next server can take it back.
 fn remove(device: &Served, within: Duration, all: bool) {
     let number = device.number;
-    let held = hold(number);
+    let held = node::hold(number);
     match &held {
         // What was written through the page cache and is not here yet.
         Ok(file) => drop(file.sync_all()),
-        Err(error) if is_busy(error) && device.recoverable && !all => {
+        Err(error) if node::may_be_held(error) && device.recoverable && !all => {
             tracing::warn!(
-                volume = %device.volume, device = %name(number),
+                volume = %device.volume, device = %name(number), error = weir_config::os_error::message(error),
                 "the block device is mounted or held otherwise: it stays, and its users wait for the next server of this file"
             );
             return;

@@ -11,6 +11,7 @@
 mod control;
 mod devices;
 mod disk;
+mod node;
 mod queue;
 mod take;
 #[cfg(test)]
