@@ -4,10 +4,12 @@
 use crate::guest::RUN;
 use crate::plan::Plan;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use weir_config::scenario::Scenario;
 use weir_guest::Lockstep;
+use weir_linux::Knob;
 
 /// Memory of the guest, MiB: what goes through the page cache is kept there.
 const MEMORY_MIB: u32 = 4096;
@@ -18,11 +20,19 @@ const LIMIT: Duration = Duration::from_mins(20);
 /// What plays a plan of a scenario's clients, with the program `weir`.
 pub(crate) fn guest(kernel: &Path, weir: &Path, scenario: &Scenario, plan: &Plan) -> Lockstep {
     let shape = scenario.drive.shape();
-    let script = format!(
-        "q=/sys/block/vda/queue; echo {} > $q/rotational; echo {} > $q/max_sectors_kb; echo none > $q/scheduler\n\
-         '{}' play $FILES/{RUN} /dev/vda $OUT/{RUN}\n",
+    let mut script = format!(
+        "q=/sys/block/vda/queue; echo {} > $q/rotational; echo {} > $q/max_sectors_kb; echo none > $q/scheduler\n",
         u8::from(shape.rotational),
         shape.max_transfer >> 10,
+    );
+    // A disk of virtio is registered as one that rotates, and what io.low takes from that does not change later.
+    if plan.settings.iter().any(|s| s.knob == Knob::Low) {
+        let slice = if shape.rotational { 100 } else { 20 };
+        let _ = writeln!(script, "echo {slice} > $q/throttle_sample_time");
+    }
+    let _ = writeln!(
+        script,
+        "'{}' play $FILES/{RUN} /dev/vda $OUT/{RUN}",
         weir.display(),
     );
     let text = serde_json::to_vec(plan).unwrap_or_default();
