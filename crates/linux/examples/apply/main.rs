@@ -63,7 +63,8 @@ fn play(weir: &std::path::Path, kernel: &str) -> Result<bool, Error> {
     let began = Instant::now();
     let show = std::env::var_os("SHOW").is_some();
     let line = |line: &str| {
-        if show {
+        // It takes a while.
+        if show || line.contains(" kills so far") {
             eprintln!("{line}");
         }
     };
