@@ -5,7 +5,7 @@ use weir_config::{policy, profile};
 use weir_core::Span;
 use weir_measure::Kind;
 use weir_play::log::Entry;
-use weir_play::{Jobs, Log, Plan, Surroundings, measure};
+use weir_play::{Host, Jobs, Log, Plan, Surroundings, measure, player};
 
 fn built(text: &str, drive: &str, policy: &str) -> Scenario {
     let drive = profile::find(drive).unwrap().drive;
@@ -214,6 +214,34 @@ fn flushes_follow_the_writes_that_they_are_for() {
     assert_eq!(flushes.latency().count(), 50);
     assert!((flushes.latency().mean() - 300_000.0).abs() < 1.0);
     assert_eq!(meter.of(Kind::Write).unwrap().latency().count(), 100);
+}
+
+/// Fio tells of flushes only while it measures how long requests take to be completed.
+#[test]
+fn fio_counts_the_flushes_of_a_job() {
+    let scenario = built(
+        &TWO.replace("2s", "200ms")
+            .replace("1s", "0s")
+            .replace("500ms", "0s"),
+        "demo",
+        "none",
+    );
+    let place = tempfile::tempdir().unwrap();
+    let (plan, _) = Plan::new(&scenario, &policy::find("none").unwrap(), 0, None).unwrap();
+    let host = Host {
+        device: place.path().join("device"),
+        cgroups: None,
+        scratch: place.path().join("scratch"),
+    };
+    let device = std::fs::File::create(&host.device).unwrap();
+    device.set_len(plan.jobs.bytes).unwrap();
+    match host.play(&plan, &|| true) {
+        Ok(played) => assert!(played.logs[1].flushes > 0, "{:?}", played.logs[1]),
+        Err(player::Error::NoFio(why)) if std::env::var_os("WEIR_NO_SKIP").is_none() => {
+            println!("skipped: {why}");
+        }
+        Err(why) => panic!("{why}"),
+    }
 }
 
 #[test]

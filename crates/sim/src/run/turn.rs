@@ -161,13 +161,13 @@ impl Run<'_> {
         self.requests.clear();
     }
 
-    /// Whether what was submitted before is sent before that request comes. Without an elevator it is sent at once (`blk_mq_submit_bio`). With
-    /// one a worker sends, which runs when the client waits, so that what one client asks for at one instant is merged and what others
-    /// ask for is not; but a direct write has a plug of its own, at whose end it is sent (`blkdev_write_iter`, `blk_finish_plug`).
+    /// Whether what was submitted before is sent before that request comes. A direct write has a plug of its own, at whose end it is sent
+    /// (`blkdev_write_iter`, `blk_finish_plug`); what the kernel writes back has one together. A read is sent at once without an elevator,
+    /// and with one by a worker (`blk_mq_submit_bio`), as `sends_late` says.
     fn is_sent_before(&self, next: usize) -> bool {
         let (last, next) = (&self.requests[next - 1], &self.requests[next]);
-        let own_plug = !last.op.is_read() && last.is_sync();
-        self.sends_at_once || last.stream != next.stream || own_plug
+        let is_together = !last.is_sync() || last.op.is_read() && self.sends_late;
+        last.stream != next.stream || !is_together
     }
 
     /// Where the batch ends that begins there. Where requests are merged, it is what one process has plugged; otherwise how they come
