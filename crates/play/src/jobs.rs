@@ -17,7 +17,7 @@ const RUN_IN_BYTES: u64 = 128 << 10;
 /// The kernel's clock in every job file: fio's own reads the processor's counter, which knows nothing of a guest's virtual time.
 const CLOCK: &str = "clocksource=clock_gettime";
 
-/// What follows the clock in the first section of a job file. Without completion latencies fio does not count flushes either.
+/// What follows the clock in the first section of a job file.
 const GLOBAL: &str = "group_reporting=0
 per_job_logs=1
 log_unix_epoch=1
