@@ -167,10 +167,6 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     ));
     put(&What(program));
     put(&When(program));
-    // Without times of completion fio says nothing of flushes; others need not have them beside their latencies.
-    if program.sync == SyncMode::Never || program.writes == 0 {
-        put(&"disable_clat=1");
-    }
     if client.priority != weir_core::Priority::default() {
         let class = match client.priority.class {
             PriorityClass::Realtime => 1,
