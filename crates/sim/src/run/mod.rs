@@ -20,6 +20,7 @@ use crate::{Error, Policy, Scenario};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
+use weir_core::elevator;
 use weir_core::record::{Observed, Observer};
 use weir_core::{
     Completion, Config, Cookie, DriveShape, Edit, GroupId, Instant, Knobs, Layer, Output, Promised,
@@ -79,9 +80,7 @@ pub struct Run<'a> {
     commands: Vec<Command>,
     /// Requests are merged.
     merging: bool,
-    /// The worker that sends runs when a client waits, and so after all reads that it submits at one instant; otherwise before the next of
-    /// them. In Linux it is a race. Under bfq, where reads wait for their turn and are merged by then, they were seen to be merged
-    /// again each time; under others they were not (`docs/deviations.md`).
+    /// See [`is_late`].
     sends_late: bool,
     outputs: Vec<Output>,
     /// The time of the last turn.
@@ -143,8 +142,7 @@ impl<'a> Run<'a> {
         let scenario = run_in::delayed(scenario);
         let config = Self::config(&scenario, policy);
         let streams = config.sizes.streams;
-        let merging = config.merge.is_on();
-        let sends_late = config.elevator.kind().name == "bfq";
+        let (merging, sends_late) = (config.merge.is_on(), is_late(&config.elevator));
         let scenario = filesystem::added(scenario);
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
@@ -424,6 +422,13 @@ impl<'a> Run<'a> {
 }
 
 /// The drive behind its adapter.
+/// Whether the worker that sends runs when a client waits, and so after all reads that it submits at one instant; otherwise it runs before the
+/// next of them. In Linux it is a race. Under bfq, where reads wait for their turn and are merged by then, they were seen to be merged
+/// again each time; under others they were not (`docs/deviations.md`).
+fn is_late(elevator: &elevator::Config) -> bool {
+    elevator.kind().name == "bfq"
+}
+
 fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
     let mut drive = scenario.drive.build().map_err(Error::Drive)?;
     if let Some(freeze) = scenario.freeze {
