@@ -153,8 +153,8 @@ in this way (`comparing.md`); those of the rows are `crates/conformance/guest/*.
 - Kernel `{PROGRAM}` is Linux 6.1 built as a program (`crates/guest/program-kernel`), in lockstep with the model, which is its disk: nothing lies between the two, and
   its processors take no time. So it has rows that no processor could carry, and `io.latency` and `io.low`. Linux's figures are the means of {PROGRAM_RUNS} repetitions, the
   simulator's of the same ones, in which clients begin at the same times.
-- Kernel 6.12 is Debian's for virtual machines, as it is, in a guest whose processor has a nanosecond for each instruction: its time is virtual, and a run repeats to
-  the byte. Its drive is `weir serve` with the model, in the guest, by ublk. Linux's figures are of one run, the simulator's the means of {RUNS}.
+- Kernel 6.12 is Debian's for virtual machines, as it is, in a guest whose processor has a nanosecond for each instruction: its time is virtual, and a run
+  repeats but for the last digits. Its drive is `weir serve` with the model, in the guest, by ublk. Linux's figures are of one run, the simulator's the means of {RUNS}.
 
 The way to the server and back takes processor time, which the drive does not. What it adds to a read is measured by a reader alone, beside the same on the model
 alone, and the server answers sooner by it; the same reader in the same boot says what was left. Where the guest's processor was busy for {CARRIED} % of the time or
