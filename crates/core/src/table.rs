@@ -189,6 +189,8 @@ pub(crate) struct Table {
     whole: u32,
     /// Scheduler tags of all hardware queues.
     pub(crate) tags: u32,
+    /// Limits let requests through one by one, and not in slices as Linux's do.
+    pub(crate) paces: bool,
 }
 
 impl Table {
@@ -203,6 +205,7 @@ impl Table {
             merges: Commands::new(merge, sizes.requests),
             whole: shape.max_transfer.min(UNMOVED_MAX),
             tags: (sizes.scheduler_tags).saturating_mul(shape.queues.into()),
+            paces: false,
         }
     }
 

@@ -201,7 +201,8 @@ impl Layer {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         check(&config)?;
         let l = config.sizes;
-        let table = Table::new(&l, config.drive, &config.merge);
+        let mut table = Table::new(&l, config.drive, &config.merge);
+        table.paces = config.controllers.max && config.controllers.slices.is_none();
         let merging = config.merge.is_on();
         let elevator = AnyElevator::new(&config.elevator, &table);
         let limits_tags = elevator.other().is_some_and(Schedule::limits_tags);

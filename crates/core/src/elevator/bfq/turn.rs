@@ -133,11 +133,13 @@ impl Bfq {
     #[inline(always)]
     pub(super) fn better_to_idle(&self, q: u32, table: &Table) -> bool {
         let queue = self.queue(q);
-        // A stream that goes or is on hold will not send anything; one whose next request a controller holds back will not for now.
+        // A stream that goes or is on hold will not send anything; one whose next request a limit holds back will not for now. Linux does not
+        // see that; where limits let requests through in slices as there, the same is done.
         if queue.sync {
             let crate::StreamId { index, generation } = queue.stream;
             let stream = table.streams.get_named(index, generation);
-            let sends = stream.is_some_and(|s| s.state == State::Open && !s.is_throttled());
+            let sends = stream
+                .is_some_and(|s| s.state == State::Open && !(table.paces && s.is_throttled()));
             if !sends || queue.sharing.users == 0 {
                 return false;
             }
