@@ -10,7 +10,7 @@ use weir_guest::Kernel;
 use weir_play::guest::Lab;
 use weir_play::measure;
 
-/// Repetitions are played until the target has had so many reads, and no more of them than this: on a disk a read takes seconds.
+/// Repetitions are played until the target has had this number of reads, and at most [`RUNS`] of them: on a disk a read takes seconds.
 const READS: u64 = 10;
 const RUNS: u32 = 3;
 
