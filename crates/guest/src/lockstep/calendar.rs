@@ -136,7 +136,10 @@ impl Calendar {
 
     /// Tells the kernel something in one piece, and answers what it says before it has heard all of it.
     fn tell(&mut self, what: &[(u32, Instant)]) -> io::Result<()> {
-        let (mut bytes, first) = (Vec::with_capacity(16 * what.len()), self.number + 1);
+        let (mut bytes, first) = (
+            Vec::with_capacity(MESSAGE_LEN * what.len()),
+            self.number + 1,
+        );
         for (op, time) in what {
             self.number += 1;
             bytes.extend(encode((*op, self.number, time.as_nanos())));
