@@ -1,16 +1,16 @@
 //! Linux's own code on Weir's models of drives, for what was published of the drives: the column of `docs/validation.md`.
 
+use crate::guest::row::Built;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weir_config::scenario::{self, Choice, Scenario};
-use weir_config::{Policy, policy, profile, sheet};
+use weir_config::{scenario, sheet};
 use weir_guest::Kernel;
 use weir_play::guest::Lab;
 use weir_play::measure;
 
-/// Repetitions are played until the target has had so many reads, and no more of them than this: on a disk a read takes seconds.
+/// Repetitions are played until the target has had this number of reads, and at most [`RUNS`] of them: on a disk a read takes seconds.
 const READS: u64 = 10;
 const RUNS: u32 = 3;
 
@@ -83,7 +83,13 @@ impl Figure {
     }
 
     fn play(&self, lab: &Lab) -> Result<(u64, f64), String> {
-        let (scenario, policy, target) = self.build()?;
+        let [name, case, policy] = self.parts().ok_or("no scenario")?;
+        let script = scenario::find(name).map_err(|e| format!("{e:?}"))?;
+        let Built {
+            scenario,
+            policy,
+            target,
+        } = Built::new(&script, Some(case), &self.drive, policy)?;
         let (mut reads, mut waited) = (0, 0.0);
         for run in 0..RUNS {
             let outcome = lab.play(&scenario, &policy, run, || true);
@@ -97,24 +103,6 @@ impl Figure {
             }
         }
         Ok((reads, waited / (reads as f64).max(1.0)))
-    }
-
-    /// What is played, under what, and the target's place.
-    fn build(&self) -> Result<(Scenario, Policy, usize), String> {
-        let wrong = |e: &dyn std::fmt::Debug| format!("{e:?}");
-        let [name, case, word] = self.parts().ok_or("no scenario")?;
-        let drive = profile::find(&self.drive).map_err(|e| wrong(&e))?.drive;
-        let mut policy = policy::find(word).map_err(|e| wrong(&e))?;
-        let script = scenario::find(name).map_err(|e| wrong(&e))?;
-        let choice = Choice::new(&drive, Some(case), word);
-        let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
-        script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
-        let scenario = built.under(&policy);
-        let target = scenario
-            .clients
-            .iter()
-            .position(|c| c.name == script.target());
-        Ok((scenario, policy, target.ok_or("no target")?))
     }
 }
 

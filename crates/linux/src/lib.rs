@@ -37,7 +37,7 @@ pub use files::{Files, Tree};
 pub use journal::{JOURNAL, Journal, JournalError};
 pub use knob::{Knob, Scope, Wrong};
 pub use place::{Place, Step};
-pub use plan::{Action, Plan, Target, UNIT_FOLDER};
+pub use plan::{Action, NO_LOW, Plan, Target, UNIT_FOLDER};
 pub use run::{Applied, Restored, apply, preview, restore};
 pub use said::Said;
 pub use setting::{At, Setting};

@@ -351,8 +351,8 @@ fn help_for_device(files: &dyn Files) -> String {
     )
 }
 
-/// Why no host has io.low.
-const NO_LOW: &str =
+/// Why no host has `io.low`.
+pub const NO_LOW: &str =
     "io.low left Linux in 6.10, and was an option that distributions did not build before";
 
 /// Why a device without a queue of requests cannot have these settings.

@@ -1,6 +1,6 @@
 //! The rows on either side.
 
-use super::row::Row;
+use super::row::{Built, Row};
 use super::{Figures, Linux, PROGRAM};
 use weir_measure::Meter;
 use weir_play::guest::Lab;
@@ -20,8 +20,11 @@ pub const PROGRAM_RUNS: u32 = 3;
 /// What does not go together.
 pub fn weir(row: &Row) -> Result<Figures, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
-    let (scenario, policy) = row.build()?;
-    let at = target(&scenario, row)?;
+    let Built {
+        scenario,
+        policy,
+        target,
+    } = row.build()?;
     let mut sum = Sum::default();
     let runs = if row.kernel == PROGRAM {
         PROGRAM_RUNS
@@ -31,7 +34,7 @@ pub fn weir(row: &Row) -> Result<Figures, String> {
     for run in 1..=runs {
         let results = Run::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
         let results = results.map_err(|e| wrong(&e))?;
-        sum.add(&results.clients[at].meter, &results.total);
+        sum.add(&results.clients[target].meter, &results.total);
     }
     Ok(sum.figures())
 }
@@ -43,8 +46,11 @@ pub fn weir(row: &Row) -> Result<Figures, String> {
 /// It cannot be played there.
 pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", row.name());
-    let (scenario, policy) = row.build()?;
-    let at = target(&scenario, row)?;
+    let Built {
+        scenario,
+        policy,
+        target,
+    } = row.build()?;
     let is_program = lab.kernel().program().is_some();
     let runs = if is_program { 1..=PROGRAM_RUNS } else { 0..=0 };
     let mut sum = Sum::default();
@@ -59,20 +65,13 @@ pub fn linux(row: &Row, lab: &Lab) -> Result<Linux, String> {
         let outcome = outcome.map_err(|e| wrong(&e))?;
         let played = &outcome.played;
         let measured = measure(&scenario, run, &played.logs, played.began_ns, None);
-        sum.add(&measured.clients[at].meter, &measured.total);
+        sum.add(&measured.clients[target].meter, &measured.total);
         linux.path_us = outcome.path_ns as f64 / 1e3;
         linux.left_us = outcome.left_ns as f64 / 1e3;
         linux.processor = (!is_program).then_some(played.processor_percent);
     }
     linux.figures = sum.figures();
     Ok(linux)
-}
-
-/// The place of the target.
-fn target(scenario: &weir_sim::Scenario, row: &Row) -> Result<usize, String> {
-    let name = row.target()?;
-    let found = scenario.clients.iter().position(|c| c.name == name);
-    found.ok_or_else(|| format!("{}: no client {name}", row.name()))
 }
 
 /// What several runs come to.

@@ -57,27 +57,18 @@ impl Row {
         format!("{scenario}: {case}: {drive}: {policy}: {kernel}")
     }
 
-    /// What it plays, and under what.
+    /// What it plays.
     ///
     /// # Errors
-    /// There is no such scenario, case, drive or policy.
-    pub fn build(&self) -> Result<(Scenario, Policy), String> {
-        let wrong = |e: &dyn std::fmt::Debug| format!("{}: {e:?}", self.name());
-        let drive = profile::find(&self.drive).map_err(|e| wrong(&e))?.drive;
-        let mut policy = policy::find(&self.policy).map_err(|e| wrong(&e))?;
-        let script = self.script()?;
-        let choice = Choice::new(&drive, self.case.as_deref(), &self.policy);
-        let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
-        script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
-        Ok((built.under(&policy), policy))
-    }
-
-    /// The client that its scenario is about.
-    ///
-    /// # Errors
-    /// There is no such scenario.
-    pub fn target(&self) -> Result<String, String> {
-        Ok(self.script()?.target().to_owned())
+    /// There is no such scenario, case, drive, policy or target.
+    pub fn build(&self) -> Result<Built, String> {
+        let built = Built::new(
+            &self.script()?,
+            self.case.as_deref(),
+            &self.drive,
+            &self.policy,
+        );
+        built.map_err(|what| format!("{}: {what}", self.name()))
     }
 
     fn script(&self) -> Result<Script, String> {
@@ -85,6 +76,45 @@ impl Row {
         let file = crate::root().join(format!("guest/{}.toml", self.scenario));
         let text = fs::read_to_string(&file).map_err(|e| wrong(&e))?;
         scenario::read(&text, &file.to_string_lossy()).map_err(|e| wrong(&e))
+    }
+}
+
+/// What is played.
+#[derive(Debug)]
+pub struct Built {
+    /// The clients, and their drive.
+    pub scenario: Scenario,
+    /// What they are under.
+    pub policy: Policy,
+    /// The place of the client that the scenario is about.
+    pub target: usize,
+}
+
+impl Built {
+    /// A case of a scenario on a drive under a policy, both by their names.
+    ///
+    /// # Errors
+    /// There is no such case, drive, policy or target.
+    pub fn new(
+        script: &Script,
+        case: Option<&str>,
+        drive: &str,
+        policy: &str,
+    ) -> Result<Self, String> {
+        let wrong = |e: &dyn std::fmt::Debug| format!("{e:?}");
+        let drive = profile::find(drive).map_err(|e| wrong(&e))?.drive;
+        let choice = Choice::new(&drive, case, policy);
+        let mut policy = policy::find(policy).map_err(|e| wrong(&e))?;
+        let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
+        script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
+        let scenario = built.under(&policy);
+        let name = script.target();
+        let target = scenario.clients.iter().position(|c| c.name == name);
+        Ok(Self {
+            target: target.ok_or_else(|| format!("no client {name}"))?,
+            scenario,
+            policy,
+        })
     }
 }
 

@@ -22,7 +22,7 @@ const GET_TOD: u32 = 8;
 /// The date at which kernels boot: 2026-01-01, nanoseconds since 1970.
 const BOOTED_AT: u64 = 1_767_225_600_000_000_000;
 
-/// For how long a kernel runs at most before it asks again. It seldom runs so long without waiting, since its processors take no time; and no
+/// For how long a kernel runs at most before it asks again. It seldom runs for that time without waiting, since its processors take no time; and no
 /// drive answers so soon, so that a request seldom makes the grant shorter, which would take a message and an interrupt.
 const STRETCH: Span = Span::from_micros(10);
 
@@ -136,7 +136,10 @@ impl Calendar {
 
     /// Tells the kernel something in one piece, and answers what it says before it has heard all of it.
     fn tell(&mut self, what: &[(u32, Instant)]) -> io::Result<()> {
-        let (mut bytes, first) = (Vec::with_capacity(16 * what.len()), self.number + 1);
+        let (mut bytes, first) = (
+            Vec::with_capacity(MESSAGE_LEN * what.len()),
+            self.number + 1,
+        );
         for (op, time) in what {
             self.number += 1;
             bytes.extend(encode((*op, self.number, time.as_nanos())));

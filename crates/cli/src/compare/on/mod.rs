@@ -150,7 +150,7 @@ impl On {
         let why = if has(Controller::Latency) && matches!(self, Self::Guest(_)) {
             "Debian's kernels are built without io.latency"
         } else if has(Controller::Low) {
-            "io.low left Linux in 6.10, and distributions' kernels were built without it before"
+            weir_linux::NO_LOW
         } else {
             return None;
         };
@@ -186,16 +186,10 @@ impl On {
                     Err(_) if !go_on() => return Ok(None),
                     Err(error) => return Err(error.to_string()),
                     Ok(done) => {
+                        let kernel = lab.kernel();
                         let path = (done.path_ns as f64 / 1e3, done.left_ns as f64 / 1e3);
-                        {
-                            let path = lab.kernel().program().is_none().then_some(path);
-                            (
-                                done.played,
-                                lab.kernel().release().to_owned(),
-                                path,
-                                done.notes,
-                            )
-                        }
+                        let path = kernel.program().is_none().then_some(path);
+                        (done.played, kernel.release().to_owned(), path, done.notes)
                     }
                 }
             }
