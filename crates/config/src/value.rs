@@ -55,8 +55,18 @@ pub(crate) fn tunable_table<'a>(
 
 /// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
 pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
+    tunables_from(doc, table, 0, tuned);
+}
+
+/// The same with those from a place on.
+pub(crate) fn tunables_from<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+    first: usize,
+    tuned: &mut dyn Tuned,
+) {
     let before = doc.found();
-    for (place, tunable) in tuned.tunables().iter().enumerate() {
+    for (place, tunable) in tuned.tunables().iter().enumerate().skip(first) {
         let entry = table.entry(tunable.name);
         if let Some(value) = entry.and_then(|e| tunable_value(doc, &e, tunable)) {
             tuned.set(place, value);

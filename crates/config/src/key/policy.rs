@@ -187,6 +187,11 @@ pub(crate) const COST: Shape = Shape {
             example: "\"ctrl=user model=linear rbps=488636629 rseqiops=8932 rrandiops=8518 wbps=427891549 wseqiops=28755 wrandiops=21940\"",
         },
         tunable(
+            &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 2],
+            "\"4ms\"",
+            "\"1ms\"",
+        ),
+        tunable(
             &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 1],
             "\"tree\"",
             "\"flat\"",

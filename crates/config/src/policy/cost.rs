@@ -6,7 +6,7 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use std::fmt::Write as _;
-use weir_core::control::cost::{Config, Control, DONATION, MODEL};
+use weir_core::control::cost::{Config, Control, MODEL, OWN};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of the two files.
@@ -24,11 +24,12 @@ type Wrong = (String, String);
 impl File {
     /// The tunables that it sets, `ctrl` first, with their places in the core's table.
     fn tunables(self) -> impl Iterator<Item = (usize, &'static Tunable)> + Clone {
-        let split = Config::TUNABLES.iter().position(|t| t.name == MODEL);
-        let split = split.unwrap_or(Config::TUNABLES.len());
+        let places = match self {
+            Self::Qos => 0..place(MODEL),
+            Self::Model => place(MODEL)..place(OWN),
+        };
         let all = Config::TUNABLES.iter().enumerate();
-        let all = all.filter(|(_, tunable)| tunable.name != DONATION);
-        all.filter(move |(place, _)| (*place < split) == (self == Self::Qos))
+        all.skip(places.start).take(places.len())
     }
 
     /// Its name as a key.
@@ -192,13 +193,24 @@ pub fn cost_model(config: &Config) -> String {
     }
 }
 
-/// The line of the tunable that no file of Linux has, a key of its own, and what it is.
-pub(crate) fn donation(config: &Config) -> (String, &'static Tunable) {
-    let all = Config::TUNABLES.iter().enumerate();
-    let mut all = all.filter(|(_, tunable)| tunable.name == DONATION);
-    let (place, tunable) = all.next().expect("it is one of the tunables");
-    let value = tunable::toml(tunable, config.get(place));
-    (format!("{DONATION} = {value}"), tunable)
+/// The place of a tunable in the core's table.
+fn place(name: &str) -> usize {
+    let place = Config::TUNABLES.iter().position(|t| t.name == name);
+    place.unwrap_or(Config::TUNABLES.len())
+}
+
+/// The place of the first tunable that no file of Linux has: it and those behind it are keys of their own.
+pub(crate) fn own_place() -> usize {
+    place(OWN)
+}
+
+/// The lines of the tunables that no file of Linux has, and what they are.
+pub(crate) fn own(config: &Config) -> impl Iterator<Item = (String, &'static Tunable)> {
+    let all = Config::TUNABLES.iter().enumerate().skip(own_place());
+    all.map(|(place, tunable)| {
+        let value = tunable::toml(tunable, config.get(place));
+        (format!("{} = {value}", tunable.name), tunable)
+    })
 }
 
 /// The tunables of a file with the words for them.

@@ -95,13 +95,14 @@ fn cost_lines(text: &mut String, policy: &Policy) {
         }
         let _ = writeln!(text, "{key} = {}", Quoted(&file.line(&policy.cost)));
     }
-    let (line, tunable) = cost::donation(&policy.cost);
-    comment(text, tunable.about);
-    comment(
-        text,
-        &format!("{}; {}.", Kind::of(tunable).text(), tunable.source),
-    );
-    let _ = writeln!(text, "{line}");
+    for (line, tunable) in cost::own(&policy.cost) {
+        comment(text, tunable.about);
+        comment(
+            text,
+            &format!("{}; {}.", Kind::of(tunable).text(), tunable.source),
+        );
+        let _ = writeln!(text, "{line}");
+    }
 }
 
 fn knobs(text: &mut String, policy: &Policy) {

@@ -11,7 +11,7 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
-use weir_core::control::cost::{Config as CostConfig, DONATION, DonationRule};
+use weir_core::control::cost::Config as CostConfig;
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
 
@@ -254,7 +254,7 @@ fn cost_tunables<'a>(
             cost::set(doc, &entry, file, &mut config);
         }
     }
-    config.donation = table.word(doc, DONATION, [DonationRule::Tree, DonationRule::Flat]);
+    value::tunables_from(doc, &table, cost::own_place(), &mut config);
     config
 }
 

@@ -323,6 +323,7 @@ pub(crate) fn mq_deadline_disk() -> Scene {
 
 /// `io.cost` for a drive that can do little, and is to answer soon.
 pub(crate) const SCARCE: cost::Config = cost::Config {
+    tick: Span::from_millis(4),
     qos: cost::Control::User,
     rpct: 8_000,
     rlat: Span::from_millis(3),

@@ -125,8 +125,9 @@ impl Cost {
         let (_, hwi) = self.weights.parts(group);
         let mut price = relative(cost, hwi);
         let &Node { active, inuse, .. } = self.weights.node(group);
+        // A group that is idle has none, though what is merged into a request of its own that costs nothing is charged, too.
         debug_assert!(
-            0 < inuse && inuse <= active,
+            inuse <= active && (inuse > 0) == (active > 0),
             "{inuse} of {active} is in use"
         );
         let account = self.account(group);

@@ -1,6 +1,6 @@
 //! The tunables: the words of `io.cost.qos` and `io.cost.model`, in Linux's units.
 
-use crate::tunable::{Allowed, SECOND, Unit, tunables, words};
+use crate::tunable::{Allowed, MS, SECOND, Unit, tunables, words};
 use crate::{ConfigError, Span};
 
 words! {
@@ -23,10 +23,10 @@ words! {
     }
 }
 
-/// This tunable is in neither of Linux's files.
-pub const DONATION: &str = "donation";
-/// The tunables behind this one belong to `io.cost.model`, those before it to `io.cost.qos`.
+/// The tunables from this one on belong to `io.cost.model`, those before it to `io.cost.qos`.
 pub const MODEL: &str = "model";
+/// The tunables from this one on are in neither of Linux's files.
+pub const OWN: &str = "tick";
 
 tunables! {
     /// Tunables of `io.cost`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
@@ -73,6 +73,9 @@ tunables! {
         wrandiops: u64, Unit::Count, [0, 1_000_000_000], 21_940,
             "Random writes of 4 KiB in a second.",
             "block/blk-iocost.c: calc_lcoefs";
+        tick: Span, Unit::Time, [0, 10 * MS], 4 * MS,
+            "A period ends with a tick, the one after that which it lasts to: a tick of a kernel with 250 a second. Zero: it is as long as it is.",
+            "CONFIG_HZ; block/blk-iocost.c: ioc_start_period";
         donation: DonationRule, Unit::Word(DonationRule::WORDS), [0, 1], 0,
             "How weight that groups do not use goes to others. `\"tree\"`: as in Linux since 5.10. `\"flat\"`: as in 5.4 to 5.9, each by itself.",
             "block/blk-iocost.c: transfer_surpluses, and before 5.10 surplus_adjusted_hweight_inuse";

@@ -24,7 +24,7 @@ mod surplus;
 mod vtime;
 mod weights;
 
-pub use config::{Config, Control, DONATION, DonationRule, MODEL};
+pub use config::{Config, Control, DonationRule, MODEL, OWN};
 
 use super::controller::{Controller, Verdict};
 use crate::cx::Cx;
@@ -213,7 +213,7 @@ impl Cost {
             config: *config,
             auto,
             params,
-            clock: Clock::new(params.period()),
+            clock: Clock::new(params.period(), config.tick),
             weights: Weights::new(groups),
             accounts: vec![Account::NEW; groups as usize],
             active: Active::new(groups),

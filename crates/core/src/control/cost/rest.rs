@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_group_rests_until_it_can_pay_or_its_timer_moves() {
-        let clock = Clock::new(10_000);
+        let clock = Clock::new(10_000, Span::ZERO);
         let mut rests = Rests::new(2);
         let at = |us: u64| clock.now(Instant::from_nanos(us * 1_000));
         assert!(rests.is_new_rate(&clock) && !rests.is_new_rate(&clock));
@@ -232,7 +232,7 @@ mod tests {
     /// Whatever the distance between the clocks, as long as it moves no timer.
     #[test]
     fn who_has_its_timer_behind_the_horizon_does_not_have_its_budget() {
-        let clock = Clock::new(10_000);
+        let clock = Clock::new(10_000, Span::ZERO);
         let mut rests = Rests::new(1);
         rests.is_new_rate(&clock);
         let slack = clock.slack.as_nanos() / 1_000;

@@ -57,6 +57,8 @@ pub(super) struct Clock {
     pub(super) period_at_v: u64,
     /// Microseconds.
     pub(super) period: u64,
+    /// What timers of periods count in; zero: they are exact.
+    tick: Span,
     pub(super) margins: Margins,
     pub(super) slack: Span,
     /// Vtime that groups got (negative: gave up) beside what the rate gave them.
@@ -64,13 +66,14 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(period: u64) -> Self {
+    pub(super) fn new(period: u64, tick: Span) -> Self {
         let mut clock = Self {
             base_rate: PER_USEC,
             rate: PER_USEC,
             period_at: 0,
             period_at_v: 0,
             period,
+            tick,
             margins: Margins {
                 min: 0,
                 low: 0,
@@ -116,12 +119,18 @@ impl Clock {
         self.period_at_v = now.v;
     }
 
-    /// When the period ends.
+    /// When the period ends: with a tick, and one later, so as not to be early. What it was to last ([`Self::period`]) is what all is measured
+    /// by, as in Linux, so that at 250 ticks a second one of 10 ms lasts 16 ms.
     pub(super) fn period_end(&self) -> Instant {
-        Instant::from_nanos((self.period_at + self.period).saturating_mul(1_000))
+        let (at, tick) = (self.period_at.saturating_mul(1_000), self.tick.as_nanos());
+        let lasts = self.period.saturating_mul(1_000);
+        Instant::from_nanos(match tick {
+            0 => at.saturating_add(lasts),
+            _ => (at / tick + lasts.div_ceil(tick) + 1).saturating_mul(tick),
+        })
     }
 
-    /// Lets the clock run faster or slower until the end of the period, so that what groups lost or got beside it comes back.
+    /// Lets the clock run faster or slower, so that what groups lost or got beside it comes back in the time that the period was to last.
     pub(super) fn spread_error(&mut self, now: &Now) {
         let left = (self.period_at + self.period).saturating_sub(now.us);
         let base = self.base_rate.cast_signed();
@@ -153,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_error_comes_back_within_a_period_and_no_faster_than_twice_the_rate() {
-        let mut clock = Clock::new(20_000);
+        let mut clock = Clock::new(20_000, Span::ZERO);
         let now = clock.now(Instant::from_nanos(1_000_000_000));
         clock.start_period(&now);
         let period = (20_000 * PER_USEC).cast_signed();
@@ -172,8 +181,17 @@ mod tests {
     }
 
     #[test]
+    fn a_period_ends_with_the_tick_after_the_one_that_it_lasts_to() {
+        let mut clock = Clock::new(10_000, Span::from_millis(4));
+        for (begins_us, ends_ms) in [(0, 16), (4_387_341, 4_400), (4_400_000, 4_416)] {
+            clock.period_at = begins_us;
+            assert_eq!(clock.period_end(), Instant::from_nanos(ends_ms * 1_000_000));
+        }
+    }
+
+    #[test]
     fn vtime_may_wrap() {
-        let mut clock = Clock::new(1_000);
+        let mut clock = Clock::new(1_000, Span::ZERO);
         clock.period_at_v = u64::MAX - 5;
         let later = clock.now(Instant::from_nanos(1_000));
         assert_eq!(ahead(later.v, u64::MAX - 5), PER_USEC.cast_signed());
@@ -182,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_hundredth_of_a_period_is_slack() {
-        let mut clock = Clock::new(1_000);
+        let mut clock = Clock::new(1_000, Span::ZERO);
         assert_eq!(clock.slack, Span::from_micros(10));
         clock.set_period(40_000);
         assert_eq!(clock.slack, Span::from_micros(400));
@@ -190,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_as_it_was_at_first_and_margins_with_it() {
-        let mut clock = Clock::new(1_000);
+        let mut clock = Clock::new(1_000, Span::ZERO);
         let margins = [clock.margins.min, clock.margins.low, clock.margins.target];
         clock.set_base_rate(3 * PER_USEC);
         clock.rate = 2 * PER_USEC;
