@@ -1,9 +1,9 @@
 //! Connecting to an export, and the handshake.
 
-use crate::address::Address;
 use crate::socket::Socket;
 use std::io;
 use std::time::{Duration, Instant};
+use weir_wire::nbd::Address;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
 
 /// A connection in its transmission phase.
