@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use weir_wire::nbd::Address;
@@ -74,6 +74,15 @@ impl AsFd for Socket {
         match self {
             Self::Unix(s) => s.as_fd(),
             Self::Tcp(s) => s.as_fd(),
+        }
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Unix(socket) => socket.into(),
+            Socket::Tcp(socket) => socket.into(),
         }
     }
 }
