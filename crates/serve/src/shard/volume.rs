@@ -158,6 +158,7 @@ impl Volume {
             limited,
             oldest_ns,
             sync_failed: self.sync_failed,
+            remote: self.backend.remote(),
             size: self.size,
             tally: self.tally.at(detail),
         }
