@@ -346,6 +346,8 @@ fn exports_that_will_not_do_are_refused_with_words() {
                 "memory",
                 "4M",
                 "blocksize-minimum=64K",
+                "blocksize-preferred=64K",
+                "blocksize-maximum=1M",
             ],
             "at least 65536 bytes",
         ),

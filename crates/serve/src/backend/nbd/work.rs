@@ -193,7 +193,7 @@ impl Work {
 
     /// The next `length` bytes of a look-up are this.
     pub(super) fn allocated(&mut self, length: u64, allocation: Allocation) {
-        self.next += length;
+        self.next = self.next.saturating_add(length);
         let extents = self.extents.as_mut();
         if !extents.is_some_and(|extents| extents.push(length, allocation)) {
             self.next = self.range.end;
