@@ -34,9 +34,7 @@ pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail) -> String {
     waits(&mut page, &volumes, detail);
     latencies(&mut page, &volumes);
     gauges(&mut page, &volumes);
-    if volumes.iter().any(|v| v.remote.is_some()) {
-        remotes(&mut page, &volumes);
-    }
+    remotes(&mut page, &volumes);
     if detail == Detail::Full {
         stages(&mut page, &volumes);
         further_gauges(&mut page, &volumes);
