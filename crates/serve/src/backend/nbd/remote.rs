@@ -360,11 +360,10 @@ impl Remote {
                 let said = error.to_string();
                 if said != away.said {
                     let export = self.settings.uri.to_string();
-                    match error {
-                        DialError::Connect(_) => {
-                            tracing::warn!(export, "cannot reach the remote server: {said}")
-                        }
-                        _ => tracing::error!(export, "the remote server is refused: {said}"),
+                    if matches!(error, DialError::Connect(_)) {
+                        tracing::warn!(export, "cannot reach the remote server: {said}");
+                    } else {
+                        tracing::error!(export, "the remote server is refused: {said}");
                     }
                     away.said = said;
                 }

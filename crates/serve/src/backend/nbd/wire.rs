@@ -315,7 +315,7 @@ impl Wire {
                     let (used, reply) = self.links[at].parser.feed(rest)?;
                     rest = &rest[used..];
                     if let Some(reply) = reply {
-                        self.links[at].incoming = self.head(at, reply, found)?;
+                        self.links[at].incoming = self.head(at, &reply, found)?;
                     }
                     continue;
                 }
@@ -377,30 +377,11 @@ impl Wire {
     fn head(
         &mut self,
         at: usize,
-        reply: Reply,
+        reply: &Reply,
         found: &mut impl FnMut(Id, Found<'_>),
     ) -> Result<Incoming, Broken> {
-        match reply {
-            Reply::Simple { cookie, error } => {
-                let structured = self.structured;
-                let (slot, flight) = self.flight(at, cookie)?;
-                flight.error = error.map(number).transpose()?;
-                match (flight.op, error) {
-                    (Op::Read | Op::Extents, None) if structured => {
-                        return Err(Broken::Violation("a simple reply where chunks were agreed"));
-                    }
-                    (Op::Read, None) => {
-                        flight.coverage.add(0..flight.length.into());
-                        return Ok(Incoming::Data {
-                            flight: slot,
-                            offset: flight.offset,
-                            left: flight.length,
-                            done: true,
-                        });
-                    }
-                    _ => self.end(slot)?,
-                }
-            }
+        let (slot, is_done) = match *reply {
+            Reply::Simple { cookie, error } => return self.simple(at, cookie, error),
             Reply::Data {
                 cookie,
                 offset,
@@ -423,14 +404,9 @@ impl Wire {
             } => {
                 let (slot, id) = self.part(at, cookie, offset, length)?;
                 found(id, Found::Zeroes(offset, length));
-                if done {
-                    self.end(slot)?;
-                }
+                (slot, done)
             }
-            Reply::None { cookie } => {
-                let (slot, _) = self.flight(at, cookie)?;
-                self.end(slot)?;
-            }
+            Reply::None { cookie } => (self.flight(at, cookie)?.0, true),
             Reply::Error {
                 cookie,
                 error,
@@ -440,9 +416,7 @@ impl Wire {
                 let (slot, flight) = self.flight(at, cookie)?;
                 let errno = number(error)?;
                 flight.error.get_or_insert(errno);
-                if done {
-                    self.end(slot)?;
-                }
+                (slot, done)
             }
             Reply::BlockStatus {
                 cookie,
@@ -464,6 +438,37 @@ impl Wire {
                     done,
                 });
             }
+        };
+        if is_done {
+            self.end(slot)?;
+        }
+        Ok(Incoming::Head)
+    }
+
+    /// Takes a simple reply.
+    fn simple(
+        &mut self,
+        at: usize,
+        cookie: u64,
+        error: Option<nbd::Errno>,
+    ) -> Result<Incoming, Broken> {
+        let structured = self.structured;
+        let (slot, flight) = self.flight(at, cookie)?;
+        flight.error = error.map(number).transpose()?;
+        match (flight.op, error) {
+            (Op::Read | Op::Extents, None) if structured => {
+                return Err(Broken::Violation("a simple reply where chunks were agreed"));
+            }
+            (Op::Read, None) => {
+                flight.coverage.add(0..flight.length.into());
+                return Ok(Incoming::Data {
+                    flight: slot,
+                    offset: flight.offset,
+                    left: flight.length,
+                    done: true,
+                });
+            }
+            _ => self.end(slot)?,
         }
         Ok(Incoming::Head)
     }

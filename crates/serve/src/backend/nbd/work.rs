@@ -118,7 +118,6 @@ impl Work {
             Op::Extents => Step::LookUp(blocks),
             Op::Discard if inner.is_empty() => Step::Nothing,
             Op::Discard => Step::Space(inner),
-            Op::Write if blocks == part => Step::Write(part),
             Op::WriteZeroes if has(TransmissionFlags::SEND_WRITE_ZEROES) => {
                 if inner.is_empty() {
                     Step::Patch(blocks, part)
@@ -128,7 +127,7 @@ impl Work {
                     Step::Space(inner)
                 }
             }
-            Op::WriteZeroes if blocks == part => Step::Write(part),
+            Op::Write | Op::WriteZeroes if blocks == part => Step::Write(part),
             Op::Write | Op::WriteZeroes | Op::Flush => Step::Patch(blocks, part),
         }
     }

@@ -295,14 +295,9 @@ impl<P: Clone> Keeper<P> {
         let call = &mut self.calls[slot];
         if call.ask.op == Op::Flush {
             let covered = call.sent.unwrap_or(0);
-            match result {
-                Ok(()) => self.forget(covered),
-                Err(_) => {
-                    // Nothing can be promised of it any more, and its memory is wanted.
-                    self.failed = true;
-                    self.forget(u64::MAX);
-                }
-            }
+            // Of what a flush failed for nothing can be promised any more, and its memory is wanted.
+            self.failed |= result.is_err();
+            self.forget(result.map_or(u64::MAX, |()| covered));
         } else if call.ask.changes() && result.is_ok() && self.keep(slot) {
             return None;
         }

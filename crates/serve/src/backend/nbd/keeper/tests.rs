@@ -28,7 +28,6 @@ struct Client {
     may: [BTreeSet<u64>; BLOCKS],
     /// By owner: the request under way.
     under_way: BTreeMap<u32, UnderWay>,
-    owners: u32,
     values: u64,
 }
 
@@ -116,7 +115,6 @@ impl History {
             client: Client {
                 may: std::array::from_fn(|_| BTreeSet::from([0])),
                 under_way: BTreeMap::new(),
-                owners: 0,
                 values: 0,
             },
             keeper: Keeper::new(rng.range(1, 20)),
@@ -170,10 +168,8 @@ impl History {
             payload: (op == Op::Write).then_some(self.client.values),
             cost: 1,
         };
-        let owner = (0..)
-            .find(|n| !self.client.under_way.contains_key(n))
-            .unwrap();
-        self.client.owners += 1;
+        let free = |n: &u32| !self.client.under_way.contains_key(n);
+        let owner = (0..10).find(free).unwrap();
         let mut after = Vec::new();
         if op == Op::Flush {
             after = self.client.may.to_vec();
