@@ -74,6 +74,12 @@ pub trait Backend: fmt::Debug {
         None
     }
 
+    /// Lets go of the ring, as everything has ended and nothing more is expected; what is submitted after all is carried out. True once the ring
+    /// has nothing of it.
+    fn rest(&mut self) -> bool {
+        true
+    }
+
     /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
     fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}
 

@@ -296,7 +296,8 @@ impl Drive {
                 volume.is_some_and(|v| std::mem::take(&mut v.unsynced))
             });
             let Some(space) = next.map(|n| n as u32) else {
-                return true;
+                let volumes = self.volumes.iter_mut().flatten().filter(|v| which(v));
+                return volumes.fold(true, |all, volume| volume.backend.rest() && all);
             };
             self.syncing = Some(space);
             let job = Job {

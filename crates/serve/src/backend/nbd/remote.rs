@@ -45,6 +45,8 @@ pub(super) struct Remote {
     hungry: VecDeque<u32>,
     workers: Workers<Result<Dialled, DialError>>,
     away: Option<Away>,
+    /// Nothing more is expected, and the server was left.
+    resting: bool,
     state: RemoteState,
 }
 
@@ -86,6 +88,7 @@ impl Remote {
             hungry: VecDeque::new(),
             workers: Workers::new(),
             away: None,
+            resting: false,
             state: RemoteState::default(),
         })
     }
@@ -283,6 +286,11 @@ impl Remote {
         let export = self.settings.uri.to_string();
         let kept = self.keeper.kept_bytes();
         tracing::warn!(export, kept, "the remote server is away: {why}");
+        self.depart(cx);
+    }
+
+    /// From now on the server is away.
+    fn depart(&mut self, cx: &mut Context<'_>) {
         self.away = Some(Away {
             since: cx.now,
             pause: Duration::ZERO,
@@ -430,6 +438,9 @@ impl Backend for Remote {
         if work.op == Op::Flush && self.read_only {
             return cx.finish(work.tag, Ok(()), work.data);
         }
+        if std::mem::take(&mut self.resting) {
+            self.depart(cx);
+        }
         let lock = work.changes().then(|| work.blocks(&self.shape));
         let slot = self.works.insert(work);
         let held = lock.is_none_or(|blocks| {
@@ -463,6 +474,17 @@ impl Backend for Remote {
             self.lose(&why, cx);
         }
         self.turn(cx);
+    }
+
+    fn rest(&mut self) -> bool {
+        if !self.resting {
+            self.resting = true;
+            self.away = None;
+            self.state.away = false;
+            self.wire.leave();
+            self.keeper.lost();
+        }
+        self.wire.is_quiet()
     }
 
     fn resume_deferred(&mut self, cx: &mut Context<'_>) {

@@ -37,6 +37,8 @@ pub(super) struct Wire {
     most: u32,
     structured: bool,
     allocation: Option<u32>,
+    /// Operations on the ring, of this session and those before.
+    operations: u32,
     /// What has ended and was not told yet.
     ended: Vec<(Id, Result<(), u16>)>,
 }
@@ -128,6 +130,7 @@ impl Wire {
             most,
             structured: false,
             allocation: None,
+            operations: 0,
             ended: Vec::new(),
         })
     }
@@ -160,6 +163,11 @@ impl Wire {
         self.flights = Slab::new();
         self.ended.clear();
         self.session += 1;
+    }
+
+    /// The ring has nothing of it.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.operations == 0
     }
 
     /// A connection may have one more request.
@@ -217,7 +225,10 @@ impl Wire {
                     link.outbox.extend(segments.drain(MAX_PIECES..));
                 }
                 match cx.ring.send(cx.token(operation(1)), &link.handle, segments) {
-                    Ok(_) => link.sending = true,
+                    Ok(_) => {
+                        link.sending = true;
+                        self.operations += 1;
+                    }
                     Err(rejected) => {
                         let mut segments = rejected.payload.into_segments().unwrap_or_default();
                         segments.append(&mut link.outbox);
@@ -235,7 +246,10 @@ impl Wire {
                         .ring
                         .recv(token, &link.handle, inbox, weir_uring::Fill::Any)
                     {
-                        Ok(_) => link.receiving = true,
+                        Ok(_) => {
+                            link.receiving = true;
+                            self.operations += 1;
+                        }
                         Err(Rejected { payload, .. }) => {
                             link.inbox = payload.into_buf();
                             all = false;
@@ -258,6 +272,7 @@ impl Wire {
         completion: Completion,
         found: &mut impl FnMut(Id, Found<'_>),
     ) -> Result<(), Broken> {
+        self.operations -= 1;
         let (session, at, sends) = (
             op >> (LINK_BITS + 1),
             op >> 1 & ((1 << LINK_BITS) - 1),
@@ -524,9 +539,9 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
-    /// Takes leave of a server that has been sent everything.
-    fn drop(&mut self) {
+impl Wire {
+    /// Takes leave of a server that has been sent everything, and ends the session.
+    pub(super) fn leave(&mut self) {
         let request = Request {
             command: Command::Disconnect,
             flags: CommandFlags::EMPTY,
@@ -541,8 +556,14 @@ impl Drop for Wire {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
                 let _ = rustix::net::send(link.handle.as_fd(), &header, flags);
             }
-            let _ = link.handle.shutdown();
         }
+        self.close();
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

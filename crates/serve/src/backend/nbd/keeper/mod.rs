@@ -65,7 +65,7 @@ pub(super) struct Keeper<P> {
     open: Vec<usize>,
     /// What these take, bytes.
     kept_bytes: u64,
-    /// From so many bytes on a flush is sent unasked.
+    /// From this number of bytes on a flush is sent unasked.
     flush_from: u64,
     phase: Phase,
     /// The server does what `FUA` says. Otherwise a flush follows.
@@ -147,7 +147,7 @@ impl<P: Clone> Keeper<P> {
         self.failed
     }
 
-    /// What is kept takes so many bytes.
+    /// Bytes that what is kept takes.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.kept_bytes
     }
