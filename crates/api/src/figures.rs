@@ -61,7 +61,7 @@ pub struct SecondCounts {
     pub kept: u64,
     /// Those in which it was not, by reason: `others`, `elevator`, `drive`, `error`.
     pub short: BTreeMap<String, u64>,
-    /// Those in which nothing was owed, by reason: `idle`, `suspended`, `limit`, `depth`.
+    /// Those in which nothing was owed, by reason: `idle`, `suspended`, `limit`, `depth`, `pool`.
     pub excused: BTreeMap<String, u64>,
 }
 

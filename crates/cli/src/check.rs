@@ -169,6 +169,7 @@ fn storage(config: &Server, storages: &BTreeMap<String, Found>) -> String {
             volume.name.clone(),
             match &volume.storage {
                 Storage::File(path) | Storage::Device(path) => path.display().to_string(),
+                Storage::Nbd(remote) => remote.text.clone(),
                 Storage::Memory => "memory".to_owned(),
                 Storage::Model => "memory, behind a model".to_owned(),
             },

@@ -1,9 +1,12 @@
 //! Connecting to an export, and the handshake.
 
-use crate::address::Address;
 use crate::socket::Socket;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+use weir_wire::nbd::Address;
+use weir_wire::nbd::REP_ERR_TLS_REQD;
+use weir_wire::nbd::REP_ERR_UNKNOWN;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
 
 /// A connection in its transmission phase.
@@ -94,8 +97,16 @@ impl Connection {
                         received,
                     });
                 }
-                Some(Outcome::Refused { message, .. }) => {
+                Some(Outcome::Refused { message, reply, .. }) => {
                     let _ = socket.send(&answer);
+                    let message = match reply {
+                        REP_ERR_TLS_REQD => "it asks for TLS, which is not spoken".to_owned(),
+                        REP_ERR_UNKNOWN if message.is_empty() => {
+                            "it has none of that name".to_owned()
+                        }
+                        reply if message.is_empty() => format!("error {reply:#x}"),
+                        _ => message,
+                    };
                     return Err(ConnectError::Refused {
                         address: address.clone(),
                         export,
@@ -119,6 +130,11 @@ impl Connection {
                 None => {}
             }
         }
+    }
+
+    /// The socket, which does not block, for what else speaks the transmission phase; the session; and what the server has sent since.
+    pub fn into_parts(self) -> (OwnedFd, Session, Vec<u8>) {
+        (self.socket.into(), self.session, self.received)
     }
 
     /// The negotiated session.

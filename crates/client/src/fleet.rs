@@ -1,6 +1,5 @@
 //! Many clients at once.
 
-use crate::address::Address;
 use crate::connection::{ConnectError, Connection};
 use crate::program::{RunError, Settings, run};
 use std::io;
@@ -11,6 +10,7 @@ use std::time::{Duration, Instant};
 use weir_core::rule::Broken;
 use weir_load::{Client, Program, Region};
 use weir_measure::Meter;
+use weir_wire::nbd::Address;
 use weir_wire::nbd::client::HandshakeConfig;
 
 /// Time limit of a handshake.

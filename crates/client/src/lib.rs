@@ -6,15 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-mod address;
 mod connection;
 mod fleet;
 mod program;
 mod socket;
-mod uri;
 
-pub use address::{Address, AddressError};
 pub use connection::{ConnectError, Connection};
 pub use fleet::{Fleet, FleetError, Member, Outcome};
 pub use program::{RunError, Settings, drive, run};
-pub use uri::{Uri, UriError};
+pub use weir_wire::nbd::{Address, AddressError, Uri, UriError};

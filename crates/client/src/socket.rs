@@ -1,12 +1,12 @@
 //! A TCP or Unix stream socket, with timeouts in nanoseconds.
 
-use crate::address::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use weir_wire::nbd::Address;
 
 /// A connected socket. Reading and writing never block; [`Socket::wait`] does.
 #[derive(Debug)]
@@ -74,6 +74,15 @@ impl AsFd for Socket {
         match self {
             Self::Unix(s) => s.as_fd(),
             Self::Tcp(s) => s.as_fd(),
+        }
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Unix(socket) => socket.into(),
+            Socket::Tcp(socket) => socket.into(),
         }
     }
 }

@@ -167,30 +167,29 @@ fn tenants(server: &Server) -> BTreeMap<&str, &Tenant> {
         .collect()
 }
 
-/// No two volumes on one file or device. Links are for the server that opens them to find out.
+/// No two volumes on one file, device or export. Links are for the server that opens them to find out.
 fn files_differ(doc: &mut Document<'_>, server: &Server) {
-    let mut users: BTreeMap<&Path, &str> = BTreeMap::new();
+    // Paths are compared as paths.
+    let mut users: BTreeMap<(&Path, String), &str> = BTreeMap::new();
     for volume in &server.volumes {
-        let (key, file) = match &volume.storage {
-            Storage::File(file) => ("file", file),
-            Storage::Device(device) => ("device", device),
+        let shown = |path: &Path| quoted(&path.display().to_string());
+        let (key, place, shown) = match &volume.storage {
+            Storage::File(file) => ("file", (file.as_path(), String::new()), shown(file)),
+            Storage::Device(device) => ("device", (device.as_path(), String::new()), shown(device)),
+            Storage::Nbd(remote) => {
+                let uri = remote.uri.to_string();
+                ("nbd", (Path::new(""), uri.clone()), uri)
+            }
             Storage::Memory | Storage::Model => continue,
         };
-        match users.get(file.as_path()) {
-            None => {
-                users.insert(file, &volume.name);
-            }
-            Some(other) => {
-                let at = join(&path("volume", &volume.name), key);
-                let what = format!(
-                    "{} is already the {key} of {}",
-                    quoted(&file.display().to_string()),
-                    path("volume", other)
-                );
-                let help = "two volumes on one would overwrite each other".to_owned();
-                doc.keep(doc.places.problem(&at, what, Some(help)));
-            }
-        }
+        let Some(other) = users.get(&place) else {
+            users.insert(place, &volume.name);
+            continue;
+        };
+        let at = join(&path("volume", &volume.name), key);
+        let what = format!("{shown} is already the {key} of {}", path("volume", other));
+        let help = "two volumes on one would overwrite each other".to_owned();
+        doc.keep(doc.places.problem(&at, what, Some(help)));
     }
 }
 

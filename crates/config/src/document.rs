@@ -10,6 +10,7 @@ use crate::units::{Rate, Size, Time, UnitError};
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
+use std::sync::LazyLock;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_core::Span;
@@ -216,6 +217,17 @@ impl<'a> Table<'a> {
     pub(crate) fn span_of(&self, key: &str) -> Range<usize> {
         let value = self.map.get(key);
         value.map_or_else(|| self.span.clone(), Spanned::span)
+    }
+
+    /// A table that is left out: each key has its default.
+    pub(crate) fn absent(shape: &'static Shape) -> Self {
+        static EMPTY: LazyLock<DeTable<'static>> = LazyLock::new(DeTable::new);
+        Self {
+            path: String::new(),
+            span: 0..0,
+            shape,
+            map: &EMPTY,
+        }
     }
 
     /// What holds where a key is left out or is wrong, as it is declared.

@@ -83,5 +83,7 @@ pub use print::{Terms, class_word};
 pub use problem::Problem;
 pub use reload::{DriveReload, Reload, reload};
 pub use room::{Room, TenantRoom, room};
-pub use server::{Cache, Drive, DriveLimits, Server, Storage, Tenant, ThreadPriority, Volume};
+pub use server::{
+    Cache, Drive, DriveLimits, Remote, Server, Storage, Tenant, ThreadPriority, Volume,
+};
 pub use text::Quoted;

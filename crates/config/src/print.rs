@@ -207,6 +207,7 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     match &volume.storage {
         Storage::File(path) => writeln!(f, "file = {}", Quoted(&path.display().to_string()))?,
         Storage::Device(path) => writeln!(f, "device = {}", Quoted(&path.display().to_string()))?,
+        Storage::Nbd(remote) => writeln!(f, "nbd = {}", Quoted(&remote.text))?,
         Storage::Memory => writeln!(f, "memory = true")?,
         // The drive says which.
         Storage::Model => {}
@@ -221,6 +222,14 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
             Cache::Host => "host",
         };
         writeln!(f, "cache = \"{cache}\"")?;
+    }
+    if let Storage::Nbd(remote) = &volume.storage {
+        let (wait, unflushed) = (Time(remote.wait), Size(remote.unflushed));
+        let (connections, requests) = (remote.connections, remote.requests);
+        writeln!(
+            f,
+            "remote = {{ connections = {connections}, requests = {requests}, wait = \"{wait}\", unflushed = \"{unflushed}\" }}"
+        )?;
     }
     if let Some(path) = &volume.vhost {
         print_attach(f, path, &volume.notify)?;

@@ -271,9 +271,11 @@ fn drive_limits_values(drive: &Drive) -> Vec<Value> {
 fn volume_values(volume: &Volume) -> Vec<Value> {
     let path = |path: &Path| quoted(&path.display().to_string());
     let (mut file, mut device, mut memory, mut model) = (None, None, None, None);
+    let mut remote = None;
     match &volume.storage {
         Storage::File(at) => file = Some(path(at)),
         Storage::Device(at) => device = Some(path(at)),
+        Storage::Nbd(at) => remote = Some(at),
         Storage::Memory => memory = Some("true".to_owned()),
         Storage::Model => model = Some("the drive's".to_owned()),
     }
@@ -291,6 +293,17 @@ fn volume_values(volume: &Volume) -> Vec<Value> {
         ("drive", quoted(&volume.drive)),
         ("file", text(file, same)),
         ("device", text(device, same)),
+        ("nbd", text(remote, |r| quoted(&r.text))),
+        (
+            "remote.connections",
+            text(remote, |r| r.connections.to_string()),
+        ),
+        ("remote.requests", text(remote, |r| r.requests.to_string())),
+        ("remote.wait", text(remote, |r| Time(r.wait).to_string())),
+        (
+            "remote.unflushed",
+            text(remote, |r| Size(r.unflushed).to_string()),
+        ),
         ("memory", text(memory, same)),
         ("model", text(model, same)),
         ("read_only", volume.read_only.to_string()),

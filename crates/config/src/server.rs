@@ -9,6 +9,7 @@ use crate::problem::Problem;
 use crate::text::join;
 use std::path::PathBuf;
 use weir_core::{Capacity, Contract, Knobs, Span};
+use weir_wire::nbd::Uri;
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
@@ -43,6 +44,7 @@ impl Server {
         let key = match volume.storage {
             Storage::File(_) => "file",
             Storage::Device(_) => "device",
+            Storage::Nbd(_) => "nbd",
             Storage::Memory => "memory",
             Storage::Model => "model",
         };
@@ -145,7 +147,7 @@ pub struct Volume {
     pub drive: String,
     /// What holds its data.
     pub storage: Storage,
-    /// Its size in bytes, a multiple of [`Volume::block`]. `None`: as large as the file or the device is, which must exist.
+    /// Its size in bytes, a multiple of [`Volume::block`]. `None`: as large as the file, device or export is, which must exist.
     pub size: Option<u64>,
     /// Writes are refused.
     pub read_only: bool,
@@ -218,10 +220,29 @@ pub enum Storage {
     File(PathBuf),
     /// A block device, by its absolute path.
     Device(PathBuf),
+    /// An export of another NBD server.
+    Nbd(Remote),
     /// Memory, zeroes at first, as fast as memory is.
     Memory,
     /// Memory behind the timing model of the volume's drive ([`Drive::model`], which is there then).
     Model,
+}
+
+/// An export of another NBD server, and how it is used (`nbd`, `[volume.NAME.remote]`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// Where it is.
+    pub uri: Uri,
+    /// That as it was written.
+    pub text: String,
+    /// Connections to its server.
+    pub connections: u32,
+    /// The most that each of them has unanswered.
+    pub requests: u32,
+    /// How long requests wait for a server that is away.
+    pub wait: Span,
+    /// Bytes of memory for copies of what was written and not flushed.
+    pub unflushed: u64,
 }
 
 /// Whether the host's page cache stands between a volume and its file or device.

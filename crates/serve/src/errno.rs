@@ -6,6 +6,8 @@ use rustix::io::Errno;
 pub(crate) const EPERM: u16 = number(Errno::PERM);
 /// The storage failed.
 pub(crate) const EIO: u16 = number(Errno::IO);
+/// The remote server that has the data is away.
+pub(crate) const ENOTCONN: u16 = number(Errno::NOTCONN);
 /// There is no memory for the answer.
 pub(crate) const ENOMEM: u16 = number(Errno::NOMEM);
 /// The request is wrong.

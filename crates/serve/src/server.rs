@@ -381,7 +381,7 @@ fn start_shards(
     Ok((shards.take(), rooms))
 }
 
-/// A ring with room for a receive and a send of every connection, for what the drives take and for block devices; and for how many operations
+/// A ring with room for a receive and a send of every connection, of clients and to remote servers, for what the drives take and for block devices; and for how many operations
 /// of the latter.
 fn ring(
     config: &weir_config::Server,
@@ -402,7 +402,12 @@ fn ring(
         now.count().max(1) * front::ublk::operations(shape.queues, shape.tags)
     });
     let devices: usize = devices.sum();
-    let others = 2 * config.limits.connections as usize + pieces.sum::<usize>() + 64;
+    let remotes = config.volumes.iter().map(|volume| match &volume.storage {
+        weir_config::Storage::Nbd(remote) => 2 * remote.connections as usize,
+        _ => 0,
+    });
+    let sockets = 2 * config.limits.connections as usize + remotes.sum::<usize>();
+    let others = sockets + pieces.sum::<usize>() + 64;
     let in_flight = (others + devices).min(weir_uring::Config::MAX_IN_FLIGHT);
     let files = config.volumes.iter().any(|v| {
         matches!(

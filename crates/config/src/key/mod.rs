@@ -29,7 +29,7 @@ pub(crate) use scenario::{
     RW, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
-pub(crate) use volume::{ATTACH, TENANT, VOLUME};
+pub(crate) use volume::{ATTACH, REMOTE, TENANT, VOLUME};
 
 use crate::units::{Size, Time};
 use weir_core::Span;
@@ -192,6 +192,7 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &SERVER,
     &VOLUME,
     &ATTACH,
+    &REMOTE,
     &TENANT,
     &MAX,
 ];

@@ -51,6 +51,13 @@ const ATTACH_LINES: &[(&str, &str)] = &[
     ("volume.alpha.listen.call_count", "1"),
     ("volume.alpha.listen.call_delay", "\"100us\""),
 ];
+const REMOTE_LINES: &[(&str, &str)] = &[
+    SOCKET,
+    DISK,
+    NAMED,
+    ("volume.alpha.drive", "\"fast\""),
+    ("volume.alpha.nbd", "\"nbd://localhost/alpha\""),
+];
 const APPLY_LINES: &[(&str, &str)] = &[
     DISK,
     ("drive.fast.device", "\"/dev/disk/by-id/ata-x\""),
@@ -123,6 +130,7 @@ const PLACES: &[Place] = &[
     server(&SERVER, "server", &[SOCKET, DISK]),
     server(&VOLUME, "volume.alpha", VOLUME_LINES),
     server(&ATTACH, "volume.alpha.listen", ATTACH_LINES),
+    server(&REMOTE, "volume.alpha.remote", REMOTE_LINES),
     server(&TENANT, "tenant.acme", VOLUME_LINES),
     server(&MAX, "tenant.acme.max", VOLUME_LINES),
     apply(&APPLY, ""),
@@ -202,8 +210,12 @@ const fn sheet(shape: &'static Shape, file: File, path: &'static str) -> Place {
 fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
     match (place.shape.name, key.name) {
         ("[drive.NAME]", "model") => &[("drive.fast.capacity", "")],
-        ("[volume.NAME]", "device" | "memory") => &[("volume.alpha.file", "")],
+        ("[volume.NAME]", "device" | "nbd" | "memory") => &[("volume.alpha.file", "")],
         ("[volume.NAME]", "model") => &[("volume.alpha.file", ""), ("drive.fast.capacity", "")],
+        ("[volume.NAME]", "remote") => &[
+            ("volume.alpha.file", ""),
+            ("volume.alpha.nbd", "\"nbd://localhost/alpha\""),
+        ],
         ("[volume.NAME] for the kernel", "unit") => &[("volume.alpha.cgroup", "")],
         ("[volume.NAME] for the kernel", "tenant") => &[("volume.alpha.cgroup", "\"/acme/alpha\"")],
         ("[tenant.NAME] for the kernel", "unit") => &[("tenant.acme.cgroup", "")],

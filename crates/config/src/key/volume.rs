@@ -7,7 +7,7 @@ use weir_core::Span;
 pub(crate) const VOLUME: Shape = Shape {
     name: "[volume.NAME]",
     about: "What a client sees as one disk: an NBD export of that name, which has 1 to 255 bytes. It has one storage (`file`, `device`, \
-            `memory` or `model`), unless its drive is a model.",
+            `nbd`, `memory` or `model`), unless its drive is a model.",
     keys: &[
         &[
             Key {
@@ -33,6 +33,21 @@ pub(crate) const VOLUME: Shape = Shape {
                 example: "\"/dev/disk/by-id/beta\"",
             },
             Key {
+                name: "nbd",
+                kind: Kind::Text("an NBD URI"),
+                default: DefaultValue::Words("none"),
+                about: "An export of another NBD server holds the data: `nbd://host:port/export` or `nbd+unix:///export?socket=/path` \
+                        (`docs/remote.md`). `[volume.NAME.remote]` says more.",
+                example: "\"nbd+unix:///alpha?socket=/run/pool.sock\"",
+            },
+            Key {
+                name: "remote",
+                kind: Kind::Table("`[volume.NAME.remote]`"),
+                default: DefaultValue::Words("each of its defaults"),
+                about: "How the server of `nbd` is used.",
+                example: "{ connections = 2 }",
+            },
+            Key {
                 name: "memory",
                 kind: Kind::Other("`true`"),
                 default: DefaultValue::Words("none"),
@@ -50,7 +65,7 @@ pub(crate) const VOLUME: Shape = Shape {
                 name: "size",
                 kind: Kind::Size(512, 4096 << 50, 512),
                 default: DefaultValue::Words(
-                    "as large as the file or the device is; needed for others",
+                    "as large as the file, the device or the export is; needed for others",
                 ),
                 about: "Its size; a multiple of 4096 bytes for files and devices, unless `cache` is `\"host\"`. A reload can make it larger (`docs/guests.md`).",
                 example: "\"8GiB\"",
@@ -156,6 +171,42 @@ pub(crate) const ATTACH: Shape = Shape {
             default: DefaultValue::Value("\"0s\""),
             about: "The longest that an answer waits for others before the virtual machine is called; zero calls at once.",
             example: "\"100us\"",
+        },
+    ]],
+};
+
+pub(crate) const REMOTE: Shape = Shape {
+    name: "[volume.NAME.remote]",
+    about: "How the server of a volume with `nbd` is used. Fixed while the server runs.",
+    keys: &[&[
+        Key {
+            name: "connections",
+            kind: Kind::Count(1, 16),
+            default: DefaultValue::Value("4"),
+            about: "Connections to it; one where it does not say that several are one (`CAN_MULTI_CONN`).",
+            example: "2",
+        },
+        Key {
+            name: "requests",
+            kind: Kind::Count(1, 1024),
+            default: DefaultValue::Value("64"),
+            about: "The most that a connection has unanswered at a time.",
+            example: "16",
+        },
+        Key {
+            name: "wait",
+            kind: Kind::Time(Span::ZERO, Span::from_secs(24 * 3600)),
+            default: DefaultValue::Value("\"30s\""),
+            about: "How long requests wait for a server that is away. Then they fail with an I/O error until it is back.",
+            example: "\"5min\"",
+        },
+        Key {
+            name: "unflushed",
+            kind: Kind::Size(16 << 20, 16 << 30, 1 << 20),
+            default: DefaultValue::Value("\"64MiB\""),
+            about: "Memory for copies of what was written and not flushed, which is written again to a server that comes back. When \
+                    half of it is taken the volume is flushed.",
+            example: "\"256MiB\"",
         },
     ]],
 };

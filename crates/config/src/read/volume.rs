@@ -2,18 +2,18 @@
 
 use super::{Draft, contract, drive, knobs, listen};
 use crate::document::{Document, Entry, Table};
-use crate::key::{ATTACH, TENANT, VOLUME};
+use crate::key::{ATTACH, REMOTE, TENANT, VOLUME};
 use crate::listen::Address;
 use crate::notify::{CallRule, Notify, Wakes};
 use crate::profile;
-use crate::server::{Cache, Server, Storage, Tenant, Volume, block};
+use crate::server::{Cache, Remote, Server, Storage, Tenant, Volume, block};
 use crate::text::{path, quoted};
 use std::path::PathBuf;
 use weir_core::{Contract, Knobs, Span};
+use weir_wire::nbd::Uri;
 
-const STORAGE: &[&str] = &["file", "device", "memory", "model"];
-const STORAGE_HELP: &str =
-    "write one of file = \"/path\", device = \"/dev/...\", memory = true, model = \"...\"";
+const STORAGE: &[&str] = &["file", "device", "nbd", "memory", "model"];
+const STORAGE_HELP: &str = "write one of file = \"/path\", device = \"/dev/...\", nbd = \"nbd://...\", memory = true, model = \"...\"";
 const SIZE_HELP: &str = "write size = \"1GiB\"";
 const PATH_MAX: usize = 4095;
 
@@ -159,10 +159,15 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         }
     };
     unsettled.storage = Some(entry.clone());
+    if let (Some(more), None) = (table.entry("remote"), table.entry("nbd")) {
+        doc.report(&more, "is of a volume with nbd", "remove it");
+    }
     let file = table.entry("file").is_some();
     let storage = if file || table.entry("device").is_some() {
         let kind = if file { Storage::File } else { Storage::Device };
         absolute(doc, entry).map(kind)
+    } else if table.entry("nbd").is_some() {
+        remote(doc, table, entry).map(Storage::Nbd)
     } else if table.entry("memory").is_some() {
         match entry.boolean(doc) {
             Some(false) => {
@@ -182,6 +187,28 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
     let known = storage.is_some();
     unsettled.volume.storage = storage.unwrap_or(Storage::Memory);
     known
+}
+
+/// The export of another server that holds the data.
+fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Option<Remote> {
+    let text = entry.text(doc, "an NBD URI", "\"nbd://localhost:10809/alpha\"")?;
+    let uri: Uri = match text.parse() {
+        Ok(uri) => uri,
+        Err(error) => {
+            doc.report(entry, error.to_string(), "see docs/remote.md");
+            return None;
+        }
+    };
+    let more = table.entry("remote").and_then(|e| e.table(doc, &REMOTE));
+    let more = more.unwrap_or_else(|| Table::absent(&REMOTE));
+    Some(Remote {
+        uri,
+        text: text.to_owned(),
+        connections: more.count(doc, "connections"),
+        requests: more.count(doc, "requests"),
+        wait: more.time(doc, "wait"),
+        unflushed: more.size(doc, "unflushed"),
+    })
 }
 
 pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
@@ -257,7 +284,7 @@ fn size<'a>(
 ) -> Option<u64> {
     let unit = block(&volume.storage, volume.cache);
     match volume.storage {
-        Storage::File(_) | Storage::Device(_) => table.entry("size"),
+        Storage::File(_) | Storage::Device(_) | Storage::Nbd(_) => table.entry("size"),
         Storage::Model if left_to_model => table.entry("size"),
         Storage::Memory | Storage::Model => doc.required(table, "size", SIZE_HELP),
     }?

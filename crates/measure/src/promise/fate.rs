@@ -86,7 +86,7 @@ mod tests {
             promised: kept + short + depth + idle,
             kept,
             short: [short, 0, 0, 0],
-            excused: [idle, 0, 0, depth, 0],
+            excused: [idle, 0, 0, depth, 0, 0],
             ..Seconds::default()
         }
     }

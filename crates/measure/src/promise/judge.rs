@@ -1,6 +1,6 @@
 //! The verdict about a second: kept, short or excused.
 
-use super::{Rate, Second, Units};
+use super::{Pool, Rate, Second, Units};
 use crate::Window;
 
 /// Why a second was short.
@@ -42,22 +42,31 @@ pub enum Excuse {
     Limit,
     /// The client's queue depth was too low: it would have missed its min with the drive to itself, too.
     Depth,
+    /// The server of a remote storage did less than is stated of it, or was away, and that is what is missing.
+    Pool,
     /// The client got its min for the time in which it and the server had a processor.
     Host,
 }
 
 impl Excuse {
     /// All reasons.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Idle,
         Self::Suspended,
         Self::Limit,
         Self::Depth,
+        Self::Pool,
         Self::Host,
     ];
 
     /// Those that a server can tell: of what a busy host does to its clients it knows nothing.
-    pub const OF_SERVER: [Self; 4] = [Self::Idle, Self::Suspended, Self::Limit, Self::Depth];
+    pub const OF_SERVER: [Self; 5] = [
+        Self::Idle,
+        Self::Suspended,
+        Self::Limit,
+        Self::Depth,
+        Self::Pool,
+    ];
 
     /// Its name in records and metrics.
     pub const fn name(self) -> &'static str {
@@ -67,6 +76,7 @@ impl Excuse {
             Self::Limit => "limit",
             Self::Depth => "depth",
             Self::Host => "host",
+            Self::Pool => "pool",
         }
     }
 }
@@ -235,20 +245,20 @@ impl Judge {
         if missing <= under_way.saturating_add(terms.rate.during(second.host_ns)) {
             return Verdict::Excused(Excuse::Host);
         }
-        match terms.alone.map(|alone| reach(second, units, alone)) {
+        let by = match terms.alone.map(|alone| reach(second, units, alone)) {
             Some(reach) if reach < required => {
                 if got >= reach / 2 {
                     return Verdict::Excused(Excuse::Depth);
                 }
-                let by = by.min(reach - got);
-                let why = why(second, units, by);
-                Verdict::Short { by, why }
+                by.min(reach - got)
             }
-            _ => {
-                let why = why(second, units, by);
-                Verdict::Short { by, why }
-            }
+            _ => by,
+        };
+        let why = why(second, units, by);
+        if is_of_pool(second, why) {
+            return Verdict::Excused(Excuse::Pool);
         }
+        Verdict::Short { by, why }
     }
 }
 
@@ -282,6 +292,15 @@ fn why(second: &Second, units: Units, by: u64) -> Short {
         Short::Elevator
     } else {
         Short::Drive
+    }
+}
+
+/// Whether a second would have been short for a reason that a remote server has. What others got in it the client might have got.
+fn is_of_pool(second: &Second, why: Short) -> bool {
+    match why {
+        Short::Others => false,
+        Short::Elevator | Short::Drive => second.pool != Pool::Fit,
+        Short::Error => second.pool == Pool::Away,
     }
 }
 

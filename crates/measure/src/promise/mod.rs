@@ -14,7 +14,8 @@
 //!
 //! A second that is not kept is excused if the client's requests were throttled by its max for more than half of their time. It is
 //! also excused if the queue depth was so low that the client would have missed its min with the drive to itself, provided that it
-//! got at least half of what it would have got then. Otherwise the second is short.
+//! got at least half of what it would have got then; and if the server of a remote storage was too slow or away, and nobody else got what
+//! is missing. Otherwise the second is short.
 //!
 //! What became of a promise over a whole run is its [`Fate`].
 //!
@@ -28,7 +29,7 @@ mod watch;
 
 pub use fate::Fate;
 pub use judge::{Alone, Excuse, Judge, Judged, Seconds, Short, ShortSecond, Terms, Verdict};
-pub use watch::{Second, Watch};
+pub use watch::{Pool, Second, Watch};
 
 use crate::{SECOND_NS, Waits, Window};
 
@@ -114,6 +115,8 @@ pub struct Promise {
     before: (u64, u64),
     /// The mean of the last requests that were alone in the drive, and their number, at most [`ALONE`].
     alone: (Alone, u64),
+    /// What the storage does, where another machine has it.
+    pool: Pool,
 }
 
 /// The number of requests alone in the drive from which their latency is known; with each further one an eighth is forgotten. Fewer
@@ -138,6 +141,7 @@ impl Promise {
                 },
                 0,
             ),
+            pool: Pool::Fit,
         }
     }
 
@@ -205,6 +209,7 @@ impl Promise {
         while self.watch.ends() <= now_ns {
             let mut second = self.watch.end();
             second.limited = limited.min(second.live);
+            second.pool = self.pool;
             second.others = Window {
                 bytes: drive.bytes.saturating_sub(second.done.bytes),
                 requests: drive.requests.saturating_sub(second.done.requests),
@@ -270,6 +275,11 @@ impl Promise {
     /// A request of `bytes` failed.
     pub fn failed(&mut self, bytes: u64) {
         self.watch.failed(bytes);
+    }
+
+    /// What a storage that another machine has did in the seconds that end next.
+    pub fn pool(&mut self, pool: Pool) {
+        self.pool = pool;
     }
 
     /// A client stops or resumes reading its replies (or has gone): `requests` of it are put on hold or released.

@@ -154,6 +154,32 @@ fn a_gap_takes_its_own_time_out_and_no_more() {
     assert!(short.lacking.bytes.abs_diff(5 * (2_500_000 - 1_024_000)) <= 5 * 2 * 4096);
 }
 
+/// Five seconds in which others get `others` bytes of the 100 that the client lacks, of a pool that did this.
+fn of_pool(pool: Pool, others: u64) -> (u64, u64) {
+    let mut promise = Promise::new(0, Rate::new(1000, 0));
+    promise.sent(false);
+    for second in 1..=5 {
+        (0..90).for_each(|_| promise.served(10));
+        promise.pool(pool);
+        let all = Window {
+            bytes: 900 + others,
+            requests: 1,
+        };
+        promise.pass(second * SECOND_NS, all, 0);
+    }
+    let seconds = promise.seconds();
+    (seconds.excused[Excuse::Pool as usize], seconds.all_short())
+}
+
+#[test]
+fn a_slow_pool_is_an_excuse_unless_others_got_what_is_missing() {
+    assert_eq!(of_pool(Pool::Fit, 0), (0, 5));
+    assert_eq!(of_pool(Pool::Slow, 0), (5, 0));
+    assert_eq!(of_pool(Pool::Away, 0), (5, 0));
+    assert_eq!(of_pool(Pool::Slow, 500), (0, 5));
+    assert_eq!(of_pool(Pool::Away, 500), (0, 5));
+}
+
 #[test]
 fn idle_seconds_are_excused_and_hangs_are_short() {
     let mut promise = Promise::new(0, bytes(MIN));

@@ -2,6 +2,18 @@
 
 use crate::{SECOND_NS, Waits, Window};
 
+/// What a storage that another machine has did in a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pool {
+    /// What is stated of it; or it is of this machine, which is judged by itself.
+    #[default]
+    Fit,
+    /// Less than is stated of it, though it always had something to do.
+    Slow,
+    /// It was away for some time.
+    Away,
+}
+
 /// What a client requested and was served in one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second {
@@ -27,6 +39,8 @@ pub struct Second {
     pub longest: u64,
     /// Nanoseconds in which the client, or the server, was ready to run and had no processor, if that is known.
     pub host_ns: u64,
+    /// What the storage did, if another machine has it.
+    pub pool: Pool,
 }
 
 /// Turns events into seconds. A time before the last one counts as the last one.

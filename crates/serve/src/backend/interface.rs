@@ -69,11 +69,37 @@ pub trait Backend: fmt::Debug {
     /// From now on jobs come for a volume of `size` bytes: what [`Backend::size`] has answered, and no less than before.
     fn resize(&mut self, _size: u64) {}
 
+    /// How the server is that has it, where another has.
+    fn remote(&self) -> Option<RemoteState> {
+        None
+    }
+
+    /// Lets go of the ring, as everything has ended and nothing more is expected; what is submitted after all is carried out. True once the ring
+    /// has nothing of it.
+    fn rest(&mut self) -> bool {
+        true
+    }
+
     /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
     fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}
 
     /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
     fn woken(&mut self, _cx: &mut Context<'_>) {}
+}
+
+/// How a storage is that another machine has.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct RemoteState {
+    /// Its server is away.
+    pub away: bool,
+    /// When it was so last, if it is not now.
+    pub last_away: Instant,
+    /// How often it has gone away.
+    pub losses: u64,
+    /// Bytes that are kept because they are not known to be durable there.
+    pub kept_bytes: u64,
+    /// Bytes that were written again when it came back.
+    pub replayed_bytes: u64,
 }
 
 /// A piece of a request for a backend to carry out.
@@ -228,6 +254,28 @@ impl Data {
             | Self::Guest(_)
             | Self::Extents(_) => {}
         }
+    }
+
+    /// Puts bytes into the buffers of a read, from byte `start` of the piece on.
+    pub(super) fn put(&mut self, start: usize, from: &[u8]) {
+        let end = start + from.len();
+        self.each_target(|at, bytes| {
+            let (a, b) = (at.max(start), (at + bytes.len()).min(end));
+            if a < b {
+                bytes[a - at..b - at].copy_from_slice(&from[a - start..b - start]);
+            }
+        });
+    }
+
+    /// Copies what a write carries, from byte `start` of the piece on.
+    pub(super) fn get(&self, start: usize, into: &mut [u8]) {
+        let end = start + into.len();
+        self.each_source(|at, bytes| {
+            let (a, b) = (at.max(start), (at + bytes.len()).min(end));
+            if a < b {
+                into[a - start..b - start].copy_from_slice(&bytes[a - at..b - at]);
+            }
+        });
     }
 
     /// Calls `each` for the windows to write from, in order, with the place of each in the piece.

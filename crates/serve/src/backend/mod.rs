@@ -15,6 +15,7 @@ mod found;
 mod interface;
 mod locks;
 mod memory;
+mod nbd;
 mod rmw;
 mod sysfs;
 mod usage;
@@ -30,7 +31,7 @@ pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
 pub use file::{ImageOptions, OpenError, Opened};
 pub use found::{Found, Place};
 pub(crate) use interface::Finished;
-pub use interface::{Backend, Context, Data, Job, Prepare, Traits};
+pub use interface::{Backend, Context, Data, Job, Prepare, RemoteState, Traits};
 pub use memory::Memory;
 pub use usage::of_path as uses;
 
@@ -56,6 +57,7 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
         }
         Storage::File(path) => Box::new(Opened::image(&image_options(volume, path))?),
         Storage::Device(path) => Box::new(Opened::device(&device_options(volume, path))?),
+        Storage::Nbd(remote) => Box::new(nbd::Export::open(volume, remote)?),
     })
 }
 
@@ -78,6 +80,7 @@ pub fn look(volume: &Volume) -> io::Result<Found> {
         }
         Storage::File(path) => file::look(&image_options(volume, path))?,
         Storage::Device(path) => device::look(&device_options(volume, path))?,
+        Storage::Nbd(remote) => nbd::look(volume, remote)?,
     })
 }
 

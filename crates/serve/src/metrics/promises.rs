@@ -210,13 +210,13 @@ fn fates<'a>(
 }
 
 /// Reasons, and the seconds of each.
-type Reasons = ([&'static str; 4], fn(&Seconds) -> &[u64]);
+type Reasons<const N: usize> = ([&'static str; N], fn(&Seconds) -> &[u64]);
 
-fn by_reason(
+fn by_reason<const N: usize>(
     page: &mut Page,
     name: &str,
     help: &str,
-    (reasons, pick): Reasons,
+    (reasons, pick): Reasons<N>,
     all: &[Promised<'_>],
     detail: Detail,
 ) {

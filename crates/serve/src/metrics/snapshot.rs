@@ -1,6 +1,7 @@
 //! The state of a drive at one time, as a shard hands it out.
 
 use super::Tally;
+use crate::backend::RemoteState;
 use weir_config::Room;
 use weir_core::Counters;
 use weir_measure::promise::{Rate, Seconds};
@@ -48,6 +49,8 @@ pub(crate) struct VolumeSnapshot {
     /// How long its oldest live request has been there, nanoseconds.
     pub(crate) oldest_ns: u64,
     pub(crate) sync_failed: bool,
+    /// How the server is that has its storage, where another has.
+    pub(crate) remote: Option<RemoteState>,
 }
 
 /// Parts of the drive (0 to 1) of each volume: by its share among all, among those that have requests now, and by the bytes of
@@ -116,6 +119,7 @@ mod tests {
             limited: 0,
             oldest_ns: 0,
             sync_failed: false,
+            remote: None,
         }
     }
 

@@ -1,10 +1,12 @@
 //! The page of metrics: every drive, volume and tenant.
 
 use super::page::{
-    Kind::{Counter, Gauge},
+    Kind::{self, Counter, Gauge},
     Labels, Page, Seconds,
 };
 use super::process::process;
+use crate::backend::RemoteState;
+
 use super::{Detail, DriveSnapshot, OPS, VolumeSnapshot, promises, shares};
 
 /// Upper bounds of the buckets of a stage's histogram as powers of two of nanoseconds: 1 us to 34 s.
@@ -32,6 +34,7 @@ pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail) -> String {
     waits(&mut page, &volumes, detail);
     latencies(&mut page, &volumes);
     gauges(&mut page, &volumes);
+    remotes(&mut page, &volumes);
     if detail == Detail::Full {
         stages(&mut page, &volumes);
         further_gauges(&mut page, &volumes);
@@ -215,6 +218,42 @@ fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     page.family(Gauge, "weir_oldest_request_seconds", help, oldest);
 }
 
+/// Of volumes that another server has.
+fn remotes(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+    type Pick = fn(&RemoteState) -> u64;
+    let families: [(Kind, &str, &str, Pick); 4] = [
+        (
+            Gauge,
+            "weir_remote_away",
+            "1 while the server that has the volume is away.",
+            |r| r.away.into(),
+        ),
+        (
+            Counter,
+            "weir_remote_losses_total",
+            "How often the server that has the volume went away.",
+            |r| r.losses,
+        ),
+        (
+            Gauge,
+            "weir_remote_kept_bytes",
+            "Memory of what was written there and not flushed.",
+            |r| r.kept_bytes,
+        ),
+        (
+            Counter,
+            "weir_remote_replayed_bytes_total",
+            "Bytes written again to a server that came back.",
+            |r| r.replayed_bytes,
+        ),
+    ];
+    for (kind, name, help, pick) in families {
+        let volumes = volumes.iter();
+        let samples = volumes.filter_map(|v| Some((of_volume(v), pick(v.remote.as_ref()?))));
+        page.family(kind, name, help, samples);
+    }
+}
+
 fn further_gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let limited = volumes.iter().map(|v| (of_volume(v), v.limited));
     let help = "Requests held back by a limit, of those accepted and not done.";
@@ -301,6 +340,7 @@ mod tests {
             limited: 12,
             oldest_ns: 12_345_678,
             sync_failed: false,
+            remote: None,
         }
     }
 

@@ -15,6 +15,8 @@ pub(super) struct Counted {
     /// Since when it has been busy, if it is, and for how long it was before.
     busy_since: Instant,
     busy_ns: u64,
+    /// That when the second under way began.
+    busy_before_ns: u64,
 }
 
 /// A piece that has gone to the drive.
@@ -43,7 +45,20 @@ impl Counted {
             dispatched: 0,
             busy_since: Instant::ZERO,
             busy_ns: 0,
+            busy_before_ns: 0,
         }
+    }
+
+    /// A second has ended, and `next` is when the one under way does. Returns what clients got in it, and whether something was in the drive
+    /// for all of its time but a twentieth.
+    pub(super) fn end_second(&mut self, now: Instant, next: u64) -> (Window, bool) {
+        let busy = self.busy_ns(now);
+        let began = self.ends - SECOND_NS;
+        let lasted = now.as_nanos().saturating_sub(began);
+        let was_busy = 20 * (busy - self.busy_before_ns) >= 19 * lasted;
+        self.busy_before_ns = busy;
+        self.ends = next;
+        (std::mem::take(&mut self.second), was_busy)
     }
 
     /// A piece goes to the drive.

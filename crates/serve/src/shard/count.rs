@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::{Contract, Done, Instant, Op, Outcome};
-use weir_measure::promise::{Promise, Rate};
+use weir_core::{Contract, Done, Instant, Op, Outcome, PROMISABLE};
+use weir_measure::promise::{Pool, Promise, Rate};
 use weir_measure::{SECOND_NS, Waits, Window};
 
 use super::drive::Drive;
 use super::front::Ask;
 use super::volume::{Tenant, Volume};
+use crate::backend::RemoteState;
 
 /// What a contract promises.
 pub(super) fn rate(contract: &Contract) -> Option<Rate> {
@@ -38,11 +39,15 @@ impl Drive {
     fn end_second(&mut self, now: Instant) {
         let limited = self.limited();
         let ns = now.as_nanos();
-        let (second, ended) = (self.counted.second, self.counted.ends);
+        let ended = self.counted.ends;
+        let next = (ns / SECOND_NS + 1) * SECOND_NS;
+        let (second, was_busy) = self.counted.end_second(now, next);
+        let pool = self.pool(ended - SECOND_NS, second, was_busy);
         let journal = &mut self.layer.observer_mut().journal;
         for (volume, limited) in self.volumes.iter_mut().zip(&limited) {
             if let Some(volume) = volume {
                 let (group, promise) = (volume.group, &mut volume.tally.promise);
+                promise.pool(pool);
                 promise.pass_told(ns, second, *limited, |ruling| journal.ruled(group, &ruling));
                 volume.tally.end_second(ns - ended < SECOND_NS);
             }
@@ -52,14 +57,42 @@ impl Drive {
             let members = members.filter(|(v, _)| v.as_ref().is_some_and(|v| v.member == Some(at)));
             let limited = members.map(|(_, limited)| limited).sum();
             let group = self.plan.tenants.get(&tenant.name).copied();
+            tenant.promise.pool(pool);
             tenant.promise.pass_told(ns, second, limited, |ruling| {
                 if let Some(group) = group {
                     journal.ruled(group, &ruling);
                 }
             });
         }
-        self.counted.second = Window::default();
-        self.counted.ends = (ns / SECOND_NS + 1) * SECOND_NS;
+    }
+
+    /// What the server of a remote storage did in a second that began at `began_ns`, in which it served `second`. `was_busy`: it always had
+    /// something to do. Slow is what does less than may be promised of it.
+    fn pool(&self, began_ns: u64, second: Window, was_busy: bool) -> Pool {
+        let volumes = self.volumes.iter().flatten();
+        let mut states = volumes.filter_map(|v| v.backend.remote()).peekable();
+        if states.peek().is_none() {
+            return Pool::Fit;
+        }
+        let was_away =
+            |s: RemoteState| s.away || s.losses > 0 && s.last_away.as_nanos() >= began_ns;
+        if states.any(was_away) {
+            return Pool::Away;
+        }
+        let Some(capacity) = self.layer.layer().config().drive.capacity else {
+            return Pool::Fit;
+        };
+        let part = |did: u64, of: u64| did.saturating_mul(1_000_000) / of.max(1);
+        let bytes = part(second.bytes, capacity.bytes());
+        let requests = match capacity.requests() {
+            0 => 0,
+            stated => part(second.requests, stated),
+        };
+        if was_busy && bytes.max(requests) < PROMISABLE {
+            Pool::Slow
+        } else {
+            Pool::Fit
+        }
     }
 
     /// Requests of each volume that are held back by a limit, where it matters.

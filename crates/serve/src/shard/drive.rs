@@ -296,7 +296,8 @@ impl Drive {
                 volume.is_some_and(|v| std::mem::take(&mut v.unsynced))
             });
             let Some(space) = next.map(|n| n as u32) else {
-                return true;
+                let mut volumes = self.volumes.iter_mut().flatten().filter(|v| which(v));
+                return volumes.all(|volume| volume.backend.rest());
             };
             self.syncing = Some(space);
             let job = Job {

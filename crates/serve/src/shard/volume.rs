@@ -8,7 +8,7 @@ use weir_measure::promise::Promise;
 
 use super::ShardError;
 use crate::backend::{Backend, Prepare, Traits};
-use crate::errno::{EIO, ENOTSUP};
+use crate::errno::{EIO, ENOTCONN, ENOTSUP};
 use crate::metrics::{Detail, Tally, VolumeSnapshot};
 use weir_config::os_error;
 
@@ -158,6 +158,7 @@ impl Volume {
             limited,
             oldest_ns,
             sync_failed: self.sync_failed,
+            remote: self.backend.remote(),
             size: self.size,
             tally: self.tally.at(detail),
         }
@@ -171,7 +172,10 @@ impl Volume {
             return;
         }
         self.tally.failed(op);
-        let syncs = op == Op::Flush || flags.has(Flags::FUA) && errno == EIO;
+        // What a remote server has answered is kept until it is back: a later flush may succeed.
+        let away = errno == ENOTCONN;
+        self.unsynced |= away && op == Op::Flush;
+        let syncs = op == Op::Flush && !away || flags.has(Flags::FUA) && errno == EIO;
         if syncs && !self.sync_failed {
             self.sync_failed = true;
             tracing::error!(

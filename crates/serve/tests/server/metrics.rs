@@ -105,8 +105,11 @@ fn every_metric_is_documented() {
     documented.sort();
     assert_eq!(documented, said);
     for (reasons, family) in [
-        (Short::ALL.map(Short::name), "weir_short_reason_seconds"),
-        (Excuse::OF_SERVER.map(Excuse::name), "weir_excused_seconds"),
+        (
+            &Short::ALL.map(Short::name)[..],
+            "weir_short_reason_seconds",
+        ),
+        (&Excuse::OF_SERVER.map(Excuse::name), "weir_excused_seconds"),
     ] {
         for reason in reasons {
             let row = format!("| `{reason}` |");

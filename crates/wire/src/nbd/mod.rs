@@ -17,7 +17,7 @@
 //!    flight, then close the connection.
 //!
 //! # The client's side
-//! [`client::Handshake`], then [`Request::encode`] and [`client::ReplyParser`].
+//! [`Uri`] says where an export is; then [`client::Handshake`], [`Request::encode`] and [`client::ReplyParser`].
 //!
 //! # Example
 //! ```
@@ -100,6 +100,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod address;
 pub mod client;
 mod constants;
 mod errno;
@@ -111,7 +112,9 @@ mod meta;
 mod reply;
 mod request;
 mod rules;
+mod uri;
 
+pub use address::{Address, AddressError};
 pub use constants::*;
 pub use errno::Errno;
 pub use export::{BlockSizes, Denied, ExportInfo, Exports};
@@ -125,3 +128,4 @@ pub use reply::{
 };
 pub use request::{Command, Fatal, Request, parse_request};
 pub use rules::{RequestError, RuleSettings, Rules};
+pub use uri::{Uri, UriError};

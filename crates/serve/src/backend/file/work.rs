@@ -110,15 +110,8 @@ impl Work {
     pub(super) fn fetched(&mut self, patch: &Patch, blocks: &[u8]) {
         let lead = (patch.start - patch.first) as usize;
         let from = &blocks[lead..][..(patch.end - patch.start) as usize];
-        // Places in the job's data.
         let start = (patch.start - self.range.start) as usize;
-        let end = start + from.len();
-        self.data.each_target(|at, bytes| {
-            let (a, b) = (at.max(start), (at + bytes.len()).min(end));
-            if a < b {
-                bytes[a - at..b - at].copy_from_slice(&from[a - start..b - start]);
-            }
-        });
+        self.data.put(start, from);
     }
 
     /// A patch is done.
@@ -136,15 +129,8 @@ impl Work {
             into.fill(0);
             return;
         }
-        // Places in the job's data.
         let start = (patch.start - self.range.start) as usize;
-        let end = start + into.len();
-        self.data.each_source(|at, bytes| {
-            let (from, to) = (at.max(start), (at + bytes.len()).min(end));
-            if from < to {
-                into[from - start..to - start].copy_from_slice(&bytes[from - at..to - at]);
-            }
-        });
+        self.data.get(start, into);
     }
 }
 

@@ -94,7 +94,10 @@ impl Devices {
             };
             self.check_room(export)
                 .map_err(|why| config.problem(&volume.ublk_key(), why, None))?;
-            let lasts = matches!(volume.storage, Storage::File(_) | Storage::Device(_));
+            let lasts = matches!(
+                volume.storage,
+                Storage::File(_) | Storage::Device(_) | Storage::Nbd(_)
+            );
             let mark = mark(config.file(), &volume.name);
             let lasts = lasts && !config.file().is_empty();
             let made = self.make(export, volume.ublk_number, (mark, lasts));

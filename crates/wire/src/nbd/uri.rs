@@ -1,6 +1,6 @@
 //! Addresses of exports, as the NBD project's `uri.md` writes them.
 
-use crate::address::Address;
+use super::address::Address;
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,10 +16,18 @@ pub struct Uri {
     pub export: String,
 }
 
-/// The text is no URI of an export.
+/// The text is no URI of an export that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path")]
-pub struct UriError(String);
+pub enum UriError {
+    /// It is written wrongly.
+    #[error(
+        "{0:?} is not an NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path"
+    )]
+    Malformed(String),
+    /// It asks for encryption.
+    #[error("{0:?} asks for TLS, which is not spoken: use a Unix socket, or a tunnel with nbd://")]
+    Tls(String),
+}
 
 impl Uri {
     /// Whether a text is meant as one.
@@ -33,7 +41,11 @@ impl FromStr for Uri {
     type Err = UriError;
 
     fn from_str(text: &str) -> Result<Self, UriError> {
-        parse(text).ok_or_else(|| UriError(text.to_owned()))
+        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
+        if scheme == "nbds" || scheme.starts_with("nbds+") {
+            return Err(UriError::Tls(text.to_owned()));
+        }
+        parse(text).ok_or_else(|| UriError::Malformed(text.to_owned()))
     }
 }
 
@@ -58,12 +70,21 @@ fn parse(text: &str) -> Option<Uri> {
             } else {
                 host.to_owned()
             };
-            let address = host.parse().ok();
+            let address = host.parse().ok().filter(|_| is_host(&host));
             address.filter(|a| matches!(a, Address::Tcp(_)))?
         }
         _ => return None,
     };
     Some(Uri { address, export })
+}
+
+/// Whether the host of `host:port` is one that can be looked up: a name, or an address whose brackets match.
+fn is_host(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+    match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
+        Some(inside) => inside.is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok()),
+        None => !host.contains([':', '[', ']', '@', '%', ' ']),
+    }
 }
 
 /// With bytes written as such (`%20`) put in.
@@ -137,12 +158,19 @@ mod tests {
             "nbd://host:port/disk",
             "nbd:///disk",
             "nbds://host/disk",
+            "nbds+unix:///disk?socket=/a",
+            "nbd://[::1/disk",
+            "nbd://::1:10809/disk",
+            "nbd://[host]/disk",
+            "nbd://user@host/disk",
             "nbd://host/%",
             "nbd://host/%+1",
             "nbd://host/%ff",
         ] {
             assert!(text.parse::<Uri>().is_err(), "{text}");
         }
+        let tls = "nbds://host/disk".parse::<Uri>().unwrap_err();
+        assert!(matches!(tls, UriError::Tls(_)));
         assert!(Uri::is_meant("nbds://host/disk") && !Uri::is_meant("/a/nbd://b"));
     }
 }

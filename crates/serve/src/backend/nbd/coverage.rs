@@ -1,0 +1,55 @@
+//! Which bytes of a read have come: a server may send them in any order, but all of them, and each once.
+
+use std::ops::Range;
+
+/// What has come of a range, from its first byte on.
+#[derive(Debug, Default)]
+pub(super) struct Coverage {
+    /// All before this.
+    prefix: u64,
+    /// Ranges behind it that do not touch it, in no order.
+    beyond: Vec<Range<u64>>,
+}
+
+impl Coverage {
+    /// Adds a range that is not empty. False if some of it has come before.
+    pub(super) fn add(&mut self, range: Range<u64>) -> bool {
+        let overlaps = |other: &Range<u64>| range.start < other.end && other.start < range.end;
+        if range.start < self.prefix || self.beyond.iter().any(overlaps) {
+            return false;
+        }
+        if range.start > self.prefix {
+            self.beyond.push(range);
+            return true;
+        }
+        self.prefix = range.end;
+        while let Some(at) = self.beyond.iter().position(|r| r.start == self.prefix) {
+            self.prefix = self.beyond.swap_remove(at).end;
+        }
+        true
+    }
+
+    /// Whether these bytes have come, and no others.
+    pub(super) fn is_whole(&self, length: u64) -> bool {
+        self.prefix == length && self.beyond.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bytes_come_once_in_any_order() {
+        let mut coverage = Coverage::default();
+        for range in [4..6, 0..2, 8..9, 2..4] {
+            assert!(coverage.add(range));
+            assert!(!coverage.is_whole(9));
+        }
+        for again in [0..1, 5..7, 7..9, 8..9] {
+            assert!(!coverage.add(again));
+        }
+        assert!(coverage.add(6..8));
+        assert!(coverage.is_whole(9) && !coverage.is_whole(10));
+    }
+}

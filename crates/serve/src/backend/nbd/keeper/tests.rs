@@ -1,0 +1,419 @@
+//! Random histories of a keeper and a server that loses what was not flushed when it dies, under an auditor.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_core::{Flags, Op};
+use weir_random::Rng;
+
+use super::super::super::rmw::{Mode, Ranges};
+use super::*;
+
+/// Blocks of the volume; a block holds a number, and each write one that no other has.
+const BLOCKS: usize = 12;
+
+/// A server: what it has, and what it may have once it has died.
+struct Server {
+    /// By block: all that it has held since the server began. The last is what it reads as.
+    held: [Vec<u64>; BLOCKS],
+    /// By block: which of these may be on the medium, from this one on.
+    durable: [usize; BLOCKS],
+    fua: bool,
+    /// Requests that were sent, in any order of their execution, and what each block held last when they were: a flush covers no more.
+    received: Vec<(Sending<u64>, [usize; BLOCKS])>,
+}
+
+/// What a client knows of a block.
+struct Client {
+    /// What a read may find: what was written last, or what may have been.
+    may: [BTreeSet<u64>; BLOCKS],
+    /// By owner: the request under way.
+    under_way: BTreeMap<u32, UnderWay>,
+    values: u64,
+}
+
+struct UnderWay {
+    ask: Ask<u64>,
+    /// Of a flush: what each block may be once it is answered; of what was written later as well.
+    after: Vec<BTreeSet<u64>>,
+    begun: bool,
+}
+
+struct History {
+    rng: Rng,
+    server: Server,
+    client: Client,
+    keeper: Keeper<u64>,
+    ranges: Ranges,
+    ready: Vec<u32>,
+    up: bool,
+    /// A flush of the server may fail.
+    failing: bool,
+}
+
+fn blocks(ask: &Ask<u64>) -> Range<usize> {
+    ask.offset as usize..(ask.offset + u64::from(ask.length)) as usize
+}
+
+impl Server {
+    /// Carries a request out. Returns how it ends.
+    fn execute(
+        &mut self,
+        (ask, covers): (&Ask<u64>, [usize; BLOCKS]),
+        rng: &mut Rng,
+        failing: bool,
+    ) -> Result<(), u16> {
+        if ask.op == Op::Flush {
+            if failing && rng.range(0, 9) == 0 {
+                return Err(EIO);
+            }
+            for (durable, covered) in self.durable.iter_mut().zip(covers) {
+                *durable = covered.max(*durable);
+            }
+            return Ok(());
+        }
+        for block in blocks(ask) {
+            let value = match ask.op {
+                Op::Write => ask.payload.unwrap(),
+                Op::WriteZeroes => 0,
+                Op::Discard if rng.range(0, 1) == 0 => 0,
+                _ => continue,
+            };
+            self.held[block].push(value);
+            if ask.flags.has(Flags::FUA) {
+                assert!(self.fua, "it was told that there is no such thing");
+                self.durable[block] = self.last()[block];
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of what each block holds.
+    fn last(&self) -> [usize; BLOCKS] {
+        std::array::from_fn(|block| self.held[block].len() - 1)
+    }
+
+    /// It dies, and is there again with what was on its medium.
+    fn die(&mut self, rng: &mut Rng) {
+        for (held, durable) in self.held.iter_mut().zip(&mut self.durable) {
+            let at = rng.range(*durable as u64, held.len() as u64 - 1) as usize;
+            *held = vec![held[at]];
+            *durable = 0;
+        }
+    }
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        Self {
+            server: Server {
+                held: std::array::from_fn(|_| vec![0]),
+                durable: [0; BLOCKS],
+                fua: rng.range(0, 1) == 0,
+                received: Vec::new(),
+            },
+            client: Client {
+                may: std::array::from_fn(|_| BTreeSet::from([0])),
+                under_way: BTreeMap::new(),
+                values: 0,
+            },
+            keeper: Keeper::new(rng.range(1, 20)),
+            ranges: Ranges::default(),
+            ready: Vec::new(),
+            up: false,
+            failing: rng.range(0, 3) == 0,
+            rng,
+        }
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.range(0, n - 1)
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn step(&mut self) {
+        match self.below(20) {
+            0..=5 if self.client.under_way.len() < 8 => self.ask(),
+            6..=10 => self.send(),
+            11..=16 => self.serve(),
+            17 if self.one_in(3) => self.lose(),
+            18 => self.connect(),
+            19 if !self.up && self.one_in(6) => self.expire(),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self) {
+        let op = [
+            Op::Write,
+            Op::Write,
+            Op::Write,
+            Op::WriteZeroes,
+            Op::Discard,
+            Op::Read,
+            Op::Flush,
+        ][self.below(7) as usize];
+        let offset = self.below(BLOCKS as u64);
+        let length = 1 + self.below((BLOCKS as u64 - offset).min(4)) as u32;
+        self.client.values += 1;
+        let fua = matches!(op, Op::Write | Op::WriteZeroes | Op::Discard) && self.one_in(4);
+        let ask = Ask {
+            op,
+            flags: if fua { Flags::FUA } else { Flags::NONE },
+            offset: if op == Op::Flush { 0 } else { offset },
+            length: if op == Op::Flush { 0 } else { length },
+            payload: (op == Op::Write).then_some(self.client.values),
+            cost: 1,
+        };
+        let free = |n: &u32| !self.client.under_way.contains_key(n);
+        let owner = (0..10).find(free).unwrap();
+        let mut after = Vec::new();
+        if op == Op::Flush {
+            after = self.client.may.to_vec();
+            // What is under way may be made durable as well.
+            for other in self.client.under_way.values().filter(|o| o.begun) {
+                Self::may_be(&other.ask, &mut after);
+            }
+        }
+        let changes = ask.changes();
+        let range = ask.range();
+        self.client.under_way.insert(
+            owner,
+            UnderWay {
+                ask,
+                after,
+                begun: false,
+            },
+        );
+        if !changes || self.ranges.acquire(owner, range, Mode::Exclusive) {
+            self.begin(owner);
+        }
+    }
+
+    /// A request that has its range goes to the keeper.
+    fn begin(&mut self, owner: u32) {
+        let under_way = self.client.under_way.get_mut(&owner).unwrap();
+        under_way.begun = true;
+        let ask = under_way.ask.clone();
+        if ask.changes() {
+            for other in self.client.under_way.values_mut() {
+                if other.ask.op == Op::Flush {
+                    Self::may_be(&ask, &mut other.after);
+                }
+            }
+            Self::may_be(&ask, &mut self.client.may);
+        }
+        self.keeper.submit(owner, ask);
+    }
+
+    /// A change may be done, or not.
+    fn may_be(ask: &Ask<u64>, may: &mut [BTreeSet<u64>]) {
+        for block in blocks(ask) {
+            may[block].insert(ask.payload.unwrap_or(0));
+        }
+    }
+
+    fn send(&mut self) {
+        if let Some(sending) = self.keeper.next() {
+            assert!(self.up, "nothing is sent to a server that is away");
+            let changes = sending.ask.changes();
+            let beside = self.server.received.iter();
+            let mut beside = beside.filter(|(r, _)| r.ask.changes() && changes);
+            assert!(
+                !beside.any(|(r, _)| r.ask.overlaps(&sending.ask)),
+                "changes that overlap"
+            );
+            self.server.received.push((sending, self.server.last()));
+        }
+    }
+
+    /// The server carries one of its requests out and answers.
+    fn serve(&mut self) {
+        if self.server.received.is_empty() {
+            return;
+        }
+        let at = self.below(self.server.received.len() as u64) as usize;
+        let (sending, covers) = self.server.received.swap_remove(at);
+        let asked = (&sending.ask, covers);
+        let result = self.server.execute(asked, &mut self.rng, self.failing);
+        if sending.ask.op == Op::Read && !matches!(sending.id, Id::Kept(_)) {
+            for block in blocks(&sending.ask) {
+                let found = *self.server.held[block].last().unwrap();
+                assert!(
+                    self.client.may[block].contains(&found),
+                    "block {block} reads as {found}"
+                );
+            }
+        }
+        if let Some(ended) = self.keeper.answered(sending.id, result) {
+            self.end(ended);
+        }
+    }
+
+    fn end(&mut self, (owner, result): Ended) {
+        let UnderWay { ask, after, .. } = self.client.under_way.remove(&owner).unwrap();
+        if ask.changes() {
+            if result.is_ok() {
+                for block in blocks(&ask) {
+                    let before = std::mem::take(&mut self.client.may[block]);
+                    self.client.may[block].insert(ask.payload.unwrap_or(0));
+                    if ask.op == Op::Discard {
+                        self.client.may[block].extend(before);
+                    }
+                }
+            }
+            let mut granted = Vec::new();
+            self.ranges.release(owner, &mut granted);
+            self.ready.extend(granted);
+        }
+        // What a discard leaves alone is as durable as it was.
+        if ask.flags.has(Flags::FUA) && result.is_ok() && ask.op != Op::Discard {
+            self.is_durable(blocks(&ask), &self.client.may.clone());
+        }
+        if ask.op == Op::Flush && result.is_ok() {
+            self.is_durable(0..BLOCKS, &after);
+        }
+        while let Some(next) = self.ready.pop() {
+            self.begin(next);
+        }
+    }
+
+    /// Whatever a server has that dies now is what it may have.
+    fn is_durable(&self, range: Range<usize>, may: &[BTreeSet<u64>]) {
+        for block in range {
+            let durable = &self.server.held[block][self.server.durable[block]..];
+            let may = &may[block];
+            let known = durable.iter().all(|value| may.contains(value));
+            assert!(known, "block {block}: {durable:?}, not {may:?}");
+        }
+    }
+
+    /// The server dies, or only its connections end: then it may have done what it did not answer.
+    fn lose(&mut self) {
+        if !self.up {
+            return;
+        }
+        for (sending, covers) in std::mem::take(&mut self.server.received) {
+            if self.one_in(2) {
+                let asked = (&sending.ask, covers);
+                let _ = self.server.execute(asked, &mut self.rng, self.failing);
+            }
+        }
+        if !self.one_in(4) {
+            self.server.die(&mut self.rng);
+        }
+        if self.keeper.has_failed() {
+            // No flush has succeeded since one failed, and what was written before may be lost.
+            for (may, held) in self.client.may.iter_mut().zip(&self.server.held) {
+                may.extend(held);
+            }
+        }
+        self.up = false;
+        self.keeper.lost();
+    }
+
+    fn connect(&mut self) {
+        if !self.up {
+            self.up = true;
+            // It may come back with other flags.
+            self.server.fua = self.one_in(2);
+            self.keeper.connected(self.server.fua);
+        }
+    }
+
+    fn expire(&mut self) {
+        for ended in self.keeper.expire() {
+            self.end(ended);
+        }
+    }
+
+    /// Nothing is forgotten: a server that stays gets everything done.
+    fn settle(&mut self) {
+        self.connect();
+        self.failing = false;
+        for _ in 0..10_000 {
+            self.send();
+            self.serve();
+        }
+        assert!(self.client.under_way.is_empty(), "something is never done");
+        for block in 0..BLOCKS {
+            let found = *self.server.held[block].last().unwrap();
+            assert!(
+                self.client.may[block].contains(&found),
+                "block {block} is {found}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_that_was_flushed_whatever_the_server_does() {
+    let histories = std::env::var("WEIR_DRAWS").map_or(3_000, |n| n.parse().unwrap());
+    for seed in 0..histories {
+        let mut history = History::new(seed);
+        for _ in 0..400 {
+            history.step();
+        }
+        history.settle();
+    }
+}
+
+fn ask(op: Op, offset: u64, payload: Option<u64>) -> Ask<u64> {
+    Ask {
+        op,
+        flags: Flags::NONE,
+        offset,
+        length: u32::from(op != Op::Flush),
+        payload,
+        cost: 1,
+    }
+}
+
+#[test]
+fn what_is_kept_goes_first_in_its_order_and_what_is_unanswered_after_it() {
+    let mut keeper = Keeper::new(100);
+    keeper.connected(true);
+    for (owner, offset) in [(0, 5), (1, 6), (2, 7)] {
+        keeper.submit(owner, ask(Op::Write, offset, Some(offset)));
+    }
+    let sent: Vec<_> = (0..3).map(|_| keeper.next().unwrap()).collect();
+    assert_eq!(keeper.answered(sent[1].id, Ok(())), Some((1, Ok(()))));
+    assert_eq!(keeper.answered(sent[0].id, Ok(())), Some((0, Ok(()))));
+    keeper.submit(3, ask(Op::Flush, 0, None));
+    assert_eq!(keeper.next().unwrap().ask.op, Op::Flush);
+    // The server dies with the flush and the third write under way; and again in the middle of the replay.
+    for most in [1, 2] {
+        keeper.lost();
+        assert!(keeper.next().is_none());
+        keeper.connected(true);
+        for (offset, at) in [(6, 0), (5, 1)].into_iter().take(most) {
+            let again = keeper.next().unwrap();
+            assert_eq!((again.id, again.ask.offset), (Id::Kept(at), offset));
+            assert_eq!(keeper.answered(again.id, Ok(())), None);
+        }
+    }
+    let rest: Vec<_> = (0..2).map(|_| keeper.next().unwrap()).collect();
+    assert_eq!((rest[0].ask.offset, rest[1].ask.op), (7, Op::Flush));
+    assert_eq!(keeper.answered(rest[1].id, Ok(())), Some((3, Ok(()))));
+    assert_eq!(keeper.kept_bytes(), 0);
+}
+
+#[test]
+fn a_flush_goes_unasked_when_too_much_is_kept_and_none_succeeds_after_one_that_failed() {
+    let mut keeper = Keeper::new(2);
+    keeper.connected(true);
+    for offset in 0..2 {
+        keeper.submit(0, ask(Op::Write, offset, Some(offset)));
+        let sent = keeper.next().unwrap();
+        keeper.answered(sent.id, Ok(()));
+    }
+    keeper.submit(1, ask(Op::Flush, 0, None));
+    let (own, asked) = (keeper.next().unwrap(), keeper.next().unwrap());
+    assert_eq!((own.ask.op, asked.ask.op), (Op::Flush, Op::Flush));
+    assert_eq!(keeper.answered(own.id, Err(EIO)), None);
+    assert_eq!(keeper.answered(asked.id, Ok(())), Some((1, Err(EIO))));
+    assert!(keeper.has_failed());
+}

@@ -1,0 +1,513 @@
+//! The backend: jobs as requests to a server, and the server's coming and going.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_config::Remote as Settings;
+use weir_core::{Flags, Instant, Op, Span};
+use weir_uring::{Arena, Buf, Completion, Ring, SharedBuf};
+use weir_wire::nbd::TransmissionFlags;
+
+use super::super::rmw::{Mode, Ranges};
+use super::super::workers::Workers;
+use super::super::{Allocation, Backend, Context, Job, RemoteState};
+use super::dial::{DialError, Dialled, PATIENCE, Shape, dial};
+use super::keeper::{Ask, Ended, Id, Keeper};
+use super::wire::{Broken, Wire};
+use super::work::{Part, Step, Work};
+use crate::errno::{EIO, ENOTCONN, ENOTSUP, EPERM};
+use crate::slab::Slab;
+
+/// From one attempt to reach a server that is away to the next: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// What a change takes at least of the memory for what is not flushed.
+const LEAST: u64 = 4096;
+
+/// The backend of a volume on an export.
+#[derive(Debug)]
+pub(super) struct Remote {
+    settings: Arc<Settings>,
+    read_only: bool,
+    shape: Shape,
+    /// Memory of what is written until it is durable.
+    arena: Arena,
+    keeper: Keeper<SharedBuf>,
+    wire: Wire,
+    works: Slab<Work>,
+    parts: Slab<Part>,
+    ranges: Ranges,
+    /// Works that have got their range.
+    ready: VecDeque<u32>,
+    /// Works that wait for memory.
+    hungry: VecDeque<u32>,
+    workers: Workers<Result<Dialled, DialError>>,
+    away: Option<Away>,
+    /// Nothing more is expected, and the server was left.
+    resting: bool,
+    state: RemoteState,
+}
+
+/// A server that is away.
+#[derive(Debug)]
+struct Away {
+    since: Instant,
+    pause: Duration,
+    /// Requests have waited for long enough.
+    expired: bool,
+    /// No thread dials yet.
+    idle: bool,
+    /// What was said of it last.
+    said: String,
+}
+
+impl Remote {
+    pub(super) fn new(
+        settings: Arc<Settings>,
+        read_only: bool,
+        dialled: Dialled,
+    ) -> io::Result<Self> {
+        let mut wire = Wire::new(settings.requests, settings.connections)?;
+        let shape = dialled.shape;
+        wire.open(dialled.sockets, &shape)?;
+        let mut keeper = Keeper::new(settings.unflushed / 2);
+        keeper.connected(shape.flags.contains(TransmissionFlags::SEND_FUA));
+        Ok(Self {
+            arena: Arena::new(settings.unflushed as usize)?,
+            settings,
+            read_only,
+            shape,
+            keeper,
+            wire,
+            works: Slab::new(),
+            parts: Slab::new(),
+            ranges: Ranges::default(),
+            ready: VecDeque::new(),
+            hungry: VecDeque::new(),
+            workers: Workers::new(),
+            away: None,
+            resting: false,
+            state: RemoteState::default(),
+        })
+    }
+
+    fn has_expired(&self) -> bool {
+        self.away.as_ref().is_some_and(|away| away.expired)
+    }
+
+    /// Goes on as far as that goes, and puts what comes of it on the ring.
+    fn turn(&mut self, cx: &mut Context<'_>) {
+        loop {
+            while let Some(slot) = self.ready.pop_front() {
+                self.advance(slot, cx);
+            }
+            while let Some(slot) = self.hungry.pop_front() {
+                self.works[slot].hungry = false;
+                self.advance(slot, cx);
+                if self.hungry.back() == Some(&slot) {
+                    // There is no memory; the others wait for it in their turn.
+                    self.hungry.rotate_right(1);
+                    break;
+                }
+            }
+            while self.wire.has_room()
+                && let Some(sending) = self.keeper.next()
+            {
+                self.wire.send(sending);
+            }
+            if self.ready.is_empty() {
+                break;
+            }
+        }
+        if !self.wire.queue(cx) {
+            cx.defer();
+        }
+    }
+
+    /// Asks for as much of a work as there is memory for.
+    fn advance(&mut self, slot: u32, cx: &mut Context<'_>) {
+        if self.has_expired() {
+            self.works[slot].error.get_or_insert(ENOTCONN);
+        }
+        while !self.works[slot].is_asked() {
+            let step = self.works[slot].step(&self.shape);
+            if !self.take(slot, step) {
+                break;
+            }
+        }
+        self.end_if_over(slot, cx);
+    }
+
+    /// Asks for a part. False if nothing more is to be asked for now.
+    fn take(&mut self, slot: u32, step: Step) -> bool {
+        let op = self.works[slot].op;
+        match step {
+            Step::Nothing => self.works[slot].next = self.works[slot].range.end,
+            Step::Flush => {
+                self.works[slot].next = self.works[slot].range.end;
+                self.ask(slot, 0..0, (Op::Flush, 0..0), None);
+            }
+            Step::LookUp(_) if self.shape.allocation.is_none() => {
+                self.works[slot].allocated(u64::MAX, Allocation::Data);
+            }
+            Step::LookUp(blocks) => {
+                let range = blocks.start..self.works[slot].next;
+                self.ask(slot, range, (Op::Extents, blocks), None);
+                // Where the next begins it will say.
+                return false;
+            }
+            Step::Read(blocks, range) => {
+                self.works[slot].next = range.end;
+                self.ask(slot, range, (Op::Read, blocks), None);
+            }
+            Step::Space(range) => {
+                if self.keeper.kept_bytes() >= self.settings.unflushed {
+                    return self.starve(slot);
+                }
+                self.works[slot].next = range.end;
+                self.ask(slot, range.clone(), (op, range), None);
+            }
+            Step::Write(range) => {
+                let Some(mut buf) = self.arena.alloc((range.end - range.start) as usize) else {
+                    return self.starve(slot);
+                };
+                let work = &mut self.works[slot];
+                work.next = range.end;
+                work.fill(&range, range.start, &mut buf);
+                self.ask(slot, range.clone(), (Op::Write, range), Some(buf));
+            }
+            Step::Patch(blocks, range) => {
+                let Some(buf) = self.arena.alloc((blocks.end - blocks.start) as usize) else {
+                    return self.starve(slot);
+                };
+                self.works[slot].next = range.end;
+                let part = self.ask(slot, range, (Op::Read, blocks.clone()), None);
+                self.parts[part].patch = Some((blocks.start, buf));
+            }
+        }
+        true
+    }
+
+    /// A work waits for memory, which a flush will free.
+    fn starve(&mut self, slot: u32) -> bool {
+        self.works[slot].hungry = true;
+        self.hungry.push_back(slot);
+        self.keeper.press();
+        false
+    }
+
+    /// Has a part of a work asked of the server; the part's number.
+    fn ask(
+        &mut self,
+        slot: u32,
+        range: Range<u64>,
+        (op, blocks): (Op, Range<u64>),
+        payload: Option<Buf>,
+    ) -> u32 {
+        let work = &mut self.works[slot];
+        work.open += 1;
+        let flags = work.flags;
+        let part = self.parts.insert(Part {
+            work: slot,
+            range,
+            patch: None,
+        });
+        let cost = payload.as_ref().map_or(0, Buf::capacity) as u64;
+        self.keeper.submit(
+            part,
+            Ask {
+                op,
+                flags,
+                offset: blocks.start,
+                length: (blocks.end - blocks.start) as u32,
+                payload: payload.map(Buf::into_shared),
+                cost: cost.max(LEAST),
+            },
+        );
+        part
+    }
+
+    /// A part is over, as far as the server is concerned.
+    fn part_over(&mut self, (number, result): Ended, cx: &mut Context<'_>) {
+        let Some(part) = self.parts.remove(number) else {
+            return;
+        };
+        let slot = part.work;
+        let work = &mut self.works[slot];
+        work.open -= 1;
+        match (part.patch, result) {
+            (_, Err(errno)) => {
+                work.error.get_or_insert(errno);
+            }
+            (Some((first, mut blocks)), Ok(())) => {
+                work.fill(&part.range, first, &mut blocks);
+                let range = first..first + blocks.len() as u64;
+                self.ask(slot, range.clone(), (Op::Write, range), Some(blocks));
+                return;
+            }
+            (None, Ok(())) if work.op == Op::Extents => {
+                if work.next <= part.range.end {
+                    // The server has told of nothing that was wanted.
+                    work.error.get_or_insert(EIO);
+                }
+                return self.advance(slot, cx);
+            }
+            (None, Ok(())) => {}
+        }
+        self.end_if_over(slot, cx);
+    }
+
+    fn end_if_over(&mut self, slot: u32, cx: &mut Context<'_>) {
+        let work = &self.works[slot];
+        if work.open > 0 || work.hungry || !work.is_asked() {
+            return;
+        }
+        let Some(mut work) = self.works.remove(slot) else {
+            return;
+        };
+        if work.locked {
+            self.ranges.release(slot, &mut self.ready);
+        }
+        let data = work.take_data();
+        cx.finish(work.tag, work.error.map_or(Ok(()), Err), data);
+    }
+
+    /// The session is over: the server is dialled until it is back.
+    fn lose(&mut self, why: &Broken, cx: &mut Context<'_>) {
+        if self.away.is_some() {
+            return;
+        }
+        self.wire.close();
+        self.keeper.lost();
+        self.state.losses += 1;
+        self.state.away = true;
+        let export = self.settings.uri.to_string();
+        let kept = self.keeper.kept_bytes();
+        tracing::warn!(export, kept, "the remote server is away: {why}");
+        self.depart(cx);
+    }
+
+    /// From now on the server is away.
+    fn depart(&mut self, cx: &mut Context<'_>) {
+        self.away = Some(Away {
+            since: cx.now,
+            pause: Duration::ZERO,
+            expired: false,
+            idle: true,
+            said: String::new(),
+        });
+        self.expire(cx);
+        self.dial(cx);
+    }
+
+    /// Has a thread wait and dial.
+    fn dial(&mut self, cx: &mut Context<'_>) {
+        let left = self.left(cx.now);
+        let Some(away) = self.away.as_mut().filter(|away| away.idle) else {
+            return;
+        };
+        // What waits is told in time that it waits in vain.
+        let pause = left.map_or(away.pause, |left| away.pause.min(left));
+        let patience = left.map_or(PATIENCE, |left| {
+            PATIENCE.min(left.max(Duration::from_secs(1)))
+        });
+        let (settings, read_only) = (Arc::clone(&self.settings), self.read_only);
+        let task = move || {
+            std::thread::sleep(pause);
+            dial(&settings, read_only, patience)
+        };
+        away.idle = !self.workers.submit(&cx.ring.waker(), task);
+        if away.idle {
+            cx.defer();
+        }
+    }
+
+    /// For how long requests still wait for a server that is away.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        let away = self.away.as_ref().filter(|away| !away.expired)?;
+        let waited: Span = now.since(away.since);
+        let left = self.settings.wait.saturating_sub(waited);
+        Some(Duration::from_nanos(left.as_nanos()))
+    }
+
+    /// Lets what has waited for too long fail.
+    fn expire(&mut self, cx: &mut Context<'_>) {
+        if self.left(cx.now) != Some(Duration::ZERO) {
+            return;
+        }
+        if let Some(away) = &mut self.away {
+            away.expired = true;
+        }
+        let export = self.settings.uri.to_string();
+        tracing::error!(
+            export,
+            "the remote server is still away: requests fail until it is back"
+        );
+        for ended in self.keeper.expire() {
+            self.part_over(ended, cx);
+        }
+        for slot in std::mem::take(&mut self.hungry) {
+            self.works[slot].hungry = false;
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// A thread has dialled.
+    fn dialled(&mut self, dialled: Result<Dialled, DialError>, cx: &mut Context<'_>) {
+        let Some(away) = &mut self.away else { return };
+        away.idle = true;
+        let fit = dialled.and_then(|dialled| {
+            dialled.shape.continues(&self.settings, &self.shape)?;
+            Ok(dialled)
+        });
+        match fit {
+            Ok(dialled) => self.connected(dialled, cx),
+            Err(error) => {
+                let said = error.to_string();
+                if said != away.said {
+                    let export = self.settings.uri.to_string();
+                    if matches!(error, DialError::Connect(_)) {
+                        tracing::warn!(export, "cannot reach the remote server: {said}");
+                    } else {
+                        tracing::error!(export, "the remote server is refused: {said}");
+                    }
+                    away.said = said;
+                }
+                away.pause = (2 * away.pause).clamp(PAUSE.0, PAUSE.1);
+                self.expire(cx);
+                self.dial(cx);
+            }
+        }
+    }
+
+    fn connected(&mut self, dialled: Dialled, cx: &mut Context<'_>) {
+        let kept = self.keeper.kept_bytes();
+        // What clients were told stays: only what the wire needs is taken over.
+        self.shape = Shape {
+            block: self.shape.block,
+            part: self.shape.part,
+            ..dialled.shape
+        };
+        if let Err(errno) = self.wire.open(dialled.sockets, &self.shape) {
+            tracing::warn!("cannot use the remote server's sockets: {errno}");
+            self.wire.close();
+            return self.dial(cx);
+        }
+        let Some(away) = self.away.take() else { return };
+        self.keeper
+            .connected(self.shape.flags.contains(TransmissionFlags::SEND_FUA));
+        self.state.away = false;
+        self.state.last_away = cx.now;
+        let export = self.settings.uri.to_string();
+        let seconds = cx.now.since(away.since).as_nanos() as f64 / 1e9;
+        tracing::warn!(
+            export,
+            kept,
+            seconds,
+            "the remote server is back: what it answered and had not flushed is written again"
+        );
+    }
+}
+
+impl Backend for Remote {
+    fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
+        self.shape
+            .has_size(&self.settings, wanted)
+            .map_err(io::Error::other)?;
+        Ok(self.shape.size)
+    }
+
+    fn submit(&mut self, job: Job, cx: &mut Context<'_>) {
+        let work = Work::new(job);
+        let fast = work.flags.has(Flags::FAST_ZERO) && work.op == Op::WriteZeroes;
+        let refused = if work.changes() && self.read_only {
+            Some(EPERM)
+        } else if fast && !self.shape.flags.contains(TransmissionFlags::SEND_FAST_ZERO) {
+            Some(ENOTSUP)
+        } else if self.has_expired() {
+            Some(ENOTCONN)
+        } else {
+            let syncs = work.op == Op::Flush || work.changes() && work.flags.has(Flags::FUA);
+            (syncs && self.keeper.has_failed()).then_some(EIO)
+        };
+        if let Some(errno) = refused {
+            return cx.finish(work.tag, Err(errno), work.data);
+        }
+        if work.op == Op::Flush && self.read_only {
+            return cx.finish(work.tag, Ok(()), work.data);
+        }
+        if std::mem::take(&mut self.resting) {
+            self.depart(cx);
+        }
+        let lock = work.changes().then(|| work.blocks(&self.shape));
+        let slot = self.works.insert(work);
+        let held = lock.is_none_or(|blocks| {
+            self.works[slot].locked = true;
+            self.ranges.acquire(slot, blocks, Mode::Exclusive)
+        });
+        if held {
+            self.ready.push_back(slot);
+        }
+        self.turn(cx);
+    }
+
+    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) {
+        let (works, parts) = (&mut self.works, &mut self.parts);
+        let (keeper, wire) = (&mut self.keeper, &mut self.wire);
+        let outcome = wire.completed(op, completion, &mut |id, found| {
+            let owner = match id {
+                Id::Call(slot) => keeper.owner(slot),
+                Id::Kept(_) => None,
+            };
+            if let Some(part) = owner.and_then(|owner| parts.get_mut(owner)) {
+                works[part.work].found(part, found);
+            }
+        });
+        while let Some((id, result)) = self.wire.take_ended() {
+            if let Some(ended) = self.keeper.answered(id, result) {
+                self.part_over(ended, cx);
+            }
+        }
+        if let Err(why) = outcome {
+            self.lose(&why, cx);
+        }
+        self.turn(cx);
+    }
+
+    fn rest(&mut self) -> bool {
+        if !self.resting {
+            self.resting = true;
+            self.away = None;
+            self.state.away = false;
+            self.wire.leave();
+            self.keeper.lost();
+        }
+        self.wire.is_quiet()
+    }
+
+    fn resume_deferred(&mut self, cx: &mut Context<'_>) {
+        self.dial(cx);
+        self.turn(cx);
+    }
+
+    fn woken(&mut self, cx: &mut Context<'_>) {
+        let mut any = false;
+        while let Some(dialled) = self.workers.next() {
+            self.dialled(dialled, cx);
+            any = true;
+        }
+        if any {
+            self.turn(cx);
+        }
+    }
+
+    fn remote(&self) -> Option<RemoteState> {
+        Some(RemoteState {
+            kept_bytes: self.keeper.kept_bytes(),
+            replayed_bytes: self.keeper.replayed_bytes(),
+            ..self.state
+        })
+    }
+}

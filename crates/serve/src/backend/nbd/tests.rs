@@ -1,0 +1,576 @@
+//! A volume on an export: of nbdkit and QEMU where they are installed, and of servers that do what none should.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_core::{Flags, Op, Span};
+use weir_uring::Config;
+use weir_wire::nbd::{
+    self, BlockSizes, ExportInfo, Exports, Handshake, HandshakeConfig, Outcome, REQUEST_LEN,
+    TransmissionFlags,
+};
+
+use super::super::Data;
+use super::super::file::bench::{Bench, Rng};
+use super::super::file::tests::Directory;
+use super::*;
+use crate::errno::{EIO, ENOTCONN, ENOTSUP};
+
+const SIZE: u64 = 4 << 20;
+
+/// How an export is used, and its volume.
+fn settings(socket: &std::path::Path, export: &str, wait: Span) -> (Volume, Settings) {
+    let text = format!(
+        "[drive.d]\n[listen]\nnbd = [\"unix:/s\"]\n[volume.v]\ndrive = \"d\"\nnbd = \"nbd+unix:///{export}?socket={}\"\n",
+        socket.display()
+    );
+    let server = weir_config::parse("", &text).unwrap();
+    let mut volume = server.volumes[0].clone();
+    let weir_config::Storage::Nbd(remote) = &mut volume.storage else {
+        panic!("it is remote");
+    };
+    remote.wait = wait;
+    let settings = remote.clone();
+    (volume, settings)
+}
+
+fn bench(volume: &Volume, settings: &Settings) -> Bench {
+    let export = Export::open(volume, settings).unwrap();
+    Bench::new(
+        Box::new(export),
+        &Config {
+            arena_bytes: 64 << 20,
+            in_flight: 64,
+            ..Config::default()
+        },
+    )
+}
+
+fn refused(volume: &Volume, settings: &Settings) -> String {
+    Export::open(volume, settings).unwrap_err().to_string()
+}
+
+/// A program that serves, killed when this goes.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        println!("skipped: {program} is not installed");
+    }
+    there
+}
+
+fn nbdkit(directory: &Directory, arguments: &[&str]) -> (PathBuf, Program) {
+    let socket = directory.0.join("pool.sock");
+    let _ = std::fs::remove_file(&socket);
+    let mut command = Command::new("nbdkit");
+    command.args(["-f", "-U"]).arg(&socket).args(arguments);
+    serve(command, socket)
+}
+
+fn serve(mut command: Command, socket: PathBuf) -> (PathBuf, Program) {
+    let child = command.stdin(Stdio::null()).spawn().unwrap();
+    let program = Program(child);
+    for _ in 0..1000 {
+        if UnixStream::connect(&socket).is_ok() {
+            return (socket, program);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{command:?} does not listen");
+}
+
+/// Random jobs against a model; every part of every range.
+fn random_jobs(bench: &mut Bench, seed: u64, jobs: u64, zero_trims: bool) {
+    let mut rng = Rng::new(seed);
+    let mut model = vec![0_u8; SIZE as usize];
+    for _ in 0..jobs {
+        let most = [600, 9000, 300_000, 1 << 20][rng.below(4) as usize];
+        let length = 1 + rng.below(most);
+        let offset = rng.below(SIZE - length);
+        let range = offset as usize..(offset + length) as usize;
+        let length = length as u32;
+        match rng.below(8) {
+            0..=2 => {
+                let byte = rng.below(256) as u8;
+                let bytes = vec![byte; length as usize];
+                let fua = [Flags::NONE, Flags::FUA][rng.below(2) as usize];
+                assert_eq!(bench.write(offset, &bytes, fua), Ok(()));
+                model[range].fill(byte);
+            }
+            3 => {
+                assert_eq!(
+                    bench.plain(Op::WriteZeroes, Flags::NONE, offset, length),
+                    Ok(())
+                );
+                model[range].fill(0);
+            }
+            4 if zero_trims => {
+                assert_eq!(
+                    bench.plain(Op::Discard, Flags::NONE, offset, length),
+                    Ok(())
+                );
+                let found = bench.read(offset, length).unwrap();
+                let same = found.iter().zip(&model[range.clone()]);
+                assert!(same.clone().all(|(found, had)| *found == 0 || found == had));
+                model[range].copy_from_slice(&found);
+            }
+            5 => assert_eq!(bench.flush(), Ok(())),
+            6 => {
+                let extents = bench.extents(Flags::NONE, offset, length);
+                let mut at = offset as usize;
+                for (bytes, data) in extents {
+                    let bytes = bytes as usize;
+                    assert!(data || model[at..at + bytes].iter().all(|b| *b == 0));
+                    at += bytes;
+                }
+                assert!(at <= (offset + u64::from(length)) as usize && at > offset as usize);
+            }
+            _ => assert!(bench.read(offset, length).unwrap() == model[range]),
+        }
+    }
+    assert!(bench.read(0, SIZE as u32).unwrap() == model);
+}
+
+#[test]
+fn what_is_read_of_nbdkit_is_what_was_written() {
+    if !is_there("nbdkit") {
+        return;
+    }
+    let directory = Directory::new();
+    for arguments in [
+        &["memory", "4M"][..],
+        &[
+            "--filter=blocksize-policy",
+            "memory",
+            "4M",
+            "blocksize-minimum=1024",
+            "blocksize-maximum=64K",
+            "blocksize-error-policy=error",
+        ],
+        &["--filter=nozero", "memory", "4M"],
+        &[
+            "--filter=noextents",
+            "--filter=multi-conn",
+            "memory",
+            "4M",
+            "multi-conn-mode=disable",
+        ],
+        &["--no-sr", "memory", "4M"],
+    ] {
+        let (socket, program) = nbdkit(&directory, arguments);
+        let (volume, settings) = settings(&socket, "", Span::from_secs(5));
+        assert_eq!(look(&volume, &settings).unwrap().size, SIZE);
+        let mut bench = bench(&volume, &settings);
+        assert_eq!(bench.size, SIZE);
+        random_jobs(&mut bench, 1, 200, true);
+        let fast = bench.plain(Op::WriteZeroes, Flags::FAST_ZERO, 0, 4096);
+        assert!(matches!(fast, Ok(()) | Err(ENOTSUP)), "{fast:?}");
+        drop((bench, program));
+    }
+}
+
+#[test]
+fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
+    if !is_there("nbdkit") {
+        return;
+    }
+    let directory = Directory::new();
+    let error = [
+        "--filter=error",
+        "memory",
+        "4M",
+        "error-pread=EIO",
+        "error-pread-rate=100%",
+    ];
+    let (socket, program) = nbdkit(&directory, &error);
+    let (volume, of) = settings(&socket, "", Span::from_secs(5));
+    let mut failing = bench(&volume, &of);
+    assert_eq!(failing.write(0, &[1; 512], Flags::NONE), Ok(()));
+    assert_eq!(failing.read(0, 512), Err(EIO));
+    // A patch must read first only where blocks are larger than a byte.
+    assert_eq!(failing.write(3, &[1; 5], Flags::NONE), Ok(()));
+    drop((failing, program));
+    let delay = [
+        "--filter=delay",
+        "memory",
+        "4M",
+        "rdelay=50ms",
+        "wdelay=20ms",
+    ];
+    let (socket, program) = nbdkit(&directory, &delay);
+    let (volume, of) = settings(&socket, "", Span::from_secs(5));
+    let mut slow = bench(&volume, &of);
+    random_jobs(&mut slow, 2, 12, true);
+    drop((slow, program));
+}
+
+/// nbdkit's memory is lost when it dies: what was flushed as well. So a file, with a cache in front that loses what was not flushed.
+#[test]
+fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
+    if !is_there("nbdkit") {
+        return;
+    }
+    let directory = Directory::new();
+    let image = directory.0.join("image");
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    let file = format!("file={}", image.display());
+    let arguments = ["--filter=cache", "file", &file, "cache=writeback"];
+    let (socket, program) = nbdkit(&directory, &arguments);
+    let mut program = Some(program);
+    let (volume, settings) = settings(&socket, "", Span::from_secs(60));
+    let mut bench = bench(&volume, &settings);
+    let mut rng = Rng::new(3);
+    let mut model = vec![0_u8; SIZE as usize];
+    for round in 0..60 {
+        let length = 1 + rng.below(100_000);
+        let offset = rng.below(SIZE - length);
+        let bytes = vec![round as u8 + 1; length as usize];
+        let data = bench.source(&bytes, |left| left).unwrap();
+        let tag = bench.submit(Op::Write, Flags::NONE, offset, length as u32, data);
+        if rng.one_in(4) {
+            drop(program.take());
+            program = Some(nbdkit(&directory, &arguments).1);
+        }
+        assert_eq!(bench.wait(tag).0, Ok(()));
+        model[offset as usize..(offset + length) as usize].copy_from_slice(&bytes);
+        if rng.one_in(10) {
+            assert_eq!(bench.flush(), Ok(()));
+        }
+    }
+    assert!(bench.read(0, SIZE as u32).unwrap() == model);
+    let state = bench.backend.remote().unwrap();
+    assert!(state.losses > 3 && state.replayed_bytes > 0, "{state:?}");
+    assert_eq!(bench.flush(), Ok(()));
+    drop(bench);
+    drop(program);
+    assert!(
+        std::fs::read(&image).unwrap() == model,
+        "what was flushed is in the file"
+    );
+}
+
+#[test]
+fn requests_wait_for_a_server_that_is_away_and_then_fail_until_it_is_back() {
+    if !is_there("nbdkit") {
+        return;
+    }
+    let directory = Directory::new();
+    let (socket, program) = nbdkit(&directory, &["memory", "4M"]);
+    let (volume, settings) = settings(&socket, "", Span::from_millis(300));
+    let mut bench = bench(&volume, &settings);
+    assert_eq!(bench.write(0, &[7; 8192], Flags::NONE), Ok(()));
+    drop(program);
+    let begun = std::time::Instant::now();
+    assert_eq!(bench.read(0, 512), Err(ENOTCONN));
+    assert!(begun.elapsed() >= Duration::from_millis(300), "it waited");
+    assert_eq!(bench.flush(), Err(ENOTCONN), "at once, now");
+    assert!(bench.backend.remote().unwrap().away);
+    // A memory that has lost everything: what was answered is there again, and a flush is true again.
+    let (_, _program) = nbdkit(&directory, &["memory", "4M"]);
+    while bench.backend.remote().unwrap().away {
+        bench.turn(Duration::from_millis(100));
+    }
+    assert_eq!(bench.flush(), Ok(()));
+    assert_eq!(bench.read(0, 8192), Ok(vec![7; 8192]));
+}
+
+#[test]
+fn a_server_that_comes_back_as_another_is_refused() {
+    if !is_there("nbdkit") {
+        return;
+    }
+    let directory = Directory::new();
+    let (socket, program) = nbdkit(&directory, &["memory", "4M"]);
+    let (volume, settings) = settings(&socket, "", Span::from_millis(500));
+    let mut bench = bench(&volume, &settings);
+    assert_eq!(bench.write(0, &[7; 512], Flags::NONE), Ok(()));
+    drop(program);
+    for other in [
+        &["memory", "8M"][..],
+        &["-r", "memory", "4M"],
+        &[
+            "--filter=blocksize-policy",
+            "memory",
+            "4M",
+            "blocksize-minimum=512",
+        ],
+    ] {
+        let (_, program) = nbdkit(&directory, other);
+        assert_eq!(bench.read(0, 512), Err(ENOTCONN), "{other:?}");
+        drop(program);
+    }
+    let (_, _program) = nbdkit(&directory, &["memory", "4M"]);
+    while bench.backend.remote().unwrap().away {
+        bench.turn(Duration::from_millis(100));
+    }
+    assert_eq!(bench.read(0, 512), Ok(vec![7; 512]));
+}
+
+#[test]
+fn exports_that_will_not_do_are_refused_with_words() {
+    let directory = Directory::new();
+    let (volume, of) = settings(&directory.0.join("none"), "", Span::ZERO);
+    let said = refused(&volume, &of);
+    assert!(
+        said.contains("cannot connect to unix:") && said.contains("No such file"),
+        "{said}"
+    );
+    if !is_there("nbdkit") {
+        return;
+    }
+    for (arguments, words) in [
+        (
+            &["-r", "memory", "4M"][..],
+            "is read-only: write read_only = true",
+        ),
+        (&["memory", "1000"], "no multiple of 512"),
+        (
+            &[
+                "--filter=blocksize-policy",
+                "memory",
+                "4M",
+                "blocksize-minimum=64K",
+                "blocksize-preferred=64K",
+                "blocksize-maximum=1M",
+            ],
+            "at least 65536 bytes",
+        ),
+        (
+            &["--tls=require", "--tls-psk=/dev/null", "memory", "4M"],
+            "TLS",
+        ),
+    ] {
+        let (socket, _program) = nbdkit(&directory, arguments);
+        let (volume, settings) = settings(&socket, "", Span::ZERO);
+        let said = refused(&volume, &settings);
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+    let (socket, _program) = nbdkit(&directory, &["memory", "4M"]);
+    let (mut volume, of) = settings(&socket, "", Span::ZERO);
+    volume.size = Some(8 << 20);
+    assert!(refused(&volume, &of).contains("`size` is 8MiB"));
+}
+
+#[test]
+fn names_with_odd_characters_reach_qemu() {
+    if !is_there("qemu-storage-daemon") {
+        return;
+    }
+    let directory = Directory::new();
+    let socket = directory.0.join("qsd.sock");
+    let image = directory.0.join("image");
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(SIZE)
+        .unwrap();
+    let mut command = Command::new("qemu-storage-daemon");
+    let file = format!(
+        "driver=file,node-name=d,filename={},discard=unmap",
+        image.display()
+    );
+    command.args(["--blockdev", &file, "--nbd-server"]);
+    command.arg(format!("addr.type=unix,addr.path={}", socket.display()));
+    command.args([
+        "--export",
+        "type=nbd,id=e,node-name=d,name=a b/%?ü,writable=on",
+    ]);
+    let (socket, _program) = serve(command, socket);
+    let (volume, of) = settings(&socket, "a%20b/%25%3F%c3%bc", Span::from_secs(5));
+    let mut bench = bench(&volume, &of);
+    random_jobs(&mut bench, 4, 200, true);
+    let (volume, of) = settings(&socket, "other", Span::ZERO);
+    let said = refused(&volume, &of);
+    assert!(said.contains("refused export \"other\""), "{said}");
+}
+
+/// One export, of a server that is this test's.
+struct Offered(TransmissionFlags);
+
+impl Exports for Offered {
+    fn list(&self, _: &mut dyn FnMut(&str, &str)) {}
+
+    fn find(&self, _: &str) -> Option<ExportInfo> {
+        Some(ExportInfo {
+            name: String::new(),
+            description: String::new(),
+            key: 0,
+            size: SIZE,
+            flags: self.0,
+            block_sizes: BlockSizes::DEFAULT,
+            allocation: true,
+        })
+    }
+}
+
+const USUAL: TransmissionFlags = TransmissionFlags::SEND_FLUSH.with(TransmissionFlags::SEND_FUA);
+
+/// Takes one connection up to its first request, and returns its cookie.
+fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut handshake = Handshake::new(HandshakeConfig::default());
+    let mut out = Vec::new();
+    handshake.greet(&mut out);
+    let mut byte = [0];
+    loop {
+        socket.write_all(&out).unwrap();
+        out.clear();
+        socket.read_exact(&mut byte).unwrap();
+        let (_, outcome) = handshake.feed(&byte, &Offered(USUAL), &mut out).unwrap();
+        if matches!(outcome, Some(Outcome::Transmission(_))) {
+            socket.write_all(&out).unwrap();
+            break;
+        }
+    }
+    let mut header = [0; REQUEST_LEN];
+    socket.read_exact(&mut header).unwrap();
+    let request = nbd::parse_request(&header).unwrap().unwrap();
+    (socket, request.cookie)
+}
+
+/// A server that answers the first read of each of its first connections as `lies` say, and the one after these truly.
+fn liar(
+    directory: &Directory,
+    lies: Vec<Box<dyn Fn(u64) -> Vec<u8> + Send>>,
+) -> (PathBuf, JoinHandle<()>) {
+    let socket = directory.0.join("liar.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let thread = std::thread::spawn(move || {
+        for lie in lies {
+            let (mut socket, cookie) = first_request(&listener);
+            socket.write_all(&lie(cookie)).unwrap();
+        }
+        let (mut socket, cookie) = first_request(&listener);
+        socket.write_all(&data(cookie, 0, &[9; 512], true)).unwrap();
+        // Until the client goes.
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    (socket, thread)
+}
+
+fn data(cookie: u64, offset: u64, bytes: &[u8], done: bool) -> Vec<u8> {
+    let mut head = [0; nbd::DATA_HEADER_LEN];
+    nbd::encode_data_header(&mut head, cookie, offset, bytes.len() as u32, done);
+    [&head[..], bytes].concat()
+}
+
+#[test]
+fn a_server_that_lies_is_left_and_asked_again() {
+    let directory = Directory::new();
+    let simple = |cookie| {
+        let mut reply = [0; nbd::SIMPLE_REPLY_LEN];
+        nbd::encode_simple_reply(&mut reply, cookie, None);
+        reply.to_vec()
+    };
+    let lies: Vec<Box<dyn Fn(u64) -> Vec<u8> + Send>> = vec![
+        Box::new(|_| Vec::new()),
+        Box::new(|_| b"nonsense, and as much as a head takes".to_vec()),
+        Box::new(|cookie| data(cookie + 1, 0, &[1; 512], true)),
+        Box::new(|cookie| data(cookie ^ 1 << 40, 0, &[1; 512], true)),
+        Box::new(|cookie| data(cookie, 0, &[1; 256], true)),
+        Box::new(|cookie| data(cookie, 0, &[1; 1024], true)),
+        Box::new(|cookie| data(cookie, u64::MAX - 100, &[1; 512], true)),
+        Box::new(|cookie| data(cookie, 0, &[1; 512], true)[..100].to_vec()),
+        Box::new(|cookie| {
+            [
+                data(cookie, 0, &[1; 256], false),
+                data(cookie, 128, &[1; 256], true),
+            ]
+            .concat()
+        }),
+        Box::new(simple),
+        Box::new(|cookie| {
+            let mut out = Vec::new();
+            let extent = nbd::Extent {
+                length: 512,
+                flags: nbd::ExtentFlags::EMPTY,
+            };
+            nbd::append_block_status(&mut out, cookie, nbd::BASE_ALLOCATION_ID, &[extent], true);
+            out
+        }),
+    ];
+    let count = lies.len() as u64;
+    let (socket, thread) = liar(&directory, lies);
+    let (volume, settings) = settings(&socket, "", Span::from_secs(60));
+    let mut bench = bench(&volume, &settings);
+    assert_eq!(bench.read(0, 512), Ok(vec![9; 512]));
+    assert_eq!(bench.backend.remote().unwrap().losses, count);
+    drop(bench);
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_refused() {
+    let directory = Directory::new();
+    let socket = directory.0.join("silent.sock");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    let (volume, of) = settings(&socket, "", Span::ZERO);
+    let error = dial(&of, volume.read_only, Duration::from_millis(100)).unwrap_err();
+    assert!(
+        error.to_string().contains("did not answer in time"),
+        "{error}"
+    );
+
+    let socket = directory.0.join("flushless.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let thread = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut handshake = Handshake::new(HandshakeConfig::default());
+        let mut out = Vec::new();
+        handshake.greet(&mut out);
+        let mut byte = [0];
+        loop {
+            socket.write_all(&out).unwrap();
+            out.clear();
+            if socket.read(&mut byte).unwrap_or(0) == 0 {
+                break;
+            }
+            let _ = handshake.feed(&byte, &Offered(TransmissionFlags::EMPTY), &mut out);
+        }
+    });
+    let (volume, of) = settings(&socket, "", Span::ZERO);
+    assert!(refused(&volume, &of).contains("has no flush"));
+    thread.join().unwrap();
+}
+
+/// More is written than there is memory for, and nothing is flushed by anybody else.
+#[test]
+fn memory_for_what_is_not_flushed_is_bounded() {
+    if !is_there("nbdkit") {
+        return;
+    }
+    let directory = Directory::new();
+    let (socket, _program) = nbdkit(&directory, &["memory", "64M"]);
+    let (volume, mut settings) = settings(&socket, "", Span::from_secs(5));
+    settings.unflushed = 16 << 20;
+    let mut bench = bench(&volume, &settings);
+    let bytes = vec![5; 1 << 20];
+    let mut tags = Vec::new();
+    for at in 0..48 {
+        let data = bench.source(&bytes, |left| left).unwrap();
+        tags.push(bench.submit(Op::Write, Flags::NONE, at << 20, 1 << 20, data));
+        assert!(bench.backend.remote().unwrap().kept_bytes <= 16 << 20);
+    }
+    for tag in tags {
+        assert_eq!(bench.wait(tag).0, Ok(()));
+        assert!(bench.backend.remote().unwrap().kept_bytes <= 16 << 20);
+    }
+    let tag = bench.submit(Op::Flush, Flags::NONE, 0, 0, Data::None);
+    assert_eq!(bench.wait(tag).0, Ok(()));
+    assert_eq!(bench.backend.remote().unwrap().kept_bytes, 0);
+}
