@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::socket::Socket;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
 
@@ -119,6 +120,11 @@ impl Connection {
                 None => {}
             }
         }
+    }
+
+    /// The socket behind its handshake, for another client to go on with, such as a kernel: servers send nothing unasked.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket.into()
     }
 
     /// The negotiated session.

@@ -4,7 +4,7 @@ use crate::address::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -66,6 +66,15 @@ impl Socket {
             Self::Unix(s) => s.write(from),
             Self::Tcp(s) => s.write(from),
         })
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Unix(socket) => socket.into(),
+            Socket::Tcp(socket) => socket.into(),
+        }
     }
 }
 

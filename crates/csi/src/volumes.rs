@@ -1,0 +1,131 @@
+//! The driver's volumes, as the configuration of the server holds them.
+
+use serde_json::json;
+use tonic::Status;
+use weir_api::{Client, Error, List, Outcome, Volume, Words};
+
+use crate::driver::Driver;
+use crate::error::{self, no_volume, refused};
+use crate::rpc;
+
+/// The volumes of a server whose files are the driver's.
+#[derive(Debug)]
+pub(crate) struct Volumes<'a> {
+    driver: &'a Driver,
+    client: Client,
+}
+
+impl<'a> Volumes<'a> {
+    pub(crate) fn new(driver: &'a Driver) -> Result<Self, Status> {
+        let client = Client::new(&driver.options.manage);
+        let client = client.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Self { driver, client })
+    }
+
+    /// How the whole server stands.
+    pub(crate) fn status(&self) -> Result<weir_api::Status, Status> {
+        self.client.get("/v1/status").map_err(|e| refused(&e))
+    }
+
+    /// Every volume of the driver's, by name.
+    pub(crate) fn all(&self) -> Result<Vec<Volume>, Status> {
+        let list = self.client.get("/v1/volumes").map_err(|e| refused(&e))?;
+        let List::Volumes(mut all) = list else {
+            // An empty list is one of volumes.
+            return Err(Status::internal("the server lists something else than volumes"));
+        };
+        all.retain(|volume| self.is_own(volume));
+        all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    /// A volume of that name, whose ever it is.
+    pub(crate) fn named(&self, name: &str) -> Result<Option<Volume>, Status> {
+        match self.client.get(&path(name)) {
+            Ok(volume) => Ok(Some(volume)),
+            Err(Error::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    /// A volume of the driver's.
+    pub(crate) fn find(&self, id: &str) -> Result<Volume, Status> {
+        let id = error::needed("the volume's id", id)?;
+        let found = self.named(id)?.filter(|volume| self.is_own(volume));
+        found.ok_or_else(|| no_volume(id))
+    }
+
+    /// Whether a volume is the driver's: its file is the one that the driver gives it.
+    pub(crate) fn is_own(&self, volume: &Volume) -> bool {
+        let file = volume.config.get("file").and_then(|file| file.as_str());
+        let own = self.driver.images.of_volume(&volume.drive, &volume.name);
+        own.is_some_and(|own| own.to_str() == file)
+    }
+
+    /// Has the server take a volume, or say what would come of it.
+    pub(crate) fn add(&self, name: &str, words: &Words, try_only: bool) -> Result<Outcome, Error> {
+        let path = format!("{}?dry_run={try_only}", path(name));
+        self.client.send("PUT", &path, words, None)
+    }
+
+    /// Has the server change one.
+    pub(crate) fn change(&self, name: &str, words: &Words) -> Result<Outcome, Status> {
+        let changed = self.client.send("PATCH", &path(name), words, None);
+        changed.map_err(|e| refused(&e))
+    }
+
+    /// Whether a change would change nothing, by the server's own reading of both.
+    pub(crate) fn is_so(&self, name: &str, words: &Words) -> Result<bool, Status> {
+        let path = format!("{}?dry_run=true", path(name));
+        match self.client.send::<Outcome>("PATCH", &path, words, None) {
+            Ok(outcome) => Ok(outcome.change.lines.is_empty()),
+            // What it would refuse is not so.
+            Err(Error::Refused { status: 422, .. }) => Ok(false),
+            Err(error) => Err(refused(&error)),
+        }
+    }
+
+    /// Has the server forget one. It is no error if it has none.
+    pub(crate) fn forget(&self, name: &str) -> Result<(), Status> {
+        let gone = self
+            .client
+            .send::<Outcome>("DELETE", &path(name), &json!({}), None);
+        match gone {
+            Ok(_) | Err(Error::Refused { status: 404, .. }) => Ok(()),
+            // Its clients are still there.
+            Err(error @ Error::Refused { status: 422, .. }) => {
+                Err(Status::failed_precondition(refused(&error).message()))
+            }
+            Err(error) => Err(refused(&error)),
+        }
+    }
+}
+
+/// How a volume is told to Kubernetes.
+pub(crate) fn told(driver: &Driver, volume: &Volume) -> rpc::Volume {
+    rpc::Volume {
+        capacity_bytes: i64::try_from(volume.size_bytes).unwrap_or(i64::MAX),
+        volume_id: volume.name.clone(),
+        accessible_topology: vec![driver.topology()],
+        ..rpc::Volume::default()
+    }
+}
+
+/// Whether a volume is well, and how its promise was kept.
+pub(crate) fn condition(volume: &Volume) -> rpc::VolumeCondition {
+    let message = if volume.now.sync_failed {
+        "a flush has failed: data may be lost, and every later flush fails until the server is restarted".to_owned()
+    } else {
+        let seconds = &volume.seconds;
+        let (kept, short) = (seconds.kept, seconds.all_short());
+        format!("served; its promise was kept in {kept} seconds and not in {short}")
+    };
+    rpc::VolumeCondition {
+        abnormal: volume.now.sync_failed,
+        message,
+    }
+}
+
+fn path(name: &str) -> String {
+    weir_api::path("volume", name)
+}
