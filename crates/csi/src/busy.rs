@@ -38,7 +38,9 @@ impl Busy {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let names = self.busy.0.lock();
-        names.unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        names
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.name);
     }
 }
 

@@ -4,7 +4,7 @@ use tonic::Status;
 use weir_api::{Volume, Words};
 use weir_config::units::Size;
 
-use crate::create::{self, create, drives, unsupported};
+use crate::create::{self, create, drives, tidy, unsupported};
 use crate::driver::{Driver, answers};
 use crate::error::{self, needed, refused};
 use crate::images;
@@ -53,11 +53,7 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
         }
         volumes.forget(id)?;
     }
-    let drives = volumes.status()?.drives;
-    let drives = drives.iter().map(|drive| &drive.name[..]);
-    for file in driver.images.leftovers(drives, id) {
-        images::remove(&file).map_err(error::file("remove", &file))?;
-    }
+    tidy(driver, &volumes, id, None)?;
     Ok(DeleteVolumeResponse {})
 }
 
@@ -67,7 +63,9 @@ fn validate(
 ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
     needed("the volume's id", &request.volume_id)?;
     if request.volume_capabilities.is_empty() {
-        return Err(Status::invalid_argument("the capabilities to look at are missing"));
+        return Err(Status::invalid_argument(
+            "the capabilities to look at are missing",
+        ));
     }
     driver.volumes()?.find(&request.volume_id)?;
     let unsupported = unsupported(&request.volume_capabilities);
@@ -157,7 +155,8 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         // Only tried: it is not made.
         let name = "a further volume";
         let file = file.join(name);
-        let words = terms.words(drive, &file.to_string_lossy(), &Size(room).to_string());
+        let mut words = terms.words(drive, &file.to_string_lossy());
+        words.insert("size".to_owned(), Size(room).to_string().into());
         match volumes.add(name, &words, true).map_err(|e| refused(&e)) {
             Err(status) if status.code() == tonic::Code::ResourceExhausted => {}
             tried => {
@@ -181,15 +180,19 @@ fn expand(
     let volumes = driver.volumes()?;
     let volume = volumes.find(id)?;
     if size > volume.size_bytes {
-        let file = driver.images.of_drive(&volume.drive);
-        let room = driver.images.room(&volume.drive).map_err(error::file("look at", &file))?;
+        let file = volumes.file(&volume).ok_or_else(|| error::no_volume(id))?;
+        let room = driver
+            .images
+            .room(&volume.drive)
+            .map_err(error::file("look at", &file))?;
         if size - volume.size_bytes > room {
-            let said = format!("{} of {} are left", Size(room), file.display());
+            let said = format!("{} are left for the data of volumes", Size(room));
             return Err(Status::out_of_range(said));
         }
-        let words = [("size".to_owned(), Size(size).to_string().into())];
-        volumes.change(id, &Words::from_iter(words))?;
+        images::grow(&file, size).map_err(error::file("grow", &file))?;
     }
+    // The server looks at its files with every change. An earlier attempt may not have come so far.
+    volumes.change(id, &Words::new())?;
     let size = size.max(volume.size_bytes);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX),
@@ -235,9 +238,7 @@ fn capabilities(
         all.push(Can::CloneVolume);
     }
     let of = |can: Can| ControllerServiceCapability {
-        r#type: Some(Type::Rpc(Rpc {
-            r#type: can.into(),
-        })),
+        r#type: Some(Type::Rpc(Rpc { r#type: can.into() })),
     };
     Ok(ControllerGetCapabilitiesResponse {
         capabilities: all.into_iter().map(of).collect(),

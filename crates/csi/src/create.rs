@@ -40,7 +40,10 @@ pub(crate) fn create(
 ) -> Result<CreateVolumeResponse, Status> {
     let asked = asked(request)?;
     if !driver.meets(request.accessibility_requirements.as_ref()) {
-        let said = format!("this is node {}, and it is asked for another", driver.options.node);
+        let said = format!(
+            "this is node {}, and it is asked for another",
+            driver.options.node
+        );
         return Err(Status::resource_exhausted(said));
     }
     let _taken = driver.busy.take(asked.name)?;
@@ -49,6 +52,12 @@ pub(crate) fn create(
         Some(volume) => same(&volumes, volume, &asked)?,
         None => make(driver, &volumes, &asked)?,
     };
+    tidy(
+        driver,
+        &volumes,
+        asked.name,
+        volumes.file(&volume).as_deref(),
+    )?;
     let mut volume = told(driver, &volume);
     volume.content_source = request.volume_content_source.clone();
     Ok(CreateVolumeResponse {
@@ -115,7 +124,8 @@ pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
 
 /// Whether a text can be the end of a tool's name, as in `mkfs.ext4`.
 fn is_word(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    text.bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
 }
 
 /// The size that a range asks for, bytes.
@@ -135,7 +145,10 @@ pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
         (least, _) => least.div_ceil(STEP) * STEP,
     };
     if size == 0 || (most > 0 && size > most) {
-        let said = format!("sizes are multiples of {}, and none is in the range", Size(STEP));
+        let said = format!(
+            "sizes are multiples of {}, and none is in the range",
+            Size(STEP)
+        );
         return Err(Status::out_of_range(said));
     }
     Ok(size)
@@ -159,7 +172,11 @@ fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volu
         "which is not the driver's"
     } else if !fits(volume.size_bytes, asked.range) {
         "of another size"
-    } else if terms.drive.as_ref().is_some_and(|drive| *drive != volume.drive) {
+    } else if terms
+        .drive
+        .as_ref()
+        .is_some_and(|drive| *drive != volume.drive)
+    {
         "on another drive"
     } else if terms.tenant != volume.tenant {
         "of another tenant"
@@ -218,7 +235,24 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
             Ok(()) => return volumes.find(asked.name),
         }
     }
+    // No attempt has come to a volume, and there may be no further one.
+    if volumes.named(asked.name)?.is_none() {
+        tidy(driver, volumes, asked.name, None)?;
+    }
     Err(Status::resource_exhausted(refusals.join("; ")))
+}
+
+/// Takes away what attempts have left of a volume, except the file that it has.
+pub(crate) fn tidy(
+    driver: &Driver,
+    volumes: &Volumes<'_>,
+    name: &str,
+    except: Option<&Path>,
+) -> Result<(), Status> {
+    let drives = volumes.status()?.drives;
+    let drives = drives.iter().map(|drive| &drive.name[..]);
+    let tidied = driver.images.tidy(drives, name, except);
+    tidied.map_err(error::file("tidy", &driver.options.volumes))
 }
 
 /// The drives that a volume may be made on: the one that is asked for, or all, the one with most to be promised first.
@@ -232,7 +266,11 @@ pub(crate) fn drives(
         driver.images.has_drive(&drive.name)
             && terms.drive.as_ref().is_none_or(|name| *name == drive.name)
     });
-    let left = |drive: &Drive| drive.budget.map_or(0, |budget| budget.left_bytes_per_second);
+    let left = |drive: &Drive| {
+        drive
+            .budget
+            .map_or(0, |budget| budget.left_bytes_per_second)
+    };
     drives.sort_by_key(|drive| std::cmp::Reverse(left(drive)));
     if drives.is_empty() {
         let named = terms.drive.as_deref().unwrap_or("NAME");
@@ -253,7 +291,7 @@ fn make_on(
     made: &Made<'_>,
     drive: &str,
 ) -> Result<(), Status> {
-    let file = driver.images.of_volume(drive, made.name).ok_or_else(|| {
+    let file = driver.images.for_attempt(drive, made.name).ok_or_else(|| {
         Status::invalid_argument(format!("the name {:?} is too long for a file", made.name))
     })?;
     let room = driver.images.room(drive);
@@ -263,33 +301,33 @@ fn make_on(
         let said = format!("{} are left for the data of further volumes", Size(room));
         return Err(Status::resource_exhausted(said));
     }
-    // No volume has it: it is of an attempt that was ended in its middle.
-    images::remove(&file).map_err(error::file("remove", &file))?;
-    if let Some(source) = &made.source {
-        clone(driver, source, &file, made.size)?;
-    }
-    let (path, size) = (file.to_string_lossy(), Size(made.size).to_string());
-    let added = volumes.add(made.name, &made.terms.words(drive, &path, &size), false);
-    added.map(drop).map_err(|error| {
-        // Without an answer the volume may be there, and the next attempt finds it.
-        if let Error::Refused { .. } = error
-            && let Err(left) = images::remove(&file)
-        {
-            tracing::error!("cannot remove {}: {left}", file.display());
-        }
-        refused(&error)
-    })
+    write(volumes, made, &file)?;
+    let words = made.terms.words(drive, &file.to_string_lossy());
+    volumes
+        .add(made.name, &words, false)
+        .map(drop)
+        .map_err(|error| {
+            // Without an answer the volume may be there, and the next attempt finds it.
+            if let Error::Refused { .. } = error
+                && let Err(left) = images::remove(&file)
+            {
+                tracing::error!("cannot remove {}: {left}", file.display());
+            }
+            refused(&error)
+        })
 }
 
-fn clone(driver: &Driver, source: &Volume, to: &Path, size: u64) -> Result<(), Status> {
-    let from = driver.images.of_volume(&source.drive, &source.name);
-    let from = from.ok_or_else(|| error::no_volume(&source.name))?;
-    images::clone(&from, to, size).map_err(|error| match error.kind() {
-        std::io::ErrorKind::Unsupported => Status::invalid_argument(format!(
-            "the file system of {} has no reflinks (XFS and btrfs have), so there are no clones",
-            from.display()
-        )),
-        _ => error::file("clone", &from)(error),
+/// Makes the file of a volume.
+fn write(volumes: &Volumes<'_>, made: &Made<'_>, file: &Path) -> Result<(), Status> {
+    let from = made.source.as_ref().and_then(|source| volumes.file(source));
+    images::make(file, made.size, from.as_deref()).map_err(|error| match &from {
+        Some(from) if error.kind() == std::io::ErrorKind::Unsupported => {
+            Status::invalid_argument(format!(
+                "the file system of {} has no reflinks (XFS and btrfs have), so there are no clones",
+                from.display()
+            ))
+        }
+        _ => error::file("make", file)(error),
     })
 }
 
@@ -337,12 +375,18 @@ mod tests {
             }))
         };
         let one = Mode::SingleNodeWriter;
-        assert_eq!(unsupported(&[capability(block(), one), capability(mount("ext4"), one)]), None);
+        assert_eq!(
+            unsupported(&[capability(block(), one), capability(mount("ext4"), one)]),
+            None
+        );
         for wrong in [
             vec![],
             vec![capability(None, one)],
             vec![capability(block(), Mode::Unknown)],
-            vec![capability(block(), one), capability(block(), Mode::MultiNodeMultiWriter)],
+            vec![
+                capability(block(), one),
+                capability(block(), Mode::MultiNodeMultiWriter),
+            ],
             vec![capability(mount("../x"), one)],
         ] {
             assert!(unsupported(&wrong).is_some(), "{wrong:?}");

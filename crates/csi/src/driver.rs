@@ -83,7 +83,10 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
 
 /// Is over when the driver is to end.
 fn stopped() -> io::Result<impl Future<Output = ()>> {
-    let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut end, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     Ok(async move {
         tokio::select! {
             _ = end.recv() => (),
@@ -94,7 +97,10 @@ fn stopped() -> io::Result<impl Future<Output = ()>> {
 
 /// The socket's listener; one that a driver has left behind goes.
 fn listen(path: &Path) -> io::Result<UnixListener> {
-    if path.symlink_metadata().is_ok_and(|m| m.file_type().is_socket()) {
+    if path
+        .symlink_metadata()
+        .is_ok_and(|m| m.file_type().is_socket())
+    {
         std::fs::remove_file(path)?;
     }
     UnixListener::bind(path)
@@ -173,7 +179,9 @@ impl Service {
         let driver = Arc::clone(&self.0);
         let work = tokio::task::spawn_blocking(move || work(&driver));
         let answer = match tokio::time::timeout(PATIENCE, work).await {
-            Ok(ended) => ended.unwrap_or_else(|_| Err(Status::internal("a fault of the driver's own"))),
+            Ok(ended) => {
+                ended.unwrap_or_else(|_| Err(Status::internal("a fault of the driver's own")))
+            }
             Err(_) => Err(Status::deadline_exceeded("no end within two minutes")),
         };
         match &answer {
@@ -225,7 +233,10 @@ mod tests {
             requisite,
             preferred: Vec::new(),
         };
-        let (one, two) = (of("topology.weir.csi/node", "one"), of("topology.weir.csi/node", "two"));
+        let (one, two) = (
+            of("topology.weir.csi/node", "one"),
+            of("topology.weir.csi/node", "two"),
+        );
         assert!(driver.meets(None) && driver.meets(Some(&requires(vec![]))));
         assert!(driver.meets(Some(&requires(vec![two.clone(), one]))));
         assert!(driver.meets(Some(&requires(vec![of("zone", "z")]))));

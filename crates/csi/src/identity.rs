@@ -30,11 +30,8 @@ impl Identity for Service {
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let services = [Can::ControllerService, Can::VolumeAccessibilityConstraints];
-        let services = services.map(|can| {
-            Type::Service(plugin_capability::Service {
-                r#type: can.into(),
-            })
-        });
+        let services =
+            services.map(|can| Type::Service(plugin_capability::Service { r#type: can.into() }));
         let grows = Type::VolumeExpansion(VolumeExpansion {
             r#type: Grows::Online.into(),
         });

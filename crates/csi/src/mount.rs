@@ -35,7 +35,10 @@ pub(crate) fn device(
         None => make(device, wanted)?,
         Some(there) if kind.is_empty() || there == wanted => {}
         Some(there) => {
-            let said = format!("{} has {there} on it, and {wanted} is asked for", device.display());
+            let said = format!(
+                "{} has {there} on it, and {wanted} is asked for",
+                device.display()
+            );
             return Err(Status::failed_precondition(said));
         }
     }
@@ -55,7 +58,11 @@ fn kind_of(device: &Path) -> Result<Option<String>, Status> {
     // `blkid` ends the same way where it cannot read.
     fs::File::open(device).map_err(error::file("open", device))?;
     let probe = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "value"].map(OsStr::new);
-    ask("blkid", &[&probe[..], &[device.as_os_str()]].concat(), NOTHING)
+    ask(
+        "blkid",
+        &[&probe[..], &[device.as_os_str()]].concat(),
+        NOTHING,
+    )
 }
 
 fn make(device: &Path, kind: &str) -> Result<(), Status> {
@@ -89,11 +96,18 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
     let made = if from.is_dir() {
         fs::create_dir_all(to)
     } else {
-        fs::OpenOptions::new().create(true).append(true).open(to).map(drop)
+        fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(to)
+            .map(drop)
     };
     made.map_err(error::file("make", to))?;
     let bind = ["-o", "bind"].map(OsStr::new);
-    run("mount", &[&bind[..], &[from.as_os_str(), to.as_os_str()]].concat())?;
+    run(
+        "mount",
+        &[&bind[..], &[from.as_os_str(), to.as_os_str()]].concat(),
+    )?;
     if read_only {
         let again = ["-o", "remount,bind,ro"].map(OsStr::new);
         run("mount", &[&again[..], &[to.as_os_str()]].concat())?;
@@ -133,7 +147,9 @@ pub(crate) fn is_mounted(at: &Path) -> Result<bool, Status> {
     let at = at.canonicalize().unwrap_or_else(|_| at.to_owned());
     Ok(text.split(|b| *b == b'\n').any(|line| {
         let mut fields = line.split(|b| *b == b' ');
-        fields.nth(4).is_some_and(|point| unescaped(point) == at.as_os_str())
+        fields
+            .nth(4)
+            .is_some_and(|point| unescaped(point) == at.as_os_str())
     }))
 }
 
@@ -156,7 +172,10 @@ mod tests {
 
     #[test]
     fn paths_of_the_table_are_read_as_they_are_meant() {
-        assert_eq!(unescaped(b"/a\\040b\\134c\\0"), OsStr::from_bytes(b"/a b\\c\\0"));
+        assert_eq!(
+            unescaped(b"/a\\040b\\134c\\0"),
+            OsStr::from_bytes(b"/a b\\c\\0")
+        );
         assert!(is_mounted(Path::new("/proc")).unwrap());
         assert!(!is_mounted(Path::new("/proc/self/no-such")).unwrap());
     }

@@ -43,7 +43,10 @@ fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
 }
 
 /// Makes the volume a device of this node and, if it is to be mounted, mounts it where all its users find it.
-fn stage(driver: &Driver, request: &NodeStageVolumeRequest) -> Result<NodeStageVolumeResponse, Status> {
+fn stage(
+    driver: &Driver,
+    request: &NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse, Status> {
     let id = needed("the volume's id", &request.volume_id)?;
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
     let used = used(request.volume_capability.as_ref())?;
@@ -160,9 +163,7 @@ fn capabilities(
         Can::SingleNodeMultiWriter,
     ];
     let of = |can: Can| NodeServiceCapability {
-        r#type: Some(Type::Rpc(Rpc {
-            r#type: can.into(),
-        })),
+        r#type: Some(Type::Rpc(Rpc { r#type: can.into() })),
     };
     Ok(NodeGetCapabilitiesResponse {
         capabilities: all.map(of).into(),

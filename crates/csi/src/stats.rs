@@ -24,7 +24,8 @@ pub(crate) fn usage(at: &Path) -> Result<Vec<VolumeUsage>, Status> {
         };
         return Ok(vec![usage]);
     }
-    let system = rustix::fs::statvfs(at).map_err(|errno| error::file("look at", at)(errno.into()))?;
+    let system =
+        rustix::fs::statvfs(at).map_err(|errno| error::file("look at", at)(errno.into()))?;
     let bytes = |blocks: u64| count(blocks.saturating_mul(system.f_frsize));
     Ok(vec![
         VolumeUsage {

@@ -65,12 +65,11 @@ impl Terms {
         Ok(terms)
     }
 
-    /// What the file would say of such a volume.
-    pub(crate) fn words(&self, drive: &str, file: &str, size: &str) -> Words {
+    /// What the configuration would say of such a volume: it is as large as its file.
+    pub(crate) fn words(&self, drive: &str, file: &str) -> Words {
         let mut words = self.contract.clone();
         words.insert("drive".to_owned(), drive.into());
         words.insert("file".to_owned(), file.into());
-        words.insert("size".to_owned(), size.into());
         if let Some(tenant) = &self.tenant {
             words.insert("tenant".to_owned(), tenant.as_str().into());
         }
@@ -91,8 +90,13 @@ impl Terms {
 
 /// The words of a contract in parameters that can be changed of a volume that is there.
 pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Status> {
-    let own = parameters.iter().filter(|(key, _)| !key.starts_with(OTHERS));
-    contract(own.map(|(key, value)| (&key[..], &value[..])), "those of a contract")
+    let own = parameters
+        .iter()
+        .filter(|(key, _)| !key.starts_with(OTHERS));
+    contract(
+        own.map(|(key, value)| (&key[..], &value[..])),
+        "those of a contract",
+    )
 }
 
 fn contract<'a>(
@@ -134,7 +138,9 @@ mod tests {
     use serde_json::json;
 
     fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
-        let pairs = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let pairs = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         pairs.collect()
     }
 
@@ -150,9 +156,9 @@ mod tests {
         let terms = Terms::read(&fixed, &map(&[("min", "20MB/s"), ("share", "200")])).unwrap();
         let expected = json!({
             "min": "20MB/s", "share": 200, "max": { "bandwidth": "50MB/s" },
-            "drive": "fast", "file": "/f", "size": "1GiB", "ublk": true,
+            "drive": "fast", "file": "/f", "ublk": true,
         });
-        assert_eq!(Value::Object(terms.words("fast", "/f", "1GiB")), expected);
+        assert_eq!(Value::Object(terms.words("fast", "/f")), expected);
         assert_eq!(terms.whole()["class"], Value::Null);
         assert_eq!(terms.whole()["share"], 200);
     }

@@ -1,5 +1,7 @@
 //! The driver's volumes, as the configuration of the server holds them.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
 use tonic::Status;
 use weir_api::{Client, Error, List, Outcome, Volume, Words};
@@ -32,9 +34,12 @@ impl<'a> Volumes<'a> {
         let list = self.client.get("/v1/volumes").map_err(|e| refused(&e))?;
         let List::Volumes(mut all) = list else {
             // An empty list is one of volumes.
-            return Err(Status::internal("the server lists something else than volumes"));
+            return Err(Status::internal(
+                "the server lists something else than volumes",
+            ));
         };
         all.retain(|volume| self.is_own(volume));
+        all.iter_mut().for_each(|volume| self.measure(volume));
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
@@ -42,7 +47,10 @@ impl<'a> Volumes<'a> {
     /// A volume of that name, whose ever it is.
     pub(crate) fn named(&self, name: &str) -> Result<Option<Volume>, Status> {
         match self.client.get(&path(name)) {
-            Ok(volume) => Ok(Some(volume)),
+            Ok(mut volume) => {
+                self.measure(&mut volume);
+                Ok(Some(volume))
+            }
             Err(Error::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(refused(&error)),
         }
@@ -55,11 +63,23 @@ impl<'a> Volumes<'a> {
         found.ok_or_else(|| no_volume(id))
     }
 
-    /// Whether a volume is the driver's: its file is the one that the driver gives it.
+    /// A volume is as large as its file, of which the server knows within a second.
+    fn measure(&self, volume: &mut Volume) {
+        if let Some(Ok(found)) = self.file(volume).map(std::fs::metadata) {
+            volume.size_bytes = found.len();
+        }
+    }
+
+    /// The file of a volume of the driver's; nothing of another.
+    pub(crate) fn file(&self, volume: &Volume) -> Option<PathBuf> {
+        let file = Path::new(volume.config.get("file")?.as_str()?);
+        let own = self.driver.images.is_of(file, &volume.drive, &volume.name);
+        own.then(|| file.to_owned())
+    }
+
+    /// Whether a volume is the driver's: its file is one that the driver makes.
     pub(crate) fn is_own(&self, volume: &Volume) -> bool {
-        let file = volume.config.get("file").and_then(|file| file.as_str());
-        let own = self.driver.images.of_volume(&volume.drive, &volume.name);
-        own.is_some_and(|own| own.to_str() == file)
+        self.file(volume).is_some()
     }
 
     /// Has the server take a volume, or say what would come of it.

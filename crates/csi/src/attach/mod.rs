@@ -16,7 +16,10 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::attach(driver, volume),
         Attach::Ublk => device(driver, volume)?.ok_or_else(|| {
-            Status::unavailable(format!("the server has no block device of {:?} yet", volume.name))
+            Status::unavailable(format!(
+                "the server has no block device of {:?} yet",
+                volume.name
+            ))
         }),
     }
 }

@@ -53,7 +53,9 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
     let answer = answer.map_err(refused("connect", &volume.name))?;
     let index = find(&answer, INDEX).and_then(|index| index.first_chunk());
     let index = index.map(|index| u32::from_ne_bytes(*index));
-    index.map(path).ok_or_else(|| Status::internal("the kernel does not say which device it is"))
+    index
+        .map(path)
+        .ok_or_else(|| Status::internal("the kernel does not say which device it is"))
 }
 
 /// Disconnects the device of a volume, if there is one; requests that are under way come to their end before.
@@ -87,9 +89,12 @@ pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
 /// Connects devices again whose server was restarted, for as long as the driver lives: those that lost it while there was no driver, and those
 /// of which the kernel says so.
 pub(crate) fn keep(driver: &Driver) {
-    let listen = || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
+    let listen =
+        || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
     let Ok((events, family)) = listen() else {
-        tracing::warn!("the kernel has no NBD client: modprobe nbd, unless every class says attach = \"ublk\"");
+        tracing::warn!(
+            "the kernel has no NBD client: modprobe nbd, unless every class says attach = \"ublk\""
+        );
         return;
     };
     let mut lost = true;
@@ -123,7 +128,11 @@ fn relink(driver: &Driver, family: &Family) -> bool {
             drop(socket);
             match linked {
                 // None of its links is dead.
-                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) => Ok(()),
+                Err(error)
+                    if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) =>
+                {
+                    Ok(())
+                }
                 linked => linked.map(drop).map_err(refused("connect", volume)),
             }
         });
@@ -141,7 +150,9 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
     let address = addresses.first().ok_or_else(|| {
         Status::failed_precondition("the server has no address for NBD: [listen] says it, as nbd = [\"unix:/run/weir/nbd.sock\"]")
     })?;
-    let address: Address = address.parse().map_err(|e| Status::internal(format!("{e}")))?;
+    let address: Address = address
+        .parse()
+        .map_err(|e| Status::internal(format!("{e}")))?;
     let mut config = HandshakeConfig::new(volume);
     // What the kernel's client does not know.
     (config.structured, config.meta_allocation) = (false, false);
@@ -149,7 +160,10 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
     let connection = connection.map_err(|error| Status::unavailable(error.to_string()))?;
     let session = connection.session();
     let (size, flags) = (session.size, session.flags.bits());
-    let block = session.block_sizes.map_or(1, |sizes| sizes.minimum).max(512);
+    let block = session
+        .block_sizes
+        .map_or(1, |sizes| sizes.minimum)
+        .max(512);
     let socket = connection.into_socket();
     let descriptor = Attributes::default().u32(DESCRIPTOR, socket.as_raw_fd().cast_unsigned());
     let sockets = Attributes::default().nested(SOCKET, &descriptor);
@@ -169,7 +183,11 @@ fn family() -> Result<Family, Status> {
 }
 
 fn refused<'a>(what: &'a str, volume: &'a str) -> impl Fn(io::Error) -> Status + 'a {
-    move |error| Status::internal(format!("cannot {what} the NBD device of {volume:?}: {error}"))
+    move |error| {
+        Status::internal(format!(
+            "cannot {what} the NBD device of {volume:?}: {error}"
+        ))
+    }
 }
 
 /// What the kernel keeps of a volume's device.
@@ -188,7 +206,10 @@ fn path(index: u32) -> PathBuf {
 fn index(driver: &Driver, volume: &str) -> Result<Option<u32>, Status> {
     let all = marked().map_err(|e| Status::internal(format!("cannot read /sys/block: {e}")))?;
     let mark = mark(driver, volume);
-    Ok(all.into_iter().find(|(_, m)| *m == mark).map(|(index, _)| index))
+    Ok(all
+        .into_iter()
+        .find(|(_, m)| *m == mark)
+        .map(|(index, _)| index))
 }
 
 /// The devices that are connected with a mark, by number.
@@ -197,7 +218,9 @@ fn marked() -> io::Result<Vec<(u32, String)>> {
     for entry in std::fs::read_dir("/sys/block")? {
         let entry = entry?;
         let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix("nbd")?.parse().ok());
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("nbd")?.parse().ok());
         // A device that is not connected has no such file.
         if let Some(number) = number
             && let Ok(mark) = std::fs::read_to_string(entry.path().join("backend"))

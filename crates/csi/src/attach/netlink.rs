@@ -85,9 +85,13 @@ impl Family {
         family.id = u16::from_ne_bytes(*id.ok_or(io::ErrorKind::NotFound)?);
         for (_, group) in attributes(find(&answer, GROUPS).unwrap_or_default()) {
             let name = find(group, GROUP_NAME).unwrap_or_default();
-            let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+            let name = String::from_utf8_lossy(name)
+                .trim_end_matches('\0')
+                .to_owned();
             let id = find(group, GROUP_ID).and_then(|id| id.first_chunk());
-            family.groups.extend(id.map(|id| (name, u32::from_ne_bytes(*id))));
+            family
+                .groups
+                .extend(id.map(|id| (name, u32::from_ne_bytes(*id))));
         }
         Ok(family)
     }
@@ -187,7 +191,10 @@ mod tests {
             .nested(7, &inner)
             .u64(2, 9);
         assert_eq!(find(&all.0, 10), Some(&b"a\0"[..]));
-        assert_eq!(find(find(&all.0, 7).unwrap(), 1), Some(&7u32.to_ne_bytes()[..]));
+        assert_eq!(
+            find(find(&all.0, 7).unwrap(), 1),
+            Some(&7u32.to_ne_bytes()[..])
+        );
         assert_eq!(find(&all.0, 2), Some(&9u64.to_ne_bytes()[..]));
         assert_eq!(find(&all.0, 3), None);
         for cut in 0..all.0.len() {
@@ -201,6 +208,9 @@ mod tests {
         assert_eq!(control.id, CONTROL);
         assert!(control.groups.iter().any(|(name, _)| name == "notify"));
         assert!(control.listen("notify").is_ok());
-        assert_eq!(Family::find("no-such").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            Family::find("no-such").unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }
