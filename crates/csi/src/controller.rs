@@ -43,17 +43,23 @@ answers! {
 
 /// Forgets a volume and takes its file away. What an earlier attempt has left is taken away, too.
 fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
-    let _taken = driver.busy.take(id)?;
+    let name = match driver.name(&request.volume_id) {
+        // There is no such volume.
+        Err(status) if status.code() == tonic::Code::NotFound => {
+            return Ok(DeleteVolumeResponse {});
+        }
+        name => name?,
+    };
+    let _taken = driver.busy.take(name)?;
     let volumes = driver.volumes()?;
-    if let Some(volume) = volumes.named(id)? {
+    if let Some(volume) = volumes.named(name)? {
         if !volumes.is_own(&volume) {
             // There is no such volume of the driver's.
             return Ok(DeleteVolumeResponse {});
         }
-        volumes.forget(id)?;
+        volumes.forget(name)?;
     }
-    tidy(driver, &volumes, id, None)?;
+    tidy(driver, &volumes, name, None)?;
     Ok(DeleteVolumeResponse {})
 }
 
@@ -67,7 +73,7 @@ fn validate(
             "the capabilities to look at are missing",
         ));
     }
-    driver.volumes()?.find(&request.volume_id)?;
+    driver.volumes()?.find(driver.name(&request.volume_id)?)?;
     let unsupported = unsupported(&request.volume_capabilities);
     Ok(ValidateVolumeCapabilitiesResponse {
         confirmed: unsupported.is_none().then(|| Confirmed {
@@ -113,7 +119,7 @@ fn get(
     driver: &Driver,
     request: &ControllerGetVolumeRequest,
 ) -> Result<ControllerGetVolumeResponse, Status> {
-    let volume = driver.volumes()?.find(&request.volume_id)?;
+    let volume = driver.volumes()?.find(driver.name(&request.volume_id)?)?;
     Ok(ControllerGetVolumeResponse {
         volume: Some(told(driver, &volume)),
         status: Some(controller_get_volume_response::VolumeStatus {
@@ -172,7 +178,7 @@ fn expand(
     driver: &Driver,
     request: &ControllerExpandVolumeRequest,
 ) -> Result<ControllerExpandVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let range = request.capacity_range;
     let range = range.ok_or_else(|| Status::invalid_argument("the size is missing"))?;
     let size = create::size(range)?;
@@ -206,7 +212,7 @@ fn modify(
     driver: &Driver,
     request: &ControllerModifyVolumeRequest,
 ) -> Result<ControllerModifyVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let words = terms::mutable(&request.mutable_parameters)?;
     let _taken = driver.busy.take(id)?;
     let volumes = driver.volumes()?;

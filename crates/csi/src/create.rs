@@ -201,7 +201,8 @@ struct Made<'a> {
 
 /// Makes the volume on the first drive that takes it, those with most to be promised first.
 fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Volume, Status> {
-    let source = asked.source.map(|id| volumes.find(id)).transpose()?;
+    let source = asked.source.map(|id| volumes.find(driver.name(id)?));
+    let source = source.transpose()?;
     let mut made = Made {
         name: asked.name,
         size: asked.size,

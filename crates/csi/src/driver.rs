@@ -14,6 +14,7 @@ use tonic::{Code, Response, Status};
 
 use crate::attach::nbd;
 use crate::busy::Busy;
+use crate::error::{needed, no_volume};
 use crate::images::Images;
 use crate::rpc::controller_server::ControllerServer;
 use crate::rpc::identity_server::IdentityServer;
@@ -136,6 +137,27 @@ impl Driver {
         Volumes::new(self)
     }
 
+    /// The id of a volume in Kubernetes: `NODE/VOLUME`. Sidecars ask the drivers of all nodes, and each tells its own volumes by it.
+    pub(crate) fn id(&self, volume: &str) -> String {
+        format!("{}/{volume}", self.options.node)
+    }
+
+    /// The name of the volume with an id.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` of another node's, so that its own driver is waited for; `NOT_FOUND` if it is no id of this driver's.
+    pub(crate) fn name<'a>(&self, id: &'a str) -> Result<&'a str, Status> {
+        let here = &self.options.node;
+        match needed("the volume's id", id)?.split_once('/') {
+            Some((node, name)) if node == here => Ok(name),
+            Some((node, _)) => {
+                let said = format!("this is node {here}, and the volume is node {node}'s");
+                Err(Status::unavailable(said))
+            }
+            None => Err(no_volume(id)),
+        }
+    }
+
     /// Where a volume of this node's can be reached from: this node.
     pub(crate) fn topology(&self) -> Topology {
         let key = format!("topology.{}/node", self.options.name);
@@ -241,5 +263,10 @@ mod tests {
         assert!(driver.meets(Some(&requires(vec![two.clone(), one]))));
         assert!(driver.meets(Some(&requires(vec![of("zone", "z")]))));
         assert!(!driver.meets(Some(&requires(vec![two]))));
+        assert_eq!(driver.name(&driver.id("a/b")).unwrap(), "a/b");
+        let code = |id| driver.name(id).unwrap_err().code();
+        let codes = ["", "a", "two/a"].map(code);
+        let expected = [Code::InvalidArgument, Code::NotFound, Code::Unavailable];
+        assert_eq!(codes, expected);
     }
 }

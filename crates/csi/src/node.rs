@@ -47,7 +47,7 @@ fn stage(
     driver: &Driver,
     request: &NodeStageVolumeRequest,
 ) -> Result<NodeStageVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
     let used = used(request.volume_capability.as_ref())?;
     let _taken = driver.busy.take(id)?;
@@ -63,7 +63,7 @@ fn unstage(
     driver: &Driver,
     request: &NodeUnstageVolumeRequest,
 ) -> Result<NodeUnstageVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
     let _taken = driver.busy.take(id)?;
     mount::unmount(at)?;
@@ -77,7 +77,7 @@ fn publish(
     driver: &Driver,
     request: &NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let to = Path::new(needed("the target path", &request.target_path)?);
     let used = used(request.volume_capability.as_ref())?;
     let staged = Path::new(needed("the staging path", &request.staging_target_path)?);
@@ -103,7 +103,7 @@ fn unpublish(
     driver: &Driver,
     request: &NodeUnpublishVolumeRequest,
 ) -> Result<NodeUnpublishVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let at = needed("the target path", &request.target_path)?;
     let _taken = driver.busy.take(id)?;
     mount::take_away(Path::new(at))?;
@@ -114,7 +114,7 @@ fn stats(
     driver: &Driver,
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
     let volume = driver.volumes()?.find(id)?;
     if !mount::is_mounted(at)? {
@@ -132,7 +132,7 @@ fn expand(
     driver: &Driver,
     request: &NodeExpandVolumeRequest,
 ) -> Result<NodeExpandVolumeResponse, Status> {
-    let id = needed("the volume's id", &request.volume_id)?;
+    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;

@@ -7,7 +7,7 @@ use tonic::Status;
 use weir_api::{Client, Error, List, Outcome, Volume, Words};
 
 use crate::driver::Driver;
-use crate::error::{self, no_volume, refused};
+use crate::error::{no_volume, refused};
 use crate::rpc;
 
 /// The volumes of a server whose files are the driver's.
@@ -57,10 +57,9 @@ impl<'a> Volumes<'a> {
     }
 
     /// A volume of the driver's.
-    pub(crate) fn find(&self, id: &str) -> Result<Volume, Status> {
-        let id = error::needed("the volume's id", id)?;
-        let found = self.named(id)?.filter(|volume| self.is_own(volume));
-        found.ok_or_else(|| no_volume(id))
+    pub(crate) fn find(&self, name: &str) -> Result<Volume, Status> {
+        let found = self.named(name)?.filter(|volume| self.is_own(volume));
+        found.ok_or_else(|| no_volume(name))
     }
 
     /// A volume is as large as its file, of which the server knows within a second.
@@ -125,7 +124,7 @@ impl<'a> Volumes<'a> {
 pub(crate) fn told(driver: &Driver, volume: &Volume) -> rpc::Volume {
     rpc::Volume {
         capacity_bytes: i64::try_from(volume.size_bytes).unwrap_or(i64::MAX),
-        volume_id: volume.name.clone(),
+        volume_id: driver.id(&volume.name),
         accessible_topology: vec![driver.topology()],
         ..rpc::Volume::default()
     }
