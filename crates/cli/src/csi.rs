@@ -15,7 +15,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATH", default_value = "/csi/csi.sock")]
     endpoint: PathBuf,
     /// The directory with one for each drive, in which the files of volumes lie; the server sees it under the same path
-    #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/weir/volumes")]
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        default_value = "/var/lib/weir/volumes"
+    )]
     volumes: PathBuf,
     /// The node's name in Kubernetes [default: the host's name]
     #[arg(long, value_name = "NAME")]

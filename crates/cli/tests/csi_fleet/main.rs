@@ -4,6 +4,11 @@
 //! They need Go, `etcd-server`, `qemu-system-x86_64` and Debian's kernel 6.12; `packaging/kubernetes/test/build` makes the programs of Kubernetes
 //! under `target/fleet/` and keeps them.
 
+mod cluster;
+#[path = "../common/mod.rs"]
+mod common;
+mod lab;
+mod manifests;
 mod sanity;
 
 use std::path::PathBuf;
@@ -11,14 +16,22 @@ use std::path::PathBuf;
 /// A program of Kubernetes; `None`, with a line, if it was not built.
 fn program(name: &str) -> Option<PathBuf> {
     let directory = std::env::var_os("WEIR_FLEET").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/fleet/bin")),
+        || {
+            PathBuf::from(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../target/fleet/bin"
+            ))
+        },
         PathBuf::from,
     );
     let path = directory.join(name);
     if path.exists() {
         return Some(path);
     }
-    let said = format!("{} is not there: packaging/kubernetes/test/build makes it", path.display());
+    let said = format!(
+        "{} is not there: packaging/kubernetes/test/build makes it",
+        path.display()
+    );
     assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "{said}");
     println!("skipped: {said}");
     None

@@ -50,7 +50,9 @@ fn csi_sanity_passes_whole_in_a_guest() {
     };
     let kernel = Kernel::find("6.12", |line| println!("{line}")).expect("a kernel");
     let mut guest = Guest::new(kernel, SCRIPT);
-    guest.programs.extend([env!("CARGO_BIN_EXE_weir").into(), sanity]);
+    guest
+        .programs
+        .extend([env!("CARGO_BIN_EXE_weir").into(), sanity]);
     for (tool, package) in [
         ("blkid", "util-linux"),
         ("mount", "mount"),
@@ -63,7 +65,9 @@ fn csi_sanity_passes_whole_in_a_guest() {
     }
     guest.modules.push("xfs");
     guest.disks_mib.push(DISK_MIB);
-    guest.files.insert("weir.toml".into(), SERVER.as_bytes().to_vec());
+    guest
+        .files
+        .insert("weir.toml".into(), SERVER.as_bytes().to_vec());
     guest.limit = Duration::from_mins(30);
     let ran = guest.run().unwrap_or_else(|error| panic!("{error}"));
     let console = ran.console.join("\n");
@@ -73,7 +77,11 @@ fn csi_sanity_passes_whole_in_a_guest() {
         words.last().map(str::trim).unwrap_or_default().to_owned()
     };
     for attach in ["nbd", "ublk"] {
-        println!("csi-sanity by {attach}: {} {}", said(&format!("ran-{attach}")), said(&format!("sums-{attach}")));
+        println!(
+            "csi-sanity by {attach}: {} {}",
+            said(&format!("ran-{attach}")),
+            said(&format!("sums-{attach}"))
+        );
     }
     for (name, log) in &ran.files {
         if std::env::var_os("WEIR_SHOW").is_some() {
@@ -82,7 +90,10 @@ fn csi_sanity_passes_whole_in_a_guest() {
     }
     for attach in ["nbd", "ublk"] {
         assert_eq!(said(&format!("status-{attach}")), "0", "{console}");
-        assert!(said(&format!("sums-{attach}")).contains(" 0 Failed"), "{console}");
+        assert!(
+            said(&format!("sums-{attach}")).contains(" 0 Failed"),
+            "{console}"
+        );
     }
     // Nothing is left behind.
     assert_eq!(said("volumes"), "0", "{console}");
