@@ -178,10 +178,10 @@ fn expand(
     driver: &Driver,
     request: &ControllerExpandVolumeRequest,
 ) -> Result<ControllerExpandVolumeResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let range = request.capacity_range;
     let range = range.ok_or_else(|| Status::invalid_argument("the size is missing"))?;
     let size = create::size(range)?;
+    let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volumes = driver.volumes()?;
     let volume = volumes.find(id)?;

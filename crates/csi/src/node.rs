@@ -47,9 +47,9 @@ fn stage(
     driver: &Driver,
     request: &NodeStageVolumeRequest,
 ) -> Result<NodeStageVolumeResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
     let used = used(request.volume_capability.as_ref())?;
+    let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
     let device = attach::attach(driver, &volume)?;
@@ -63,8 +63,8 @@ fn unstage(
     driver: &Driver,
     request: &NodeUnstageVolumeRequest,
 ) -> Result<NodeUnstageVolumeResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the staging path", &request.staging_target_path)?);
+    let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     mount::unmount(at)?;
     // A block device of the server's own stays with the volume.
@@ -77,10 +77,10 @@ fn publish(
     driver: &Driver,
     request: &NodePublishVolumeRequest,
 ) -> Result<NodePublishVolumeResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let to = Path::new(needed("the target path", &request.target_path)?);
     let used = used(request.volume_capability.as_ref())?;
     let staged = Path::new(needed("the staging path", &request.staging_target_path)?);
+    let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
     let not_staged = || Status::failed_precondition(format!("{id:?} is not staged"));
@@ -103,8 +103,8 @@ fn unpublish(
     driver: &Driver,
     request: &NodeUnpublishVolumeRequest,
 ) -> Result<NodeUnpublishVolumeResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let at = needed("the target path", &request.target_path)?;
+    let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     mount::take_away(Path::new(at))?;
     Ok(NodeUnpublishVolumeResponse {})
@@ -114,8 +114,8 @@ fn stats(
     driver: &Driver,
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
+    let id = driver.name(&request.volume_id)?;
     let volume = driver.volumes()?.find(id)?;
     if !mount::is_mounted(at)? {
         let said = format!("{id:?} is not at {}", at.display());
@@ -132,8 +132,8 @@ fn expand(
     driver: &Driver,
     request: &NodeExpandVolumeRequest,
 ) -> Result<NodeExpandVolumeResponse, Status> {
-    let id = driver.name(&request.volume_id)?;
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
+    let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
     if !mount::is_mounted(at)? {

@@ -95,20 +95,33 @@ impl Bench {
             nbd.display(),
             manage.display()
         );
-        let file = scratch.file("weir.toml", &text);
-        let server = weir().arg("serve").arg(file).spawn().expect("it is there");
+        scratch.file("weir.toml", &text);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let bench = Self {
+        let mut bench = Self {
             moments: Arc::default(),
-            server: Some(server),
+            server: None,
             runtime: runtime.expect("a runtime"),
             scratch,
         };
-        bench.there("manage");
+        bench.serve();
         bench.go_between();
         bench
+    }
+
+    /// Starts the server; one that runs is killed before.
+    pub(crate) fn serve(&mut self) {
+        end(self.server.take());
+        let mut server = weir();
+        let server = server.arg("serve").arg(self.scratch.path("weir.toml"));
+        self.server = Some(server.spawn().expect("it is there"));
+        self.there("manage");
+    }
+
+    /// Kills the driver.
+    pub(crate) fn end_driver(&self) {
+        end(self.moments.lock().expect("it is ours").driver.take());
     }
 
     /// Waits for a socket.
@@ -128,7 +141,10 @@ impl Bench {
             for asked in listener.incoming() {
                 let (mut asked, moments) = (asked.expect("a driver"), Arc::clone(&moments));
                 let pass = move || moments.lock().expect("it is ours").pass();
-                let mut server = UnixStream::connect(&server).expect("the server");
+                // While there is no server, a driver is told so by the end of its connection.
+                let Ok(mut server) = UnixStream::connect(&server) else {
+                    continue;
+                };
                 // A driver that has ended sends half a request, and takes no answer.
                 let mut relay = move || {
                     let request = message(&mut asked)?;
