@@ -59,7 +59,9 @@ pub(crate) fn create(
         volumes.file(&volume).as_deref(),
     )?;
     let mut volume = told(driver, &volume);
-    volume.content_source = request.volume_content_source.clone();
+    volume
+        .content_source
+        .clone_from(&request.volume_content_source);
     Ok(CreateVolumeResponse {
         volume: Some(volume),
     })

@@ -224,7 +224,7 @@ macro_rules! answers {
         impl $service for crate::driver::Service {
             $(async fn $name(&self, request: tonic::Request<$request>) -> Result<tonic::Response<$response>, Status> {
                 let request = request.into_inner();
-                self.answer(stringify!($name), move |driver| $with(driver, &request)).await
+                self.answer(stringify!($name), move |driver| ($with)(driver, &request)).await
             })*
             $(async fn $not(&self, _: tonic::Request<$asked>) -> Result<tonic::Response<$never>, Status> {
                 let said = concat!(stringify!($not), " is not among this driver's capabilities");

@@ -13,6 +13,7 @@ use crate::rpc::node_server::Node;
 use crate::rpc::node_service_capability::rpc::Type as Can;
 use crate::rpc::node_service_capability::{Rpc, Type};
 use crate::rpc::volume_capability::AccessType;
+#[expect(clippy::wildcard_imports, reason = "every message of the service")]
 use crate::rpc::*;
 use crate::stats::usage;
 use crate::volumes::condition;
@@ -25,8 +26,8 @@ answers! {
         node_unpublish_volume: NodeUnpublishVolumeRequest => NodeUnpublishVolumeResponse, unpublish;
         node_get_volume_stats: NodeGetVolumeStatsRequest => NodeGetVolumeStatsResponse, stats;
         node_expand_volume: NodeExpandVolumeRequest => NodeExpandVolumeResponse, expand;
-        node_get_capabilities: NodeGetCapabilitiesRequest => NodeGetCapabilitiesResponse, capabilities;
-        node_get_info: NodeGetInfoRequest => NodeGetInfoResponse, info;
+        node_get_capabilities: NodeGetCapabilitiesRequest => NodeGetCapabilitiesResponse, |_, _: &_| Ok(capabilities());
+        node_get_info: NodeGetInfoRequest => NodeGetInfoResponse, |driver, _: &_| Ok(info(driver));
     }
     not {
     }
@@ -151,10 +152,7 @@ fn expand(
     })
 }
 
-fn capabilities(
-    _: &Driver,
-    _: &NodeGetCapabilitiesRequest,
-) -> Result<NodeGetCapabilitiesResponse, Status> {
+fn capabilities() -> NodeGetCapabilitiesResponse {
     let all = [
         Can::StageUnstageVolume,
         Can::GetVolumeStats,
@@ -165,15 +163,15 @@ fn capabilities(
     let of = |can: Can| NodeServiceCapability {
         r#type: Some(Type::Rpc(Rpc { r#type: can.into() })),
     };
-    Ok(NodeGetCapabilitiesResponse {
+    NodeGetCapabilitiesResponse {
         capabilities: all.map(of).into(),
-    })
+    }
 }
 
-fn info(driver: &Driver, _: &NodeGetInfoRequest) -> Result<NodeGetInfoResponse, Status> {
-    Ok(NodeGetInfoResponse {
+fn info(driver: &Driver) -> NodeGetInfoResponse {
+    NodeGetInfoResponse {
         node_id: driver.options.node.clone(),
         max_volumes_per_node: 0,
         accessible_topology: Some(driver.topology()),
-    })
+    }
 }

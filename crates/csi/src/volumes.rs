@@ -39,7 +39,9 @@ impl<'a> Volumes<'a> {
             ));
         };
         all.retain(|volume| self.is_own(volume));
-        all.iter_mut().for_each(|volume| self.measure(volume));
+        for volume in &mut all {
+            self.measure(volume);
+        }
         all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }

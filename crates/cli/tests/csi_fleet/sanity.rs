@@ -6,7 +6,7 @@ use weir_guest::{Guest, Kernel, Ran};
 
 /// A server with a drive whose files lie on XFS, the driver, and `csi-sanity`.
 const SCRIPT: &str = r#"
-load null_blk nr_devices=1 gb=1 bs=4096 memory_backed=1 irqmode=0; load xfs; load ext4; load nbd; load ublk_drv
+load null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=0; load xfs; load ext4; load nbd; load ublk_drv
 mkdir -p /vol/fast /run/csi /tmp
 mkfs.xfs -q -f /dev/nullb0 && mount -t xfs /dev/nullb0 /vol/fast || echo "no xfs"
 cp /files/weir.toml /run/weir.toml

@@ -28,7 +28,7 @@ const NESTED: u16 = 1 << 15;
 /// Longest message that is taken, bytes.
 const LONGEST: usize = 16 << 10;
 /// How long the kernel may take: disconnecting waits for requests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Attributes of a message, as bytes.
 #[derive(Clone, Debug, Default)]
