@@ -159,6 +159,9 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         let room = driver.images.room(drive);
         let file = driver.images.of_drive(drive);
         let room = create::whole(room.map_err(error::file("look at", &file))?);
+        if room == 0 {
+            continue;
+        }
         // Only tried: it is not made.
         let name = "a further volume";
         let file = file.join(name);

@@ -1,7 +1,7 @@
 //! The driver for Kubernetes against what Kubernetes is made of, for `./test --fleet`: `csi-sanity` in a guest whose kernel has NBD and ublk, and a
 //! real API server with its provisioner and resizer.
 //!
-//! They need Go, `etcd-server`, `qemu-system-x86_64` and Debian's kernel 6.12; `packaging/test/kubernetes target/fleet` makes the programs of Kubernetes
+//! They need Go, `etcd-server`, `qemu-system-x86_64` and Debian's kernel 6.12; `packaging/fleet/kubernetes target/fleet` makes the programs of Kubernetes
 //! under `target/fleet/` and keeps them.
 
 #[path = "../csi/bench.rs"]
@@ -33,7 +33,7 @@ fn program(name: &str) -> Option<PathBuf> {
         return Some(path);
     }
     let said = format!(
-        "{} is not there: packaging/test/kubernetes target/fleet makes it",
+        "{} is not there: packaging/fleet/kubernetes target/fleet makes it",
         path.display()
     );
     assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "{said}");
