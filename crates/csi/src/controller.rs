@@ -12,7 +12,7 @@ use crate::rpc::controller_server::Controller;
 use crate::rpc::controller_service_capability::rpc::Type as Can;
 use crate::rpc::controller_service_capability::{Rpc, Type};
 use crate::rpc::validate_volume_capabilities_response::Confirmed;
-#[expect(clippy::wildcard_imports, reason = "every message of the service")]
+#[allow(clippy::wildcard_imports, reason = "every message of the service")]
 use crate::rpc::*;
 use crate::terms::{self, Terms};
 use crate::volumes::{condition, told};

@@ -13,7 +13,7 @@ use crate::rpc::node_server::Node;
 use crate::rpc::node_service_capability::rpc::Type as Can;
 use crate::rpc::node_service_capability::{Rpc, Type};
 use crate::rpc::volume_capability::AccessType;
-#[expect(clippy::wildcard_imports, reason = "every message of the service")]
+#[allow(clippy::wildcard_imports, reason = "every message of the service")]
 use crate::rpc::*;
 use crate::stats::usage;
 use crate::volumes::condition;
