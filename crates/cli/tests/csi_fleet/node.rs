@@ -203,10 +203,10 @@ async fn delete(channel: Channel, name: &str) -> Result<(), Status> {
 fn inside_a_guest() {
     let mut bench = Bench::new(Some("/vol".into()));
     bench.driver(None);
-    sweep(&bench);
-    at_times(&bench);
     server_killed(&mut bench);
     cloned(&bench);
+    sweep(&bench);
+    at_times(&bench);
 }
 
 const ROUND: [Call; 6] = [
