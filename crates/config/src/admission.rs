@@ -63,7 +63,10 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         if let Refusal::OverCapacity { .. } = refusal
             && let Some(key) = last_added(&server, before, &plan, &edits, &doc.places)
         {
-            problem = doc.places.problem(&key, problem.message, problem.help).exceeding();
+            problem = doc
+                .places
+                .problem(&key, problem.message, problem.help)
+                .exceeding();
         }
         doc.keep(problem);
         match refusal {
@@ -138,7 +141,9 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
     let problem = places.problem(&key, message, (!help.is_empty()).then_some(help));
     let exceeds = matches!(
         refusal,
-        Refusal::OverCapacity { .. } | Refusal::ChildrenAboveParent { .. } | Refusal::CapacityUnknown(_)
+        Refusal::OverCapacity { .. }
+            | Refusal::ChildrenAboveParent { .. }
+            | Refusal::CapacityUnknown(_)
     );
     Problem { exceeds, ..problem }
 }

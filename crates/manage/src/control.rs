@@ -320,7 +320,11 @@ impl Inner {
             rooms: self.rooms.clone(),
             versions: self.versions.clone(),
             run: self.run,
-            nbd: server.nbd_addresses().iter().map(ToString::to_string).collect(),
+            nbd: server
+                .nbd_addresses()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             file: self.file.as_ref().map(|file| file.path().to_owned()),
             unsaved: self
                 .file
