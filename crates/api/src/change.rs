@@ -84,6 +84,10 @@ pub struct Said {
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// It asks for more than there is, of what a drive or a tenant can promise or of room for data: less of it could be had, or the same of
+    /// another drive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exceeds: bool,
     /// The line of the configuration's text as the change would leave it, from 1; 0 if there is none.
     pub line: u32,
     /// The character in that line, from 1.

@@ -10,6 +10,7 @@ mod client;
 mod event;
 mod figures;
 mod state;
+mod words;
 
 pub use change::{Change, ChangeRequest, Changes, Edit, Outcome, Refusal, Said, UndoRequest};
 pub use client::{Client, Error, Lines};
@@ -18,6 +19,7 @@ pub use figures::{
     Counts, DriveFigures, Latency, LimitedBy, SecondCounts, TenantFigures, VolumeFigures,
 };
 pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
+pub use words::{encoded, path, words};
 
 /// Words of the file and their values: a table of the configuration as JSON.
 pub type Words = serde_json::Map<String, serde_json::Value>;

@@ -18,6 +18,9 @@ pub struct Status {
     /// The file of its configuration, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// Where clients connect by NBD, as `unix:/run/weir/nbd.sock` or `127.0.0.1:10809`.
+    #[serde(default)]
+    pub nbd: Vec<String>,
     /// Whether the configuration in force differs from what the file said when it was read or written last: some changes are kept in memory
     /// only.
     pub unsaved: bool,

@@ -6,6 +6,7 @@ mod apply;
 mod calibrate;
 mod check;
 mod compare;
+mod csi;
 mod ctl;
 mod demo;
 mod drive;
@@ -71,6 +72,8 @@ enum Command {
     Ctl(ctl::Options),
     /// Show a running server on the whole terminal: what each volume was promised and got, and where its requests wait
     Top(top::Options),
+    /// Make volumes for Kubernetes: a driver of the Container Storage Interface beside the node's server
+    Csi(csi::Options),
     /// Say why a volume's requests take as long as they do
     Explain(explain::Options),
     /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
@@ -105,7 +108,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let default = match arguments.command {
-        Command::Serve(_) => log::Level::Info,
+        Command::Serve(_) | Command::Csi(_) => log::Level::Info,
         _ => log::Level::Warn,
     };
     log::start(arguments.log, default)?;
@@ -118,6 +121,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Check(options) => check::run(options),
         Command::Ctl(options) => ctl::run(options),
         Command::Top(options) => top::run(options),
+        Command::Csi(options) => csi::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Calibrate(options) => calibrate::run(options),
         Command::Init(options) => init::run(options),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -32,6 +32,7 @@ const ORDER: [&str; 24] = [
     "weir-client",
     "weir-serve",
     "weir-api",
+    "weir-csi",
     "weir-manage",
     "weir",
 ];

@@ -69,6 +69,15 @@ impl Socket {
     }
 }
 
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        match socket {
+            Socket::Unix(socket) => socket.into(),
+            Socket::Tcp(socket) => socket.into(),
+        }
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {

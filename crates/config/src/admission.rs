@@ -63,7 +63,10 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         if let Refusal::OverCapacity { .. } = refusal
             && let Some(key) = last_added(&server, before, &plan, &edits, &doc.places)
         {
-            problem = doc.places.problem(&key, problem.message, problem.help);
+            problem = doc
+                .places
+                .problem(&key, problem.message, problem.help)
+                .exceeding();
         }
         doc.keep(problem);
         match refusal {
@@ -135,7 +138,14 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         ),
         other => (path("drive", &plan.drive), other.to_string(), String::new()),
     };
-    places.problem(&key, message, (!help.is_empty()).then_some(help))
+    let problem = places.problem(&key, message, (!help.is_empty()).then_some(help));
+    let exceeds = matches!(
+        refusal,
+        Refusal::OverCapacity { .. }
+            | Refusal::ChildrenAboveParent { .. }
+            | Refusal::CapacityUnknown(_)
+    );
+    Problem { exceeds, ..problem }
 }
 
 /// What is wrong with a contract by itself, as the core sees it: the key, the text and the help.
@@ -340,7 +350,7 @@ fn requests_known(
             let help = format!(
                 "{state} in {at}.capacity, as capacity = {{ read = \"160MB/s\", write = \"120MB/s\", iops = 5000 }}"
             );
-            doc.keep(doc.places.problem(&key, what, Some(help)));
+            doc.keep(doc.places.problem(&key, what, Some(help)).exceeding());
         }
         *contract = Contract::DEFAULT;
     }
@@ -373,7 +383,7 @@ fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
         let what = format!("promises of its volumes add up to {what}");
         let key = join(&path("tenant", &tenant.name), "max");
         let help = promises(server, plan, plan.tenants.get(&tenant.name).copied());
-        doc.keep(doc.places.problem(&key, what, Some(help)));
+        doc.keep(doc.places.problem(&key, what, Some(help)).exceeding());
     }
 }
 

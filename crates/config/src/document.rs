@@ -103,6 +103,7 @@ impl<'a> Document<'a> {
             key: key.to_owned(),
             message: what.to_string(),
             help: (!help.is_empty()).then(|| help.to_owned()),
+            exceeds: false,
         }
     }
 
@@ -138,6 +139,7 @@ impl<'a> Document<'a> {
                 key: String::new(),
                 message,
                 help: None,
+                exceeds: false,
             });
         }
         self.problems

@@ -30,6 +30,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
             key: String::new(),
             message,
             help,
+            exceeds: false,
         }]
     };
     let refused = |error: io::Error| {

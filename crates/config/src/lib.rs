@@ -71,6 +71,7 @@ pub use admission::explain;
 pub use changes::changes;
 pub use check::warnings;
 pub use file::text as file_text;
+pub use key::contract_keys;
 pub use listen::{Address, Id, Limits, Listen, Owner};
 pub use load::{load, load_again, parse, parse_again};
 pub use manage::Manage;

@@ -39,6 +39,7 @@ impl Places {
             key: key.to_owned(),
             message,
             help,
+            exceeds: false,
         }
     }
 }

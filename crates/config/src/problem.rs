@@ -24,9 +24,20 @@ pub struct Problem {
     pub message: String,
     /// What to do, if that is known.
     pub help: Option<String>,
+    /// It asks for more than there is, of what a drive or a tenant can promise or of room for data: less of it could be had, or the same of
+    /// another drive.
+    pub exceeds: bool,
 }
 
 impl Problem {
+    /// The same, of something that asks for more than there is.
+    pub(crate) fn exceeding(self) -> Self {
+        Self {
+            exceeds: true,
+            ..self
+        }
+    }
+
     /// Where it is and what is wrong, without the help: for another file that names this one.
     pub(crate) fn located(&self) -> String {
         let alone = Self {
@@ -74,6 +85,7 @@ mod tests {
             key: String::new(),
             message: "too much".to_owned(),
             help: None,
+            exceeds: false,
         };
         assert_eq!(problem.to_string(), "too much");
         problem.file = "a.toml".to_owned();

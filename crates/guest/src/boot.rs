@@ -32,6 +32,8 @@ pub struct Guest {
     pub kernel: Kernel,
     /// Programs of this machine, which are in `/bin` there, with their libraries. Busybox is there always.
     pub programs: Vec<PathBuf>,
+    /// Modules of the kernel beyond those that every guest has.
+    pub modules: Vec<&'static str>,
     /// Files, by their names in `/files`.
     pub files: BTreeMap<String, Vec<u8>>,
     /// What the guest does: a script in the words of busybox's shell and of this crate's `init`.
@@ -66,6 +68,7 @@ impl Guest {
         Self {
             kernel,
             programs: Vec::new(),
+            modules: Vec::new(),
             files: BTreeMap::new(),
             script: script.into(),
             processors: 1,
@@ -132,7 +135,7 @@ impl Guest {
     /// # Errors
     /// One of them cannot be read, or `to` not be written.
     pub fn write_initrd(&self, to: &Path) -> Result<(), Error> {
-        let mut initrd = Initrd::new(&self.kernel, &self.script)?;
+        let mut initrd = Initrd::new(&self.kernel, &self.modules, &self.script)?;
         for program in &self.programs {
             initrd.program(program)?;
         }

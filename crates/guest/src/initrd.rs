@@ -48,8 +48,8 @@ pub(crate) struct Initrd {
 }
 
 impl Initrd {
-    /// Busybox, the modules of a kernel, and a script, which is sourced by the first process.
-    pub(crate) fn new(kernel: &Kernel, script: &str) -> Result<Self, Error> {
+    /// Busybox, the modules of a kernel that every guest has and further ones, and a script, which is sourced by the first process.
+    pub(crate) fn new(kernel: &Kernel, modules: &[&str], script: &str) -> Result<Self, Error> {
         let mut initrd = Self::default();
         let busybox = ["/usr/bin/busybox", "/bin/busybox"].map(Path::new);
         let busybox = busybox.into_iter().find(|p| p.exists());
@@ -57,7 +57,7 @@ impl Initrd {
         initrd.put(busybox, "bin/busybox")?;
         initrd.files.insert("init".into(), (0o755, INIT.into()));
         initrd.add("files/script", script.as_bytes())?;
-        initrd.modules(&kernel.modules())?;
+        initrd.modules(&kernel.modules(), modules)?;
         let builtin = kernel.builtin().join("\n") + "\n";
         initrd.add("modules/builtin", builtin.as_bytes())?;
         Ok(initrd)
@@ -105,7 +105,7 @@ impl Initrd {
     }
 
     /// The modules, and for each a file with those that are loaded before it.
-    fn modules(&mut self, directory: &Path) -> Result<(), Error> {
+    fn modules(&mut self, directory: &Path, further: &[&str]) -> Result<(), Error> {
         let mut paths: BTreeMap<String, PathBuf> = BTreeMap::new();
         for entry in fs::read_dir(directory)
             .map_err(Error::file(directory))?
@@ -116,7 +116,8 @@ impl Initrd {
                 paths.insert(name.replace('-', "_"), entry.path());
             }
         }
-        for module in MODULES.iter().filter(|m| paths.contains_key(**m)) {
+        let all = MODULES.iter().chain(further);
+        for module in all.filter(|m| paths.contains_key(**m)) {
             let mut order = Vec::new();
             self.module(&paths, module, &mut order, &mut BTreeSet::new())?;
             let text = order.join("\n") + "\n";

@@ -46,6 +46,8 @@ pub(crate) struct Published {
     /// Tells the states of this run from those of others.
     run: u64,
     pub(crate) file: Option<PathBuf>,
+    /// Where clients connect by NBD.
+    pub(crate) nbd: Vec<String>,
     pub(crate) unsaved: bool,
     pub(crate) text: String,
     /// The last one first.
@@ -318,6 +320,11 @@ impl Inner {
             rooms: self.rooms.clone(),
             versions: self.versions.clone(),
             run: self.run,
+            nbd: server
+                .nbd_addresses()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             file: self.file.as_ref().map(|file| file.path().to_owned()),
             unsaved: self
                 .file

@@ -32,6 +32,7 @@ impl Refused {
             key: problem.key.clone(),
             message: problem.message.clone(),
             help: problem.help.clone(),
+            exceeds: problem.exceeds,
             line: problem.line,
             column: problem.column,
         };

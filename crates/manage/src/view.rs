@@ -28,6 +28,7 @@ impl View<'_> {
             uptime_seconds,
             ready,
             file: published.file.as_ref().map(|f| f.display().to_string()),
+            nbd: published.nbd.clone(),
             unsaved: published.unsaved,
             last_change: published.changes.first().cloned(),
             drives: self.drives(),

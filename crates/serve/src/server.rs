@@ -141,6 +141,12 @@ impl Server {
         &self.addresses
     }
 
+    /// Those at which they speak NBD.
+    pub fn nbd_addresses(&self) -> &[Address] {
+        // `listen` has opened them before the others.
+        &self.addresses[..self.config.listen.nbd.len()]
+    }
+
     /// Where it is asked and changed, for the caller to answer there; `None` if that was taken before.
     pub fn doors(&mut self) -> Option<Doors> {
         self.doors.take()

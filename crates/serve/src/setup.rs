@@ -156,7 +156,10 @@ pub(crate) fn storage_problem(
     volume: &Volume,
     error: &std::io::Error,
 ) -> Problem {
-    config.storage_problem(volume, os_error::message(error))
+    Problem {
+        exceeds: error.kind() == std::io::ErrorKind::StorageFull,
+        ..config.storage_problem(volume, os_error::message(error))
+    }
 }
 
 /// Whether a layer takes the whole plan: what it would refuse is refused here, before anything has changed.

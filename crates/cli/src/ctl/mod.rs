@@ -331,6 +331,7 @@ fn problem(said: &Said) -> String {
         key: said.key.clone(),
         message: said.message.clone(),
         help: said.help.clone(),
+        exceeds: said.exceeds,
     };
     problem.to_string()
 }

@@ -247,5 +247,6 @@ fn one_line(file: &Path, said: &Said) -> String {
         key: said.key.clone(),
         message: said.message.clone(),
         help: said.help.clone(),
+        exceeds: said.exceeds,
     })
 }

@@ -35,6 +35,11 @@ use crate::units::{Size, Time};
 use weir_core::Span;
 use weir_core::tunable::{Tunable, Unit};
 
+/// The names of the keys of a contract, as a volume or a tenant has it.
+pub fn contract_keys() -> impl Iterator<Item = &'static str> {
+    contract::KEYS.iter().map(|key| key.name)
+}
+
 /// The keys that a kind of table can have.
 #[derive(Debug)]
 pub(crate) struct Shape {

@@ -1,0 +1,247 @@
+//! A server, the driver, and between the two a go-between that ends the driver at a chosen moment of a chosen request.
+
+use crate::common::Scratch;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+use weir_api::{Client, List, Volume};
+
+/// The node's name.
+pub(crate) const NODE: &str = "here";
+/// How long a process may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// When the driver is ended: requests have four moments each, before they reach the server, after they have, when the answer is there, and
+/// when the driver has it.
+#[derive(Debug, Default)]
+struct Moments {
+    /// How many passed since this was armed.
+    passed: usize,
+    /// At which the driver ends; never if there is none.
+    end_at: Option<usize>,
+    driver: Option<Child>,
+}
+
+impl Moments {
+    /// One passes: true if the driver has ended with it.
+    fn pass(&mut self) -> bool {
+        let ends = self.end_at == Some(self.passed);
+        self.passed += 1;
+        if ends {
+            self.end_at = None;
+            end(self.driver.take());
+        }
+        ends
+    }
+}
+
+fn end(child: Option<Child>) {
+    if let Some(mut child) = child {
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+    }
+}
+
+/// What the tests have.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) scratch: Scratch,
+    moments: Arc<Mutex<Moments>>,
+    server: Option<Child>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        end(self.server.take());
+        end(self
+            .moments
+            .lock()
+            .expect("no test panicked with it")
+            .driver
+            .take());
+    }
+}
+
+/// The command; in a guest it is elsewhere.
+fn weir() -> Command {
+    let program = std::env::var("WEIR_PROGRAM");
+    let mut command = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_weir")));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+impl Bench {
+    /// Starts a server with a drive that can promise 108 MB/s; `volumes` is where it has room for files.
+    pub(crate) fn new(volumes: Option<PathBuf>) -> Self {
+        let scratch = Scratch::new();
+        let volumes = volumes.unwrap_or_else(|| scratch.path("volumes"));
+        fs::create_dir_all(volumes.join("fast")).expect("a directory");
+        std::os::unix::fs::symlink(&volumes, scratch.path("v")).expect("a link");
+        let [nbd, manage] = ["nbd", "manage"].map(|name| scratch.path(name));
+        let text = format!(
+            "[drive.fast]\ncapacity = {{ read = \"160MB/s\", write = \"120MB/s\" }}\n\
+             [listen]\nnbd = [\"unix:{}\"]\n[manage]\nsocket = \"{}\"\n",
+            nbd.display(),
+            manage.display()
+        );
+        scratch.file("weir.toml", &text);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let mut bench = Self {
+            moments: Arc::default(),
+            server: None,
+            runtime: runtime.expect("a runtime"),
+            scratch,
+        };
+        bench.serve();
+        bench.go_between();
+        bench
+    }
+
+    /// Starts the server; one that runs is killed before.
+    pub(crate) fn serve(&mut self) {
+        end(self.server.take());
+        let mut server = weir();
+        let server = server.arg("serve").arg(self.scratch.path("weir.toml"));
+        self.server = Some(server.spawn().expect("it is there"));
+        self.there("manage");
+    }
+
+    /// Kills the driver.
+    pub(crate) fn end_driver(&self) {
+        end(self.moments.lock().expect("it is ours").driver.take());
+    }
+
+    /// Waits for a socket.
+    fn there(&self, name: &str) {
+        let began = Instant::now();
+        while UnixStream::connect(self.scratch.path(name)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "{name} does not come");
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Passes requests on, each with its moments.
+    fn go_between(&self) {
+        let listener = UnixListener::bind(self.scratch.path("between")).expect("a socket");
+        let (moments, server) = (Arc::clone(&self.moments), self.scratch.path("manage"));
+        std::thread::spawn(move || {
+            for asked in listener.incoming() {
+                let (mut asked, moments) = (asked.expect("a driver"), Arc::clone(&moments));
+                let pass = move || moments.lock().expect("it is ours").pass();
+                // While there is no server, a driver is told so by the end of its connection.
+                let Ok(mut server) = UnixStream::connect(&server) else {
+                    continue;
+                };
+                // A driver that has ended sends half a request, and takes no answer.
+                let mut relay = move || {
+                    let request = message(&mut asked)?;
+                    if pass() {
+                        return None;
+                    }
+                    server.write_all(&request).ok()?;
+                    pass();
+                    let answer = message(&mut server)?;
+                    if !pass() {
+                        asked.write_all(&answer).ok()?;
+                        pass();
+                    }
+                    Some(())
+                };
+                std::thread::spawn(move || relay());
+            }
+        });
+    }
+
+    /// Starts the driver, if there is none, and arms the go-between.
+    pub(crate) fn driver(&self, end_at: Option<usize>) {
+        let mut moments = self.moments.lock().expect("it is ours");
+        if moments.driver.is_none() {
+            let path = |name: &str| self.scratch.path(name);
+            let mut driver = weir();
+            driver.args(["csi", "--node", NODE]);
+            driver
+                .arg("--endpoint")
+                .arg(path("csi"))
+                .arg("--socket")
+                .arg(path("between"));
+            driver.arg("--volumes").arg(path("v"));
+            moments.driver = Some(driver.spawn().expect("it is there"));
+            drop(moments);
+            self.there("csi");
+            moments = self.moments.lock().expect("it is ours");
+        }
+        (moments.passed, moments.end_at) = (0, end_at);
+    }
+
+    /// Ends the driver after a time, if it is there then.
+    pub(crate) fn end_after(&self, time: Duration) {
+        let moments = Arc::clone(&self.moments);
+        std::thread::spawn(move || {
+            sleep(time);
+            end(moments.lock().expect("it is ours").driver.take());
+        });
+    }
+
+    /// Whether the driver was ended since it was armed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.moments.lock().expect("it is ours").driver.is_none()
+    }
+
+    /// Makes a call, once.
+    pub(crate) fn call<T>(
+        &self,
+        call: impl AsyncFnOnce(Channel) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let uri = format!("unix:{}", self.scratch.path("csi").display());
+        self.runtime.block_on(async {
+            let endpoint = Endpoint::from_shared(uri).expect("a path");
+            let channel = endpoint.connect().await;
+            let channel =
+                channel.map_err(|error| Status::new(Code::Unavailable, error.to_string()))?;
+            call(channel).await
+        })
+    }
+
+    /// The volumes of the server, and how many files there are.
+    pub(crate) fn volumes(&self) -> (Vec<Volume>, usize) {
+        let client = Client::new(&self.scratch.path("manage")).expect("a client");
+        let List::Volumes(volumes) = client.get("/v1/volumes").expect("the server answers") else {
+            panic!("something else than volumes");
+        };
+        let files = fs::read_dir(self.scratch.path("v").join("fast")).expect("it is there");
+        (volumes, files.count())
+    }
+}
+
+/// A message of HTTP that says how long it is; `None` if it ends before.
+fn message(from: &mut UnixStream) -> Option<Vec<u8>> {
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some(head) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+            let text = String::from_utf8_lossy(&bytes[..head]).to_lowercase();
+            let mut lines = text.lines();
+            let length =
+                lines.find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+            if bytes.len() >= head + 4 + length.unwrap_or(0usize) {
+                return Some(bytes);
+            }
+        }
+        match from.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The driver for Kubernetes against a server on this machine: it is ended at every moment of every call, and the calls are made again.
+
+#[allow(dead_code, reason = "each test file uses its part")]
+mod bench;
+#[path = "../common/mod.rs"]
+mod common;
+mod controller;

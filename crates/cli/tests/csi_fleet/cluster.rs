@@ -1,0 +1,315 @@
+//! Claims against a real API server, with the provisioner and the resizer of Kubernetes, a server and a driver on each of two nodes.
+
+use super::lab::{Lab, documents, packaging};
+use super::program;
+use crate::common::weir;
+use serde_json::{Value, json};
+use std::process::Command;
+
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+/// Starts a node: a server with a drive, the driver, and its sidecars.
+fn node(lab: &mut Lab, name: &str) -> Option<()> {
+    let [provisioner, resizer] = [program("csi-provisioner")?, program("csi-resizer")?];
+    let [serve, manage, csi, nbd] =
+        ["toml", "manage", "csi", "nbd"].map(|end| lab.file(&format!("{name}.{end}")));
+    let volumes = lab.file(&format!("volumes-{name}"));
+    std::fs::create_dir_all(format!("{volumes}/fast")).expect("a directory");
+    let text = format!(
+        "[drive.fast]\ncapacity = {{ read = \"160MB/s\", write = \"120MB/s\" }}\n\
+         [listen]\nnbd = [\"unix:{nbd}\"]\n[manage]\nsocket = \"{manage}\"\n"
+    );
+    std::fs::write(&serve, text).expect("a file");
+    let mut server = weir(&lab.scratch, &["serve", &serve]);
+    lab.run(&format!("serve-{name}"), &mut server);
+    let words = [
+        "csi",
+        "--node",
+        name,
+        "--endpoint",
+        &csi,
+        "--socket",
+        &manage,
+        "--volumes",
+        &volumes,
+    ];
+    let mut driver = weir(&lab.scratch, &words);
+    lab.run(&format!("csi-{name}"), &mut driver);
+    lab.wait("the driver", |lab| {
+        lab.scratch.path(&format!("{name}.csi")).exists()
+    });
+    let (address, config) = (
+        format!("--csi-address={csi}"),
+        format!("--kubeconfig={}", lab.file("kubeconfig")),
+    );
+    let mut command = Command::new(provisioner);
+    command
+        .env("NODE_NAME", name)
+        .env("NAMESPACE", "default")
+        .args([&address, &config]);
+    command.args([
+        "--node-deployment",
+        "--strict-topology",
+        "--enable-capacity",
+    ]);
+    command.args([
+        "--capacity-ownerref-level=-1",
+        "--capacity-poll-interval=1s",
+        "--retry-interval-max=2s",
+    ]);
+    lab.run(&format!("provisioner-{name}"), &mut command);
+    let mut command = Command::new(resizer);
+    command
+        .args([&address, &config])
+        .args(["--retry-interval-max=2s", "--timeout=60s"]);
+    lab.run(&format!("resizer-{name}"), &mut command);
+    // What kubelet would register.
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "topology.weir.csi/node": name } } });
+    lab.apply(&node.to_string(), &format!("/api/v1/nodes/{name}"), false)
+        .unwrap();
+    let drivers =
+        json!([{ "name": "weir.csi", "nodeID": name, "topologyKeys": ["topology.weir.csi/node"] }]);
+    let node = json!({ "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": { "name": name }, "spec": { "drivers": drivers } });
+    lab.apply(
+        &node.to_string(),
+        &format!("/apis/storage.k8s.io/v1/csinodes/{name}"),
+        false,
+    )
+    .unwrap();
+    Some(())
+}
+
+/// Claims a volume; the scheduler, of which there is none, has chosen the node.
+fn claim(lab: &Lab, name: &str, class: &str, attributes: &str, node: &str) {
+    let object = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": { "name": name, "annotations": { "volume.kubernetes.io/selected-node": node } },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": class, "volumeAttributesClassName": attributes,
+            "resources": { "requests": { "storage": "64Mi" } },
+        },
+    });
+    let (status, said) = lab.call("POST", CLAIMS, "application/json", &object.to_string());
+    assert_eq!(status, 201, "{said}");
+}
+
+/// The claim as it is now.
+fn claimed(lab: &Lab, name: &str) -> Value {
+    lab.get(&format!("{CLAIMS}/{name}")).1
+}
+
+fn is_bound(lab: &Lab, name: &str) -> bool {
+    claimed(lab, name)["status"]["phase"] == "Bound"
+}
+
+/// What a node's server says.
+fn server(lab: &Lab, node: &str, path: &str) -> Value {
+    let client = weir_api::Client::new(&lab.scratch.path(&format!("{node}.manage"))).unwrap();
+    client.get(path).unwrap()
+}
+
+/// The volumes of a node, by name.
+fn volumes(lab: &Lab, node: &str) -> Vec<String> {
+    let all = server(lab, node, "/v1/volumes");
+    let names = all
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|v| v["name"].as_str());
+    names.map(|name| name.expect("a name").to_owned()).collect()
+}
+
+/// What was said of a claim that was refused.
+fn refusal(lab: &Lab, name: &str) -> Option<String> {
+    let (_, events) = lab.get("/api/v1/namespaces/default/events");
+    let events = events["items"].as_array()?.iter();
+    let of = events.filter(|e| e["involvedObject"]["name"] == name && e["type"] == "Warning");
+    of.filter_map(|event| event["message"].as_str())
+        .find(|said| said.contains("promises add up"))
+        .map(str::to_owned)
+}
+
+/// What the scheduler is told of a class on a node, bytes.
+fn capacity(lab: &Lab, class: &str, node: &str) -> Option<String> {
+    let (_, all) = lab.get("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities");
+    let mut all = all["items"].as_array()?.iter();
+    let of = all.find(|c| {
+        c["storageClassName"] == class
+            && c["nodeTopology"]["matchLabels"]["topology.weir.csi/node"] == node
+    });
+    Some(of?["capacity"].as_str()?.to_owned())
+}
+
+fn install(lab: &Lab) {
+    let chart = std::fs::read_to_string(packaging().join("weir.yaml")).expect("the manifests");
+    let classes = std::fs::read_to_string(packaging().join("classes.yaml")).expect("the classes");
+    let driver = documents(&chart)
+        .into_iter()
+        .filter(|(path, _)| path.contains("/csidrivers/"));
+    for (path, text) in driver.chain(documents(&classes)) {
+        lab.apply(&text, &path, false).unwrap();
+    }
+    let greedy = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": { "name": "greedy" },
+        "driverName": "weir.csi", "parameters": { "min": "100MB/s" },
+    });
+    let path = "/apis/storage.k8s.io/v1/volumeattributesclasses/greedy";
+    lab.apply(&greedy.to_string(), path, false).unwrap();
+}
+
+#[test]
+fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sums() {
+    let Some(mut lab) = Lab::start() else {
+        return;
+    };
+    install(&lab);
+    if ["a", "b"]
+        .into_iter()
+        .any(|name| node(&mut lab, name).is_none())
+    {
+        return;
+    }
+    let lab = &lab;
+    claim(lab, "one", "weir", "silver", "a");
+    let took = lab.wait("the first claim", |lab| is_bound(lab, "one"));
+    println!(
+        "a claim with a min of 10 MB/s is bound to a volume after {:.1} s",
+        took.as_secs_f64()
+    );
+    let [volume] = &volumes(lab, "a")[..] else {
+        panic!("{:?}", volumes(lab, "a"));
+    };
+    let path = weir_api::path("volume", volume);
+    let min = |node: &str| server(lab, node, &path)["contract"]["min_bytes_per_second"].clone();
+    assert_eq!(min("a"), 10_000_000);
+
+    changes_while_it_is_used(lab, volume, &min);
+    refused_with_the_sums(lab);
+    grows(lab, volume);
+
+    for name in ["one", "two"] {
+        lab.call(
+            "DELETE",
+            &format!("{CLAIMS}/{name}"),
+            "application/json",
+            "",
+        );
+    }
+    let left = |lab: &Lab| [volumes(lab, "a"), volumes(lab, "b")].concat().len();
+    lab.wait("the end of the volumes", |lab| left(lab) == 0);
+    let files = ["a", "b"].map(|node| std::fs::read_dir(lab.file(&format!("volumes-{node}/fast"))));
+    let files = files
+        .into_iter()
+        .map(|all| all.expect("it is there").count())
+        .sum::<usize>();
+    println!(
+        "after both claims are deleted there are {} volumes and {files} files",
+        left(lab)
+    );
+    assert_eq!(files, 0);
+}
+
+/// The contract changes while fio writes and verifies through the server, over one connection.
+fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value) {
+    let mut fio = Command::new("fio");
+    fio.args([
+        "--name=verified",
+        "--ioengine=nbd",
+        "--rw=randwrite",
+        "--bs=16k",
+        "--iodepth=8",
+    ]);
+    fio.args([
+        "--size=64m",
+        "--loops=2",
+        "--rate=8m",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+    ]);
+    fio.arg(format!(
+        "--uri=nbd+unix:///{volume}?socket={}",
+        lab.file("a.nbd")
+    ));
+    let log = std::fs::File::create(lab.scratch.path("fio.log")).expect("a log");
+    let mut fio = fio.stdout(log).spawn().expect("fio is there");
+    let path = weir_api::path("volume", volume);
+    let clients = || server(lab, "a", &path)["now"]["connections"].clone();
+    lab.wait("fio", |_| clients() == 1);
+    let claim = format!("{CLAIMS}/one");
+    lab.patch(
+        &claim,
+        &json!({ "spec": { "volumeAttributesClassName": "gold" } }),
+    );
+    let is_gold =
+        |lab: &Lab| claimed(lab, "one")["status"]["currentVolumeAttributesClassName"] == "gold";
+    let took = lab.wait("the change of the class", is_gold);
+    assert_eq!(min("a"), 30_000_000);
+    let running = fio.try_wait().expect("it can be asked").is_none();
+    assert!(running && clients() == 1, "fio has ended before the change");
+    let ended = fio.wait().expect("it ends");
+    let said = std::fs::read_to_string(lab.scratch.path("fio.log")).expect("its log");
+    assert!(ended.success() && said.contains("err= 0"), "{said}");
+    println!(
+        "a changed class changed the contract of the running client from 10 to 30 MB/s after {:.1} s; fio verified 128 MiB without an error",
+        took.as_secs_f64()
+    );
+}
+
+/// A claim for more than the drive can promise stays pending with the sums in its event, and is bound where there is room.
+fn refused_with_the_sums(lab: &Lab) {
+    lab.wait("what the drives can promise", |lab| {
+        capacity(lab, "weir-database", "a").is_some_and(|c| c != "0")
+    });
+    claim(lab, "two", "weir", "greedy", "a");
+    lab.wait("the refusal", |lab| refusal(lab, "two").is_some());
+    assert_eq!(claimed(lab, "two")["status"]["phase"], "Pending");
+    let said = refusal(lab, "two").unwrap_or_default();
+    println!("an overcommitted claim stays pending: {said}");
+    assert!(
+        said.contains("130MB/s") && said.contains("108MB/s"),
+        "{said}"
+    );
+    // The scheduler is free to choose anew, since the provisioner has given the node back.
+    let chosen = |lab: &Lab| {
+        claimed(lab, "two")["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].clone()
+    };
+    lab.wait("the node to be given back", |lab| chosen(lab).is_null());
+    let annotations = json!({ "volume.kubernetes.io/selected-node": "b" });
+    lab.patch(
+        &format!("{CLAIMS}/two"),
+        &json!({ "metadata": { "annotations": annotations } }),
+    );
+    let took = lab.wait("the second claim", |lab| is_bound(lab, "two"));
+    println!(
+        "the same claim is bound on the other node after {:.1} s",
+        took.as_secs_f64()
+    );
+    assert_eq!((volumes(lab, "a").len(), volumes(lab, "b").len()), (1, 1));
+    // 50 MB/s fit beside 30, and not beside 100.
+    lab.wait("what is left to be told", |lab| {
+        capacity(lab, "weir-database", "b").as_deref() == Some("0")
+            && capacity(lab, "weir-database", "a").is_some_and(|c| c != "0")
+    });
+    println!(
+        "the scheduler is told that a class with a min of 50 MB/s has room on node a and none on node b"
+    );
+}
+
+/// A larger claim makes the volume larger while it is served; the rest is the node's, and there is no kubelet.
+fn grows(lab: &Lab, volume: &str) {
+    let size = json!({ "spec": { "resources": { "requests": { "storage": "128Mi" } } } });
+    lab.patch(&format!("{CLAIMS}/one"), &size);
+    let path = weir_api::path("volume", volume);
+    let took = lab.wait("the larger volume", |lab| {
+        server(lab, "a", &path)["size_bytes"] == 128 << 20
+    });
+    lab.wait("the larger claim", |lab| {
+        let status = &claimed(lab, "one")["status"];
+        let resizes = status["conditions"].as_array();
+        resizes.is_some_and(|all| all.iter().any(|c| c["type"] == "FileSystemResizePending"))
+    });
+    println!(
+        "a larger claim has a larger volume after {:.1} s",
+        took.as_secs_f64()
+    );
+}

@@ -1,0 +1,274 @@
+//! A control plane of Kubernetes on loopback: etcd, API server, controller manager. It has no kubelet: claims bind, pods do not run.
+
+use super::program;
+use crate::common::Scratch;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long anything may take; each is a matter of seconds on a machine that is not busy.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A process that ends with the test.
+pub(super) struct Process(Child);
+
+impl Process {
+    /// Starts a command that writes to `NAME.log`.
+    pub(super) fn start(scratch: &Scratch, name: &str, command: &mut Command) -> Self {
+        let log = File::create(scratch.path(&format!("{name}.log"))).expect("a log");
+        let both = log.try_clone().expect("a descriptor");
+        let started = command
+            .stdin(Stdio::null())
+            .stdout(both)
+            .stderr(log)
+            .spawn();
+        Self(started.unwrap_or_else(|error| panic!("{name}: {error}")))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The control plane.
+pub(super) struct Lab {
+    pub(super) scratch: Scratch,
+    port: u16,
+    token: String,
+    /// The last that was started ends first.
+    processes: Vec<Process>,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        while self.processes.pop().is_some() {}
+    }
+}
+
+impl Lab {
+    /// Starts it and waits until it is ready; `None`, with a line, where something of it is not there.
+    pub(super) fn start() -> Option<Self> {
+        let [api, manager] = [
+            program("kube-apiserver")?,
+            program("kube-controller-manager")?,
+        ];
+        let ports = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let [etcd, peers, port] = ports.map(|l| l.local_addr().expect("it is bound").port());
+        let mut lab = Self {
+            scratch: Scratch::new(),
+            port,
+            token: "of-the-test".into(),
+            processes: Vec::new(),
+        };
+        let [store, peers] = [etcd, peers].map(|port| format!("http://127.0.0.1:{port}"));
+        let mut command = Command::new("etcd");
+        command.args(["--data-dir", &lab.file("etcd"), "--unsafe-no-fsync"]);
+        command.args([
+            "--listen-client-urls",
+            &store,
+            "--advertise-client-urls",
+            &store,
+        ]);
+        command.args(["--listen-peer-urls", &peers]);
+        lab.run("etcd", &mut command);
+        lab.serve(&api, &store);
+        lab.wait("the API server", |lab| {
+            lab.get("/readyz?verbose=false").0 == 200
+        });
+        lab.scratch.file("kubeconfig", &lab.kubeconfig());
+        let controllers = "persistentvolume-binder-controller,persistentvolume-expander-controller,\
+            persistentvolumeclaim-protection-controller,persistentvolume-protection-controller";
+        let mut command = Command::new(manager);
+        command.args(["--leader-elect=false", "--secure-port=0", "--kubeconfig"]);
+        command
+            .arg(lab.file("kubeconfig"))
+            .arg(format!("--controllers={controllers}"));
+        lab.run("manager", &mut command);
+        Some(lab)
+    }
+
+    fn serve(&mut self, api: &Path, store: &str) {
+        let key = self.file("sa.key");
+        let made = Command::new("openssl")
+            .args(["genrsa", "-out", &key, "2048"])
+            .output();
+        assert!(made.expect("openssl is there").status.success());
+        let tokens = format!("{},admin,1,\"system:masters\"\n", self.token);
+        self.scratch.file("tokens.csv", &tokens);
+        let mut command = Command::new(api);
+        command.args([
+            "--bind-address=127.0.0.1",
+            "--allow-privileged=true",
+            "--service-account-issuer=https://lab",
+        ]);
+        command.args([
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",
+        ]);
+        command.args([
+            format!("--etcd-servers={store}"),
+            format!("--secure-port={}", self.port),
+            format!("--cert-dir={}", self.file("certs")),
+            format!("--service-account-key-file={key}"),
+            format!("--service-account-signing-key-file={key}"),
+            format!("--token-auth-file={}", self.file("tokens.csv")),
+            "--service-cluster-ip-range=10.0.0.0/24".into(),
+        ]);
+        self.run("api", &mut command);
+    }
+
+    fn kubeconfig(&self) -> String {
+        let server = format!("https://127.0.0.1:{}", self.port);
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "lab",
+            "clusters": [{ "name": "lab", "cluster": { "server": server, "insecure-skip-tls-verify": true } }],
+            "users": [{ "name": "admin", "user": { "token": self.token } }],
+            "contexts": [{ "name": "lab", "context": { "cluster": "lab", "user": "admin" } }],
+        })
+        .to_string()
+    }
+
+    /// Starts a process that ends with the lab.
+    pub(super) fn run(&mut self, name: &str, command: &mut Command) {
+        let process = Process::start(&self.scratch, name, command);
+        self.processes.push(process);
+    }
+
+    /// A path in the lab's directory.
+    pub(super) fn file(&self, name: &str) -> String {
+        self.scratch.path(name).display().to_string()
+    }
+
+    /// The end of a process's log.
+    pub(super) fn log(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.scratch.path(&format!("{name}.log")));
+        let text = text.unwrap_or_default();
+        let lines: Vec<_> = text.lines().rev().take(8).collect();
+        format!(
+            "--- {name}\n{}\n",
+            lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+        )
+    }
+
+    /// Waits until something is so, and says how long that took.
+    pub(super) fn wait(&self, what: &str, is: impl Fn(&Self) -> bool) -> Duration {
+        let began = Instant::now();
+        while !is(self) {
+            let logs = [
+                "api",
+                "manager",
+                "provisioner-a",
+                "resizer-a",
+                "csi-a",
+                "serve-a",
+            ];
+            let logs = || logs.map(|name| self.log(name)).concat();
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{what} takes too long\n{}",
+                logs()
+            );
+            sleep(Duration::from_millis(200));
+        }
+        began.elapsed()
+    }
+
+    /// Asks the API server, with a body of that kind.
+    pub(super) fn call(&self, method: &str, path: &str, kind: &str, body: &str) -> (u16, Value) {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-ks",
+            "--max-time",
+            "30",
+            "-X",
+            method,
+            "-w",
+            "\n%{http_code}",
+        ]);
+        curl.args(["-H", &format!("Authorization: Bearer {}", self.token)]);
+        curl.args([
+            "-H",
+            &format!("Content-Type: {kind}"),
+            "--data-binary",
+            "@-",
+        ]);
+        curl.arg(format!("https://127.0.0.1:{}{path}", self.port));
+        let piped = curl.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut asked = piped.expect("curl is there");
+        let mut input = asked.stdin.take().expect("it is piped");
+        // What ends early says so by its status.
+        let _ = input.write_all(body.as_bytes());
+        drop(input);
+        let answer = asked.wait_with_output().expect("it ends");
+        let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+        let (body, status) = answer.rsplit_once('\n').unwrap_or(("", ""));
+        let body = serde_json::from_str(body).unwrap_or_else(|_| body.into());
+        (status.parse().unwrap_or(0), body)
+    }
+
+    pub(super) fn get(&self, path: &str) -> (u16, Value) {
+        self.call("GET", path, "application/json", "")
+    }
+
+    /// Has the server take an object, or say with `dry` whether it would.
+    pub(super) fn apply(&self, object: &str, path: &str, dry: bool) -> Result<(), String> {
+        let dry = if dry { "&dryRun=All" } else { "" };
+        let path = format!("{path}?fieldManager=test&force=true&fieldValidation=Strict{dry}");
+        match self.call("PATCH", &path, "application/apply-patch+yaml", object) {
+            (200 | 201, _) => Ok(()),
+            (status, said) => Err(format!("{path}: {status} {said}")),
+        }
+    }
+
+    /// Changes an object.
+    pub(super) fn patch(&self, path: &str, change: &Value) {
+        let body = change.to_string();
+        let (status, said) = self.call("PATCH", path, "application/merge-patch+json", &body);
+        assert_eq!(status, 200, "{said}");
+    }
+}
+
+/// The documents of a file of YAML, with where the API server has each.
+pub(super) fn documents(text: &str) -> Vec<(String, String)> {
+    let whole = text
+        .split("\n---\n")
+        .map(|t| t.trim_start_matches("---\n").to_owned());
+    let documents = whole.filter(|text| text.lines().any(|l| l.starts_with("kind:")));
+    documents.map(|text| (path(&text), text)).collect()
+}
+
+/// Where the API server has an object.
+fn path(text: &str) -> String {
+    let field = |start: &str| {
+        let mut lines = text.lines();
+        let found = lines.find_map(|line| line.strip_prefix(start));
+        found.unwrap_or_default().trim().to_owned()
+    };
+    let (version, name) = (field("apiVersion:"), field("  name:"));
+    let kind = field("kind:").to_lowercase();
+    let plural = match kind.strip_suffix('s') {
+        Some(_) => kind.clone() + "es",
+        None => kind.clone() + "s",
+    };
+    let group = if version.contains('/') { "apis" } else { "api" };
+    match &field("  namespace:")[..] {
+        "" => format!("/{group}/{version}/{plural}/{name}"),
+        namespace => format!("/{group}/{version}/namespaces/{namespace}/{plural}/{name}"),
+    }
+}
+
+/// The directory with what is installed in a cluster.
+pub(super) fn packaging() -> PathBuf {
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../packaging/kubernetes"
+    ))
+}

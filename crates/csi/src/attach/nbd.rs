@@ -1,0 +1,233 @@
+//! The kernel's NBD client, led by netlink: `drivers/block/nbd.c`, `include/uapi/linux/nbd-netlink.h`.
+//!
+//! The kernel keeps for each device a text of those that have connected it (Linux 5.14): by it the driver finds the device of a volume again.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tonic::Status;
+use weir_api::Volume;
+use weir_client::{Address, Connection};
+use weir_wire::nbd::client::HandshakeConfig;
+
+use super::netlink::{Attributes, Family, find, receive};
+use crate::driver::Driver;
+
+const CONNECT: u8 = 1;
+const DISCONNECT: u8 = 2;
+const RECONFIGURE: u8 = 3;
+
+const INDEX: u16 = 1;
+const SIZE_BYTES: u16 = 2;
+const BLOCK_SIZE_BYTES: u16 = 3;
+const SERVER_FLAGS: u16 = 5;
+const SOCKETS: u16 = 7;
+const DEAD_CONN_TIMEOUT: u16 = 8;
+const BACKEND_IDENTIFIER: u16 = 10;
+/// A socket in `SOCKETS`, and its descriptor.
+const SOCKET: u16 = 1;
+const DESCRIPTOR: u16 = 1;
+
+/// How long requests wait for a server that has gone, before they fail: a restart takes seconds, a machine's repair may take minutes.
+const DEAD: Duration = Duration::from_mins(5);
+/// How long the server may take for a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How soon a link is tried again that could not be made.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The device of a volume, connected if it is not.
+pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status> {
+    if let Some(device) = device(driver, &volume.name)? {
+        return Ok(device);
+    }
+    let family = family()?;
+    let (socket, asked) = connect(driver, &volume.name)?;
+    let asked = asked
+        .u64(DEAD_CONN_TIMEOUT, DEAD.as_secs())
+        .text(BACKEND_IDENTIFIER, &mark(driver, &volume.name));
+    let answer = family.ask(CONNECT, &asked);
+    // The kernel has it from now on.
+    drop(socket);
+    let answer = answer.map_err(refused("connect", &volume.name))?;
+    let index = find(&answer, INDEX).and_then(|index| index.first_chunk());
+    let index = index.map(|index| u32::from_ne_bytes(*index));
+    index
+        .map(path)
+        .ok_or_else(|| Status::internal("the kernel does not say which device it is"))
+}
+
+/// Disconnects the device of a volume, if there is one; requests that are under way come to their end before.
+pub(crate) fn detach(driver: &Driver, volume: &str) -> Result<(), Status> {
+    let Some(index) = index(driver, volume)? else {
+        return Ok(());
+    };
+    let asked = Attributes::default().u32(INDEX, index);
+    let ended = family()?.ask(DISCONNECT, &asked);
+    ended.map(drop).map_err(refused("disconnect", volume))
+}
+
+/// The device of a volume, if one is connected.
+pub(crate) fn device(driver: &Driver, volume: &str) -> Result<Option<PathBuf>, Status> {
+    Ok(index(driver, volume)?.map(path))
+}
+
+/// Tells the kernel how large the volume is now.
+pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
+    let Some(index) = index(driver, &volume.name)? else {
+        return Ok(());
+    };
+    let asked = Attributes::default()
+        .u32(INDEX, index)
+        .u64(SIZE_BYTES, volume.size_bytes)
+        .text(BACKEND_IDENTIFIER, &mark(driver, &volume.name));
+    let grown = family()?.ask(RECONFIGURE, &asked);
+    grown.map(drop).map_err(refused("grow", &volume.name))
+}
+
+/// Connects devices again whose server was restarted, for as long as the driver lives: those that lost it while there was no driver, and those
+/// of which the kernel says so.
+pub(crate) fn keep(driver: &Driver) {
+    let listen =
+        || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
+    let Ok((events, family)) = listen() else {
+        tracing::warn!(
+            "the kernel has no NBD client: modprobe nbd, unless every class says attach = \"ublk\""
+        );
+        return;
+    };
+    let mut lost = true;
+    loop {
+        if lost {
+            lost = !relink(driver, &family);
+        }
+        if lost {
+            std::thread::sleep(AGAIN);
+        } else {
+            // Another message than that of a dead link does no harm: links that live are refused a second.
+            lost = receive(&events).is_ok();
+        }
+    }
+}
+
+/// Gives every device of the driver's a new link in the place of a dead one; false if one could not be made.
+fn relink(driver: &Driver, family: &Family) -> bool {
+    let devices = marked().unwrap_or_default();
+    let own = devices.iter().filter_map(|(index, mark)| {
+        let volume = mark.strip_prefix(&prefix(driver))?;
+        Some((*index, volume))
+    });
+    let mut all = true;
+    for (index, volume) in own {
+        let linked = connect(driver, volume).and_then(|(socket, asked)| {
+            let asked = asked
+                .u32(INDEX, index)
+                .text(BACKEND_IDENTIFIER, &mark(driver, volume));
+            let linked = family.ask(RECONFIGURE, &asked);
+            drop(socket);
+            match linked {
+                // None of its links is dead.
+                Err(error)
+                    if error.raw_os_error() == Some(rustix::io::Errno::NOSPC.raw_os_error()) =>
+                {
+                    Ok(())
+                }
+                linked => linked.map(drop).map_err(refused("connect", volume)),
+            }
+        });
+        if let Err(error) = linked {
+            tracing::debug!("{}: {}", path(index).display(), error.message());
+            all = false;
+        }
+    }
+    all
+}
+
+/// A connection to a volume, past its handshake, and what the kernel is told of it.
+fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Status> {
+    let addresses = driver.volumes()?.status()?.nbd;
+    let address = addresses.first().ok_or_else(|| {
+        Status::failed_precondition("the server has no address for NBD: [listen] says it, as nbd = [\"unix:/run/weir/nbd.sock\"]")
+    })?;
+    let address: Address = address
+        .parse()
+        .map_err(|e| Status::internal(format!("{e}")))?;
+    let mut config = HandshakeConfig::new(volume);
+    // What the kernel's client does not know.
+    (config.structured, config.meta_allocation) = (false, false);
+    let connection = Connection::open(&address, config, HANDSHAKE);
+    let connection = connection.map_err(|error| Status::unavailable(error.to_string()))?;
+    let session = connection.session();
+    let (size, flags) = (session.size, session.flags.bits());
+    let block = session
+        .block_sizes
+        .map_or(1, |sizes| sizes.minimum)
+        .max(512);
+    // Servers send nothing unasked, so that nothing of theirs is left behind.
+    let (socket, _, _) = connection.into_parts();
+    let descriptor = Attributes::default().u32(DESCRIPTOR, socket.as_raw_fd().cast_unsigned());
+    let sockets = Attributes::default().nested(SOCKET, &descriptor);
+    let asked = Attributes::default()
+        .u64(SIZE_BYTES, size)
+        .u64(BLOCK_SIZE_BYTES, block.into())
+        .u64(SERVER_FLAGS, flags.into())
+        .nested(SOCKETS, &sockets);
+    Ok((socket, asked))
+}
+
+fn family() -> Result<Family, Status> {
+    Family::find("nbd").map_err(|error| {
+        let said = format!("the kernel's NBD client cannot be asked: {error}; modprobe nbd");
+        Status::failed_precondition(said)
+    })
+}
+
+fn refused<'a>(what: &'a str, volume: &'a str) -> impl Fn(io::Error) -> Status + 'a {
+    move |error| {
+        Status::internal(format!(
+            "cannot {what} the NBD device of {volume:?}: {error}"
+        ))
+    }
+}
+
+/// What the kernel keeps of a volume's device.
+fn mark(driver: &Driver, volume: &str) -> String {
+    prefix(driver) + volume
+}
+
+fn prefix(driver: &Driver) -> String {
+    format!("{}/", driver.options.name)
+}
+
+fn path(index: u32) -> PathBuf {
+    Path::new("/dev").join(format!("nbd{index}"))
+}
+
+fn index(driver: &Driver, volume: &str) -> Result<Option<u32>, Status> {
+    let all = marked().map_err(|e| Status::internal(format!("cannot read /sys/block: {e}")))?;
+    let mark = mark(driver, volume);
+    Ok(all
+        .into_iter()
+        .find(|(_, m)| *m == mark)
+        .map(|(index, _)| index))
+}
+
+/// The devices that are connected with a mark, by number.
+fn marked() -> io::Result<Vec<(u32, String)>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/sys/block")? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("nbd")?.parse().ok());
+        // A device that is not connected has no such file.
+        if let Some(number) = number
+            && let Ok(mark) = std::fs::read_to_string(entry.path().join("backend"))
+        {
+            all.push((number, mark.trim_end_matches('\n').to_owned()));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,398 @@
+//! Making a volume: on which drive, with which file, and what has become of an earlier attempt.
+
+use std::path::Path;
+
+use tonic::Status;
+use weir_api::{Drive, Error, Volume};
+use weir_config::units::Size;
+
+use crate::driver::Driver;
+use crate::error::{self, needed, refused};
+use crate::images;
+use crate::rpc::volume_content_source::Type as Source;
+use crate::rpc::{
+    CapacityRange, CreateVolumeRequest, CreateVolumeResponse, VolumeCapability,
+    volume_capability::AccessType, volume_capability::access_mode::Mode,
+};
+use crate::terms::Terms;
+use crate::volumes::{Volumes, told};
+
+/// Size of a volume of which none is asked, bytes.
+const SIZE: u64 = 1 << 30;
+/// What sizes are multiples of, bytes: what every file system can be made on.
+const STEP: u64 = 1 << 20;
+/// Longest name, bytes: the interface's own bound of an id.
+const NAME_MAX: usize = 128;
+
+/// What a call asks for, as far as it can be said without the server.
+struct Asked<'a> {
+    name: &'a str,
+    size: u64,
+    range: CapacityRange,
+    terms: Terms,
+    source: Option<&'a str>,
+}
+
+/// `CreateVolume`: the volume, made now or by an earlier attempt.
+pub(crate) fn create(
+    driver: &Driver,
+    request: &CreateVolumeRequest,
+) -> Result<CreateVolumeResponse, Status> {
+    let asked = asked(request)?;
+    if !driver.meets(request.accessibility_requirements.as_ref()) {
+        let said = format!(
+            "this is node {}, and it is asked for another",
+            driver.options.node
+        );
+        return Err(Status::resource_exhausted(said));
+    }
+    let _taken = driver.busy.take(asked.name)?;
+    let volumes = driver.volumes()?;
+    let volume = match volumes.named(asked.name)? {
+        Some(volume) => same(&volumes, volume, &asked)?,
+        None => make(driver, &volumes, &asked)?,
+    };
+    tidy(
+        driver,
+        &volumes,
+        asked.name,
+        volumes.file(&volume).as_deref(),
+    )?;
+    let mut volume = told(driver, &volume);
+    volume
+        .content_source
+        .clone_from(&request.volume_content_source);
+    Ok(CreateVolumeResponse {
+        volume: Some(volume),
+    })
+}
+
+fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
+    let name = needed("the volume's name", &request.name)?;
+    if name.len() > NAME_MAX {
+        let said = format!("the name {name:?} is longer than {NAME_MAX} bytes");
+        return Err(Status::invalid_argument(said));
+    }
+    if let Some(said) = unsupported(&request.volume_capabilities) {
+        return Err(Status::invalid_argument(said));
+    }
+    let range = request.capacity_range.unwrap_or_default();
+    let source = match request.volume_content_source.as_ref().map(|s| &s.r#type) {
+        None => None,
+        Some(Some(Source::Volume(volume))) => Some(needed("the source's id", &volume.volume_id)?),
+        Some(_) => {
+            let said = "a volume is made from another volume; there are no snapshots";
+            return Err(Status::invalid_argument(said));
+        }
+    };
+    Ok(Asked {
+        name,
+        size: size(range)?,
+        range,
+        terms: Terms::read(&request.parameters, &request.mutable_parameters)?,
+        source,
+    })
+}
+
+/// Why volumes cannot be used in one of these ways.
+pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
+    if capabilities.is_empty() {
+        return Some("how the volume is to be used is missing".to_owned());
+    }
+    capabilities.iter().find_map(|capability| {
+        let mode = capability.access_mode.map(|mode| mode.mode());
+        let said = match (&capability.access_type, mode) {
+            (None, _) => "a capability says neither block nor mount".to_owned(),
+            (_, None | Some(Mode::Unknown)) => "a capability says no access mode".to_owned(),
+            (
+                _,
+                Some(
+                    mode @ (Mode::MultiNodeReaderOnly
+                    | Mode::MultiNodeSingleWriter
+                    | Mode::MultiNodeMultiWriter),
+                ),
+            ) => {
+                let mode = mode.as_str_name();
+                format!("a volume is used on its own node alone, and {mode} asks for several")
+            }
+            (Some(AccessType::Mount(mount)), _) if !is_word(&mount.fs_type) => {
+                format!("{:?} is no file system", mount.fs_type)
+            }
+            _ => return None,
+        };
+        Some(said)
+    })
+}
+
+/// Whether a text can be the end of a tool's name, as in `mkfs.ext4`.
+fn is_word(text: &str) -> bool {
+    text.bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+}
+
+/// The size that a range asks for, bytes.
+pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
+    let bytes = |bytes: i64| {
+        let negative = |_| Status::invalid_argument(format!("{bytes} bytes is no size"));
+        u64::try_from(bytes).map_err(negative)
+    };
+    let (least, most) = (bytes(range.required_bytes)?, bytes(range.limit_bytes)?);
+    if most > 0 && least > most {
+        let said = format!("{least} bytes are required, and at most {most} permitted");
+        return Err(Status::invalid_argument(said));
+    }
+    let size = match (least, most) {
+        (0, 0) => SIZE,
+        (0, most) => SIZE.min(whole(most)),
+        (least, _) => least.div_ceil(STEP) * STEP,
+    };
+    if size == 0 || (most > 0 && size > most) {
+        let said = format!(
+            "sizes are multiples of {}, and none is in the range",
+            Size(STEP)
+        );
+        return Err(Status::out_of_range(said));
+    }
+    Ok(size)
+}
+
+/// The most that is a size, of these bytes.
+pub(crate) fn whole(bytes: u64) -> u64 {
+    bytes / STEP * STEP
+}
+
+/// Whether a size is in a range.
+fn fits(size: u64, range: CapacityRange) -> bool {
+    let within = |most: i64| most == 0 || i64::try_from(size).is_ok_and(|size| size <= most);
+    within(range.limit_bytes) && u64::try_from(range.required_bytes).is_ok_and(|l| l <= size)
+}
+
+/// The volume of an earlier attempt, if it is what is asked for.
+fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volume, Status> {
+    let terms = &asked.terms;
+    let differs = if !volumes.is_own(&volume) {
+        "which is not the driver's"
+    } else if !fits(volume.size_bytes, asked.range) {
+        "of another size"
+    } else if terms
+        .drive
+        .as_ref()
+        .is_some_and(|drive| *drive != volume.drive)
+    {
+        "on another drive"
+    } else if terms.tenant != volume.tenant {
+        "of another tenant"
+    } else if terms.attach != crate::terms::Attach::of(&volume.config) {
+        "that is attached otherwise"
+    } else if !volumes.is_so(&volume.name, &terms.whole())? {
+        "with another contract"
+    } else {
+        return Ok(volume);
+    };
+    let said = format!("there is a volume {:?} {differs}", volume.name);
+    Err(Status::already_exists(said))
+}
+
+/// A volume that is to be made.
+struct Made<'a> {
+    name: &'a str,
+    size: u64,
+    terms: Terms,
+    source: Option<Volume>,
+}
+
+/// Makes the volume on the first drive that takes it, those with most to be promised first.
+fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Volume, Status> {
+    let source = asked.source.map(|id| volumes.find(driver.name(id)?));
+    let source = source.transpose()?;
+    let mut made = Made {
+        name: asked.name,
+        size: asked.size,
+        terms: asked.terms.clone(),
+        source,
+    };
+    if let Some(source) = &made.source {
+        if asked.range == CapacityRange::default() {
+            made.size = source.size_bytes;
+        }
+        if made.size < source.size_bytes {
+            let said = format!("{:?} has {}", source.name, Size(source.size_bytes));
+            return Err(Status::out_of_range(said));
+        }
+        let drive = made.terms.drive.get_or_insert_with(|| source.drive.clone());
+        if *drive != source.drive {
+            let said = format!(
+                "{:?} is on drive {:?}, and so are its clones",
+                source.name, source.drive
+            );
+            return Err(Status::invalid_argument(said));
+        }
+    }
+    let mut refusals = Vec::new();
+    for drive in drives(driver, volumes, &made.terms)? {
+        match make_on(driver, volumes, &made, &drive.name) {
+            Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                refusals.push(format!("drive {}: {}", drive.name, status.message()));
+            }
+            Err(status) => return Err(status),
+            Ok(()) => return volumes.find(asked.name),
+        }
+    }
+    // No attempt has come to a volume, and there may be no further one.
+    if volumes.named(asked.name)?.is_none() {
+        tidy(driver, volumes, asked.name, None)?;
+    }
+    Err(Status::resource_exhausted(refusals.join("; ")))
+}
+
+/// Takes away what attempts have left of a volume, except the file that it has.
+pub(crate) fn tidy(
+    driver: &Driver,
+    volumes: &Volumes<'_>,
+    name: &str,
+    except: Option<&Path>,
+) -> Result<(), Status> {
+    let drives = volumes.status()?.drives;
+    let drives = drives.iter().map(|drive| &drive.name[..]);
+    let tidied = driver.images.tidy(drives, name, except);
+    tidied.map_err(error::file("tidy", &driver.options.volumes))
+}
+
+/// The drives that a volume may be made on: the one that is asked for, or all, the one with most to be promised first.
+pub(crate) fn drives(
+    driver: &Driver,
+    volumes: &Volumes<'_>,
+    terms: &Terms,
+) -> Result<Vec<Drive>, Status> {
+    let mut drives = volumes.status()?.drives;
+    drives.retain(|drive| {
+        driver.images.has_drive(&drive.name)
+            && terms.drive.as_ref().is_none_or(|name| *name == drive.name)
+    });
+    let left = |drive: &Drive| {
+        drive
+            .budget
+            .map_or(0, |budget| budget.left_bytes_per_second)
+    };
+    drives.sort_by_key(|drive| std::cmp::Reverse(left(drive)));
+    if drives.is_empty() {
+        let named = terms.drive.as_deref().unwrap_or("NAME");
+        let said = format!(
+            "node {} has no such drive: the server names it and {} is there where it has",
+            driver.options.node,
+            driver.images.of_drive(named).display()
+        );
+        // Another node may have it.
+        return Err(Status::resource_exhausted(said));
+    }
+    Ok(drives)
+}
+
+fn make_on(
+    driver: &Driver,
+    volumes: &Volumes<'_>,
+    made: &Made<'_>,
+    drive: &str,
+) -> Result<(), Status> {
+    let file = driver.images.for_attempt(drive, made.name).ok_or_else(|| {
+        Status::invalid_argument(format!("the name {:?} is too long for a file", made.name))
+    })?;
+    let room = driver.images.room(drive);
+    let room = room.map_err(error::file("look at", &file))?;
+    let shared = made.source.as_ref().map_or(0, |source| source.size_bytes);
+    if made.size - shared > room {
+        let said = format!("{} are left for the data of further volumes", Size(room));
+        return Err(Status::resource_exhausted(said));
+    }
+    write(volumes, made, &file)?;
+    let words = made.terms.words(drive, &file.to_string_lossy());
+    volumes
+        .add(made.name, &words, false)
+        .map(drop)
+        .map_err(|error| {
+            // Without an answer the volume may be there, and the next attempt finds it.
+            if let Error::Refused { .. } = error
+                && let Err(left) = images::remove(&file)
+            {
+                tracing::error!("cannot remove {}: {left}", file.display());
+            }
+            refused(&error)
+        })
+}
+
+/// Makes the file of a volume.
+fn write(volumes: &Volumes<'_>, made: &Made<'_>, file: &Path) -> Result<(), Status> {
+    let from = made.source.as_ref().and_then(|source| volumes.file(source));
+    images::make(file, made.size, from.as_deref()).map_err(|error| match &from {
+        Some(from) if error.kind() == std::io::ErrorKind::Unsupported => {
+            Status::invalid_argument(format!(
+                "the file system of {} has no reflinks (XFS and btrfs have), so there are no clones",
+                from.display()
+            ))
+        }
+        _ => error::file("make", file)(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::volume_capability::{AccessMode, BlockVolume, MountVolume};
+
+    fn range(required_bytes: i64, limit_bytes: i64) -> CapacityRange {
+        CapacityRange {
+            required_bytes,
+            limit_bytes,
+        }
+    }
+
+    #[test]
+    fn a_size_is_the_least_that_the_range_has() {
+        assert_eq!(size(range(0, 0)).unwrap(), SIZE);
+        assert_eq!(size(range(1, 0)).unwrap(), STEP);
+        assert_eq!(size(range(3 << 20, 3 << 20)).unwrap(), 3 << 20);
+        assert_eq!(size(range(0, (5 << 20) + 1)).unwrap(), 5 << 20);
+        for (wrong, code) in [
+            (range(-1, 0), tonic::Code::InvalidArgument),
+            (range(2, 1), tonic::Code::InvalidArgument),
+            (range(1, 2), tonic::Code::OutOfRange),
+            (range(i64::MAX, i64::MAX), tonic::Code::OutOfRange),
+        ] {
+            assert_eq!(size(wrong).unwrap_err().code(), code, "{wrong:?}");
+        }
+        assert!(fits(5, range(5, 5)) && fits(5, range(0, 0)));
+        assert!(!fits(5, range(6, 0)) && !fits(5, range(0, 4)));
+    }
+
+    #[test]
+    fn volumes_are_used_on_one_node_as_block_or_mount() {
+        let capability = |access_type, mode: Mode| VolumeCapability {
+            access_mode: Some(AccessMode { mode: mode.into() }),
+            access_type,
+        };
+        let block = || Some(AccessType::Block(BlockVolume {}));
+        let mount = |fs: &str| {
+            Some(AccessType::Mount(MountVolume {
+                fs_type: fs.to_owned(),
+                ..MountVolume::default()
+            }))
+        };
+        let one = Mode::SingleNodeWriter;
+        assert_eq!(
+            unsupported(&[capability(block(), one), capability(mount("ext4"), one)]),
+            None
+        );
+        for wrong in [
+            vec![],
+            vec![capability(None, one)],
+            vec![capability(block(), Mode::Unknown)],
+            vec![
+                capability(block(), one),
+                capability(block(), Mode::MultiNodeMultiWriter),
+            ],
+            vec![capability(mount("../x"), one)],
+        ] {
+            assert!(unsupported(&wrong).is_some(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Why a call is refused: what the server says, as a status of gRPC.
+
+use std::fmt::Display;
+use std::io;
+use std::path::Path;
+
+use tonic::Status;
+use weir_api::{Error, Refusal};
+
+/// What the management server refused or did not answer.
+///
+/// What a drive cannot promise, or has no room for, is `RESOURCE_EXHAUSTED` with the sums: Kubernetes tries another node then.
+pub(crate) fn refused(error: &Error) -> Status {
+    match error {
+        Error::Refused { status, refusal } => {
+            let said = said(refusal);
+            match status {
+                404 => Status::not_found(said),
+                409 | 412 => Status::aborted(said),
+                422 if refusal.problems.iter().any(|p| p.exceeds) => {
+                    Status::resource_exhausted(said)
+                }
+                507 => Status::resource_exhausted(said),
+                400 | 422 => Status::invalid_argument(said),
+                401 | 403 => Status::permission_denied(said),
+                503 => Status::unavailable(said),
+                _ => Status::internal(said),
+            }
+        }
+        Error::Connect { .. } | Error::Silent { .. } => Status::unavailable(error.to_string()),
+        Error::Strange { .. } => Status::internal(error.to_string()),
+    }
+}
+
+/// Everything that a refusal says, in one line.
+fn said(refusal: &Refusal) -> String {
+    if refusal.problems.is_empty() {
+        return refusal.error.clone();
+    }
+    let problems = refusal.problems.iter().map(|problem| {
+        let help = problem.help.as_ref();
+        let help = help.map_or_else(String::new, |help| format!(" ({help})"));
+        format!("{}: {}{help}", problem.key, problem.message)
+    });
+    problems.collect::<Vec<_>>().join("; ")
+}
+
+/// What the system refused of a file.
+pub(crate) fn file<'a>(what: &'a str, path: &'a Path) -> impl Fn(io::Error) -> Status + 'a {
+    move |error| {
+        let said = format!("cannot {what} {}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::StorageFull => Status::resource_exhausted(said),
+            io::ErrorKind::NotFound => Status::not_found(said),
+            _ => Status::internal(said),
+        }
+    }
+}
+
+/// An argument that a call cannot do without.
+pub(crate) fn needed<'a>(what: &str, text: &'a str) -> Result<&'a str, Status> {
+    if text.is_empty() {
+        return Err(Status::invalid_argument(format!("{what} is missing")));
+    }
+    Ok(text)
+}
+
+/// A volume that is not there.
+pub(crate) fn no_volume(id: impl Display) -> Status {
+    Status::not_found(format!("there is no volume {id:?}", id = id.to_string()))
+}

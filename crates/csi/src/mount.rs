@@ -1,0 +1,194 @@
+//! File systems on devices, and what is mounted where.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use tonic::Status;
+
+use crate::command::{ask, run};
+use crate::error;
+
+/// The file system that is made where none is asked for.
+const DEFAULT: &str = "ext4";
+/// `blkid` has found nothing.
+const NOTHING: i32 = 2;
+
+/// Mounts a device that has a file system, or gets one if it has none, with the file system as large as the device.
+///
+/// A device with another file system, or with something else that is known, is refused: nothing is written over.
+pub(crate) fn device(
+    device: &Path,
+    to: &Path,
+    kind: &str,
+    options: &[String],
+) -> Result<(), Status> {
+    fs::create_dir_all(to).map_err(error::file("make", to))?;
+    if is_mounted(to)? {
+        return Ok(());
+    }
+    let there = kind_of(device)?;
+    let wanted = if kind.is_empty() { DEFAULT } else { kind };
+    match there.as_deref() {
+        None => make(device, wanted)?,
+        Some(there) if kind.is_empty() || there == wanted => {}
+        Some(there) => {
+            let said = format!(
+                "{} has {there} on it, and {wanted} is asked for",
+                device.display()
+            );
+            return Err(Status::failed_precondition(said));
+        }
+    }
+    let kind = there.as_deref().unwrap_or(wanted);
+    let options = options.join(",");
+    let mut arguments: Vec<&OsStr> = vec!["-t".as_ref(), kind.as_ref()];
+    if !options.is_empty() {
+        arguments.extend([OsStr::new("-o"), options.as_ref()]);
+    }
+    arguments.extend([device.as_os_str(), to.as_os_str()]);
+    run("mount", &arguments)?;
+    grow(device, to)
+}
+
+/// What is on a device, as `blkid` names it; nothing if it is empty.
+fn kind_of(device: &Path) -> Result<Option<String>, Status> {
+    // `blkid` ends the same way where it cannot read.
+    fs::File::open(device).map_err(error::file("open", device))?;
+    let probe = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "value"].map(OsStr::new);
+    ask(
+        "blkid",
+        &[&probe[..], &[device.as_os_str()]].concat(),
+        NOTHING,
+    )
+}
+
+fn make(device: &Path, kind: &str) -> Result<(), Status> {
+    let tool = format!("mkfs.{kind}");
+    // It was seen that nothing is there.
+    let force = if kind.starts_with("ext") { "-F" } else { "-f" };
+    run(&tool, &[force.as_ref(), device.as_os_str()]).map(drop)
+}
+
+/// Has a mounted file system become as large as its device.
+pub(crate) fn grow(device: &Path, at: &Path) -> Result<(), Status> {
+    let (at, device) = (at.as_os_str(), device.as_os_str());
+    match kind_of(Path::new(device))?.as_deref() {
+        Some("ext2" | "ext3" | "ext4") => run("resize2fs", &[device]).map(drop),
+        Some("xfs") => run("xfs_growfs", &[at]).map(drop),
+        Some("btrfs") => {
+            let resize = ["filesystem", "resize", "max"].map(OsStr::new);
+            run("btrfs", &[&resize[..], &[at]].concat()).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Shows a directory, or a device, at another place too.
+pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status> {
+    if is_mounted(to)? {
+        return Ok(());
+    }
+    let parent = to.parent().unwrap_or(to);
+    fs::create_dir_all(parent).map_err(error::file("make", parent))?;
+    let made = if from.is_dir() {
+        fs::create_dir_all(to)
+    } else {
+        fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(to)
+            .map(drop)
+    };
+    made.map_err(error::file("make", to))?;
+    let bind = ["-o", "bind"].map(OsStr::new);
+    run(
+        "mount",
+        &[&bind[..], &[from.as_os_str(), to.as_os_str()]].concat(),
+    )?;
+    if read_only {
+        let again = ["-o", "remount,bind,ro"].map(OsStr::new);
+        run("mount", &[&again[..], &[to.as_os_str()]].concat())?;
+    }
+    Ok(())
+}
+
+/// Unmounts everything that is mounted at a place. It is no error if nothing is.
+pub(crate) fn unmount(at: &Path) -> Result<(), Status> {
+    while is_mounted(at)? {
+        run("umount", &[at.as_os_str()])?;
+    }
+    Ok(())
+}
+
+/// Unmounts a place and takes it away: a directory that is empty, or the file on which a device was shown.
+pub(crate) fn take_away(at: &Path) -> Result<(), Status> {
+    unmount(at)?;
+    let gone = match at.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir(at),
+        Ok(_) => fs::remove_file(at),
+        Err(error) => Err(error),
+    };
+    match gone {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error::file("remove", at)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether something is mounted at a place.
+pub(crate) fn is_mounted(at: &Path) -> Result<bool, Status> {
+    let table = Path::new("/proc/self/mountinfo");
+    let text = fs::read(table).map_err(error::file("read", table))?;
+    // The kernel's table has no links in its paths.
+    let at = at.canonicalize().unwrap_or_else(|_| at.to_owned());
+    Ok(text.split(|b| *b == b'\n').any(|line| {
+        let mut fields = line.split(|b| *b == b' ');
+        fields
+            .nth(4)
+            .is_some_and(|point| unescaped(point) == at.as_os_str())
+    }))
+}
+
+/// A path of the table, in which space, tab, line feed and backslash are written as `\040` and so on.
+fn unescaped(text: &[u8]) -> OsString {
+    let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
+    while at < text.len() {
+        let digits = text.get(at + 1..at + 4).filter(|_| text[at] == b'\\');
+        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
+        bytes.push(code.unwrap_or(text[at]));
+        at += if code.is_some() { 4 } else { 1 };
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn paths_of_the_table_are_read_as_they_are_meant() {
+        assert_eq!(
+            unescaped(b"/a\\040b\\134c\\0"),
+            OsStr::from_bytes(b"/a b\\c\\0")
+        );
+        assert!(is_mounted(Path::new("/proc")).unwrap());
+        assert!(!is_mounted(Path::new("/proc/self/no-such")).unwrap());
+    }
+
+    #[test]
+    fn what_is_not_mounted_is_taken_away_all_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let (inner, file) = (directory.path().join("d"), directory.path().join("f"));
+        fs::create_dir(&inner).unwrap();
+        fs::write(&file, "").unwrap();
+        for path in [&inner, &file, &file] {
+            take_away(path).unwrap();
+            assert!(!path.exists());
+        }
+    }
+}

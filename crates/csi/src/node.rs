@@ -1,0 +1,177 @@
+//! The node service: volumes as devices and file systems of their node.
+
+use std::path::Path;
+
+use tonic::Status;
+
+use crate::attach::{self, nbd};
+use crate::create::unsupported;
+use crate::driver::{Driver, answers};
+use crate::error::needed;
+use crate::mount;
+use crate::rpc::node_server::Node;
+use crate::rpc::node_service_capability::rpc::Type as Can;
+use crate::rpc::node_service_capability::{Rpc, Type};
+use crate::rpc::volume_capability::AccessType;
+#[allow(clippy::wildcard_imports, reason = "every message of the service")]
+use crate::rpc::*;
+use crate::stats::usage;
+use crate::volumes::condition;
+
+answers! {
+    Node {
+        node_stage_volume: NodeStageVolumeRequest => NodeStageVolumeResponse, stage;
+        node_unstage_volume: NodeUnstageVolumeRequest => NodeUnstageVolumeResponse, unstage;
+        node_publish_volume: NodePublishVolumeRequest => NodePublishVolumeResponse, publish;
+        node_unpublish_volume: NodeUnpublishVolumeRequest => NodeUnpublishVolumeResponse, unpublish;
+        node_get_volume_stats: NodeGetVolumeStatsRequest => NodeGetVolumeStatsResponse, stats;
+        node_expand_volume: NodeExpandVolumeRequest => NodeExpandVolumeResponse, expand;
+        node_get_capabilities: NodeGetCapabilitiesRequest => NodeGetCapabilitiesResponse, |_, _: &_| Ok(capabilities());
+        node_get_info: NodeGetInfoRequest => NodeGetInfoResponse, |driver, _: &_| Ok(info(driver));
+    }
+    not {
+    }
+}
+
+/// How a volume is used: by the file system that is named, with these options, or as a device.
+fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
+    let missing = || Status::invalid_argument("how the volume is to be used is missing");
+    let capability = capability.ok_or_else(missing)?;
+    match unsupported(std::slice::from_ref(capability)) {
+        Some(said) => Err(Status::invalid_argument(said)),
+        None => capability.access_type.as_ref().ok_or_else(missing),
+    }
+}
+
+/// Makes the volume a device of this node and, if it is to be mounted, mounts it where all its users find it.
+fn stage(
+    driver: &Driver,
+    request: &NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse, Status> {
+    let at = Path::new(needed("the staging path", &request.staging_target_path)?);
+    let used = used(request.volume_capability.as_ref())?;
+    let id = driver.name(&request.volume_id)?;
+    let _taken = driver.busy.take(id)?;
+    let volume = driver.volumes()?.find(id)?;
+    let device = attach::attach(driver, &volume)?;
+    if let AccessType::Mount(asked) = used {
+        mount::device(&device, at, &asked.fs_type, &asked.mount_flags)?;
+    }
+    Ok(NodeStageVolumeResponse {})
+}
+
+fn unstage(
+    driver: &Driver,
+    request: &NodeUnstageVolumeRequest,
+) -> Result<NodeUnstageVolumeResponse, Status> {
+    let at = Path::new(needed("the staging path", &request.staging_target_path)?);
+    let id = driver.name(&request.volume_id)?;
+    let _taken = driver.busy.take(id)?;
+    mount::unmount(at)?;
+    // A block device of the server's own stays with the volume.
+    nbd::detach(driver, id)?;
+    Ok(NodeUnstageVolumeResponse {})
+}
+
+/// Shows the staged volume at the path of one of its users.
+fn publish(
+    driver: &Driver,
+    request: &NodePublishVolumeRequest,
+) -> Result<NodePublishVolumeResponse, Status> {
+    let to = Path::new(needed("the target path", &request.target_path)?);
+    let used = used(request.volume_capability.as_ref())?;
+    let staged = Path::new(needed("the staging path", &request.staging_target_path)?);
+    let id = driver.name(&request.volume_id)?;
+    let _taken = driver.busy.take(id)?;
+    let volume = driver.volumes()?.find(id)?;
+    let not_staged = || Status::failed_precondition(format!("{id:?} is not staged"));
+    match used {
+        AccessType::Block(_) => {
+            let device = attach::device(driver, &volume)?.ok_or_else(not_staged)?;
+            mount::bind(&device, to, request.readonly)?;
+        }
+        AccessType::Mount(_) => {
+            if !mount::is_mounted(staged)? {
+                return Err(not_staged());
+            }
+            mount::bind(staged, to, request.readonly)?;
+        }
+    }
+    Ok(NodePublishVolumeResponse {})
+}
+
+fn unpublish(
+    driver: &Driver,
+    request: &NodeUnpublishVolumeRequest,
+) -> Result<NodeUnpublishVolumeResponse, Status> {
+    let at = needed("the target path", &request.target_path)?;
+    let id = driver.name(&request.volume_id)?;
+    let _taken = driver.busy.take(id)?;
+    mount::take_away(Path::new(at))?;
+    Ok(NodeUnpublishVolumeResponse {})
+}
+
+fn stats(
+    driver: &Driver,
+    request: &NodeGetVolumeStatsRequest,
+) -> Result<NodeGetVolumeStatsResponse, Status> {
+    let at = Path::new(needed("the volume's path", &request.volume_path)?);
+    let id = driver.name(&request.volume_id)?;
+    let volume = driver.volumes()?.find(id)?;
+    if !mount::is_mounted(at)? {
+        let said = format!("{id:?} is not at {}", at.display());
+        return Err(Status::not_found(said));
+    }
+    Ok(NodeGetVolumeStatsResponse {
+        usage: usage(at)?,
+        volume_condition: Some(condition(&volume)),
+    })
+}
+
+/// Has device and file system become as large as the volume.
+fn expand(
+    driver: &Driver,
+    request: &NodeExpandVolumeRequest,
+) -> Result<NodeExpandVolumeResponse, Status> {
+    let at = Path::new(needed("the volume's path", &request.volume_path)?);
+    let id = driver.name(&request.volume_id)?;
+    let _taken = driver.busy.take(id)?;
+    let volume = driver.volumes()?.find(id)?;
+    if !mount::is_mounted(at)? {
+        let said = format!("{id:?} is not at {}", at.display());
+        return Err(Status::not_found(said));
+    }
+    attach::grow(driver, &volume)?;
+    if at.is_dir()
+        && let Some(device) = attach::device(driver, &volume)?
+    {
+        mount::grow(&device, at)?;
+    }
+    Ok(NodeExpandVolumeResponse {
+        capacity_bytes: i64::try_from(volume.size_bytes).unwrap_or(i64::MAX),
+    })
+}
+
+fn capabilities() -> NodeGetCapabilitiesResponse {
+    let all = [
+        Can::StageUnstageVolume,
+        Can::GetVolumeStats,
+        Can::ExpandVolume,
+        Can::VolumeCondition,
+        Can::SingleNodeMultiWriter,
+    ];
+    let of = |can: Can| NodeServiceCapability {
+        r#type: Some(Type::Rpc(Rpc { r#type: can.into() })),
+    };
+    NodeGetCapabilitiesResponse {
+        capabilities: all.map(of).into(),
+    }
+}
+
+fn info(driver: &Driver) -> NodeGetInfoResponse {
+    NodeGetInfoResponse {
+        node_id: driver.options.node.clone(),
+        max_volumes_per_node: 0,
+        accessible_topology: Some(driver.topology()),
+    }
+}

@@ -1,0 +1,48 @@
+//! How full a published volume is.
+
+use std::fs;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use tonic::Status;
+
+use crate::error;
+use crate::rpc::VolumeUsage;
+use crate::rpc::volume_usage::Unit;
+
+/// Bytes and inodes of the file system that is mounted at a place, or the bytes of a device that is shown there.
+pub(crate) fn usage(at: &Path) -> Result<Vec<VolumeUsage>, Status> {
+    let found = fs::metadata(at).map_err(error::file("look at", at))?;
+    if found.file_type().is_block_device() {
+        let size = fs::File::open(at).and_then(|mut file| file.seek(SeekFrom::End(0)));
+        let size = size.map_err(error::file("look at", at))?;
+        let usage = VolumeUsage {
+            total: count(size),
+            unit: Unit::Bytes.into(),
+            ..VolumeUsage::default()
+        };
+        return Ok(vec![usage]);
+    }
+    let system =
+        rustix::fs::statvfs(at).map_err(|errno| error::file("look at", at)(errno.into()))?;
+    let bytes = |blocks: u64| count(blocks.saturating_mul(system.f_frsize));
+    Ok(vec![
+        VolumeUsage {
+            available: bytes(system.f_bavail),
+            total: bytes(system.f_blocks),
+            used: bytes(system.f_blocks - system.f_bfree),
+            unit: Unit::Bytes.into(),
+        },
+        VolumeUsage {
+            available: count(system.f_favail),
+            total: count(system.f_files),
+            used: count(system.f_files - system.f_ffree),
+            unit: Unit::Inodes.into(),
+        },
+    ])
+}
+
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

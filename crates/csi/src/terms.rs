@@ -1,0 +1,181 @@
+//! The parameters of a class, in the words of the server's file.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tonic::Status;
+use weir_api::Words;
+
+/// What Kubernetes adds to parameters, which is not the driver's.
+const OTHERS: &str = "csi.storage.k8s.io/";
+
+/// How a volume becomes a block device of its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Attach {
+    /// The kernel's NBD client.
+    #[default]
+    Nbd,
+    /// A device that the server serves itself.
+    Ublk,
+}
+
+impl Attach {
+    /// Of a volume, by what the configuration says of it.
+    pub(crate) fn of(config: &Words) -> Self {
+        if config.get("ublk") == Some(&Value::Bool(true)) {
+            Self::Ublk
+        } else {
+            Self::Nbd
+        }
+    }
+}
+
+/// What is asked of a volume.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Terms {
+    /// The drive; any that takes it if left out.
+    pub(crate) drive: Option<String>,
+    /// The tenant.
+    pub(crate) tenant: Option<String>,
+    pub(crate) attach: Attach,
+    /// Its contract, as the file says it.
+    pub(crate) contract: Words,
+}
+
+impl Terms {
+    /// Reads parameters, those that can be changed later over the others. Values of the contract are the server's to judge.
+    pub(crate) fn read(
+        fixed: &HashMap<String, String>,
+        mutable: &HashMap<String, String>,
+    ) -> Result<Self, Status> {
+        let mut terms = Self::default();
+        let mut words: HashMap<&str, &str> = HashMap::new();
+        for (key, value) in fixed.iter().filter(|(key, _)| !key.starts_with(OTHERS)) {
+            match key.as_str() {
+                "drive" => terms.drive = Some(value.clone()),
+                "tenant" => terms.tenant = Some(value.clone()),
+                "attach" => terms.attach = attach(value)?,
+                key => {
+                    words.insert(key, value);
+                }
+            }
+        }
+        words.extend(mutable.iter().map(|(key, value)| (&key[..], &value[..])));
+        terms.contract = contract(words, "drive, tenant, attach and those of a contract")?;
+        Ok(terms)
+    }
+
+    /// What the configuration would say of such a volume: it is as large as its file.
+    pub(crate) fn words(&self, drive: &str, file: &str) -> Words {
+        let mut words = self.contract.clone();
+        words.insert("drive".to_owned(), drive.into());
+        words.insert("file".to_owned(), file.into());
+        if let Some(tenant) = &self.tenant {
+            words.insert("tenant".to_owned(), tenant.as_str().into());
+        }
+        if self.attach == Attach::Ublk {
+            words.insert("ublk".to_owned(), true.into());
+        }
+        words
+    }
+
+    /// The edit that gives a volume this contract and nothing beside it: keys that are not said are removed.
+    pub(crate) fn whole(&self) -> Words {
+        let keys = weir_config::contract_keys().map(|key| (key.to_owned(), Value::Null));
+        let mut words: Words = keys.collect();
+        words.extend(self.contract.clone());
+        words
+    }
+}
+
+/// The words of a contract in parameters that can be changed of a volume that is there.
+pub(crate) fn mutable(parameters: &HashMap<String, String>) -> Result<Words, Status> {
+    let own = parameters
+        .iter()
+        .filter(|(key, _)| !key.starts_with(OTHERS));
+    contract(
+        own.map(|(key, value)| (&key[..], &value[..])),
+        "those of a contract",
+    )
+}
+
+fn contract<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    permitted: &str,
+) -> Result<Words, Status> {
+    // In one order, so that errors are the same whenever they are.
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.sort_unstable();
+    let keys = || weir_config::contract_keys();
+    for (key, _) in &pairs {
+        let first = key.split('.').next().unwrap_or_default();
+        if !keys().any(|known| known == first) {
+            let keys: Vec<_> = keys().collect();
+            let said = format!(
+                "the parameter {key:?} is none of {permitted}: {}",
+                keys.join(", ")
+            );
+            return Err(Status::invalid_argument(said));
+        }
+    }
+    weir_api::words(pairs).map_err(Status::invalid_argument)
+}
+
+fn attach(value: &str) -> Result<Attach, Status> {
+    match value {
+        "nbd" => Ok(Attach::Nbd),
+        "ublk" => Ok(Attach::Ublk),
+        other => {
+            let said = format!("attach = {other:?} is neither \"nbd\" nor \"ublk\"");
+            Err(Status::invalid_argument(said))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+        let pairs = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        pairs.collect()
+    }
+
+    #[test]
+    fn parameters_are_the_words_of_the_file_and_what_can_change_stands_over_them() {
+        let fixed = map(&[
+            ("drive", "fast"),
+            ("attach", "ublk"),
+            ("min", "10MB/s"),
+            ("max.bandwidth", "50MB/s"),
+            ("csi.storage.k8s.io/pvc/name", "claim"),
+        ]);
+        let terms = Terms::read(&fixed, &map(&[("min", "20MB/s"), ("share", "200")])).unwrap();
+        let expected = json!({
+            "min": "20MB/s", "share": 200, "max": { "bandwidth": "50MB/s" },
+            "drive": "fast", "file": "/f", "ublk": true,
+        });
+        assert_eq!(Value::Object(terms.words("fast", "/f")), expected);
+        assert_eq!(terms.whole()["class"], Value::Null);
+        assert_eq!(terms.whole()["share"], 200);
+    }
+
+    #[test]
+    fn what_is_not_of_a_contract_is_refused_by_name() {
+        for (fixed, changed) in [
+            (&[("file", "/etc/passwd")][..], &[][..]),
+            (&[("mni", "10MB/s")], &[]),
+            (&[], &[("drive", "fast")]),
+            (&[("attach", "scsi")], &[]),
+            (&[], &[("max", "1"), ("max.iops", "1")]),
+        ] {
+            let refused = Terms::read(&map(fixed), &map(changed)).unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused}");
+        }
+        assert!(mutable(&map(&[("min", "1MB/s")])).is_ok());
+        assert!(mutable(&map(&[("attach", "nbd")])).is_err());
+    }
+}
