@@ -69,15 +69,6 @@ impl Socket {
     }
 }
 
-impl From<Socket> for OwnedFd {
-    fn from(socket: Socket) -> Self {
-        match socket {
-            Socket::Unix(socket) => socket.into(),
-            Socket::Tcp(socket) => socket.into(),
-        }
-    }
-}
-
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
