@@ -124,7 +124,8 @@ impl View<'_> {
             drive: volume.drive.clone(),
             tenant: volume.tenant.clone(),
             block_device: self.published.devices.get(&volume.name).cloned(),
-            size_bytes: counted.map(|v| v.size).or(volume.size).unwrap_or(0),
+            // What was counted may be of a volume that had this name a second ago.
+            size_bytes: volume.size.or_else(|| counted.map(|v| v.size)).unwrap_or(0),
             contract: of_contract(&volume.contract),
             now: now.cloned().unwrap_or_else(|| VolumeFigures {
                 name: volume.name.clone(),

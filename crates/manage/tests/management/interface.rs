@@ -4,6 +4,7 @@ use crate::site::Site;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::thread;
 use std::time::Duration;
 use weir_api::{Changes, Error, Event, Outcome, Status, Volume};
 
@@ -46,6 +47,20 @@ fn a_change_is_in_force_at_once_and_in_the_file_with_its_comments() {
     site.restart();
     let alpha: Volume = site.get("/v1/volumes/alpha");
     assert_eq!(alpha.contract.min_bytes_per_second, 20_000_000);
+}
+
+#[test]
+fn a_volume_with_the_name_of_one_that_is_gone_has_its_own_size_at_once() {
+    let site = Site::new();
+    for size in ["1MiB", "3MiB"] {
+        let words = json!({ "drive": "fast", "memory": true, "size": size });
+        site.send("PUT", "/v1/volumes/gamma", &words);
+        let gamma: Volume = site.get("/v1/volumes/gamma");
+        assert_eq!(format!("{}MiB", gamma.size_bytes >> 20), size);
+        // The figures of a second are to have it.
+        thread::sleep(Duration::from_millis(1_100));
+        site.send("DELETE", "/v1/volumes/gamma", &Value::Null);
+    }
 }
 
 #[test]
@@ -172,7 +187,7 @@ fn of_ten_that_change_the_same_state_one_wins() {
     let site = Site::new();
     for round in 0..20 {
         let alpha: Volume = site.get("/v1/volumes/alpha");
-        let won: usize = std::thread::scope(|scope| {
+        let won: usize = thread::scope(|scope| {
             let tries: Vec<_> = (0..10)
                 .map(|n| {
                     let (etag, socket) = (&alpha.etag, site.path("manage.sock"));
