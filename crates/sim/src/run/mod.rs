@@ -421,7 +421,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The drive behind its adapter.
 /// Whether the worker that sends runs when a client waits, and so after all reads that it submits at one instant; otherwise it runs before the
 /// next of them. In Linux it is a race. Under bfq, where reads wait for their turn and are merged by then, they were seen to be merged
 /// again each time; under others they were not (`docs/deviations.md`).
@@ -429,6 +428,7 @@ fn is_late(elevator: &elevator::Config) -> bool {
     elevator.kind().name == "bfq"
 }
 
+/// The drive behind its adapter.
 fn drive(scenario: &Scenario) -> Result<Box<dyn Drive>, Error> {
     let mut drive = scenario.drive.build().map_err(Error::Drive)?;
     if let Some(freeze) = scenario.freeze {

@@ -125,7 +125,7 @@ impl Cost {
         let (_, hwi) = self.weights.parts(group);
         let mut price = relative(cost, hwi);
         let &Node { active, inuse, .. } = self.weights.node(group);
-        // A group that is idle has none, though what is merged into a request of its own that costs nothing is charged, too.
+        // An idle group has no weight; it is charged all the same for what is merged into a request of its own that costs nothing.
         debug_assert!(
             inuse <= active && (inuse > 0) == (active > 0),
             "{inuse} of {active} is in use"
