@@ -1,9 +1,13 @@
 //! `weir plan`: how many drives clients need under each policy, so that what they are promised is kept.
 
+mod called;
 mod fleet;
 mod search;
 
+pub use called::Planning;
+
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::modelled::Drive;
@@ -99,7 +103,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             output::print(&(line + "\n\n"))?;
         }
     }
+    let interrupt = Interrupt::default();
     let asked = fleets.iter().map(|fleet| search::Asked {
+        interrupt: &interrupt,
         fleet,
         policies: &policies,
         repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
