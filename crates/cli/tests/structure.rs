@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -34,6 +34,7 @@ const ORDER: [&str; 24] = [
     "weir-api",
     "weir-manage",
     "weir",
+    "weir-python",
 ];
 
 /// The only crate that may contain `unsafe`.

@@ -43,7 +43,6 @@ impl Comparison {
     pub fn play(&self, interrupt: &Interrupt) -> Result<Vec<Record>, Failure> {
         let plans = self.scripts.iter().map(|script| self.plan(script));
         let plans = plans.collect::<Result<Vec<_>, _>>()?;
-        interrupt.hold();
         let mut all = work::play(&plans, self.jobs, interrupt, &mut Progress::silent())?;
         if let Some((signal, missing)) = interrupt.signal().zip(runs::missing(&plans, &all)) {
             return Err(Failure::Interrupted(signal, missing));

@@ -50,10 +50,9 @@ impl Planning {
         };
         let asked: Vec<String> = self.case.iter().cloned().collect();
         let case = scenario::cases(script, &asked)?.swap_remove(0);
-        interrupt.hold();
         let mut needs = Vec::new();
         for drive in Drive::of_all(profiles)? {
-            let fleet = Fleet::new(script, &drive, case.clone(), self.seconds)?;
+            let fleet = Fleet::new(script, &drive, case.clone(), self.seconds, interrupt)?;
             let asked = search::Asked {
                 fleet: &fleet,
                 policies: &policies,

@@ -83,9 +83,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let asked: Vec<String> = options.case.iter().cloned().collect();
     let case = scenario::cases(&script, &asked)?.swap_remove(0);
+    let interrupt = Interrupt::default();
     let fleets = drives
         .iter()
-        .map(|drive| Fleet::new(&script, drive, case.clone(), options.seconds));
+        .map(|drive| Fleet::new(&script, drive, case.clone(), options.seconds, &interrupt));
     let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
     let played = fleets
         .iter()
@@ -103,7 +104,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             output::print(&(line + "\n\n"))?;
         }
     }
-    let interrupt = Interrupt::default();
     let asked = fleets.iter().map(|fleet| search::Asked {
         interrupt: &interrupt,
         fleet,
