@@ -196,8 +196,9 @@ pub(crate) struct Policy {
 }
 
 impl PartialEq for Policy {
+    /// Whatever it was made of.
     fn eq(&self, other: &Self) -> bool {
-        self.policy == other.policy
+        policy::print(&self.policy) == policy::print(&other.policy)
     }
 }
 

@@ -5,17 +5,17 @@ use crate::long::long;
 use crate::source::{Drive, Policy, Scenario};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rayon::ThreadPoolBuilder;
-use rayon::prelude::*;
 use serde::Serialize;
 use std::num::NonZero;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use weir::{Comparison, Planning};
+use weir::{Comparison, Interrupt, Planning};
 use weir_measure::keys::KEYS;
 use weir_measure::{Need, to_line};
 use weir_search::case::KINDS;
-use weir_search::search::{self as cases, Draw};
+use weir_search::search::{self as cases, Draw, Plan};
 use weir_search::tally::Failure;
 use weir_search::trial::Outcome;
 
@@ -23,6 +23,8 @@ use weir_search::trial::Outcome;
 const REPETITIONS: RangeInclusive<u32> = 1..=10_000;
 const SECONDS: RangeInclusive<u32> = 1..=3600;
 const JOBS: RangeInclusive<u32> = 1..=1024;
+/// Ten million, so that the threads' counter of runs cannot overflow.
+const RUNS_MAX: u32 = 10_000_000;
 const PERCENT: RangeInclusive<u32> = 1..=100;
 
 /// A number that is in range, if there is one.
@@ -176,7 +178,7 @@ pub(crate) fn search(
     admitted: bool,
     jobs: Option<i64>,
 ) -> PyResult<Bound<'_, PyBytes>> {
-    let runs = bounded("runs", Some(runs), &(1..=u32::MAX))?.unwrap_or_default();
+    let runs = bounded("runs", Some(runs), &(1..=RUNS_MAX))?.unwrap_or_default();
     let known = |kind: String| {
         let found = KINDS.iter().position(|k| *k == kind);
         found.ok_or_else(|| {
@@ -189,34 +191,44 @@ pub(crate) fn search(
     let kind = kind.map(known).transpose()?;
     let draw = Draw { kind, admitted };
     let jobs = self::jobs(jobs)?;
-    let found = long(py, |interrupt| {
-        let one = |run: u32| {
-            let seed = seed.wrapping_add(run.into());
-            let plan = cases::Plan {
-                seed,
-                runs: 1,
-                draw,
-                jobs: 1,
-            };
-            let go_on = interrupt.signal().is_none();
-            go_on.then(|| cases::search(&plan, |_| {}).0)
-        };
-        let threads = ThreadPoolBuilder::new().num_threads(jobs).build();
-        let threads = threads.expect("threads can be started");
-        threads.install(|| {
-            (0..runs)
-                .into_par_iter()
-                .filter_map(one)
-                .flatten()
-                .collect::<Vec<_>>()
-        })
-    })?;
+    let found = long(py, |interrupt| found(runs, seed, draw, jobs, interrupt))?;
     Ok(bytes(
         py,
         found
             .into_iter()
             .map(|outcome| Found::of(outcome).to_line()),
     ))
+}
+
+/// What came of every seed, `jobs` at a time, in their order; of those that had begun, after an interrupt. Each is a search of its own, so that an
+/// interrupt waits for one seed on every thread and not for all.
+fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -> Vec<Outcome> {
+    let (next, all) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+    let search = || {
+        while interrupt.signal().is_none() {
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            if run >= runs {
+                break;
+            }
+            let plan = Plan {
+                seed: seed.wrapping_add(run.into()),
+                runs: 1,
+                draw,
+                jobs: 1,
+            };
+            let (outcomes, _) = cases::search(&plan, |_| {});
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(outcomes.into_iter().map(|outcome| (run, outcome)));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(runs as usize) {
+            scope.spawn(search);
+        }
+    });
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_unstable_by_key(|(run, _)| *run);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// The keys of a comparison's lines: path, and type with unit.

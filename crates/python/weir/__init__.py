@@ -78,7 +78,7 @@ class Max(TypedDict, total=False):
 #: What a client is promised, as keys of a client in a scenario: `{"name": "a", "rw": "randread", **Contract(min="5MB/s")}`.
 Contract = TypedDict(
     "Contract",
-    {"min": str, "min_iops": int, "share": int, "max": Union[str, Max], "class": str, "latency": str},
+    {"min": str, "min_iops": int, "share": int, "max": Max, "class": str, "latency": str},
     total=False,
 )
 

@@ -120,10 +120,10 @@ def _study(
     from optuna.trial import TrialState
 
     parts = _Parts(out, _digest([study.study_name], run, fixed))
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+    for ended in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         # Begun by a sweep that was ended: the same point is tried again.
-        study.tell(trial.number, state=TrialState.FAIL)
-        study.enqueue_trial(trial.params)
+        study.tell(ended.number, state=TrialState.FAIL)
+        study.enqueue_trial(ended.params)
     complete = [t.number for t in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))]
     with _pool(on, count) as pool:
         pending: dict[Any, tuple[optuna.Trial, Point]] = {}

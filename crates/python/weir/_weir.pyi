@@ -2,7 +2,30 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Union, final
 
-Source = Union[str, PathLike[str], Mapping[str, Any]]
+__all__ = [
+    "Dispatch",
+    "Done",
+    "Drive",
+    "Elevator",
+    "Policy",
+    "ProblemError",
+    "Request",
+    "RunError",
+    "Scenario",
+    "Step",
+    "UsageError",
+    "WeirError",
+    "compare",
+    "drives",
+    "needs",
+    "plan",
+    "policies",
+    "records",
+    "scenarios",
+    "search",
+]
+
+_Source = Union[str, PathLike[str], Mapping[str, Any]]
 
 class WeirError(Exception): ...
 class UsageError(WeirError): ...
@@ -11,7 +34,7 @@ class RunError(WeirError): ...
 
 @final
 class Scenario:
-    def __new__(cls, source: Source) -> Scenario: ...
+    def __new__(cls, source: _Source) -> Scenario: ...
     @staticmethod
     def parse(text: str, file: str = "") -> Scenario: ...
     @property
@@ -31,7 +54,7 @@ class Scenario:
 
 @final
 class Policy:
-    def __new__(cls, source: Source) -> Policy: ...
+    def __new__(cls, source: _Source) -> Policy: ...
     @staticmethod
     def parse(text: str, file: str = "") -> Policy: ...
     @property
@@ -43,7 +66,7 @@ class Policy:
 
 @final
 class Drive:
-    def __new__(cls, source: Source) -> Drive: ...
+    def __new__(cls, source: _Source) -> Drive: ...
     @staticmethod
     def parse(text: str, file: str = "") -> Drive: ...
     @property
