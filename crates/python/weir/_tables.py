@@ -43,8 +43,18 @@ def schema(keys: Keys) -> pa.Schema:
 
 def table(lines: bytes, columns: pa.Schema) -> pa.Table:
     """The table of these lines."""
-    rows = [_flat(json.loads(line), columns) for line in lines.splitlines()]
-    arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in columns]
+    rows = [_flat(json.loads(line)) for line in lines.splitlines()]
+    found: dict[str, list[Any]] = {}
+    for at, row in enumerate(rows):
+        for path, value in row.items():
+            if path not in found:
+                found[path] = [None] * len(rows)
+            found[path][at] = value
+    # Most runs have few of the keys.
+    arrays = [
+        pa.array(found[field.name], field.type) if field.name in found else pa.nulls(len(rows), field.type)
+        for field in columns
+    ]
     return pa.table(arrays, schema=columns)
 
 
@@ -60,12 +70,12 @@ def _type(path: str, value: str) -> pa.DataType:
     return pa.int64() if counted else pa.float64()
 
 
-def _flat(row: dict[str, Any], columns: pa.Schema, before: str = "") -> dict[str, Any]:
+def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in row.items():
         path = f"{before}{key}"
         if isinstance(value, dict) and path not in _NESTED:
-            flat.update(_flat(value, columns, f"{path}."))
+            flat.update(_flat(value, f"{path}."))
         else:
             flat[path] = list(value.items()) if isinstance(value, dict) else value
     return flat
