@@ -292,9 +292,12 @@ impl Elevator {
     /// and ignored.
     #[pyo3(signature = (now, tags, *, failed = false))]
     fn complete(&mut self, now: u64, tags: Vec<u32>, failed: bool) -> PyResult<()> {
-        let completion = |tag| match failed {
-            true => Completion::error(Tag(tag), EIO),
-            false => Completion::ok(Tag(tag)),
+        let completion = |tag| {
+            if failed {
+                Completion::error(Tag(tag), EIO)
+            } else {
+                Completion::ok(Tag(tag))
+            }
         };
         let batch: Vec<_> = tags.into_iter().map(completion).collect();
         let at = self.at(now)?;

@@ -1,6 +1,8 @@
 //! The module `weir._weir`, which `weir/__init__.py` makes a package of: thin bindings, whose results are lines of JSON for `weir/_tables.py`.
 
 #![forbid(unsafe_code)]
+// Arguments come out of Python's objects as values.
+#![allow(clippy::needless_pass_by_value)]
 
 mod elevator;
 mod error;

@@ -52,7 +52,7 @@ fn policies(given: &[Py<Policy>]) -> Vec<weir_config::Policy> {
     given.iter().map(|p| p.get().policy.clone()).collect()
 }
 
-fn bytes<'py>(py: Python<'py>, lines: impl Iterator<Item = String>) -> Bound<'py, PyBytes> {
+fn bytes(py: Python<'_>, lines: impl Iterator<Item = String>) -> Bound<'_, PyBytes> {
     let lines: String = lines.map(|line| line + "\n").collect();
     PyBytes::new(py, lines.as_bytes())
 }
