@@ -2,7 +2,7 @@
 
 mod reload;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, counted};
 use crate::output;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -43,7 +43,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     match findings.iter().filter(|f| f.certain).count() {
         0 => {}
-        problems => return Err(counted(problems)),
+        problems => {
+            output::tell(&counted(problems));
+            return Err(Failure::Said);
+        }
     }
     if let Some(server) = running {
         output::tell(&format!(
@@ -65,21 +68,9 @@ pub(crate) fn load(path: &Path) -> Result<Server, Failure> {
     weir_config::load(path).map_err(|problems| refuse(&problems))
 }
 
-/// Says everything that is wrong.
+/// Everything that is wrong.
 pub(crate) fn refuse(problems: &[Problem]) -> Failure {
-    for problem in problems {
-        output::tell(&problem.to_string());
-    }
-    counted(problems.len())
-}
-
-/// Says how many problems there are.
-fn counted(problems: usize) -> Failure {
-    match problems {
-        1 => output::tell("1 problem"),
-        n => output::tell(&format!("{n} problems")),
-    }
-    Failure::Said
+    Failure::Problems(problems.to_vec())
 }
 
 /// What is promised of what each drive can do.

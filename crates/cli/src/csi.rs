@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// The node's name in Kubernetes [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// The driver's name in Kubernetes: that of its CSIDriver
+    /// The driver's name in Kubernetes: that of its `CSIDriver`
     #[arg(long, value_name = "NAME", default_value = "weir.csi")]
     name: String,
 }

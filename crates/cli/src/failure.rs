@@ -4,15 +4,17 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use weir_config::os_error;
+use weir_config::{Problem, os_error};
 
 /// Why a command did not do what it was asked to, and with which status it ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// It was asked for what cannot be: status 2.
     Usage(String),
     /// It did not succeed: status 1.
     Run(String),
+    /// What it was given is wrong in these places: status 1.
+    Problems(Vec<Problem>),
     /// It was ended by a signal of that number, and a part of the results is missing: status 128 and the number.
     Interrupted(i32, String),
     /// As [`Failure::Run`], and everything was said already.
@@ -55,7 +57,7 @@ impl Failure {
                 let status = u8::try_from(128 + signal).unwrap_or(u8::MAX);
                 (status, "interrupted", missing.as_str())
             }
-            Self::Said => (1, "", ""),
+            Self::Said | Self::Problems(_) => (1, "", ""),
             Self::Command(status) => (u8::try_from(*status).unwrap_or(u8::MAX), "", ""),
             Self::Unread => (0, "", ""),
         };
@@ -63,6 +65,20 @@ impl Failure {
             // There is nobody to tell if this fails.
             let _ = writeln!(io::stderr(), "{head}: {reason}");
         }
+        if let Self::Problems(problems) = self {
+            for problem in problems {
+                let _ = writeln!(io::stderr(), "{problem}");
+            }
+            let _ = writeln!(io::stderr(), "{}", counted(problems.len()));
+        }
         ExitCode::from(status)
+    }
+}
+
+/// How many problems there are, in words.
+pub(crate) fn counted(problems: usize) -> String {
+    match problems {
+        1 => "1 problem".to_owned(),
+        n => format!("{n} problems"),
     }
 }

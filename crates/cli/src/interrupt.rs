@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Whether a command was told to end with what it has (SIGINT, SIGTERM). Only while it [holds](Self::hold) that off: else it ends at once.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Interrupt(Arc<AtomicI32>);
+pub struct Interrupt(Arc<AtomicI32>);
 
 /// States of an [`Interrupt`]; a signal's number is the third.
 const AT_ONCE: i32 = 0;
@@ -13,23 +13,23 @@ const HELD: i32 = -1;
 
 impl Interrupt {
     /// From here on the first interrupt is only noted. The second ends the command at once.
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         self.0.store(HELD, Ordering::Relaxed);
     }
 
     /// From here on an interrupt ends the command at once.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         // What was noted stays.
         let _ = self.exchange(HELD, AT_ONCE);
     }
 
     /// Notes a signal. False if the command is to end at once.
-    pub(crate) fn note(&self, signal: i32) -> bool {
+    pub fn note(&self, signal: i32) -> bool {
         self.exchange(HELD, signal)
     }
 
     /// The signal that was noted, from the moment on at which it came.
-    pub(crate) fn signal(&self) -> Option<i32> {
+    pub fn signal(&self) -> Option<i32> {
         let state = self.0.load(Ordering::Relaxed);
         (state > AT_ONCE).then_some(state)
     }

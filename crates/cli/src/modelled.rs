@@ -4,6 +4,7 @@ use crate::drive;
 use crate::drives;
 use crate::failure::Failure;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use weir_config::profile::Profile;
 use weir_core::Capacity;
 use weir_sim::Alone;
 
@@ -25,15 +26,18 @@ pub(crate) struct Drive {
 impl Drive {
     /// A drive by name or by its profile's file.
     pub(crate) fn find(name: &str) -> Result<Self, Failure> {
-        let profile = drives::find(name)?;
-        Ok(Self {
+        drives::find(name).map(Self::of)
+    }
+
+    fn of(profile: Profile) -> Self {
+        Self {
             about: profile.summary().to_owned(),
             name: profile.name,
             config: profile.drive,
             is_real: false,
             capacity: OnceLock::new(),
             alone: Mutex::default(),
-        })
+        }
     }
 
     /// A device of this host, of the kind of that model.
@@ -51,17 +55,25 @@ impl Drive {
     /// # Errors
     /// As [`Self::find`], or two different ones have one name.
     pub(crate) fn all(words: &[String]) -> Result<Vec<Self>, Failure> {
+        let profiles = words.iter().map(|word| drives::find(word));
+        Self::of_all(profiles.collect::<Result<_, _>>()?)
+    }
+
+    /// The drives of these profiles, each once, in the order in which they come first.
+    ///
+    /// # Errors
+    /// Two different ones have one name.
+    pub(crate) fn of_all(profiles: Vec<Profile>) -> Result<Vec<Self>, Failure> {
         let mut drives: Vec<Self> = Vec::new();
-        for (at, word) in words.iter().enumerate() {
-            if words[..at].contains(word) {
-                continue;
+        for profile in profiles {
+            match drives.iter().find(|d| d.name == profile.name) {
+                None => drives.push(Self::of(profile)),
+                Some(same) if same.config == profile.drive => {}
+                Some(_) => {
+                    let reason = format!("--drive: two drives are called {}", profile.name);
+                    return Err(Failure::Usage(reason));
+                }
             }
-            let drive = Self::find(word)?;
-            if drives.iter().any(|d| d.name == drive.name) {
-                let reason = format!("--drive: two drives are called {}", drive.name);
-                return Err(Failure::Usage(reason));
-            }
-            drives.push(drive);
         }
         Ok(drives)
     }

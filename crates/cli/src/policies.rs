@@ -28,21 +28,29 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 ///
 /// # Errors
 /// There is none of that name, with the nearest one; or everything that is wrong with the file.
-pub(crate) fn find(word: &str) -> Result<Policy, Failure> {
+pub fn find(word: &str) -> Result<Policy, Failure> {
     policy::choose(word, Path::new("")).map_err(|refused| match refused {
         Refused::Word(unknown) => Failure::Usage(unknown.to_string()),
         Refused::File(problems) => check::refuse(&problems),
     })
 }
 
-/// The policies of words, each once, in the order in which they come first. Different ones have different names.
+/// The policies of words, as [`unique`].
 ///
 /// # Errors
-/// As [`find`], or two have one name.
+/// As [`find`] and [`unique`].
 pub(crate) fn all(words: &[String]) -> Result<Vec<Policy>, Failure> {
+    let policies = words.iter().map(|word| find(word));
+    unique(policies.collect::<Result<_, _>>()?)
+}
+
+/// These policies, each once, in the order in which they come first.
+///
+/// # Errors
+/// Two different ones have one name.
+pub(crate) fn unique(all: Vec<Policy>) -> Result<Vec<Policy>, Failure> {
     let mut policies: Vec<Policy> = Vec::new();
-    for word in words {
-        let policy = find(word)?;
+    for policy in all {
         match policies.iter().find(|p| p.name == policy.name) {
             None => policies.push(policy),
             Some(same) if *same == policy => {}

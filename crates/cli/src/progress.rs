@@ -48,6 +48,16 @@ impl Progress {
         }
     }
 
+    /// One that nobody sees.
+    pub(crate) fn silent() -> Self {
+        Self {
+            bar: ProgressBar::hidden(),
+            work: String::new(),
+            base: 0,
+            forecast: AtomicBool::new(true),
+        }
+    }
+
     /// What is done from here on.
     pub(crate) fn name(&mut self, what: &str, note: &str) {
         self.bar.set_prefix(what.to_owned());

@@ -71,19 +71,34 @@ pub(crate) fn drive_of_jobs(script: &Script) -> Option<String> {
     })
 }
 
-/// The scenario of a name or a file.
+/// The scenario of a name or a file; what is remarkable about the file is said.
 ///
 /// # Errors
-/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+/// As [`all`].
 pub(crate) fn find(word: &str) -> Result<Script, Failure> {
-    if !is_file(word) {
-        return scenario::find(word).map_err(|e| unknown(&e));
-    }
-    let script = scenario::load(Path::new(word)).map_err(|problems| check::refuse(&problems))?;
+    let script = read(word)?;
     for note in script.notes() {
         output::tell(&note.to_string());
     }
     Ok(script)
+}
+
+/// The scenarios of a word: those of a suite, or the one of that name or file. Nothing is said.
+///
+/// # Errors
+/// There is none of that name, with the nearest one; or everything that is wrong with the file.
+pub fn all(word: &str) -> Result<Vec<Script>, Failure> {
+    match suite(word) {
+        Some(suite) => suite.scenarios.iter().map(|name| read(name)).collect(),
+        None => read(word).map(|script| vec![script]),
+    }
+}
+
+fn read(word: &str) -> Result<Script, Failure> {
+    if !is_file(word) {
+        return scenario::find(word).map_err(|e| unknown(&e));
+    }
+    scenario::load(Path::new(word)).map_err(|problems| check::refuse(&problems))
 }
 
 /// The cases of a scenario to play if these are asked for: all if none is; one without a name where it has none.

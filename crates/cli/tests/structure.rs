@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the bottom to the top: a crate uses only those before it.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 27] = [
     "weir-random",
     "weir-core",
     "weir-measure",
@@ -30,11 +30,13 @@ const ORDER: [&str; 25] = [
     "weir-search",
     "weir-conformance",
     "weir-client",
+    "weir-gateway",
     "weir-serve",
     "weir-api",
     "weir-csi",
     "weir-manage",
     "weir",
+    "weir-python",
 ];
 
 /// The only crate that may contain `unsafe`.

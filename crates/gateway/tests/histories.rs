@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A server looks at its clock. Of which life, and for an ask that may have been lost since: which.
     Wake(usize, u64),
@@ -132,7 +132,8 @@ impl History {
         };
         let servers = (0..rng.range(1, 5)).map(|_| Server {
             member: Member::new(config),
-            drift: rng.range(0, 95 * u64::from(drift) / 100) as i64 - i64::from(drift) * 47 / 100,
+            drift: rng.range(0, 95 * u64::from(drift) / 100).cast_signed()
+                - i64::from(drift) * 47 / 100,
             alive: true,
             reachable: true,
             demand: 0,
@@ -338,7 +339,7 @@ impl History {
 fn play(seed: u64) {
     let mut history = History::new(seed);
     history.run_until(TROUBLE, seed);
-    if seed % 10 != 0 {
+    if !seed.is_multiple_of(10) {
         return;
     }
     history.be_quiet();

@@ -1,6 +1,7 @@
 //! `weir compare`: policies beside each other, on drives and in cases, in virtual time or under Linux.
 
 mod asked;
+mod called;
 mod clients;
 mod on;
 mod pooled;
@@ -9,6 +10,8 @@ mod runs;
 mod spread;
 mod why;
 mod work;
+
+pub use called::Comparison;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

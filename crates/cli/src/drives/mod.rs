@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 ///
 /// # Errors
 /// There is none of that name, with the nearest one; or everything that is wrong with the file.
-pub(crate) fn find(drive: &str) -> Result<Profile, Failure> {
+pub fn find(drive: &str) -> Result<Profile, Failure> {
     if drive.starts_with('{') {
         return profile::read_inline(drive).map_err(|problems| check::refuse(&problems));
     }

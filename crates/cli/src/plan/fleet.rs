@@ -2,6 +2,7 @@
 
 use crate::check;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::modelled::Drive;
 use std::num::NonZero;
 use weir_config::Policy;
@@ -37,6 +38,7 @@ impl<'a> Fleet<'a> {
         drive: &'a Drive,
         case: Option<String>,
         seconds: Option<u32>,
+        interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
         let mut fleet = Self {
             script,
@@ -63,6 +65,10 @@ impl<'a> Fleet<'a> {
             return Err(Failure::Usage(reason));
         }
         for client in 0..fleet.clients {
+            if let Some(signal) = interrupt.signal() {
+                let reason = "what each client gets alone is not known";
+                return Err(Failure::Interrupted(signal, reason.into()));
+            }
             // One by one: what all are promised may be more than a drive can do.
             let alone = weir_sim::alone(&load.part(&[client])).map_err(Failure::run)?;
             fleet.alone.extend(alone);

@@ -1,9 +1,13 @@
 //! `weir plan`: how many drives clients need under each policy, so that what they are promised is kept.
 
+mod called;
 mod fleet;
 mod search;
 
+pub use called::Planning;
+
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
 use crate::modelled::Drive;
@@ -65,13 +69,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let script = scenario::find(&options.scenario)?;
-    let drives = match &options.drives[..] {
-        [] => script.drives().get(..1).unwrap_or_default(),
-        some => some,
+    let drives = match (&options.drives[..], script.drives()) {
+        ([], []) => return Err(Failure::Usage("--drive: the scenario names none".into())),
+        ([], drives) => &drives[..1],
+        (some, _) => some,
     };
-    if drives.is_empty() {
-        return Err(Failure::Usage("--drive: the scenario names none".into()));
-    }
     let drives = Drive::all(drives)?;
     let policies = match &options.policies[..] {
         [] => policies::all(script.policies())?,
@@ -79,9 +81,10 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     };
     let asked: Vec<String> = options.case.iter().cloned().collect();
     let case = scenario::cases(&script, &asked)?.swap_remove(0);
+    let interrupt = Interrupt::default();
     let fleets = drives
         .iter()
-        .map(|drive| Fleet::new(&script, drive, case.clone(), options.seconds));
+        .map(|drive| Fleet::new(&script, drive, case.clone(), options.seconds, &interrupt));
     let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
     let played = fleets
         .iter()
@@ -100,6 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
     }
     let asked = fleets.iter().map(|fleet| search::Asked {
+        interrupt: &interrupt,
         fleet,
         policies: &policies,
         repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),

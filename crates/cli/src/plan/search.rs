@@ -2,6 +2,7 @@
 
 use super::fleet::{Fleet, Load};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::jobs::threads;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,6 +18,15 @@ pub(super) struct Asked<'a> {
     pub(super) repetitions: u32,
     /// How many of a hundred seconds are to be kept.
     pub(super) keep: u32,
+    /// When it says so nothing is searched for any more.
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl Asked<'_> {
+    fn interrupted(&self) -> Failure {
+        let signal = self.interrupt.signal().unwrap_or_default();
+        Failure::Interrupted(signal, "the searches are not complete".into())
+    }
 }
 
 /// Clients on drives, with all promises kept.
@@ -43,7 +53,7 @@ pub(super) fn all(
     let total = (asked.policies.len() + 1) * each;
     let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let search = |number| {
-        if failed.load(Ordering::Relaxed) {
+        if failed.load(Ordering::Relaxed) || asked.interrupt.signal().is_some() {
             return None;
         }
         let one = one(asked, number / each, (number % each) as u32);
@@ -52,7 +62,11 @@ pub(super) fn all(
         Some(one)
     };
     let found: Vec<_> = threads(jobs).install(|| (0..total).into_par_iter().map(search).collect());
-    found.into_iter().flatten().collect()
+    let found: Vec<Found> = (found.into_iter().flatten()).collect::<Result<_, _>>()?;
+    if found.len() < total {
+        return Err(asked.interrupted());
+    }
+    Ok(found)
 }
 
 /// One search: 0 is a drive for each client, and then policies in order.
@@ -161,7 +175,10 @@ impl<'a> Search<'a> {
             Err(Error::Refused(_)) => return Ok(None),
             other => other.map_err(Failure::run)?,
         };
-        let results = run.run(|_| {}).map_err(Failure::run)?;
+        let results = run.run_while(|_| self.asked.interrupt.signal().is_none());
+        let Some(results) = results.map_err(Failure::run)? else {
+            return Err(self.asked.interrupted());
+        };
         let records = results.records(&self.asked.fleet.alone(members));
         let (totals, records): (Vec<_>, Vec<_>) =
             records.iter().partition(|record| record.client == TOTAL);

@@ -160,7 +160,7 @@ impl Bench {
                     }
                     Some(())
                 };
-                std::thread::spawn(move || relay());
+                std::thread::spawn(relay);
             }
         });
     }

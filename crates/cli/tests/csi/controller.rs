@@ -17,11 +17,11 @@ fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.collect()
 }
 
-fn range(mib: i64) -> Option<CapacityRange> {
-    Some(CapacityRange {
+fn range(mib: i64) -> CapacityRange {
+    CapacityRange {
         required_bytes: mib * MIB,
         limit_bytes: 0,
-    })
+    }
 }
 
 fn id(name: &str) -> String {
@@ -72,7 +72,7 @@ impl Call {
                 Self::Expand(name, mib) => {
                     let request = ControllerExpandVolumeRequest {
                         volume_id: id(name),
-                        capacity_range: range(mib),
+                        capacity_range: Some(range(mib)),
                         ..Default::default()
                     };
                     format!(
@@ -105,7 +105,7 @@ fn capability() -> VolumeCapability {
 fn create(name: &str, min: &str) -> CreateVolumeRequest {
     CreateVolumeRequest {
         name: name.to_owned(),
-        capacity_range: range(4),
+        capacity_range: Some(range(4)),
         volume_capabilities: vec![capability()],
         parameters: map(&[("drive", "fast")]),
         mutable_parameters: map(&[("min", min)]),

@@ -22,7 +22,7 @@ pub(crate) enum Verdict {
 /// A request enters, passes at once or is held and passes later, and ends. One that is held may be removed instead. Where the
 /// stream of one that has passed is put on hold, it ends without having been served and enters again when the hold is over;
 /// only controllers behind the gate see that ([`Chain`](super::chain::Chain)).
-pub(crate) trait Controller: Debug {
+pub(crate) trait Controller: Send + Sync + Debug {
     /// The tree, its contracts or its knobs changed. What is held or under way stays.
     fn set(&mut self, cx: &mut Cx);
     /// True if requests of a group have to enter. The others may go straight to the elevator.

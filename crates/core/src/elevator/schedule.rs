@@ -21,7 +21,7 @@ pub(crate) enum Next {
 
 /// An elevator as the layer sees it. Numbers are slots: of live requests and of streams in the [`Table`]. A call that may change the
 /// elevator is given a context; a question is given the table where it needs it.
-pub(crate) trait Schedule: core::fmt::Debug {
+pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     /// A stream came.
     fn open(&mut self, _cx: &mut Cx, _stream: u32) {}
     /// A stream without requests goes.

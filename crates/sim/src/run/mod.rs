@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         let scenario = filesystem::added(scenario);
         let mut layer = Observed::new(Layer::new(config).map_err(Error::Layer)?, observers);
         let promised = layer
-            .change(Instant::ZERO, &edits(&scenario, policy))
+            .change(Instant::ZERO, &Self::edits(&scenario, policy))
             .map_err(Error::Refused)?;
         let (mut drive, bases) = (drive(&scenario)?, bases(&scenario)?);
         let wake = run_in::play(&scenario, &mut layer, &mut *drive, &bases)?;
@@ -245,6 +245,30 @@ impl<'a> Run<'a> {
             merge: scenario.merging.config(&setup.elevator),
             elevator: setup.elevator,
         }
+    }
+
+    /// The first change of a run's layer: spaces, groups and their contracts.
+    pub fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
+        let setup = scenario.set_up(policy);
+        let spaces = (0..)
+            .zip(&scenario.spaces)
+            .map(|(id, &size)| Edit::SetSpace {
+                id: SpaceId(id),
+                size: Some(size),
+            });
+        let ids = (1..).map(GroupId);
+        let groups = ids.clone().zip(&scenario.groups).zip(setup.contracts());
+        let groups = groups.map(|((id, group), told)| Edit::AddGroup {
+            id,
+            parent: group.parent,
+            contract: *told,
+        });
+        let knobs = ids.zip(&scenario.groups);
+        let knobs = knobs.map(|(id, group)| (id, setup.knobs(group.knobs)));
+        let knobs = knobs
+            .filter(|(_, knobs)| *knobs != Knobs::NONE)
+            .map(|(id, knobs)| Edit::SetKnobs { id, knobs });
+        spaces.chain(groups).chain(knobs).collect()
     }
 
     /// Runs to the end and reports progress.
@@ -461,28 +485,4 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
         }
     }
     Ok(bases)
-}
-
-/// The first change of the layer: spaces and groups.
-fn edits(scenario: &Scenario, policy: &Policy) -> Vec<Edit> {
-    let setup = scenario.set_up(policy);
-    let spaces = (0..)
-        .zip(&scenario.spaces)
-        .map(|(id, &size)| Edit::SetSpace {
-            id: SpaceId(id),
-            size: Some(size),
-        });
-    let ids = (1..).map(GroupId);
-    let groups = ids.clone().zip(&scenario.groups).zip(setup.contracts());
-    let groups = groups.map(|((id, group), told)| Edit::AddGroup {
-        id,
-        parent: group.parent,
-        contract: *told,
-    });
-    let knobs = ids.zip(&scenario.groups);
-    let knobs = knobs.map(|(id, group)| (id, setup.knobs(group.knobs)));
-    let knobs = knobs
-        .filter(|(_, knobs)| *knobs != Knobs::NONE)
-        .map(|(id, knobs)| Edit::SetKnobs { id, knobs });
-    spaces.chain(groups).chain(knobs).collect()
 }

@@ -1,0 +1,431 @@
+//! The block layer, call by call: what a scheduler is told, and what it decides.
+
+use crate::error::{usage, wrong};
+use crate::source::{Drive, Policy, Scenario};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use weir_config::scenario::Choice;
+use weir_core::{
+    Completion, Flags, Instant, Layer, Op, Outcome, Output, Sizes, StreamId, StreamSpec, Tag,
+};
+use weir_sim::Run;
+
+/// Live requests of a client that there is room for at least, however few its program in the scenario has.
+const PER_STREAM: u32 = 256;
+
+/// The most that tables can hold.
+const REQUESTS_MAX: u32 = 1 << 24;
+
+/// The error for a piece that failed.
+const EIO: u16 = 5;
+
+/// The layer between a scenario's clients and its drive: contracts, limits and elevator of a policy, and neither programs nor a drive. Time
+/// is what the caller says, in nanoseconds.
+#[pyclass(module = "weir", name = "Elevator")]
+#[derive(Debug)]
+pub(crate) struct Elevator {
+    layer: Layer,
+    clients: Vec<Client>,
+    now: u64,
+    cookies: u64,
+    outputs: Vec<Output>,
+}
+
+#[derive(Debug)]
+struct Client {
+    name: String,
+    stream: StreamId,
+    space: weir_core::SpaceId,
+}
+
+/// A request of a client.
+#[pyclass(frozen, eq, get_all, from_py_object, module = "weir", name = "Request")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Which client asks.
+    client: String,
+    /// "read", "write", "flush", "discard", "write-zeroes" or "extents".
+    op: String,
+    /// First byte.
+    offset: u64,
+    /// Bytes; zero for a flush only.
+    length: u32,
+    /// Somebody waits for it; reads always count so.
+    sync: bool,
+}
+
+#[pymethods]
+impl Request {
+    #[new]
+    #[pyo3(signature = (client, op = "read", offset = 0, length = 4096, *, sync = false))]
+    fn new(client: String, op: &str, offset: u64, length: u32, sync: bool) -> PyResult<Self> {
+        find(op)?;
+        let op = op.to_owned();
+        Ok(Self {
+            client,
+            op,
+            offset,
+            length,
+            sync,
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        let Self {
+            client,
+            op,
+            offset,
+            length,
+            sync,
+        } = self;
+        format!(
+            "Request({client:?}, {op:?}, {offset}, {length}, sync={})",
+            word(*sync)
+        )
+    }
+}
+
+/// A piece of a request that the drive is to carry out now.
+#[pyclass(frozen, eq, get_all, module = "weir", name = "Dispatch")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dispatch {
+    /// What to complete it by.
+    tag: u32,
+    /// Hardware queue.
+    queue: u16,
+    /// Whose request.
+    client: String,
+    /// Which request, as `submit` numbered it.
+    cookie: u64,
+    /// Operation.
+    op: &'static str,
+    /// First byte of the piece in its space.
+    offset: u64,
+    /// Bytes of the piece.
+    length: u32,
+}
+
+#[pymethods]
+impl Dispatch {
+    fn __repr__(&self) -> String {
+        let Self {
+            tag,
+            client,
+            cookie,
+            op,
+            offset,
+            length,
+            ..
+        } = self;
+        format!("<Dispatch tag={tag} client={client:?} cookie={cookie} {op} {length}@{offset}>")
+    }
+}
+
+/// A request is over. Times are in nanoseconds; the three waits add up to its whole time.
+#[pyclass(frozen, eq, get_all, module = "weir", name = "Done")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// Whose.
+    client: String,
+    /// Which request, as `submit` numbered it.
+    cookie: u64,
+    /// Operation.
+    op: &'static str,
+    /// Bytes.
+    length: u32,
+    /// "ok", "error" or "cancelled".
+    outcome: &'static str,
+    /// When it was submitted.
+    submitted: u64,
+    /// Held back by a controller.
+    limit: u64,
+    /// In the elevator.
+    elevator: u64,
+    /// In the drive.
+    drive: u64,
+}
+
+#[pymethods]
+impl Done {
+    fn __repr__(&self) -> String {
+        let Self {
+            client,
+            cookie,
+            op,
+            length,
+            outcome,
+            ..
+        } = self;
+        format!("<Done client={client:?} cookie={cookie} {op} {length} {outcome}>")
+    }
+}
+
+/// What is to be done now, and when to ask again if nothing happens.
+#[pyclass(frozen, get_all, module = "weir", name = "Step")]
+#[derive(Debug)]
+pub(crate) struct Step {
+    /// What goes to the drive.
+    dispatched: Vec<Py<Dispatch>>,
+    /// What is over.
+    done: Vec<Py<Done>>,
+    /// Clients that are to send nothing for now.
+    paused: Vec<String>,
+    /// Clients that may send again.
+    resumed: Vec<String>,
+    /// When to poll again at the latest; `None`: not before something happens.
+    wake: Option<u64>,
+    /// Why then.
+    why: Option<String>,
+}
+
+#[pymethods]
+impl Elevator {
+    /// The layer of a scenario's clients on a drive under a policy, at time 0.
+    #[new]
+    #[pyo3(signature = (scenario, policy, drive, case = None))]
+    fn new(
+        scenario: &Scenario,
+        policy: &Policy,
+        drive: &Drive,
+        case: Option<&str>,
+    ) -> PyResult<Self> {
+        let script = scenario.one()?;
+        let cases = script.cases();
+        if let Some(unknown) = case.filter(|case| !cases.iter().any(|c| c == case)) {
+            let (name, all) = (script.name(), cases.join(", "));
+            return Err(usage(format!("case {unknown}: {name} has the cases {all}")));
+        }
+        let config = &drive.profile.drive;
+        let choice = Choice {
+            drive: config,
+            capacity: config.least(u64::MAX).ok().flatten(),
+            case: case.or_else(|| cases.first().map(String::as_str)),
+            policy: &policy.policy.name,
+            seconds: None,
+        };
+        let refuse = |problems: Vec<_>| wrong(&problems);
+        let mut tuned = policy.policy.clone();
+        let scenario = script.scenario(&choice).map_err(refuse)?;
+        script.tune(&choice, &mut tuned).map_err(refuse)?;
+        let scenario = scenario.under(&tuned);
+        let mut config = Run::config(&scenario, &tuned);
+        config.sizes = roomy(config.sizes);
+        let mut layer = Layer::new(config).map_err(usage)?;
+        let edits = Run::edits(&scenario, &tuned);
+        layer.change(Instant::ZERO, &edits).map_err(usage)?;
+        let clients = scenario.clients.iter().map(|client| {
+            let spec = StreamSpec {
+                group: client.group,
+                priority: client.priority,
+            };
+            let stream = layer.open(Instant::ZERO, spec).map_err(usage)?;
+            let (name, space) = (client.name.clone(), client.space);
+            Ok(Client {
+                name,
+                stream,
+                space,
+            })
+        });
+        let clients = clients.collect::<PyResult<Vec<_>>>()?;
+        Ok(Self {
+            layer,
+            clients,
+            now: 0,
+            cookies: 0,
+            outputs: Vec::new(),
+        })
+    }
+
+    /// The names of the clients.
+    #[getter]
+    fn clients(&self) -> Vec<&str> {
+        self.clients.iter().map(|c| c.name.as_str()).collect()
+    }
+
+    /// Time of the last call, in nanoseconds.
+    #[getter]
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Pieces that are in the drive.
+    #[getter]
+    fn in_flight(&self) -> u32 {
+        self.layer.in_flight()
+    }
+
+    /// Requests come at `now`, all at once: their numbers, by which they come back. If one is refused, those before it are accepted.
+    fn submit(&mut self, now: u64, requests: Vec<Request>) -> PyResult<Vec<u64>> {
+        let batch = requests.iter().enumerate().map(|(at, request)| {
+            let client = self.client(&request.client)?;
+            let flags = if request.sync {
+                Flags::SYNC
+            } else {
+                Flags::NONE
+            };
+            Ok(weir_core::Request {
+                stream: client.stream,
+                space: client.space,
+                op: find(&request.op)?,
+                flags,
+                offset: request.offset,
+                length: request.length,
+                cookie: self.cookies + at as u64,
+            })
+        });
+        let batch = batch.collect::<PyResult<Vec<_>>>()?;
+        let at = self.at(now)?;
+        let first = self.cookies;
+        let submitted = self.layer.submit(at, &batch);
+        let accepted = submitted.map_or_else(|r| r.accepted, |()| batch.len());
+        self.cookies += accepted as u64;
+        match submitted {
+            Ok(()) => Ok((first..self.cookies).collect()),
+            Err(refused) => Err(usage(format!(
+                "{:?} was refused, {} before it were accepted: {:?}",
+                requests[accepted], accepted, refused.reason
+            ))),
+        }
+    }
+
+    /// Pieces came back from the drive at `now`, all at once; `failed`: it could not carry them out. Tags that are not in flight are counted
+    /// and ignored.
+    #[pyo3(signature = (now, tags, *, failed = false))]
+    fn complete(&mut self, now: u64, tags: Vec<u32>, failed: bool) -> PyResult<()> {
+        let completion = |tag| {
+            if failed {
+                Completion::error(Tag(tag), EIO)
+            } else {
+                Completion::ok(Tag(tag))
+            }
+        };
+        let batch: Vec<_> = tags.into_iter().map(completion).collect();
+        let at = self.at(now)?;
+        self.layer.complete(at, &batch);
+        Ok(())
+    }
+
+    /// What is to be done at `now`.
+    fn poll(&mut self, py: Python<'_>, now: u64) -> PyResult<Step> {
+        let at = self.at(now)?;
+        let wake = self.layer.poll(at, &mut self.outputs);
+        let mut step = Step {
+            dispatched: Vec::new(),
+            done: Vec::new(),
+            paused: Vec::new(),
+            resumed: Vec::new(),
+            wake: wake.map(|w| w.at.as_nanos()),
+            why: wake.map(|w| format!("{:?}", w.reason)),
+        };
+        for output in std::mem::take(&mut self.outputs) {
+            match output {
+                Output::Dispatch(d) => step.dispatched.push(Py::new(py, self.dispatch(&d))?),
+                Output::Done(d) => step.done.push(Py::new(py, self.done(&d))?),
+                Output::Pause(stream) => step.paused.push(self.name(stream)),
+                Output::Resume(stream) => step.resumed.push(self.name(stream)),
+            }
+        }
+        Ok(step)
+    }
+
+    /// Completions of tags that were not in flight.
+    #[getter]
+    fn stray(&self) -> u64 {
+        self.layer.counters().stray
+    }
+}
+
+impl Elevator {
+    fn at(&mut self, now: u64) -> PyResult<Instant> {
+        if now < self.now {
+            let last = self.now;
+            let reason =
+                format!("now: {now} is before the last call's {last}; time does not go back");
+            return Err(PyValueError::new_err(reason));
+        }
+        self.now = now;
+        Ok(Instant::from_nanos(now))
+    }
+
+    fn client(&self, name: &str) -> PyResult<&Client> {
+        let found = self.clients.iter().find(|c| c.name == name);
+        found.ok_or_else(|| {
+            let all = self.clients().join(", ");
+            usage(format!(
+                "client {name:?}: there is none of that name; there are {all}"
+            ))
+        })
+    }
+
+    fn name(&self, stream: StreamId) -> String {
+        let client = self.clients.iter().find(|c| c.stream == stream);
+        client.map_or_else(String::new, |c| c.name.clone())
+    }
+
+    fn dispatch(&self, d: &weir_core::Dispatch) -> Dispatch {
+        Dispatch {
+            tag: d.tag.0,
+            queue: d.queue.0,
+            client: self.name(d.stream),
+            cookie: d.cookie,
+            op: name(d.op),
+            offset: d.offset,
+            length: d.length,
+        }
+    }
+
+    fn done(&self, d: &weir_core::Done) -> Done {
+        Done {
+            client: self.name(d.stream),
+            cookie: d.cookie,
+            op: name(d.op),
+            length: d.length,
+            outcome: match d.outcome {
+                Outcome::Ok => "ok",
+                Outcome::Error(_) => "error",
+                Outcome::Cancelled => "cancelled",
+            },
+            submitted: d.submitted.as_nanos(),
+            limit: d.waits.limit.as_nanos(),
+            elevator: d.waits.elevator.as_nanos(),
+            drive: d.waits.drive.as_nanos(),
+        }
+    }
+}
+
+/// Tables with room for what somebody tries, beside what the scenario's programs need.
+fn roomy(sizes: Sizes) -> Sizes {
+    let room = sizes.streams.saturating_mul(PER_STREAM).min(REQUESTS_MAX);
+    Sizes {
+        per_stream: sizes.per_stream.max(PER_STREAM),
+        requests: sizes.requests.max(room),
+        ..sizes
+    }
+}
+
+/// The word for an operation.
+fn name(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Flush => "flush",
+        Op::Discard => "discard",
+        Op::WriteZeroes => "write-zeroes",
+        Op::Extents => "extents",
+    }
+}
+
+/// The operation of a word.
+fn find(op: &str) -> PyResult<Op> {
+    Op::ALL.into_iter().find(|o| name(*o) == op).ok_or_else(|| {
+        let all = Op::ALL.map(name).join(", ");
+        usage(format!(
+            "op {op:?}: there is none of that name; there are {all}"
+        ))
+    })
+}
+
+/// As Python has it.
+fn word(value: bool) -> &'static str {
+    if value { "True" } else { "False" }
+}

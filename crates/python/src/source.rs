@@ -1,0 +1,339 @@
+//! Scenarios, policies and drives: what comes with Weir, files, texts, or mappings with the keys of these files.
+
+use crate::error::{failed, usage, wrong};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyMapping, PyType};
+use std::path::{Path, PathBuf};
+use weir_config::profile::{self, Profile};
+use weir_config::scenario::{self, Script};
+use weir_config::{Problem, policy};
+
+/// What something was made of, which makes it again in another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// A name, or a file, which is read again.
+    Word(String),
+    /// A text, and its name in problems.
+    Text(String, String),
+}
+
+impl Source {
+    fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(path) = given.extract::<PathBuf>() {
+            return Self::word(&path);
+        }
+        let Ok(mapping) = given.cast::<PyMapping>() else {
+            let kind = given.get_type().name()?;
+            let reason = format!(
+                "a name, a path or a mapping with the keys of a file is needed, not {kind}"
+            );
+            return Err(PyTypeError::new_err(reason));
+        };
+        let json = mapping.py().import("json")?;
+        // What is a mapping, and no dict, is one for `json` when it is copied.
+        let plain = mapping.py().get_type::<pyo3::types::PyDict>();
+        let text: String = json
+            .call_method1("dumps", (plain.call1((mapping,))?,))?
+            .extract()?;
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(usage)?;
+        let text = toml::to_string(&value).map_err(|e| usage(format!("the mapping: {e}")))?;
+        Ok(Self::Text(text, String::new()))
+    }
+
+    fn word(path: &Path) -> PyResult<Self> {
+        let word = path.to_str().ok_or_else(|| {
+            usage(format!(
+                "{}: a name of UTF-8 is needed; rename the file",
+                path.display()
+            ))
+        })?;
+        let is_file = path.extension().is_some_and(|e| e == "toml" || e == "fio")
+            || (word.contains('/') && !word.starts_with('{'));
+        let absolute = is_file.then(|| std::path::absolute(path).ok()).flatten();
+        let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
+        Ok(Self::Word(absolute.unwrap_or_else(|| word.to_owned())))
+    }
+
+    /// The arguments of `parse`, or the only one of the class.
+    fn again<'py>(&self, class: &Bound<'py, PyType>) -> PyResult<Again<'py>> {
+        Ok(match self {
+            Self::Word(word) => (class.clone().into_any(), vec![word.clone()]),
+            Self::Text(text, file) => (class.getattr("parse")?, vec![text.clone(), file.clone()]),
+        })
+        .map(|(make, words)| {
+            (
+                make,
+                pyo3::types::PyTuple::new(class.py(), words).expect("strings"),
+            )
+        })
+    }
+}
+
+/// What `pickle` calls, and with what.
+type Again<'py> = (Bound<'py, PyAny>, Bound<'py, pyo3::types::PyTuple>);
+
+fn read<T>(read: Result<T, Vec<Problem>>) -> PyResult<T> {
+    read.map_err(|problems| wrong(&problems))
+}
+
+/// What to play: a drive, clients, and what they are promised.
+#[pyclass(frozen, eq, module = "weir", name = "Scenario")]
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    source: Source,
+    /// Several where it is a suite.
+    pub(crate) scripts: Vec<Script>,
+}
+
+impl PartialEq for Scenario {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+#[pymethods]
+impl Scenario {
+    /// The scenario of a name (`weir.scenarios()` lists them), of a file (.toml, or a job file of fio), or of a mapping with the keys of a file.
+    #[new]
+    fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of(Source::of(source)?)
+    }
+
+    /// The scenario of a text, whose name in problems is `file`.
+    #[staticmethod]
+    #[pyo3(signature = (text, file = ""))]
+    fn parse(text: &str, file: &str) -> PyResult<Self> {
+        Self::of(Source::Text(text.into(), file.into()))
+    }
+
+    /// Its name in results; random numbers depend on it.
+    #[getter]
+    fn name(&self) -> String {
+        let names = self.scripts.iter().map(Script::name);
+        names.collect::<Vec<_>>().join("+")
+    }
+
+    /// What it shows, in a line.
+    #[getter]
+    fn about(&self) -> &str {
+        self.scripts[0].about()
+    }
+
+    /// Its cases.
+    #[getter]
+    fn cases(&self) -> Vec<String> {
+        self.scripts[0].cases().to_vec()
+    }
+
+    /// The drives that it is played on if no others are asked for.
+    #[getter]
+    fn drives(&self) -> Vec<String> {
+        self.scripts[0].drives().to_vec()
+    }
+
+    /// The policies that it is played under if no others are asked for.
+    #[getter]
+    fn policies(&self) -> Vec<String> {
+        self.scripts[0].policies().to_vec()
+    }
+
+    /// What is remarkable about its file.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        let notes = self.scripts.iter().flat_map(Script::notes);
+        notes.map(ToString::to_string).collect()
+    }
+
+    /// The text of its file, to begin from.
+    #[getter]
+    fn text(&self) -> PyResult<String> {
+        match &self.source {
+            Source::Text(text, _) => Ok(text.clone()),
+            Source::Word(word) => match scenario::source(word) {
+                Some(text) => Ok(text.to_owned()),
+                None => Ok(std::fs::read_to_string(word)?),
+            },
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<weir.Scenario {}>", self.name())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Again<'py>> {
+        slf.get().source.again(&slf.get_type())
+    }
+}
+
+impl Scenario {
+    fn of(source: Source) -> PyResult<Self> {
+        let scripts = match &source {
+            Source::Word(word) => weir::scenarios(word).map_err(failed)?,
+            Source::Text(text, file) => vec![read(scenario::parse(text, file))?],
+        };
+        Ok(Self { source, scripts })
+    }
+
+    /// The only scenario.
+    pub(crate) fn one(&self) -> PyResult<&Script> {
+        match &self.scripts[..] {
+            [one] => Ok(one),
+            _ => Err(usage(format!(
+                "{}: one scenario is needed, not a suite",
+                self.name()
+            ))),
+        }
+    }
+}
+
+/// A way of sharing a drive.
+#[pyclass(frozen, eq, module = "weir", name = "Policy")]
+#[derive(Debug)]
+pub(crate) struct Policy {
+    source: Source,
+    pub(crate) policy: weir_config::Policy,
+}
+
+impl PartialEq for Policy {
+    /// Whatever it was made of.
+    fn eq(&self, other: &Self) -> bool {
+        policy::print(&self.policy) == policy::print(&other.policy)
+    }
+}
+
+#[pymethods]
+impl Policy {
+    /// The policy of a name (`weir.policies()` lists them), composed as "bfq + io.latency", of a file, or of a mapping with the keys of a file.
+    #[new]
+    fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of(Source::of(source)?)
+    }
+
+    /// The policy of a text, whose name in problems is `file`.
+    #[staticmethod]
+    #[pyo3(signature = (text, file = ""))]
+    fn parse(text: &str, file: &str) -> PyResult<Self> {
+        Self::of(Source::Text(text.into(), file.into()))
+    }
+
+    /// Its name in results.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.policy.name
+    }
+
+    /// What it is, in a line.
+    #[getter]
+    fn about(&self) -> &str {
+        self.policy.summary()
+    }
+
+    /// It as a file, to begin from.
+    #[getter]
+    fn text(&self) -> String {
+        policy::print(&self.policy)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<weir.Policy {}>", self.policy.name)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Again<'py>> {
+        slf.get().source.again(&slf.get_type())
+    }
+}
+
+impl Policy {
+    fn of(source: Source) -> PyResult<Self> {
+        let policy = match &source {
+            Source::Word(word) => weir::policy(word).map_err(failed)?,
+            Source::Text(text, file) => read(policy::read(text, file))?,
+        };
+        Ok(Self { source, policy })
+    }
+}
+
+/// A modelled drive.
+#[pyclass(frozen, eq, module = "weir", name = "Drive")]
+#[derive(Debug)]
+pub(crate) struct Drive {
+    source: Source,
+    pub(crate) profile: Profile,
+}
+
+impl PartialEq for Drive {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.profile.name, &self.profile.drive) == (&other.profile.name, &other.profile.drive)
+    }
+}
+
+#[pymethods]
+impl Drive {
+    /// The drive of a name (`weir.drives()` lists them), of its profile's file, or of a mapping with the keys of one.
+    #[new]
+    fn new(source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::of(Source::of(source)?)
+    }
+
+    /// The drive of a profile's text, whose name in problems is `file`.
+    #[staticmethod]
+    #[pyo3(signature = (text, file = ""))]
+    fn parse(text: &str, file: &str) -> PyResult<Self> {
+        Self::of(Source::Text(text.into(), file.into()))
+    }
+
+    /// Its name in results.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.profile.name
+    }
+
+    /// What it is, in a line.
+    #[getter]
+    fn about(&self) -> &str {
+        self.profile.summary()
+    }
+
+    /// Its profile as a file, to begin from.
+    #[getter]
+    fn text(&self) -> String {
+        profile::print(&self.profile)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<weir.Drive {}>", self.profile.name)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Again<'py>> {
+        slf.get().source.again(&slf.get_type())
+    }
+}
+
+impl Drive {
+    fn of(source: Source) -> PyResult<Self> {
+        let profile = match &source {
+            Source::Word(word) => weir::drive(word).map_err(failed)?,
+            Source::Text(text, file) => read(profile::read(text, file))?,
+        };
+        Ok(Self { source, profile })
+    }
+}
+
+/// The names of the scenarios that come with Weir.
+#[pyfunction]
+pub(crate) fn scenarios() -> Vec<&'static str> {
+    scenario::names().collect()
+}
+
+/// The names of the policies that come with Weir.
+#[pyfunction]
+pub(crate) fn policies() -> Vec<&'static str> {
+    policy::all().iter().map(|p| p.name.as_str()).collect()
+}
+
+/// The names of the drives that come with Weir.
+#[pyfunction]
+pub(crate) fn drives() -> Vec<&'static str> {
+    profile::names().collect()
+}

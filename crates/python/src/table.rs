@@ -1,0 +1,247 @@
+//! Comparisons, plans and searches: lines of JSON, and the keys from which their columns are made.
+
+use crate::error::{failed, usage};
+use crate::long::long;
+use crate::source::{Drive, Policy, Scenario};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::Serialize;
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use weir::{Comparison, Interrupt, Planning};
+use weir_measure::keys::KEYS;
+use weir_measure::{Need, to_line};
+use weir_search::case::KINDS;
+use weir_search::search::{self as cases, Draw, Plan};
+use weir_search::tally::Failure;
+use weir_search::trial::Outcome;
+
+/// What may be asked for, as in the command.
+const REPETITIONS: RangeInclusive<u32> = 1..=10_000;
+const SECONDS: RangeInclusive<u32> = 1..=3600;
+const JOBS: RangeInclusive<u32> = 1..=1024;
+/// Ten million, so that the threads' counter of runs cannot overflow.
+const RUNS_MAX: u32 = 10_000_000;
+const PERCENT: RangeInclusive<u32> = 1..=100;
+
+/// A number that is in range, if there is one.
+fn bounded(name: &str, number: Option<i64>, range: &RangeInclusive<u32>) -> PyResult<Option<u32>> {
+    let Some(number) = number else {
+        return Ok(None);
+    };
+    let fits = u32::try_from(number).ok().filter(|n| range.contains(n));
+    let (from, to) = (range.start(), range.end());
+    let refuse = || {
+        usage(format!(
+            "{name}: {number} is not a number from {from} to {to}"
+        ))
+    };
+    fits.map(Some).ok_or_else(refuse)
+}
+
+fn jobs(asked: Option<i64>) -> PyResult<usize> {
+    let jobs = bounded("jobs", asked, &JOBS)?.map(|jobs| jobs as usize);
+    let all = || thread::available_parallelism().map_or(1, NonZero::get);
+    Ok(jobs.unwrap_or_else(all))
+}
+
+fn policies(given: &[Py<Policy>]) -> Vec<weir_config::Policy> {
+    given.iter().map(|p| p.get().policy.clone()).collect()
+}
+
+fn bytes(py: Python<'_>, lines: impl Iterator<Item = String>) -> Bound<'_, PyBytes> {
+    let lines: String = lines.map(|line| line + "\n").collect();
+    PyBytes::new(py, lines.as_bytes())
+}
+
+/// The lines of `weir compare --json`.
+#[pyfunction]
+#[pyo3(signature = (scenario, drives, policies, cases, repetitions, seconds, jobs, audit))]
+#[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
+pub(crate) fn compare<'py>(
+    py: Python<'py>,
+    scenario: &Scenario,
+    drives: Vec<Py<Drive>>,
+    policies: Vec<Py<Policy>>,
+    cases: Vec<String>,
+    repetitions: Option<i64>,
+    seconds: Option<i64>,
+    jobs: Option<i64>,
+    audit: bool,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let comparison = Comparison {
+        scripts: scenario.scripts.clone(),
+        drives: drives.iter().map(|d| d.get().profile.clone()).collect(),
+        cases,
+        policies: self::policies(&policies),
+        repetitions: bounded("repetitions", repetitions, &REPETITIONS)?,
+        seconds: bounded("seconds", seconds, &SECONDS)?,
+        jobs: self::jobs(jobs)?,
+        audit,
+    };
+    let records = long(py, |interrupt| comparison.play(interrupt))?;
+    Ok(bytes(py, records.map_err(failed)?.iter().map(to_line)))
+}
+
+/// The lines of `weir plan --json`.
+#[pyfunction]
+#[pyo3(signature = (scenario, drives, policies, case, keep, repetitions, seconds, jobs))]
+#[expect(clippy::too_many_arguments, reason = "what the command is asked for")]
+pub(crate) fn plan<'py>(
+    py: Python<'py>,
+    scenario: &Scenario,
+    drives: Vec<Py<Drive>>,
+    policies: Vec<Py<Policy>>,
+    case: Option<String>,
+    keep: i64,
+    repetitions: Option<i64>,
+    seconds: Option<i64>,
+    jobs: Option<i64>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let planning = Planning {
+        script: scenario.one()?.clone(),
+        drives: drives.iter().map(|d| d.get().profile.clone()).collect(),
+        case,
+        policies: self::policies(&policies),
+        keep: bounded("keep", Some(keep), &PERCENT)?.unwrap_or(*PERCENT.end()),
+        repetitions: bounded("repetitions", repetitions, &REPETITIONS)?,
+        seconds: bounded("seconds", seconds, &SECONDS)?,
+        jobs: self::jobs(jobs)?,
+    };
+    let needs = long(py, |interrupt| planning.search(interrupt))?;
+    Ok(bytes(py, needs.map_err(failed)?.iter().map(Need::to_line)))
+}
+
+/// What came of a seed of the search.
+#[derive(Serialize)]
+struct Found {
+    seed: u64,
+    kind: &'static str,
+    title: String,
+    promised: bool,
+    feasible: bool,
+    realtime: bool,
+    kept: bool,
+    bfq_keeps: bool,
+    promised_part: f64,
+    worst: f64,
+    total: Option<f64>,
+    total_bfq: Option<f64>,
+    share_off: Option<f64>,
+    idle_wait_ms: Option<f64>,
+    failures: Vec<&'static str>,
+    findings: u64,
+    broken: Option<String>,
+}
+
+impl Found {
+    fn of(outcome: Outcome) -> Self {
+        let failures = Failure::ALL.into_iter();
+        let failures = failures.filter(|f| f.badness(&outcome).is_some());
+        Self {
+            seed: outcome.seed,
+            kind: KINDS[outcome.kind],
+            promised: outcome.promised,
+            feasible: outcome.feasible,
+            realtime: outcome.realtime,
+            kept: outcome.kept(),
+            bfq_keeps: outcome.bfq_keeps,
+            promised_part: outcome.part,
+            worst: outcome.worst,
+            total: outcome.total,
+            total_bfq: outcome.total_bfq,
+            share_off: outcome.share_off,
+            idle_wait_ms: outcome.idle_wait,
+            failures: failures.map(Failure::name).collect(),
+            findings: outcome.findings.0,
+            title: outcome.title,
+            broken: outcome.broken,
+        }
+    }
+
+    fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("it has no maps")
+    }
+}
+
+/// A line for each seed of a search for contracts that are not kept.
+#[pyfunction]
+#[pyo3(signature = (runs, seed, kind, admitted, jobs))]
+pub(crate) fn search(
+    py: Python<'_>,
+    runs: i64,
+    seed: u64,
+    kind: Option<String>,
+    admitted: bool,
+    jobs: Option<i64>,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let runs = bounded("runs", Some(runs), &(1..=RUNS_MAX))?.unwrap_or_default();
+    let known = |kind: String| {
+        let found = KINDS.iter().position(|k| *k == kind);
+        found.ok_or_else(|| {
+            let kinds = KINDS.join(", ");
+            usage(format!(
+                "kind: {kind:?} is no kind of drive; there are {kinds}"
+            ))
+        })
+    };
+    let kind = kind.map(known).transpose()?;
+    let draw = Draw { kind, admitted };
+    let jobs = self::jobs(jobs)?;
+    let found = long(py, |interrupt| found(runs, seed, draw, jobs, interrupt))?;
+    Ok(bytes(
+        py,
+        found
+            .into_iter()
+            .map(|outcome| Found::of(outcome).to_line()),
+    ))
+}
+
+/// What came of every seed, `jobs` at a time, in their order; of those that had begun, after an interrupt. Each is a search of its own, so that an
+/// interrupt waits for one seed on every thread and not for all.
+fn found(runs: u32, seed: u64, draw: Draw, jobs: usize, interrupt: &Interrupt) -> Vec<Outcome> {
+    let (next, all) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+    let search = || {
+        while interrupt.signal().is_none() {
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            if run >= runs {
+                break;
+            }
+            let plan = Plan {
+                seed: seed.wrapping_add(run.into()),
+                runs: 1,
+                draw,
+                jobs: 1,
+            };
+            let (outcomes, _) = cases::search(&plan, |_| {});
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(outcomes.into_iter().map(|outcome| (run, outcome)));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.min(runs as usize) {
+            scope.spawn(search);
+        }
+    });
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_unstable_by_key(|(run, _)| *run);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// The keys of a comparison's lines: path, and type with unit.
+#[pyfunction]
+pub(crate) fn records() -> Vec<(&'static str, &'static str)> {
+    KEYS.iter().map(|key| (key.path, key.value)).collect()
+}
+
+/// The keys of a plan's lines: path, and type with unit.
+#[pyfunction]
+pub(crate) fn needs() -> Vec<(&'static str, &'static str)> {
+    Need::KEYS
+        .iter()
+        .map(|(path, value, _)| (*path, *value))
+        .collect()
+}
