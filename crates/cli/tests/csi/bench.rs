@@ -146,7 +146,7 @@ impl Bench {
                     continue;
                 };
                 // A driver that has ended sends half a request, and takes no answer.
-                let mut relay = move || {
+                let relay = move || {
                     let request = message(&mut asked)?;
                     if pass() {
                         return None;
