@@ -87,17 +87,16 @@ impl Call {
 
     /// Makes it until it is answered, as kubelet does.
     fn insist(self, bench: &Bench) {
-        let mut answers = (0..50).map(|_| {
+        let mut last = None;
+        for _ in 0..50 {
             bench.driver(None);
-            let answer = self.make(bench);
-            if answer.is_err() {
-                std::thread::sleep(Duration::from_millis(50));
+            match self.make(bench) {
+                Ok(()) => return,
+                Err(error) => last = Some(error),
             }
-            answer
-        });
-        let last = answers.find(Result::is_ok).or(answers.last());
-        last.expect("there were answers")
-            .unwrap_or_else(|error| panic!("{self:?}: {error}"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{self:?}: {}", last.expect("there was an answer"));
     }
 }
 

@@ -45,7 +45,7 @@ socket = "/run/manage.sock"
 const WAYS: [&str; 4] = ["nbd-mount", "nbd-block", "ublk-mount", "ublk-block"];
 
 /// Programs and their packages.
-const TOOLS: [(&'static str, &'static str); 6] = [
+const TOOLS: [(&str, &str); 6] = [
     ("blkid", "util-linux"),
     ("mount", "mount"),
     ("umount", "mount"),
@@ -101,8 +101,12 @@ fn csi_sanity_passes_whole_in_a_guest() {
     let console = ran.console.join("\n");
     let said = |name: &str| {
         let lines = ran.console.iter();
-        let words = lines.filter_map(|line| line.strip_prefix("said: ")?.strip_prefix(name));
-        words.last().map(str::trim).unwrap_or_default().to_owned()
+        let mut words = lines.filter_map(|line| line.strip_prefix("said: ")?.strip_prefix(name));
+        words
+            .next_back()
+            .map(str::trim)
+            .unwrap_or_default()
+            .to_owned()
     };
     for way in WAYS {
         println!(
