@@ -1,4 +1,4 @@
-//! Who gets which part, by demand.
+//! Which server gets which part, by demand.
 
 use crate::table::{ONE, Part};
 
