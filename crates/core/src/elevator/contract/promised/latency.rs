@@ -29,6 +29,8 @@ pub(crate) struct CompletedPiece<'a> {
     pub(crate) alone: bool,
     /// The drive does one thing after the other.
     pub(crate) serial: bool,
+    /// Its times vary by themselves.
+    pub(crate) varies: bool,
 }
 
 impl Reservation {
@@ -57,7 +59,9 @@ impl Reservation {
             self.interference = (self.interference - self.interference / 8 + sample / 8)
                 .clamp(*INTERFERENCE.start(), *INTERFERENCE.end());
         }
-        self.slope.add(ahead, time);
+        if drive.varies {
+            self.slope.add(ahead, time);
+        }
         self.judge_reach(drive.serial);
         hidden
     }

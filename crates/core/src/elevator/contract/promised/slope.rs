@@ -49,7 +49,8 @@ impl Slope {
     /// The slope in 256ths, if a request takes half as long again as `solo` by the line, and a little, with nothing in front of it; `None` also
     /// as long as others' work was never more and never less.
     pub(super) fn get(&self, solo: Span) -> Option<u64> {
-        let tells = i64::from(self.samples) >= WEIGHT && self.variance > self.ahead * self.ahead / 64;
+        let tells =
+            i64::from(self.samples) >= WEIGHT && self.variance > self.ahead * self.ahead / 64;
         if !tells {
             return None;
         }
@@ -73,7 +74,10 @@ mod tests {
         for at in 0..1_000 {
             let ahead = at * 7 % 16 * 1_000_000;
             let late = if at / 3 % 2 == 0 { jitter } else { Span::ZERO };
-            line.add(ahead, alone + late + Span::from_nanos(mul_div_floor(ahead, slope, 256)));
+            line.add(
+                ahead,
+                alone + late + Span::from_nanos(mul_div_floor(ahead, slope, 256)),
+            );
         }
         line.get(alone)
     }
@@ -82,7 +86,11 @@ mod tests {
     fn what_a_request_takes_behind_nobody_is_not_laid_to_others() {
         let ms = Span::from_millis;
         for slope in [0, 128, 256, 512] {
-            assert_eq!(seen(ms(2), slope, Span::ZERO), None, "the least says it all");
+            assert_eq!(
+                seen(ms(2), slope, Span::ZERO),
+                None,
+                "the least says it all"
+            );
             let found = seen(ms(2), slope, ms(20)).expect("a drive whose times vary");
             assert!(found.abs_diff(slope) < 40, "{found} {slope}");
         }
