@@ -31,8 +31,18 @@ tunables! {
         sacrifice: u32, Unit::Count, [0, 90], 15,
             "Up to these hundredths of the drive's speed are given up so that a client with few requests at a time gets its share. Zero: none.",
             "Weir's own";
+        remote: Span, Unit::Time, [0, 10 * SECOND], 0,
+            "For a drive that is a server across a network, as a pool of Ceph: this much work is kept in flight, about twice as long as a request takes there. Its times vary by themselves, it does more the more it is given at once, and a flush of one volume stops no other: that is not taken for others' work. Zero: a drive of this machine.",
+            "Weir's own";
         bound_in_flight: bool, Unit::Flag, [0, 1], 1,
             "False: what others have in flight is not bounded for the sake of promises.",
             "Weir's own";
+    }
+}
+
+impl Config {
+    /// True if the drive is a server across a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.remote > Span::ZERO
     }
 }

@@ -124,13 +124,17 @@ impl Contracts {
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
         Self {
             config: *config,
-            model: Model::new(table.capacity()),
-            window: Window::new(),
+            model: Model::new(table.capacity(), config.is_remote()),
+            window: Window::new(config.remote),
             afterwork: Afterwork::new(),
             dirty: Dirty::new(),
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
-            restraint: Restraint::new(config.sacrifice),
+            restraint: Restraint::new(if config.is_remote() {
+                0
+            } else {
+                config.sacrifice
+            }),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
             pace: Pace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
@@ -317,7 +321,7 @@ impl Schedule for Contracts {
     }
 
     fn set_capacity(&mut self, cx: &mut Cx) {
-        self.model = Model::new(cx.table.capacity());
+        self.model = Model::new(cx.table.capacity(), self.config.is_remote());
     }
 
     fn insert(&mut self, cx: &mut Cx, request: u32) {
@@ -399,7 +403,7 @@ impl Schedule for Contracts {
         } else {
             Span::ZERO
         };
-        let free = !self.bounds_hold();
+        let free = !self.bounds_hold() || self.config.is_remote();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
                 .late_by_flush(now, time, self.pace.running(), behind, asks)
@@ -410,7 +414,7 @@ impl Schedule for Contracts {
                 self.afterwork.flush_begins();
                 self.dirty.flush_begins();
             }
-            self.model.spoil_round();
+            self.flush_is_at_work();
             self.pace.observe_begin();
             for flush in flushes.iter() {
                 let group = table.requests[flush].group;
@@ -474,10 +478,11 @@ impl Schedule for Contracts {
             cost_ahead: sent.cost_ahead,
             alone,
             serial: self.model.turns(),
+            varies: self.config.is_remote(),
         };
         let hides =
             (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
-        if hides && !self.pace.has_run_since(piece.dispatched) {
+        if hides && !self.config.is_remote() && !self.pace.has_run_since(piece.dispatched) {
             self.afterwork.observe_hidden_work(now);
         }
         if last {
@@ -540,23 +545,39 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
+    /// A flush runs: as long as a drive does nothing else meanwhile, that time says nothing about what pieces cost.
+    fn flush_is_at_work(&mut self) {
+        if !self.config.is_remote() {
+            self.model.spoil_round();
+        }
+    }
+
     /// A flush is over that began at `dispatched`.
     fn complete_flush(&mut self, now: Instant, live: &Live, dispatched: Instant) {
         let stream = live.request.stream.slot();
         // What a flush costs is known only now: the time it took.
         let entity = self.shares.of_stream(stream);
         let time = self.pace.observe_end(now, dispatched, stream);
-        let charge = self.in_charge(Cost::from_nanos(time));
+        let cost = if self.config.is_remote() {
+            self.model.cost(Op::Write, Place::Far, GRAIN)
+        } else {
+            Cost::from_nanos(time)
+        };
+        let charge = self.in_charge(cost);
         self.shares.charge_flush(entity, charge);
-        if let Some(synced) = self.reservations.judge_flush(now, live.group) {
+        if let Some(synced) =
+            self.reservations
+                .judge_flush(now, live.group, self.config.is_remote())
+        {
             self.dirty.flush_ends(now, now.since(dispatched), synced);
         }
         self.reservations.observe_flush_end(now, live.group);
-        self.model.spoil_round();
+        self.flush_is_at_work();
         if self.pace.running() == 0 {
             self.reservations.forget_flushes();
             let waited = self.pace.had_to_write(now.since(dispatched));
-            self.afterwork.flush_ends(now, waited);
+            self.afterwork
+                .flush_ends(now, waited && !self.config.is_remote());
         }
     }
 

@@ -41,6 +41,7 @@ impl Contracts {
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
             || self.model.turns()
+            || self.config.is_remote()
             || self.model.is_new();
         if whole {
             return (most, last);

@@ -4,6 +4,7 @@
 mod flush;
 mod learn;
 mod pace;
+mod remote;
 mod rest;
 mod shallow;
 

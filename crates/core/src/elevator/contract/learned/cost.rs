@@ -89,6 +89,8 @@ pub(crate) struct Model {
     times: u64,
     /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
     parallel: [bool; 2],
+    /// A server across a network.
+    remote: bool,
     /// What follows for what it costs to go elsewhere: asked several times for each piece.
     away: Cost,
     /// Something ended whose cost is not learned here.
@@ -130,8 +132,8 @@ impl Round {
 }
 
 impl Model {
-    /// The model of a drive of which no more is known than what is stated.
-    pub(crate) fn new(capacity: Option<Capacity>) -> Self {
+    /// The model of a drive of which no more is known than what is stated. A `remote` one never has turns.
+    pub(crate) fn new(capacity: Option<Capacity>, remote: bool) -> Self {
         let c = capacity.unwrap_or(Capacity {
             read: UNKNOWN,
             write: UNKNOWN,
@@ -159,7 +161,8 @@ impl Model {
             until: Instant::ZERO,
             area: 0,
             times: 0,
-            parallel: [false; 2],
+            parallel: [remote; 2],
+            remote,
             away: Cost::ZERO,
             spoilt: false,
             rounds: [0; 4],
@@ -197,7 +200,7 @@ impl Model {
 
     /// True if the drive has turns, or may be found to have them.
     pub(crate) fn may_turn(&self) -> bool {
-        self.turns() || !self.is_settled()
+        self.turns() || !self.is_settled() && !self.remote
     }
 
     /// A drive on which going elsewhere costs `away`.
@@ -205,7 +208,7 @@ impl Model {
     pub(crate) fn with_seek_cost(away: Cost) -> Self {
         Self {
             away,
-            ..Self::new(None)
+            ..Self::new(None, false)
         }
     }
 
@@ -230,7 +233,7 @@ impl Model {
 
     /// It was seen whether the drive goes to many places at once, to read or to write.
     pub(crate) fn set_parallel(&mut self, reads: bool, parallel: bool) {
-        self.parallel[usize::from(!reads)] = parallel;
+        self.parallel[usize::from(!reads)] = parallel || self.remote;
         self.away = self.find_seek_cost();
     }
 
@@ -458,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_size_whose_bytes_cost_more_than_those_of_larger_ones_is_too_small() {
-        let mut model = Model::new(None);
+        let mut model = Model::new(None, false);
         rounds(&mut model, &[4096], 100);
         assert_eq!(
             model.worthwhile(Op::Write, 4096),
@@ -476,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_round_tells_of_the_size_that_most_of_it_was_for() {
-        let mut model = Model::new(None);
+        let mut model = Model::new(None, false);
         rounds(&mut model, &[4096, 65_536, 65_536, 65_536], 10);
         let each = model.each[1];
         assert!(each[size(65_536)] > 0);

@@ -134,6 +134,8 @@ impl Alone {
 /// The estimate and the bound that follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
+    /// What is kept in flight of a server across a network, about which it says nothing what one piece takes alone; else zero.
+    remote: Span,
     /// For reads and for the rest.
     delays: [Alone; 2],
     /// The least time that any piece took, for reads and for the rest: the delay is no more.
@@ -155,8 +157,10 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) const fn new() -> Self {
+    /// `remote` is what is kept in flight if the drive is a server across a network, else zero.
+    pub(crate) const fn new(remote: Span) -> Self {
         Self {
+            remote,
             delays: [Alone::NONE; 2],
             least: [Least::NONE; 2],
             largest: Most::NONE,
@@ -189,7 +193,7 @@ impl Window {
     #[inline]
     fn is_measuring(&mut self, now: Instant) -> bool {
         let since = now.since(self.measured);
-        if self.unmeasured == 0 && since <= MEASURE {
+        if self.remote > Span::ZERO || self.unmeasured == 0 && since <= MEASURE {
             return false;
         }
         let begun = if self.unmeasured > 0 {
@@ -319,10 +323,11 @@ impl Window {
             self.each[op] = least.into_iter().chain(alone).min().unwrap_or(0);
         }
         self.delay = self.each[0].max(self.each[1]);
+        let least = BOUND_MIN.max(Cost::of(self.remote));
         self.bound = if model.seek_cost() >= SEEK_CHOOSES && model.is_settled() {
             Cost::MAX
         } else {
-            (self.needed() * GAIN).max(BOUND_MIN) + self.late
+            (self.needed() * GAIN).max(least) + self.late
         };
     }
 }
@@ -333,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_drive_whose_pieces_wait_for_the_link_alone_does_many_things_at_once() {
-        let mut window = Window::new();
+        let mut window = Window::new(Span::ZERO);
         window.least[0].add(Instant::ZERO, 3_000_000);
         let round = |time: u64, at_once: u64| Round {
             flight: Cost::ZERO,

@@ -12,7 +12,7 @@ pub(super) const FULL_INTERFERENCE: u64 = 256;
 /// Bounds of how much others' work delays a client, in 256ths: a sixteenth to eight times as long as it takes.
 const INTERFERENCE: core::ops::RangeInclusive<u64> = FULL_INTERFERENCE / 16..=FULL_INTERFERENCE * 8;
 /// A piece that takes this much longer than it does alone was not alone.
-const HIDDEN: Span = Span::from_micros(500);
+pub(super) const HIDDEN: Span = Span::from_micros(500);
 
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
@@ -29,6 +29,8 @@ pub(crate) struct CompletedPiece<'a> {
     pub(crate) alone: bool,
     /// The drive does one thing after the other.
     pub(crate) serial: bool,
+    /// Its times vary by themselves.
+    pub(crate) varies: bool,
 }
 
 impl Reservation {
@@ -57,6 +59,9 @@ impl Reservation {
             self.interference = (self.interference - self.interference / 8 + sample / 8)
                 .clamp(*INTERFERENCE.start(), *INTERFERENCE.end());
         }
+        if drive.varies {
+            self.slope.add(ahead, time);
+        }
         self.judge_reach(drive.serial);
         hidden
     }
@@ -75,7 +80,11 @@ impl Reservation {
     /// thing after the other (`serial`).
     pub(super) fn bearable(&self, time: Span, serial: bool) -> Cost {
         let least = if serial { FULL_INTERFERENCE } else { 0 };
-        let interference = self.interference.max(least);
+        let learned = match self.slope.get(self.solo_latency) {
+            Some(slope) => self.interference.min(slope.max(*INTERFERENCE.start())),
+            None => self.interference,
+        };
+        let interference = learned.max(least);
         let most = time
             .as_nanos()
             .saturating_add(1)

@@ -19,12 +19,14 @@ pub(crate) mod flush;
 mod invariants;
 mod latency;
 mod room;
+mod slope;
 mod syncing;
 
 pub(crate) use latency::CompletedPiece;
 pub(crate) use room::{DispatchQuery, SLICE};
 
 use latency::FULL_INTERFERENCE;
+use slope::Slope;
 
 use super::learned::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
@@ -87,6 +89,8 @@ struct Reservation {
     solo_latency: Span,
     /// How much later its requests come back for what others have in front of them, in 256ths of that.
     interference: u64,
+    /// The same where the drive's times vary by themselves.
+    slope: Slope,
     /// It pauses too long between its requests to get what was promised: that counts while it asks.
     pauses: bool,
     /// False if not even an idle drive would keep the promise while it asks.
@@ -136,6 +140,7 @@ const NOTHING: Reservation = Reservation {
     requests_in_drive: 0,
     solo_latency: Span::ZERO,
     interference: FULL_INTERFERENCE,
+    slope: Slope::NONE,
     pauses: false,
     reachable: true,
     drive_limited: false,

@@ -89,9 +89,17 @@ impl Reservations {
     }
 
     /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
-    /// and has the earliest deadline, if there is one.
-    pub(crate) fn judge_flush(&mut self, now: Instant, group: GroupId) -> Option<Synced> {
+    /// and has the earliest deadline, if there is one and it had to wait for that flush (unless `apart`).
+    pub(crate) fn judge_flush(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        apart: bool,
+    ) -> Option<Synced> {
         let at = self.nearest[group.0 as usize];
+        if at == NIL && apart {
+            return None;
+        }
         if at == NIL {
             let behind = self.behind(now)?;
             return Some(Synced::of_another(self.lag(now, behind)));
