@@ -4,10 +4,10 @@ use crate::admission::scratch;
 use crate::measured::rounded;
 use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
-use crate::server::{Drive, Server};
+use crate::server::{Drive, Server, Storage};
 use crate::text::{join, path};
 use crate::units::{Rate, Size};
-use weir_core::{Capacity, Contract, Instant, Op, Promised};
+use weir_core::{Capacity, Contract, Instant, Op, Promised, Span, elevator};
 use weir_drive::Config;
 
 /// The request that a drive's requests a second are stated of, bytes.
@@ -15,7 +15,8 @@ const SMALL: u64 = 4096;
 
 /// What the promises of each drive whose requests a second are known come to at random places: the shortest requests that promises in
 /// bytes are kept for, and the longest that promises in requests are. The drive as a whole is meant: what is promised to all together,
-/// everyone asking for the like, as many at a time as the drive takes. Before that, for which requests a contract's own max leaves its min.
+/// everyone asking for the like, as many at a time as the drive takes. Before that, for which requests a contract's own max leaves its min,
+/// and the drives that are not said to be servers across a network.
 pub fn notes(server: &Server) -> Vec<Problem> {
     let drives = server.drives.iter();
     // Under another policy no promise is kept, which is a warning.
@@ -30,7 +31,29 @@ pub fn notes(server: &Server) -> Vec<Problem> {
         };
         Some(texts.into_iter().flatten().map(note))
     };
-    own.chain(drives.filter_map(of).flatten()).collect()
+    let near = drives.clone().filter_map(|drive| near(server, drive));
+    own.chain(near)
+        .chain(drives.filter_map(of).flatten())
+        .collect()
+}
+
+/// A drive with volumes of other servers that is taken for one of this machine.
+fn near(server: &Server, drive: &Drive) -> Option<Problem> {
+    let elevator::Config::Contract(contract) = drive.policy.elevator else {
+        return None;
+    };
+    let mut volumes = server.volumes_of(&drive.name);
+    let volume = volumes.find(|v| matches!(v.storage, Storage::Nbd(_)))?;
+    let what = format!(
+        "is taken for a drive of this machine, and {} is on another server",
+        path("volume", &volume.name)
+    );
+    let help = "state how much it is to have at once, as contract = { remote = \"30ms\" }: about twice as long as a request takes there";
+    (contract.remote == Span::ZERO).then(|| {
+        server
+            .places
+            .problem(&path("drive", &drive.name), what, Some(help.to_owned()))
+    })
 }
 
 /// The contracts whose max leaves their min to some requests only.

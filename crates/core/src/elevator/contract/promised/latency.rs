@@ -12,7 +12,7 @@ pub(super) const FULL_INTERFERENCE: u64 = 256;
 /// Bounds of how much others' work delays a client, in 256ths: a sixteenth to eight times as long as it takes.
 const INTERFERENCE: core::ops::RangeInclusive<u64> = FULL_INTERFERENCE / 16..=FULL_INTERFERENCE * 8;
 /// A piece that takes this much longer than it does alone was not alone.
-pub(super) const HIDDEN: Span = Span::from_micros(500);
+const HIDDEN: Span = Span::from_micros(500);
 
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
@@ -80,8 +80,8 @@ impl Reservation {
     /// thing after the other (`serial`).
     pub(super) fn bearable(&self, time: Span, serial: bool) -> Cost {
         let least = if serial { FULL_INTERFERENCE } else { 0 };
-        let learned = match self.slope.get(self.solo_latency) {
-            Some(slope) => self.interference.min(slope.max(*INTERFERENCE.start())),
+        let learned = match self.slope.get() {
+            Some(slope) => slope.clamp(*INTERFERENCE.start(), *INTERFERENCE.end()),
             None => self.interference,
         };
         let interference = learned.max(least);

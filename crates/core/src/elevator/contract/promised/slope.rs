@@ -2,10 +2,9 @@
 //!
 //! A server across a network takes three milliseconds for one request and forty for the next, whatever else it has to do. Beyond the least
 //! time of any is then not what others cost: held back for that, they would leave the drive idle and the request as slow as before.
-//! So where a request would take much longer than the least even behind nobody, by the line of least squares, it is that line by which
-//! others are held back.
+//! By the line of least squares they are held back for what they add.
 
-use super::latency::{FULL_INTERFERENCE, HIDDEN};
+use super::latency::FULL_INTERFERENCE;
 use crate::Span;
 
 /// Of each sample as much goes into the averages as 1 in this many.
@@ -14,7 +13,7 @@ const WEIGHT: i64 = 64;
 const UNIT_NS: u64 = 64;
 const MOST: u64 = 2_000_000_000 / UNIT_NS;
 
-/// Averages of what others had in front of requests (`ahead`) and of how long these took (`time`), and of how both vary.
+/// Averages of what others had in front of requests (`ahead`) and of how long these took (`time`), how both vary, and the slope in 256ths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     samples: u32,
@@ -22,6 +21,7 @@ pub(super) struct Slope {
     time: i64,
     variance: i64,
     covariance: i64,
+    slope: u64,
 }
 
 impl Slope {
@@ -31,12 +31,16 @@ impl Slope {
         time: 0,
         variance: 0,
         covariance: 0,
+        slope: FULL_INTERFERENCE,
     };
 
     /// A request took `time` with `ahead` nanoseconds of others' work in the drive.
     pub(super) fn add(&mut self, ahead: u64, time: Span) {
         let units = |ns: u64| (ns / UNIT_NS).min(MOST).cast_signed();
         let (ahead, time) = (units(ahead), units(time.as_nanos()));
+        if self.samples == 0 {
+            (self.ahead, self.time) = (ahead, time);
+        }
         self.samples = self.samples.saturating_add(1);
         let weight = WEIGHT.min(self.samples.into());
         let (beyond, late) = (ahead - self.ahead, time - self.time);
@@ -44,22 +48,18 @@ impl Slope {
         self.time += late / weight;
         self.variance += (beyond * beyond - self.variance) / weight;
         self.covariance += (beyond * late - self.covariance) / weight;
-    }
-
-    /// The slope in 256ths, if a request takes half as long again as `solo` by the line, and a little, with nothing in front of it; `None` also
-    /// as long as others' work was never more and never less.
-    pub(super) fn get(&self, solo: Span) -> Option<u64> {
+        // Others' work that is never more and never less tells nothing.
         let tells =
             i64::from(self.samples) >= WEIGHT && self.variance > self.ahead * self.ahead / 64;
-        if !tells {
-            return None;
+        if tells {
+            let unit = self.variance / FULL_INTERFERENCE.cast_signed();
+            self.slope = (self.covariance.max(0) / unit.max(1)).cast_unsigned();
         }
-        let full = FULL_INTERFERENCE.cast_signed();
-        let slope = self.covariance.max(0) / (self.variance / full).max(1);
-        let behind_nobody = self.time - self.ahead.saturating_mul(slope) / full;
-        let varies = solo + solo / 2 + HIDDEN;
-        let is_varying = behind_nobody > (varies.as_nanos() / UNIT_NS).cast_signed();
-        is_varying.then_some(slope.cast_unsigned())
+    }
+
+    /// The slope in 256ths, as of when it could be told last; `None` on a drive on which it is not looked at.
+    pub(super) fn get(&self) -> Option<u64> {
+        (self.samples > 0).then_some(self.slope)
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use crate::time::mul_div_floor;
 
     /// After requests that took `alone` and, in 256ths, `slope` of what others had there; and every other one `jitter` more.
-    fn seen(alone: Span, slope: u64, jitter: Span) -> Option<u64> {
+    fn seen(alone: Span, slope: u64, jitter: Span) -> u64 {
         let mut line = Slope::NONE;
         for at in 0..1_000 {
             let ahead = at * 7 % 16 * 1_000_000;
@@ -79,20 +79,17 @@ mod tests {
                 alone + late + Span::from_nanos(mul_div_floor(ahead, slope, 256)),
             );
         }
-        line.get(alone)
+        line.get().expect("it was looked at")
     }
 
     #[test]
     fn what_a_request_takes_behind_nobody_is_not_laid_to_others() {
         let ms = Span::from_millis;
         for slope in [0, 128, 256, 512] {
-            assert_eq!(
-                seen(ms(2), slope, Span::ZERO),
-                None,
-                "the least says it all"
-            );
-            let found = seen(ms(2), slope, ms(20)).expect("a drive whose times vary");
-            assert!(found.abs_diff(slope) < 40, "{found} {slope}");
+            for jitter in [Span::ZERO, ms(20)] {
+                let found = seen(ms(2), slope, jitter);
+                assert!(found.abs_diff(slope) < 40, "{found} {slope}");
+            }
         }
     }
 
@@ -102,6 +99,6 @@ mod tests {
         for at in 0..1_000 {
             line.add(5_000_000, Span::from_millis(10 + at % 30));
         }
-        assert_eq!(line.get(Span::from_millis(2)), None);
+        assert_eq!(line.get(), Some(FULL_INTERFERENCE));
     }
 }
