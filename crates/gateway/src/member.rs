@@ -132,6 +132,11 @@ impl Member {
         self.stated.least(self.others)
     }
 
+    /// Whether another server states less than this one, or more.
+    pub fn differs(&self) -> bool {
+        self.others != Stated::ANY && self.others != self.stated
+    }
+
     /// The part of the minimum that the server's clients could use; all of it while they wait for more than they get.
     pub fn set_demand(&mut self, demand: Part) {
         self.demand = demand.min(ONE);
