@@ -234,6 +234,11 @@ impl Server {
         metric(self.metrics, name).unwrap_or(0.0)
     }
 
+    /// How often it lost its part.
+    pub(crate) fn lapses(&self) -> u64 {
+        self.metric("weir_gateway_lease_lost_total") as u64
+    }
+
     /// What the volume gets, bytes a second, over two seconds.
     pub(crate) fn gets(&self) -> f64 {
         // As old as it may be, a page is of one time, which it says.

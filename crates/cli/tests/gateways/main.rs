@@ -91,7 +91,7 @@ fn a_server_is_killed(servers: &mut [Server; 3]) {
 }
 
 fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
-    let lapses = b.metric("weir_gateway_lease_lost_total");
+    let lapses = b.lapses();
     etcd.signal_all(Signal::STOP);
     let nothing = || has(b, 0.0, 0.0) && has(c, 0.0, 0.0);
     let took = within(
@@ -109,7 +109,7 @@ fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
     assert!(took < LEASE + AGE + AGE, "{took:?}");
     thread::sleep(2 * SECOND);
     assert!(nothing());
-    assert_eq!(b.metric("weir_gateway_lease_lost_total"), lapses + 1.0);
+    assert_eq!(b.lapses(), lapses + 1);
     etcd.signal_all(Signal::CONT);
     let took = within("parts come back with etcd", 15 * SECOND, || {
         has(b, 0.95, 1.0)
@@ -122,12 +122,12 @@ fn etcd_is_cut_off(etcd: &Etcd, b: &Server, c: &Server) {
 
 fn a_member_of_etcd_is_killed(etcd: &mut Etcd, b: &Server) {
     for member in 0..3 {
-        let lapses = b.metric("weir_gateway_lease_lost_total");
+        let lapses = b.lapses();
         etcd.kill(member);
         thread::sleep(6 * SECOND);
         println!(
             "etcd's member {member} is killed: a part was lost {} times",
-            b.metric("weir_gateway_lease_lost_total") - lapses
+            b.lapses() - lapses
         );
         etcd.restart(member);
         within("the part is there with two of three", 10 * SECOND, || {

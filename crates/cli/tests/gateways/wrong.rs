@@ -94,18 +94,14 @@ fn full(etcd: &Etcd, a: &Server, b: &Server) {
         let said = etcd.post(0, "/v3/maintenance/alarm", &body);
         assert!(said.is_some(), "etcd answers");
     };
-    let lapses = a.metric("weir_gateway_lease_lost_total");
+    let lapses = a.lapses();
     alarm("ACTIVATE");
     let load = b.load("v", eager(), 9);
     thread::sleep(7 * SECOND);
     let (of_a, of_b) = (a.part().unwrap(), b.part().unwrap());
     println!("etcd has no space: parts stay as they are or fall, {of_a:.3} and {of_b:.3}");
     assert!(of_a + of_b <= 1.0 && of_b < 0.05, "{of_a} {of_b}");
-    assert_eq!(
-        a.metric("weir_gateway_lease_lost_total"),
-        lapses,
-        "leases are renewed"
-    );
+    assert_eq!(a.lapses(), lapses, "leases are renewed");
     assert!(b.running.says("space exceeded"), "it says why");
     alarm("DEACTIVATE");
     within("parts move again", 5 * SECOND, || has(b, 0.45, 1.0));

@@ -129,7 +129,8 @@ impl All {
         }
         self.keepers.retain(|_, (_, task)| !task.is_finished());
         for whose in shared {
-            if !self.keepers.contains_key(&whose) {
+            // What it had under another name is given back first.
+            if !self.keepers.keys().any(|w| w.volume == whose.volume) {
                 let keeper = self.keep(&whose);
                 self.keepers.insert(whose, keeper);
             }
