@@ -117,6 +117,9 @@ pub struct VolumeFigures {
     /// A flush has failed: every later one fails until the server is restarted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sync_failed: bool,
+    /// Of a min that several servers keep, the part that this one promises, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<f64>,
 }
 
 /// A tenant in the last full second: its volumes together.

@@ -675,6 +675,7 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
         drives: vec![drive.clone()],
         listen: server.listen.clone(),
         manage: server.manage.clone(),
+        gateways: server.gateways.clone(),
         limits: server.limits,
         volumes: volumes.cloned().collect(),
         priority: server.priority,

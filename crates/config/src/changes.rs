@@ -60,7 +60,7 @@ fn keys(server: &Server) -> BTreeMap<String, String> {
     keys.retain(|key, _| {
         let fixed = key.starts_with("drive.") && !key.contains(".capacity.");
         !fixed
-            && !["limits.", "listen.", "manage."]
+            && !["gateways.", "limits.", "listen.", "manage."]
                 .iter()
                 .any(|t| key.starts_with(t))
     });

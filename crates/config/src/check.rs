@@ -31,6 +31,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
         return doc.keep(doc.places.problem("drive", what, None));
     }
     files_differ(doc, &draft.server);
+    shared(doc, draft);
     let server = &draft.server;
     let tenants = tenants(server);
     for volume in &server.volumes {
@@ -190,6 +191,47 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
         let what = format!("{shown} is already the {key} of {}", path("volume", other));
         let help = "two volumes on one would overwrite each other".to_owned();
         doc.keep(doc.places.problem(&at, what, Some(help)));
+    }
+}
+
+/// What several servers keep together must be a min that this one can keep, and have a place where they meet.
+fn shared(doc: &mut Document<'_>, draft: &Draft) {
+    let server = &draft.server;
+    let mut users: BTreeMap<&str, &str> = BTreeMap::new();
+    for volume in &server.volumes {
+        let at = path("volume", &volume.name);
+        let Some(name) = volume.shared.as_deref().filter(|_| draft.is_sound(&at)) else {
+            continue;
+        };
+        let policy = server.drive(&volume.drive).map(|drive| &drive.policy);
+        let contract = &volume.contract;
+        let (what, help) = if contract.min == 0 && contract.min_iops == 0 {
+            let help = "write min = \"10MB/s\" or min_iops = 100: all servers together keep it";
+            ("needs a min to share".to_owned(), help)
+        } else if server.gateways.is_none() && !doc.places.keys.contains_key("gateways") {
+            let help = "write [gateways] and etcd = [\"http://127.0.0.1:2379\"]";
+            ("needs [gateways]: where the servers meet".to_owned(), help)
+        } else if let Some(policy) = policy.filter(|policy| !policy.keeps_min()) {
+            let what = format!(
+                "needs a min that is kept, which policy {} does not",
+                quoted(&policy.name)
+            );
+            (what, "use policy = \"contract\", or do not share it")
+        } else if let Some(other) = users.insert(name, &volume.name) {
+            let what = format!(
+                "{} is what {} shares already",
+                quoted(name),
+                path("volume", other)
+            );
+            (
+                what,
+                "two volumes have two minimums: give each a name of its own",
+            )
+        } else {
+            continue;
+        };
+        let at = join(&at, "shared");
+        doc.keep(doc.places.problem(&at, what, Some(help.to_owned())));
     }
 }
 

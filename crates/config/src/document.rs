@@ -233,7 +233,7 @@ impl<'a> Table<'a> {
     }
 
     /// What holds where a key is left out or is wrong, as it is declared.
-    fn default<T: FromStr>(&self, key: &str) -> T {
+    pub(crate) fn default<T: FromStr>(&self, key: &str) -> T {
         let value = match self.shape.key(key).map(|k| k.default) {
             Some(DefaultValue::Value(value)) => value.trim_matches('"').parse().ok(),
             _ => None,

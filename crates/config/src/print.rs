@@ -1,5 +1,6 @@
 //! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
 
+use crate::gateways::Gateways;
 use crate::listen::{Id, Owner};
 use crate::low;
 use crate::manage::Manage;
@@ -23,6 +24,7 @@ impl Display for Server {
         print_listen(f, self)?;
         print_limits(f, self)?;
         print_manage(f, &self.manage)?;
+        print_gateways(f, self.gateways.as_ref())?;
         writeln!(f, "\n[server]\npriority = \"{}\"", self.priority.name())?;
         writeln!(f, "remove_in_use = {}", self.remove_in_use)?;
         for tenant in &self.tenants {
@@ -192,6 +194,17 @@ fn print_manage(f: &mut Formatter<'_>, manage: &Manage) -> fmt::Result {
     Ok(())
 }
 
+fn print_gateways(f: &mut Formatter<'_>, gateways: Option<&Gateways>) -> fmt::Result {
+    let Some(gateways) = gateways else {
+        return Ok(());
+    };
+    let url = |endpoint: &String| Quoted(&format!("http://{endpoint}")).to_string();
+    let etcd: Vec<String> = gateways.etcd.iter().map(url).collect();
+    writeln!(f, "\n[gateways]\netcd = [{}]", etcd.join(", "))?;
+    writeln!(f, "prefix = {}", Quoted(&gateways.prefix))?;
+    writeln!(f, "lease = \"{}\"", Time(gateways.lease))
+}
+
 /// Users or groups as the elements of a list.
 fn ids(ids: &[Id]) -> String {
     let element = |id: &Id| match id {
@@ -242,6 +255,9 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     }
     if let Some(tenant) = &volume.tenant {
         writeln!(f, "tenant = {}", Quoted(tenant))?;
+    }
+    if let Some(shared) = &volume.shared {
+        writeln!(f, "shared = {}", Quoted(shared))?;
     }
     print_contract(f, &volume.contract, &volume.knobs)
 }

@@ -1,5 +1,6 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
+use crate::gateways::Gateways;
 use crate::listen::{Limits, Listen};
 use crate::manage::Manage;
 use crate::notify::Wakes;
@@ -145,6 +146,11 @@ impl Fixed<'_> {
             &manage_values(&new.manage),
         );
         self.values(
+            "gateways",
+            &gateways_values(old.gateways.as_ref()),
+            &gateways_values(new.gateways.as_ref()),
+        );
+        self.values(
             "limits",
             &limits_values(&old.limits),
             &limits_values(&new.limits),
@@ -223,6 +229,14 @@ fn manage_values(manage: &Manage) -> Vec<Value> {
         ("groups", format!("{:?}", manage.groups)),
         ("http", text(manage.http, |a| a.to_string())),
         ("token_file", text(manage.token_file.as_ref(), path)),
+    ]
+}
+
+fn gateways_values(gateways: Option<&Gateways>) -> Vec<Value> {
+    vec![
+        ("etcd", text(gateways, |g| format!("{:?}", g.etcd))),
+        ("prefix", text(gateways, |g| quoted(&g.prefix))),
+        ("lease", text(gateways, |g| Time(g.lease).to_string())),
     ]
 }
 

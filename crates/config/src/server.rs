@@ -1,5 +1,6 @@
 //! What the server's file says, as plain typed values.
 
+use crate::gateways::Gateways;
 use crate::listen::{Limits, Listen};
 use crate::manage::Manage;
 use crate::notify::Notify;
@@ -24,6 +25,8 @@ pub struct Server {
     pub listen: Listen,
     /// Where the running server is asked and changed.
     pub manage: Manage,
+    /// Where servers meet that keep minimums together.
+    pub gateways: Option<Gateways>,
     /// What connections may take.
     pub limits: Limits,
     /// The volumes by name; there may be none yet.
@@ -163,6 +166,8 @@ pub struct Volume {
     pub ublk_number: Option<u32>,
     /// The tenant whose group it belongs to.
     pub tenant: Option<String>,
+    /// The name under which several servers keep its min together.
+    pub shared: Option<String>,
     /// What it was promised.
     pub contract: Contract,
     /// How controllers are set for it.

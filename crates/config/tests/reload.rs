@@ -203,6 +203,10 @@ const RESTARTS: &[&[(&str, &str)]] = &[
         ("min = \"30MB/s\"", ""),
     ],
     &[("[limits]", "[server]\npriority = \"high\"\n[limits]")],
+    &[(
+        "[limits]",
+        "[gateways]\netcd = [\"http://10.0.0.1:2379\"]\n[limits]",
+    )],
     // There is room for all once b is gone, and not before.
     &[("[volume.b]", "[volume.c]"), ("[volume.d]", CROWD)],
 ];

@@ -2,7 +2,7 @@
 //!
 //! The parts stand in a store that all reach (etcd): a row for each server that is alive, which goes when its lease ends, and a generation,
 //! which changes with each write. [`Member`] is a server's side as a state machine: what to ask of the store next, and what part of the
-//! minimum the server may promise its clients now. It has no clock and does no I/O.
+//! minimum the server may promise its clients now. It has no clock and does no I/O. [`Etcd`] is the store.
 //!
 //! Two rules keep the sum of what is promised at or below the minimum, whatever is lost, late or dead:
 //!
@@ -13,10 +13,12 @@
 
 #![forbid(unsafe_code)]
 
+mod etcd;
 mod fair;
 mod member;
 mod table;
 
+pub use etcd::Etcd;
 pub use fair::fair;
 pub use member::{Answer, Ask, Config, Member};
-pub use table::{Lease, ONE, Part, Row, Table};
+pub use table::{Lease, ONE, Part, Row, Stated, Table};

@@ -1,7 +1,7 @@
 //! A server's side: which part of the minimum it may promise now, and what to ask of the store next.
 
 use crate::fair::fair;
-use crate::table::{Lease, ONE, Part, Row, Table};
+use crate::table::{Lease, ONE, Part, Row, Stated, Table};
 use weir_core::{Instant, Span};
 
 /// Parts and demands that differ by less are left as they are: each write makes all others read anew.
@@ -87,6 +87,9 @@ struct Doubt {
 pub struct Member {
     config: Config,
     demand: Part,
+    stated: Stated,
+    /// What all others of the last table state.
+    others: Stated,
     leaves: bool,
     held: Option<Held>,
     part: Part,
@@ -96,6 +99,7 @@ pub struct Member {
     doubt: Option<Doubt>,
     /// After something was lost: no sooner than this.
     again: Instant,
+    lapses: u64,
 }
 
 impl Member {
@@ -104,6 +108,8 @@ impl Member {
         Self {
             config,
             demand: 0,
+            stated: Stated::default(),
+            others: Stated::ANY,
             leaves: false,
             held: None,
             part: 0,
@@ -112,7 +118,23 @@ impl Member {
             asked: None,
             doubt: None,
             again: Instant::ZERO,
+            lapses: 0,
         }
+    }
+
+    /// The whole minimum, as the server's configuration states it.
+    pub fn set_stated(&mut self, stated: Stated) {
+        self.stated = stated;
+    }
+
+    /// The whole minimum of which parts are taken: what all servers state, so the least where they differ.
+    pub fn agreed(&self) -> Stated {
+        self.stated.least(self.others)
+    }
+
+    /// Whether another server states less than this one, or more.
+    pub fn differs(&self) -> bool {
+        self.others != Stated::ANY && self.others != self.stated
     }
 
     /// The part of the minimum that the server's clients could use; all of it while they wait for more than they get.
@@ -137,6 +159,16 @@ impl Member {
             Some(held) if now < held.until => self.part,
             _ => 0,
         }
+    }
+
+    /// Until when [`Self::part`] holds, unless something happens before.
+    pub fn until(&self) -> Instant {
+        self.held.map_or(Instant::ZERO, |held| held.until)
+    }
+
+    /// How often a lease was lost that the server did not give back.
+    pub fn lapses(&self) -> u64 {
+        self.lapses
     }
 
     /// The next instant at which [`Self::poll`] or [`Self::part`] may say something else without an answer.
@@ -221,8 +253,11 @@ impl Member {
         demands.extend(others.map(|row| row.demand));
         let stored = own.map_or(0, |row| row.part);
         let part = fair(&demands, 0).min(table.left_by_others(lease));
-        let is_same =
-            |row: &Row| row.part.abs_diff(part) < STEP && row.demand.abs_diff(self.demand) < STEP;
+        let is_same = |row: &Row| {
+            row.part.abs_diff(part) < STEP
+                && row.demand.abs_diff(self.demand) < STEP
+                && row.stated == self.stated
+        };
         if own.is_some_and(is_same) && self.part == stored {
             return None;
         }
@@ -232,6 +267,7 @@ impl Member {
                 lease,
                 part,
                 demand: self.demand,
+                stated: self.stated,
             },
         })
     }
@@ -241,7 +277,10 @@ impl Member {
         if self.doubt.is_some_and(|d| d.generation != table.generation) {
             self.doubt = None;
         }
-        let row = self.held.and_then(|held| table.row(held.lease));
+        let lease = self.held.map(|held| held.lease);
+        let others = table.rows.iter().filter(|row| Some(row.lease) != lease);
+        self.others = others.fold(Stated::ANY, |least, row| least.least(row.stated));
+        let row = lease.and_then(|lease| table.row(lease));
         let stored = row.map_or(0, |row| row.part);
         self.part = if self.leaves {
             0
@@ -285,7 +324,7 @@ impl Member {
     }
 
     fn drop_lease(&mut self) {
-        self.held = None;
+        self.lapses += u64::from(self.held.take().is_some() && !self.leaves);
         self.part = 0;
         self.table = None;
         self.doubt = None;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use weir_core::{Instant, Span};
-use weir_gateway::{Answer, Ask, Config, Lease, Member, ONE, Part, Row, Table, fair};
+use weir_gateway::{Answer, Ask, Config, Lease, Member, ONE, Part, Row, Stated, Table, fair};
 use weir_random::Rng;
 
 const MS: u64 = 1_000_000;
@@ -390,6 +390,7 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
         lease,
         part,
         demand,
+        stated: Stated::default(),
     };
     member.set_demand(ONE);
     assert_eq!(member.poll(at(0)), Some(Ask::Grant));
@@ -432,4 +433,37 @@ fn a_write_that_is_late_does_not_lower_what_is_used() {
     member.answer(at(202), Answer::Written(2));
     assert_eq!(member.part(at(202)), ONE, "now it cannot");
     assert_eq!(member.part(at(4_950)), 0, "the lease is nearly over");
+}
+
+#[test]
+fn where_servers_state_different_minimums_the_least_is_split() {
+    let mut member = Member::new(Config::default());
+    let at = |ms| Instant::ZERO + Span::from_millis(ms);
+    let stated = |bytes| Stated { bytes, requests: 0 };
+    member.set_stated(stated(100));
+    assert_eq!(member.agreed(), stated(100));
+    assert_eq!(member.poll(at(0)), Some(Ask::Grant));
+    member.answer(at(1), Answer::Granted(Lease(1)));
+    assert_eq!(member.poll(at(1)), Some(Ask::Read));
+    let other = |bytes| Row {
+        lease: Lease(2),
+        part: 0,
+        demand: 0,
+        stated: stated(bytes),
+    };
+    let table = |generation, bytes| Table {
+        generation,
+        rows: vec![other(bytes)],
+    };
+    member.answer(at(2), Answer::Table(table(3, 60)));
+    assert_eq!(member.agreed(), stated(60));
+    let Some(Ask::Write { row, .. }) = member.poll(at(2)) else {
+        panic!("it has no row yet");
+    };
+    assert_eq!(row.stated, stated(100), "each says its own");
+    member.answer(at(3), Answer::Table(table(4, 200)));
+    assert_eq!(member.agreed(), stated(100));
+    member.set_stated(stated(300));
+    assert_eq!(member.agreed(), stated(200));
+    assert_eq!(stated(100).part(ONE / 3), stated(33));
 }

@@ -12,6 +12,7 @@ mod dashboard;
 mod document;
 mod error;
 mod file;
+mod gateways;
 mod journal;
 mod listener;
 mod openapi;
@@ -34,6 +35,7 @@ use weir_serve::{Doors, Explainer, Server};
 
 use access::{Access, Peer};
 use control::{Control, How};
+use gateways::Gateways;
 use watcher::Watcher;
 
 /// Threads that may wait: for shards, and for changes.
@@ -64,6 +66,8 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Management {
     manager: Arc<Manager>,
+    /// Where it keeps minimums together with other servers.
+    gateways: Option<Gateways>,
     addresses: Addresses,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -111,6 +115,7 @@ impl Management {
         let access = Access::new(&server.config().manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
         let explainer = server.explainer();
+        let parts = server.parts();
         let control = Control::new(server, source.file, source.text);
         let manager = Arc::new(Manager {
             control: control.map_err(StartError::Config)?,
@@ -119,6 +124,7 @@ impl Management {
             explainer,
         });
         let mut management = Self {
+            gateways: Gateways::start(&manager, parts)?,
             manager,
             addresses,
             stop: None,
@@ -186,6 +192,8 @@ impl Management {
     }
 
     fn stop(&mut self) {
+        // While it can still be told that nothing is promised.
+        drop(self.gateways.take());
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -108,6 +108,7 @@ impl Sample {
             limited_by: limited_by(latency, volume),
             short: self.found_short(at, &volume.seconds, seconds),
             sync_failed: volume.sync_failed,
+            part: volume.part,
         }
     }
 

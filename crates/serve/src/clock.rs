@@ -27,8 +27,14 @@ impl Clock {
     }
 
     pub(crate) fn now(&self) -> Instant {
+        self.at(std::time::Instant::now())
+    }
+
+    /// An instant of the system's monotonic clock.
+    pub(crate) fn at(&self, at: std::time::Instant) -> Instant {
+        let since = at.saturating_duration_since(self.origin);
         // 584 years fit.
-        Instant::from_nanos(self.origin.elapsed().as_nanos() as u64)
+        Instant::from_nanos(since.as_nanos() as u64)
     }
 }
 

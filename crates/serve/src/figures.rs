@@ -56,6 +56,8 @@ pub struct VolumeFigures {
     pub seconds: Seconds,
     /// The part of the drive (0 to 1) that is its own by share among the volumes that have requests.
     pub share: f64,
+    /// Of a min that several servers keep, the part (0 to 1) that is promised here.
+    pub part: Option<f64>,
 }
 
 /// A tenant.
@@ -133,6 +135,7 @@ impl VolumeFigures {
             rate: tally.promise.rate(),
             seconds: *tally.promise.seconds(),
             share,
+            part: volume.shared.map(|shared| shared.part),
         }
     }
 }

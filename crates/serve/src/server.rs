@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::doors::{self, Doors};
 use crate::front;
 use crate::front::ublk::Devices;
+use crate::parts::Parts;
 use crate::record::Record;
 use crate::setup;
 use crate::shard::{self, DRIVES_MAX, DriveSetup, Mail, Setup};
@@ -155,6 +156,13 @@ impl Server {
     /// A way to ask how things stand.
     pub fn watch(&self) -> Watch {
         Watch {
+            shards: self.shards.iter().map(shard::Handle::address).collect(),
+        }
+    }
+
+    /// A way to say which parts of minimums that several servers keep are promised here.
+    pub fn parts(&self) -> Parts {
+        Parts {
             shards: self.shards.iter().map(shard::Handle::address).collect(),
         }
     }

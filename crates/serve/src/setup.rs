@@ -205,6 +205,7 @@ fn terms(config: &weir_config::Server, volume: &Volume) -> VolumeTerms {
             name: tenant.name.clone(),
             contract: tenant.contract,
         }),
+        shared: volume.shared.is_some(),
     }
 }
 

@@ -107,9 +107,13 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
     if volumes.iter().any(|volume| volume.block_device.is_some()) {
         columns.push(Column::text("block device").dropped(6));
     }
+    let is_shared = volumes.iter().any(|volume| volume.now.part.is_some());
+    if is_shared {
+        columns.insert(5, Column::number("part"));
+    }
     let mut table = Table::new(columns);
     for volume in volumes {
-        table.row([
+        let mut row = vec![
             volume.name.clone(),
             volume.drive.clone(),
             volume.tenant.clone().unwrap_or_default(),
@@ -122,7 +126,12 @@ pub(super) fn volumes(volumes: &[Volume]) -> String {
             volume.now.connections.to_string(),
             volume.seconds.all_short().to_string(),
             volume.block_device.clone().unwrap_or_default(),
-        ]);
+        ];
+        if is_shared {
+            let part = volume.now.part.map(|part| format!("{:.1} %", 100.0 * part));
+            row.insert(5, part.unwrap_or_default());
+        }
+        table.row(row);
     }
     table.text(output::width())
 }

@@ -7,6 +7,7 @@
 mod apply;
 mod contract;
 mod drive;
+mod gateways;
 mod guest;
 mod listen;
 mod manage;
@@ -19,6 +20,7 @@ mod volume;
 pub(crate) use apply::{APPLIES, APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
 pub(crate) use contract::{KEYS as CONTRACTS, MAX};
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
+pub(crate) use gateways::GATEWAYS;
 pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
 pub(crate) use manage::MANAGE;
@@ -193,6 +195,7 @@ pub(crate) const SERVERS: &[&Shape] = &[
     &DRIVE_LIMITS,
     &LISTEN,
     &MANAGE,
+    &GATEWAYS,
     &LIMITS,
     &SERVER,
     &VOLUME,

@@ -37,6 +37,13 @@ pub(crate) const ROOT: Shape = Shape {
             example: "{ socket = \"/run/weir/manage.sock\" }",
         },
         Key {
+            name: "gateways",
+            kind: Kind::Table("`[gateways]`"),
+            default: DefaultValue::Words("none; needed beside `shared` of a volume"),
+            about: "Where servers meet that keep the min of a volume together.",
+            example: "{ etcd = [\"http://127.0.0.1:2379\"] }",
+        },
+        Key {
             name: "server",
             kind: Kind::Table("`[server]`"),
             default: DefaultValue::Value("{}"),

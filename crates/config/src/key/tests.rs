@@ -27,6 +27,7 @@ const DISK: (&str, &str) = (
 );
 const NAMED: (&str, &str) = ("drive.fast.limits.volumes", "9");
 const SOCKET: (&str, &str) = ("listen.nbd", "[\"unix:/run/weir/nbd.sock\"]");
+const ETCD: (&str, &str) = ("gateways.etcd", "[\"http://127.0.0.1:2379\"]");
 const VOLUME_LINES: &[(&str, &str)] = &[
     SOCKET,
     DISK,
@@ -114,6 +115,11 @@ const PLACES: &[Place] = &[
         &LISTEN,
         "listen",
         &[SOCKET, DISK, ("listen.metrics", "\"127.0.0.1:9809\"")],
+    ),
+    server(
+        &GATEWAYS,
+        "gateways",
+        &[SOCKET, DISK, ETCD, ("gateways.lease", "\"9s\"")],
     ),
     server(
         &MANAGE,
@@ -216,6 +222,7 @@ fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
             ("volume.alpha.file", ""),
             ("volume.alpha.nbd", "\"nbd://localhost/alpha\""),
         ],
+        ("[volume.NAME]", "shared") => &[ETCD, ("volume.alpha.min", "\"1MB/s\"")],
         ("[volume.NAME] for the kernel", "unit") => &[("volume.alpha.cgroup", "")],
         ("[volume.NAME] for the kernel", "tenant") => &[("volume.alpha.cgroup", "\"/acme/alpha\"")],
         ("[tenant.NAME] for the kernel", "unit") => &[("tenant.acme.cgroup", "")],

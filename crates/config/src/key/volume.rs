@@ -114,6 +114,15 @@ pub(crate) const VOLUME: Shape = Shape {
                 about: "The tenant whose group it belongs to, of the same drive.",
                 example: "\"acme\"",
             },
+            Key {
+                name: "shared",
+                kind: Kind::Text("a name of 1 to 64 letters, digits, `.`, `_` and `-`"),
+                default: DefaultValue::Words("its min is this server's alone"),
+                about: "All servers that give a volume this name keep its min together: it is split among them by demand, and all parts \
+                        together are never more than it (`docs/gateways.md`). Needs `[gateways]`, a min, and a policy that keeps it. Each \
+                        drive admits the whole.",
+                example: "\"alpha\"",
+            },
         ],
         contract::KEYS,
     ],

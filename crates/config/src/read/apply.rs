@@ -328,6 +328,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
         ublk_number: None,
         notify: Notify::default(),
         tenant: volume.tenant.clone(),
+        shared: None,
         contract: volume.contract,
         knobs: volume.knobs,
     });
@@ -341,6 +342,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
             socket_owner: Owner::default(),
         },
         manage: Manage::default(),
+        gateways: None,
         limits: Limits::default(),
         volumes: volumes.collect(),
         tenants: tenants.collect(),

@@ -3,6 +3,7 @@
 mod apply;
 mod contract;
 mod drive;
+mod gateways;
 mod listen;
 mod manage;
 mod policy;
@@ -53,6 +54,7 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> Draft 
         server: Server {
             drives,
             manage: manage::manage(doc, &root, &listen),
+            gateways: gateways::gateways(doc, &root),
             listen,
             limits,
             volumes: Vec::new(),

@@ -1,6 +1,6 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Draft, contract, drive, knobs, listen};
+use super::{Draft, contract, drive, gateways, knobs, listen};
 use crate::document::{Document, Entry, Table};
 use crate::key::{ATTACH, REMOTE, TENANT, VOLUME};
 use crate::listen::Address;
@@ -98,6 +98,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
             ublk: false,
             ublk_number: None,
             tenant: None,
+            shared: None,
             contract: Contract::DEFAULT,
             knobs: Knobs::NONE,
         },
@@ -133,6 +134,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     let tenant = table.entry("tenant");
     let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
     volume.tenant = tenant.map(str::to_owned);
+    volume.shared = table.entry("shared").and_then(|e| gateways::name(doc, &e));
     volume.contract = contract(doc, &table);
     volume.knobs = knobs(doc, &table);
     unsettled

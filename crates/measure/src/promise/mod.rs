@@ -172,6 +172,11 @@ impl Promise {
         self.judge.seconds()
     }
 
+    /// Nanoseconds in which at least one request waited, whether the promise was in force or not.
+    pub fn waited_ns(&self) -> u64 {
+        self.watch.all_waited_ns()
+    }
+
     /// Requests outstanding, whether they are on hold or not.
     pub fn live(&self) -> u32 {
         self.watch.live()

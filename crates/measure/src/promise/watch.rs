@@ -56,6 +56,8 @@ pub struct Watch {
     held: u32,
     /// Number of these clients.
     suspended: u32,
+    /// Nanoseconds waited in all seconds before.
+    waited_before_ns: u64,
     second: Second,
 }
 
@@ -68,6 +70,7 @@ impl Watch {
             live: 0,
             held: 0,
             suspended: 0,
+            waited_before_ns: 0,
             second: Second::default(),
         }
     }
@@ -90,6 +93,7 @@ impl Watch {
         let ends = self.ends();
         self.advance(ends);
         self.begin_ns = ends;
+        self.waited_before_ns += self.second.waited_ns;
         let longest = self.second.longest;
         let rest = Second {
             longest,
@@ -123,6 +127,11 @@ impl Watch {
     /// Time waited in the current second.
     pub(super) fn waited_ns(&self) -> u64 {
         self.second.waited_ns
+    }
+
+    /// Time waited in all seconds.
+    pub(super) fn all_waited_ns(&self) -> u64 {
+        self.waited_before_ns + self.second.waited_ns
     }
 
     /// Requests are outstanding, and none completed in the current second.

@@ -11,6 +11,6 @@ pub(crate) mod text;
 
 pub use detail::Detail;
 pub use page::CONTENT_TYPE;
-pub(crate) use snapshot::{DriveSnapshot, TenantSnapshot, VolumeSnapshot, shares};
+pub(crate) use snapshot::{DriveSnapshot, SharedSnapshot, TenantSnapshot, VolumeSnapshot, shares};
 pub(crate) use tally::{OPS, Tally};
 pub(crate) use text::OP_NAMES;

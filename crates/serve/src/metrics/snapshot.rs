@@ -32,6 +32,15 @@ pub(crate) struct TenantSnapshot {
     pub(crate) seconds: Seconds,
 }
 
+/// What of a min that several servers keep is promised here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedSnapshot {
+    /// Which part of it, 0 to 1.
+    pub(crate) part: f64,
+    /// How often it was lost.
+    pub(crate) lapses: u64,
+}
+
 /// One volume.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeSnapshot {
@@ -51,6 +60,8 @@ pub(crate) struct VolumeSnapshot {
     pub(crate) sync_failed: bool,
     /// How the server is that has its storage, where another has.
     pub(crate) remote: Option<RemoteState>,
+    /// Of one whose min several servers keep.
+    pub(crate) shared: Option<SharedSnapshot>,
 }
 
 /// Parts of the drive (0 to 1) of each volume: by its share among all, among those that have requests now, and by the bytes of
@@ -120,6 +131,7 @@ mod tests {
             oldest_ns: 0,
             sync_failed: false,
             remote: None,
+            shared: None,
         }
     }
 

@@ -35,6 +35,7 @@ pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail) -> String {
     latencies(&mut page, &volumes);
     gauges(&mut page, &volumes);
     remotes(&mut page, &volumes);
+    gateways(&mut page, &volumes);
     if detail == Detail::Full {
         stages(&mut page, &volumes);
         further_gauges(&mut page, &volumes);
@@ -254,6 +255,21 @@ fn remotes(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     }
 }
 
+/// Of volumes whose min several servers keep.
+fn gateways(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+    let shared = || {
+        volumes
+            .iter()
+            .filter_map(|v| Some((of_volume(v), v.shared?)))
+    };
+    let parts = shared().map(|(labels, shared)| (labels, shared.part));
+    let help = "Part of a min that several servers keep which this one promises.";
+    page.family(Gauge, "weir_gateway_part", help, parts);
+    let lapses = shared().map(|(labels, shared)| (labels, shared.lapses));
+    let help = "How often that was lost because the lease was over.";
+    page.family(Counter, "weir_gateway_lease_lost_total", help, lapses);
+}
+
 fn further_gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let limited = volumes.iter().map(|v| (of_volume(v), v.limited));
     let help = "Requests held back by a limit, of those accepted and not done.";
@@ -341,6 +357,7 @@ mod tests {
             oldest_ns: 12_345_678,
             sync_failed: false,
             remote: None,
+            shared: None,
         }
     }
 

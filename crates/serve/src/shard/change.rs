@@ -17,7 +17,7 @@ use weir_core::{Edit, Instant, Span};
 use super::client::State;
 use super::drive::Drive;
 use super::front::Attached;
-use super::volume::Started;
+use super::volume::{Started, Volume};
 use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
 
 /// What changes on one drive.
@@ -196,8 +196,12 @@ impl Shard {
         }
         drive.remove_leaving();
         drive.plan = prepared.reload.plan;
+        let mut alone = Vec::new();
         for volume in drive.volumes.iter_mut().flatten() {
             if let Some(terms) = prepared.terms.remove(&volume.name) {
+                if volume.terms.shared && !terms.shared {
+                    alone.push(volume.group);
+                }
                 volume.terms = terms;
             }
         }
@@ -207,6 +211,8 @@ impl Shard {
         for started in prepared.started {
             drive.add(started);
         }
+        let of_parts = |v: &Volume| v.terms.shared || alone.contains(&v.group);
+        drive.put_parts_in_force(self.now, self.now, of_parts);
         drive.put_terms_in_force(self.now);
         self.tell_sizes(number);
     }

@@ -208,6 +208,16 @@ impl Drive {
         self.promises(now, space, |promise| promise.suspend(requests, held));
     }
 
+    /// What volumes are promised is judged from now on as it is now.
+    pub(super) fn put_promises_in_force(&mut self, now: Instant) {
+        for volume in self.volumes.iter_mut().flatten() {
+            let rate = rate(&volume.contract());
+            let promise = &mut volume.tally.promise;
+            promise.pass(now.as_nanos(), Window::default(), 0);
+            promise.change(rate);
+        }
+    }
+
     /// The terms of volumes and tenants are in force from now on.
     pub(super) fn put_terms_in_force(&mut self, now: Instant) {
         self.pass(now);
@@ -235,10 +245,8 @@ impl Drive {
             let tenant = volume.terms.tenant.as_ref();
             volume.member =
                 tenant.and_then(|t| self.tenants.iter().position(|other| other.name == t.name));
-            let promise = &mut volume.tally.promise;
-            promise.pass(now.as_nanos(), Window::default(), 0);
-            promise.change(rate(&volume.terms.contract));
         }
+        self.put_promises_in_force(now);
         let volumes = self.volumes.iter().flatten();
         let names = volumes.map(|volume| (volume.group, volume.name.clone()));
         self.layer.observer_mut().names = Arc::new(names.collect());

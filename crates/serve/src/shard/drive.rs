@@ -65,6 +65,8 @@ pub(crate) struct Drive {
     deferred: VecDeque<u32>,
     /// The volume that is made durable past the layer, before it goes.
     syncing: Option<u32>,
+    /// When the first part of a min that several servers keep is over.
+    pub(super) lapses_at: Instant,
 }
 
 /// An open stream.
@@ -166,6 +168,7 @@ impl Drive {
             budget: TURN,
             deferred: VecDeque::new(),
             syncing: None,
+            lapses_at: Instant::MAX,
             layer,
         }
     }

@@ -20,6 +20,7 @@ mod memory;
 mod model;
 mod payload;
 mod seen;
+mod shared;
 mod take;
 mod token;
 mod turn;
@@ -57,6 +58,7 @@ pub(crate) use front::{
 pub(crate) use memory::{PAGE, cost};
 pub(crate) use payload::is_direct_request;
 pub(crate) use seen::Viewed;
+pub use shared::{Held, Used};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
 pub(crate) use volume::{TenantTerms, VolumeSetup, VolumeTerms};
 
@@ -89,6 +91,12 @@ pub(crate) enum Mail {
     Explain {
         volume: String,
         wanted: Sender<Option<Viewed>>,
+    },
+    /// A volume's part of a min that several servers keep; and say what it used, or nothing if it is not this shard's.
+    Hold {
+        volume: String,
+        held: Held,
+        used: Sender<Option<Used>>,
     },
     /// Prepare a changed configuration of a drive, and say whether it can be put in force, and which volumes that stay grow.
     Change(Box<Change>, Sender<Result<Grown, ShardError>>),
@@ -341,6 +349,7 @@ fn open_drive(
     for setup in volumes {
         drive.add(setup.start(&drive.plan)?);
     }
+    drive.put_parts_in_force(now, now, |volume| volume.terms.shared);
     drive.put_terms_in_force(now);
     Ok(drive)
 }

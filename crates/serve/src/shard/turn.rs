@@ -66,6 +66,9 @@ impl Shard {
         self.write_records();
         self.ring.submit_and_wait(timeout)?;
         self.now = self.clock.now();
+        for drive in &mut self.drives {
+            drive.lapse(self.now);
+        }
         self.note_lateness();
         for _ in 0..COMPLETIONS {
             let Some(completion) = self.ring.pop() else {
@@ -94,6 +97,8 @@ impl Shard {
             return Some(Duration::ZERO);
         }
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
+        let lapses = self.drives.iter().map(|drive| drive.lapses_at);
+        let lapses = lapses.filter(|at| *at < weir_core::Instant::MAX);
         let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
         let records = self.drives.iter().filter_map(|drive| {
@@ -105,6 +110,7 @@ impl Shard {
         let shared = shared.filter_map(|slot| self.clients[*slot].front.due());
         let next = drives
             .chain(shared)
+            .chain(lapses)
             .chain(drain)
             .chain(changes)
             .chain(records)
@@ -189,6 +195,13 @@ impl Shard {
                     let mut drives = self.drives.iter_mut();
                     // The thread that asked may have lost patience.
                     let _ = wanted.send(drives.find_map(|d| d.view(self.now, &volume)));
+                }
+                Mail::Hold { volume, held, used } => {
+                    let until = self.clock.at(held.until);
+                    let mut drives = self.drives.iter_mut();
+                    let held = (&volume[..], &held, until);
+                    // The thread that asked may have lost patience.
+                    let _ = used.send(drives.find_map(|d| d.hold(self.now, held)));
                 }
                 Mail::Change(change, result) => self.begin_change(*change, result),
                 Mail::Decide {

@@ -7,9 +7,10 @@ use weir_core::{Contract, Flags, GroupId, Op};
 use weir_measure::promise::Promise;
 
 use super::ShardError;
+use super::shared::Shared;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
-use crate::metrics::{Detail, Tally, VolumeSnapshot};
+use crate::metrics::{Detail, SharedSnapshot, Tally, VolumeSnapshot};
 use weir_config::os_error;
 
 /// What the storage was asked to do.
@@ -52,6 +53,8 @@ pub(crate) struct Volume {
     pub(crate) size: u64,
     pub(crate) traits: Traits,
     pub(crate) terms: VolumeTerms,
+    /// What of its min holds here, if several servers keep it.
+    pub(super) shared: Shared,
     /// Which of its drive's tenants it belongs to.
     pub(super) member: Option<usize>,
     pub(crate) group: GroupId,
@@ -75,6 +78,8 @@ pub(crate) struct Volume {
 pub(crate) struct VolumeTerms {
     pub(crate) contract: Contract,
     pub(crate) tenant: Option<TenantTerms>,
+    /// Several servers keep its min.
+    pub(crate) shared: bool,
 }
 
 /// A tenant with volumes on a drive.
@@ -117,6 +122,7 @@ impl VolumeSetup {
                 size: self.storage.size(),
                 traits: self.storage.traits(),
                 terms: self.terms,
+                shared: Shared::nothing(0),
                 member: None,
                 group: slot.group,
                 backend: self.storage.start().map_err(|error| ShardError::Volume {
@@ -148,7 +154,11 @@ impl Volume {
         (limited, oldest_ns): (u32, u64),
         detail: Detail,
     ) -> VolumeSnapshot {
-        let VolumeTerms { contract, tenant } = &self.terms;
+        let VolumeTerms {
+            contract,
+            tenant,
+            shared,
+        } = &self.terms;
         VolumeSnapshot {
             name: self.name.clone(),
             tenant: tenant.as_ref().map(|t| t.name.clone()),
@@ -159,6 +169,10 @@ impl Volume {
             oldest_ns,
             sync_failed: self.sync_failed,
             remote: self.backend.remote(),
+            shared: shared.then_some(SharedSnapshot {
+                part: self.shared.part,
+                lapses: self.shared.lapses,
+            }),
             size: self.size,
             tally: self.tally.at(detail),
         }

@@ -5,5 +5,6 @@ mod hostile;
 mod lifecycle;
 mod metrics;
 mod protocol;
+mod shared;
 #[path = "../tools/mod.rs"]
 mod tools;

@@ -1,0 +1,117 @@
+//! `[gateways]`, and the names of what is shared.
+
+use crate::document::{Document, Entry, Table};
+use crate::gateways::Gateways;
+use crate::key::GATEWAYS;
+use crate::text::quoted;
+
+/// Most endpoints: an etcd has seven members at the most, by its manual's advice.
+const ENDPOINTS_MAX: usize = 16;
+/// Longest name, bytes.
+const NAME_MAX: usize = 64;
+/// Longest prefix, bytes.
+const PREFIX_MAX: usize = 255;
+const URL_HELP: &str = "write it as \"http://127.0.0.1:2379\"";
+
+pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gateways> {
+    let table = root.entry("gateways")?.table(doc, &GATEWAYS)?;
+    let etcd = doc.required(&table, "etcd", "write etcd = [\"http://127.0.0.1:2379\"]");
+    let etcd = etcd.map_or_else(Vec::new, |entry| endpoints(doc, &entry));
+    let lease = table.time(doc, "lease");
+    if !lease.as_nanos().is_multiple_of(1_000_000_000)
+        && let Some(entry) = table.entry("lease")
+    {
+        let help = "etcd counts in whole seconds: write it as \"5s\"";
+        doc.report(&entry, "is not a number of whole seconds", help);
+    }
+    let prefix = match table.entry("prefix") {
+        Some(entry) => prefix(doc, &entry),
+        None => table.default("prefix"),
+    };
+    Some(Gateways {
+        etcd,
+        prefix,
+        lease,
+    })
+}
+
+/// The addresses of a list of URLs.
+fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
+    let elements = entry.array(doc, "[\"http://127.0.0.1:2379\"]");
+    let elements = elements.unwrap_or_default();
+    if elements.is_empty() || elements.len() > ENDPOINTS_MAX {
+        let what = format!(
+            "has {} endpoints; 1 to {ENDPOINTS_MAX} are permitted",
+            elements.len()
+        );
+        doc.report(entry, what, URL_HELP);
+    }
+    let mut all: Vec<String> = Vec::new();
+    for element in elements.iter().take(ENDPOINTS_MAX) {
+        let Some(text) = element.text(doc, "a URL", "\"http://127.0.0.1:2379\"") else {
+            continue;
+        };
+        match endpoint(text) {
+            Ok(endpoint) if all.contains(&endpoint) => {
+                let what = format!("{} is there twice", quoted(text));
+                doc.report(element, what, "remove one of the two");
+            }
+            Ok(endpoint) => all.push(endpoint),
+            Err((what, help)) => doc.report(element, format!("{} {what}", quoted(text)), help),
+        }
+    }
+    all
+}
+
+/// `host:port` of a URL, or what is wrong with it and what to do.
+fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
+    if url.starts_with("https://") {
+        let help = "put a tunnel that speaks TLS before etcd, and name its address as http://";
+        return Err(("asks for TLS, which is not spoken", help));
+    }
+    let wrong = Err(("is not the URL of an endpoint", URL_HELP));
+    let Some(rest) = url.strip_prefix("http://") else {
+        return wrong;
+    };
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let Some((host, port)) = rest.rsplit_once(':') else {
+        return Err(("has no port", URL_HELP));
+    };
+    let is_v6 = host.starts_with('[') && host.ends_with(']');
+    let of_host =
+        |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c) || is_v6 && "[]:".contains(c);
+    let port: Option<u16> = port.parse().ok().filter(|port| *port > 0);
+    if host.is_empty() || !host.chars().all(of_host) || port.is_none() {
+        return wrong;
+    }
+    Ok(rest.to_owned())
+}
+
+fn of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-".contains(c)
+}
+
+fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> String {
+    let Some(text) = entry.text(doc, "a prefix", "\"/weir\"") else {
+        return String::new();
+    };
+    let mut parts = text.strip_prefix('/').unwrap_or_default().split('/');
+    if !parts.all(|part| !part.is_empty() && part.chars().all(of_name)) || text.len() > PREFIX_MAX {
+        let what = format!("{} is not a prefix of keys", quoted(text));
+        let help = "write it as \"/weir\": a slash before each part and none at the end";
+        doc.report(entry, what, help);
+    }
+    text.to_owned()
+}
+
+/// The name of a min that several servers keep.
+pub(super) fn name<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
+    let text = entry.text(doc, "a name", "\"alpha\"")?;
+    if text.is_empty() || text.len() > NAME_MAX || !text.chars().all(of_name) {
+        let what = format!("{} is not a valid name", quoted(text));
+        let help = "a name has 1 to 64 letters, digits, dots, underscores and hyphens";
+        doc.report(entry, what, help);
+        return None;
+    }
+    Some(text.to_owned())
+}

@@ -1,0 +1,119 @@
+//! Which part of a min its clients could use here, from what they used.
+
+use weir_core::{Instant, Span};
+use weir_gateway::{ONE, Part, Stated};
+use weir_serve::Used;
+
+/// The shortest time that says something.
+const LEAST: Span = Span::from_millis(250);
+
+/// What clients used last, and what that says. It rises at once and falls by a quarter each time, by half in little more than a second: a part that
+/// goes with each pause of a client would have to come back with the next request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Demand {
+    last: Option<(Instant, Used)>,
+    part: Part,
+}
+
+impl Demand {
+    /// The part of the min that they could use.
+    pub(super) fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Takes what they used so far, of a min that is `whole`.
+    ///
+    /// A client is owed its min for the time in which a request of it waits; so that is what it could use, and what it got if that was more.
+    pub(super) fn note(&mut self, now: Instant, used: Used, whole: Stated) {
+        let Some((at, before)) = self.last else {
+            self.last = Some((now, used));
+            return;
+        };
+        let passed = now.since(at);
+        if passed < LEAST {
+            return;
+        }
+        self.last = Some((now, used));
+        let ns = passed.as_nanos();
+        let got = |now: u64, before: u64, whole: u64| match whole {
+            0 => 0,
+            whole => ratio(
+                u128::from(now.saturating_sub(before)) * 1_000_000_000,
+                u128::from(whole) * u128::from(ns),
+            ),
+        };
+        let waited = used.waited_ns.saturating_sub(before.waited_ns);
+        let found = ratio(waited.into(), ns.into())
+            .max(got(used.bytes, before.bytes, whole.bytes))
+            .max(got(used.requests, before.requests, whole.requests));
+        self.part = found.max(self.part - self.part.div_ceil(4));
+    }
+}
+
+/// One number in parts of another, all of it at most.
+fn ratio(some: u128, all: u128) -> Part {
+    let part = some.saturating_mul(ONE.into()) / all.max(1);
+    Part::try_from(part).unwrap_or(ONE).min(ONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Stated = Stated {
+        bytes: 10_000_000,
+        requests: 0,
+    };
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Span::from_millis(ms)
+    }
+
+    fn used(bytes: u64, waited_ms: u64) -> Used {
+        Used {
+            bytes,
+            requests: bytes / 4096,
+            waited_ns: waited_ms * 1_000_000,
+        }
+    }
+
+    #[test]
+    fn it_is_the_time_that_requests_waited_or_what_was_got() {
+        let mut demand = Demand::default();
+        demand.note(at(0), used(1 << 30, 5_000), WHOLE);
+        assert_eq!(demand.part(), 0, "nothing is known yet");
+        demand.note(at(100), used(2 << 30, 5_000), WHOLE);
+        assert_eq!(demand.part(), 0, "it is too soon");
+        demand.note(at(500), used(1 << 30, 5_500), WHOLE);
+        assert_eq!(demand.part(), ONE, "it waited all the time");
+        let mut demand = Demand::default();
+        demand.note(at(0), used(0, 0), WHOLE);
+        demand.note(at(1_000), used(2_500_000, 125), WHOLE);
+        assert_eq!(demand.part(), ONE / 4, "it got a quarter");
+        demand.note(at(2_000), used(2_500_000, 625), WHOLE);
+        assert_eq!(demand.part(), ONE / 2, "it waited for half of the time");
+    }
+
+    #[test]
+    fn it_falls_slowly_and_to_nothing() {
+        let mut demand = Demand::default();
+        demand.note(at(0), used(0, 0), WHOLE);
+        demand.note(at(500), used(50_000_000, 500), WHOLE);
+        assert_eq!(demand.part(), ONE);
+        let mut falls = Vec::new();
+        for look in 2..60 {
+            demand.note(at(500 * look), used(50_000_000, 500), WHOLE);
+            falls.push(demand.part());
+        }
+        assert_eq!(falls[..2], [ONE * 3 / 4, ONE * 9 / 16]);
+        assert_eq!(falls.last(), Some(&0));
+    }
+
+    #[test]
+    fn counts_that_begin_anew_are_no_demand() {
+        let mut demand = Demand::default();
+        demand.note(at(0), used(1 << 40, 1 << 30), WHOLE);
+        demand.note(at(500), used(0, 0), WHOLE);
+        assert_eq!(demand.part(), 0);
+    }
+}

@@ -1,0 +1,203 @@
+//! One volume's part: what the member says next is asked of etcd, and what it may promise is told to the shard, less before it is written and
+//! more after.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use weir_gateway::{Answer, Ask, Config, Etcd, Member, ONE, Part, Stated};
+use weir_serve::{Held, Parts};
+
+use super::demand::Demand;
+use super::{LOOK, clock, duration};
+use crate::Manager;
+
+/// A volume, and the name under which its min is kept.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Whose {
+    pub(super) volume: String,
+    pub(super) name: String,
+}
+
+/// Keeps the part of one volume.
+pub(super) struct Keeper {
+    whose: Whose,
+    manager: Arc<Manager>,
+    parts: Parts,
+    member: Member,
+    etcd: Etcd,
+    demand: Demand,
+    leaves: bool,
+    said: Said,
+}
+
+/// What was said in the log last, so that it is said once.
+#[derive(Default)]
+struct Said {
+    silent: bool,
+    part: Part,
+    differs: bool,
+    strange: Vec<String>,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        whose: Whose,
+        manager: Arc<Manager>,
+        parts: Parts,
+        (config, etcd): (Config, Etcd),
+    ) -> Self {
+        Self {
+            whose,
+            manager,
+            parts,
+            member: Member::new(config),
+            etcd,
+            demand: Demand::default(),
+            leaves: false,
+            said: Said::default(),
+        }
+    }
+
+    /// Keeps it until it is told to leave, and then gives it back.
+    pub(super) async fn run(mut self, mut leave: watch::Receiver<bool>) {
+        loop {
+            self.leaves |= *leave.borrow();
+            if self.leaves {
+                self.member.leave();
+            }
+            self.read();
+            let asked = self.member.poll(clock::now());
+            let held = self.tell().await;
+            if self.member.has_left() {
+                return;
+            }
+            if let Some(ask) = asked {
+                self.ask(&ask, held).await;
+                continue;
+            }
+            let now = clock::now();
+            // The clock of a machine that was suspended has gone on, and the one that sleeps go by has not.
+            let wait = duration(self.member.wake(now).since(now)).min(LOOK);
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                // Told, or nobody is there any more that would.
+                _ = leave.changed() => self.leaves = true,
+            }
+        }
+    }
+
+    /// Tells the member what the configuration states now, and what clients could use.
+    fn read(&mut self) {
+        let published = self.manager.control.published();
+        // One that is gone leaves soon.
+        if let Some(volume) = published.config.volume(&self.whose.volume) {
+            self.member.set_stated(Stated {
+                bytes: volume.contract.min,
+                requests: volume.contract.min_iops,
+            });
+        }
+        self.member.set_demand(self.demand.part());
+    }
+
+    /// Has the shard promise what the member may: whether it does, now.
+    async fn tell(&mut self) -> bool {
+        // In this order, so that the shard's end is not later.
+        let monotonic = std::time::Instant::now();
+        let now = clock::now();
+        let part = self.member.part(now);
+        let agreed = self.member.agreed();
+        let promised = agreed.part(part);
+        let held = Held {
+            min: promised.bytes,
+            min_iops: promised.requests,
+            part: f64::from(part) / f64::from(ONE),
+            until: monotonic + duration(self.member.until().since(now)),
+            lapses: self.member.lapses(),
+        };
+        let (parts, volume) = (self.parts.clone(), self.whose.volume.clone());
+        let told = tokio::task::spawn_blocking(move || parts.hold(&volume, held)).await;
+        match told {
+            Ok(Ok(used)) => {
+                if let Some(used) = used {
+                    self.demand.note(clock::now(), used, agreed);
+                }
+                self.say_part(part);
+                true
+            }
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+
+    /// Asks etcd. What the shard may still promise more than is not written.
+    async fn ask(&mut self, ask: &Ask, held: bool) {
+        let answered = match ask {
+            Ask::Write { .. } if !held => Err("the shard of a drive does not answer".to_owned()),
+            ask => self.etcd.ask(ask).await,
+        };
+        self.say_silence(answered.as_ref().err());
+        let answer = answered.unwrap_or(Answer::Lost);
+        let read = matches!(answer, Answer::Table(_));
+        self.member.answer(clock::now(), answer);
+        if read {
+            self.say_table();
+        }
+    }
+
+    fn say_part(&mut self, part: Part) {
+        let had = std::mem::replace(&mut self.said.part, part);
+        let Whose { volume, name } = &self.whose;
+        let percent = 100.0 * f64::from(part) / f64::from(ONE);
+        if (had == 0) == (part == 0) {
+            tracing::debug!(volume, shared = name, "promises {percent:.1} % of the min");
+        } else if self.leaves {
+            tracing::info!(volume, shared = name, "gives its part of the min back");
+        } else if part > 0 {
+            tracing::info!(
+                volume,
+                shared = name,
+                "promises a part of the min: {percent:.1} %"
+            );
+        } else {
+            tracing::warn!(volume, shared = name, "promises nothing of the min");
+        }
+    }
+
+    fn say_silence(&mut self, reason: Option<&String>) {
+        let Whose { volume, name } = &self.whose;
+        let was = std::mem::replace(&mut self.said.silent, reason.is_some());
+        match reason {
+            Some(reason) if !was => {
+                tracing::warn!(volume, shared = name, reason, "etcd does not answer");
+            }
+            None if was => tracing::info!(volume, shared = name, "etcd answers again"),
+            _ => {}
+        }
+    }
+
+    /// Says what is wrong in etcd.
+    fn say_table(&mut self) {
+        let Whose { volume, name } = &self.whose;
+        if self.said.strange != self.etcd.strange() {
+            self.said.strange = self.etcd.strange().to_vec();
+            if self.said.strange.is_empty() {
+                tracing::info!(volume, shared = name, "every row in etcd can be read again");
+            } else {
+                tracing::error!(
+                    volume,
+                    shared = name,
+                    keys = ?self.said.strange,
+                    "rows in etcd that are no server's: nothing of the min is promised until they are removed"
+                );
+            }
+        }
+        let differs = self.member.differs();
+        if std::mem::replace(&mut self.said.differs, differs) != differs && differs {
+            let Stated { bytes, requests } = self.member.agreed();
+            tracing::warn!(
+                volume,
+                shared = name,
+                "servers state different mins: the least holds, {bytes} bytes/s and {requests} requests/s"
+            );
+        }
+    }
+}
