@@ -107,6 +107,7 @@ fn every_key_of_drives_arrives() {
         forget: Span::from_millis(10),
         idle_class_timeout: Span::ZERO,
         sacrifice: 30,
+        remote: Span::from_millis(30),
         bound_in_flight: false,
     };
     assert_eq!(disk.policy.name, "contract");
