@@ -1,4 +1,4 @@
-//! Which server gets which part, by demand.
+//! Which part each server gets, by demand.
 
 use crate::table::{ONE, Part};
 

@@ -195,7 +195,7 @@ impl Server {
         }
     }
 
-    /// Has clients read a volume for so many seconds, or until the server is gone.
+    /// Has clients read a volume for some seconds, or until the server is gone.
     pub(crate) fn load(&self, export: &str, program: Program, seconds: u64) -> JoinHandle<()> {
         let fleet = Fleet {
             address: self.running.address.clone(),

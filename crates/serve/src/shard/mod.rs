@@ -15,6 +15,7 @@ mod count;
 mod drive;
 mod error;
 mod front;
+mod hold;
 mod leave;
 mod memory;
 mod model;

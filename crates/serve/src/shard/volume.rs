@@ -143,6 +143,20 @@ impl VolumeSetup {
 }
 
 impl Volume {
+    /// Its contract as it holds here and now.
+    pub(super) fn contract(&self) -> Contract {
+        self.here(&self.terms.contract)
+    }
+
+    /// What of a contract holds here.
+    pub(super) fn here(&self, whole: &Contract) -> Contract {
+        if self.terms.shared {
+            self.shared.of(whole)
+        } else {
+            *whole
+        }
+    }
+
     /// Connections of clients that would be disconnected if it went.
     pub(super) fn in_use(&self) -> u32 {
         self.connections - self.kernel
