@@ -45,6 +45,7 @@ fn compare_refuses() {
         &DISK.replace("segments =", "segment_count ="),
     );
     scratch.file("disk.toml", DISK);
+    scratch.file("slower.toml", &DISK.replace("rpm = 7200", "rpm = 5400"));
     scratch.file("jobs.fio", "[a]\ncgroup=one\nsize=1g\nruntime=1\n");
     let asks = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
     scratch.file("asks-nothing.toml", asks);
@@ -65,7 +66,7 @@ fn compare_refuses() {
                 "--drive",
                 "disk.toml",
                 "--drive",
-                "./disk.toml",
+                "slower.toml",
             ],
             &["compare", "latency", "--policy", "io.latncy"],
             &["compare", "latency", "--policy", "noop"],
@@ -99,6 +100,7 @@ fn compare_refuses() {
         "bad.toml",
         "disk.toml",
         "jobs.fio",
+        "slower.toml",
         "unknown.toml",
     ];
     assert_eq!(scratch.names(), left, "nothing is left");

@@ -24,7 +24,7 @@ mod volumes;
 
 pub use driver::{Options, ServeError, serve};
 
-/// The interface as it is published, version 1.12.0 (`proto/`); a test holds the code to it.
+/// The interface as it is published, version 1.12.0 (`proto/`).
 #[expect(
     missing_docs,
     unused_qualifications,
@@ -33,5 +33,5 @@ pub use driver::{Options, ServeError, serve};
     reason = "generated code"
 )]
 pub mod rpc {
-    include!("csi.v1.rs");
+    include!(concat!(env!("OUT_DIR"), "/csi.v1.rs"));
 }

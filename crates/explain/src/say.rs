@@ -1,11 +1,13 @@
 //! An explanation in sentences.
 
-use crate::explanation::{Cause, Explanation, Part, Promised, Stage};
+use crate::explanation::{Cause, Explanation, Neighbour, Part, Promised, Stage};
 use std::fmt;
 use weir_report::number::{duration, figure, percent, plain};
 
 /// What is less than this part is not worth a word.
 const NOTICEABLE: f64 = 0.02;
+/// Of neighbours as many are named; the others are put together.
+const NAMED: usize = 3;
 
 /// The first sentence: for how long a request takes, and where it is for most of that.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +145,7 @@ fn takes(e: &Explanation) -> String {
     let largest = places.iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let (name, fraction) = largest.copied().unwrap_or((Place::Service, 1.0));
     let in_place = |part: &&Part| place(part.cause, part.stage) == name;
-    let behind: Vec<String> = (e.parts.iter().filter(in_place))
+    let mut behind: Vec<String> = (e.parts.iter().filter(in_place))
         .filter(|part| part.fraction >= NOTICEABLE)
         .filter_map(|part| match (part.cause, &part.neighbour) {
             (Cause::Neighbour, Some(neighbour)) => Some(format!("requests of {neighbour}")),
@@ -152,6 +154,10 @@ fn takes(e: &Explanation) -> String {
             _ => None,
         })
         .collect();
+    if behind.len() > NAMED + 1 {
+        behind.truncate(NAMED);
+        behind.push("requests of more clients".to_owned());
+    }
     let behind = list(&behind);
     let behind = if behind.is_empty() {
         behind
@@ -171,25 +177,38 @@ fn takes(e: &Explanation) -> String {
 /// For how long each neighbour stood before it.
 fn others(e: &Explanation) -> Option<String> {
     let noticed = |us: f64| us >= NOTICEABLE * e.latency_us;
-    let all: Vec<String> = (e.neighbours.iter())
+    let stood = |whose: &str, elevator_us: f64, drive_us: f64, part: f64| {
+        let stages = [(elevator_us, "in the elevator"), (drive_us, "in the drive")];
+        let stages = stages.into_iter().filter(|s| noticed(s.0));
+        let stages: Vec<String> = stages
+            .map(|(us, at)| format!("{} {at}", duration(us)))
+            .collect();
+        let (stages, part) = (list(&stages), percent(part));
+        format!("those of {whose} for {stages} ({part} of the drive's time)")
+    };
+    let large: Vec<&Neighbour> = (e.neighbours.iter())
         .filter(|n| noticed(n.elevator_us + n.drive_us))
-        .map(|n| {
-            let stages = [
-                (n.elevator_us, "in the elevator"),
-                (n.drive_us, "in the drive"),
-            ];
-            let stages = stages.into_iter().filter(|s| noticed(s.0));
-            let stages: Vec<String> = stages
-                .map(|(us, at)| format!("{} {at}", duration(us)))
-                .collect();
-            format!(
-                "those of {} for {} ({} of the drive's time)",
-                n.name,
-                list(&stages),
-                percent(n.drive_part)
-            )
-        })
         .collect();
+    // One that would be left is named, too.
+    let count = if large.len() > NAMED + 1 {
+        NAMED
+    } else {
+        large.len()
+    };
+    let (named, rest) = large.split_at(count);
+    let mut all: Vec<String> = (named.iter())
+        .map(|n| stood(&n.name, n.elevator_us, n.drive_us, n.drive_part))
+        .collect();
+    if !rest.is_empty() {
+        let sum = |of: fn(&Neighbour) -> f64| rest.iter().map(|n| of(n)).sum();
+        let whose = format!("{} others", rest.len());
+        all.push(stood(
+            &whose,
+            sum(|n| n.elevator_us),
+            sum(|n| n.drive_us),
+            sum(|n| n.drive_part),
+        ));
+    }
     (!all.is_empty()).then(|| format!("Before it stand {}.", list(&all)))
 }
 
