@@ -137,7 +137,7 @@ impl Server {
         })
     }
 
-    /// Where clients reach it: what the configuration says, with the port that was free where it said 0.
+    /// Where clients have reached it since its start: what the configuration said, with the port that was free where it said 0.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }

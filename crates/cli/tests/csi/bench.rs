@@ -178,6 +178,7 @@ impl Bench {
                 .arg("--socket")
                 .arg(path("between"));
             driver.arg("--volumes").arg(path("v"));
+            driver.arg("--direct-volumes").arg(path("direct"));
             moments.driver = Some(driver.spawn().expect("it is there"));
             drop(moments);
             self.there("csi");
