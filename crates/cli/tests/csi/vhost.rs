@@ -316,6 +316,9 @@ fn a_mounted_volume_is_a_direct_volume_of_kata() {
     disk.check_gone();
 }
 
+/// A call of the driver.
+type Call<'a> = &'a dyn Fn() -> Result<(), Status>;
+
 #[test]
 fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
     let bench = Bench::new(None);
@@ -323,7 +326,7 @@ fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
         return;
     }
     let disk = mounted(&bench);
-    let calls: [(&str, &dyn Fn() -> Result<(), Status>); 6] = [
+    let calls: [(&str, Call<'_>); 6] = [
         ("create", &|| disk.create()),
         ("stage", &|| disk.stage()),
         ("publish", &|| disk.publish("a", false)),

@@ -17,6 +17,7 @@ use crate::error::{self, no_volume};
 use crate::mount;
 use crate::rpc::volume_capability::AccessType;
 use crate::rpc::{VolumeUsage, volume_usage::Unit};
+use crate::terms::Attach;
 
 /// What the name of each socket ends with.
 const END: &str = ".vhost";
@@ -56,7 +57,7 @@ pub(crate) struct Disk<'a> {
 impl<'a> Disk<'a> {
     /// The volume as such a disk, if it is one.
     pub(crate) fn new(driver: &'a Driver, volume: &'a Volume) -> Option<Self> {
-        let socket = of(&volume.config)?;
+        let socket = of(&volume.config).filter(|_| Attach::of(&volume.config) == Attach::Vhost)?;
         Some(Self {
             driver,
             volume,
