@@ -21,6 +21,17 @@ pub(crate) struct Options {
         default_value = "/var/lib/weir/volumes"
     )]
     volumes: PathBuf,
+    /// The directory of the sockets of volumes for virtual machines (attach: vhost); the server and the machines' monitors see it under the same
+    /// path [default: that of the server's Unix socket]
+    #[arg(long, value_name = "DIRECTORY")]
+    sockets: Option<PathBuf>,
+    /// The directory in which Kata Containers looks for direct volumes
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        default_value = "/run/kata-containers/shared/direct-volumes"
+    )]
+    direct_volumes: PathBuf,
     /// The node's name in Kubernetes [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
@@ -34,19 +45,29 @@ pub(crate) struct Options {
 /// # Errors
 /// The socket cannot be had, or a path is not absolute.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    if !options.volumes.is_absolute() {
-        let shown = options.volumes.display();
-        return Err(Failure::Usage(format!(
-            "--volumes {shown} is not absolute: the server must see the same path"
-        )));
+    let manage = options.socket.path();
+    let beside = || {
+        let manage = std::path::absolute(&manage).unwrap_or_default();
+        manage.parent().map(PathBuf::from).unwrap_or_default()
+    };
+    let sockets = options.sockets.clone().unwrap_or_else(beside);
+    for (option, path) in [("--volumes", &options.volumes), ("--sockets", &sockets)] {
+        if !path.is_absolute() {
+            let shown = path.display();
+            return Err(Failure::Usage(format!(
+                "{option} {shown} is not absolute: the server must see the same path"
+            )));
+        }
     }
     let host = || uname().nodename().to_string_lossy().into_owned();
     let options = weir_csi::Options {
         name: options.name.clone(),
         node: options.node.clone().unwrap_or_else(host),
         endpoint: options.endpoint.clone(),
-        manage: options.socket.path(),
+        manage,
         volumes: options.volumes.clone(),
+        sockets,
+        direct_volumes: options.direct_volumes.clone(),
     };
     weir_csi::serve(options).map_err(Failure::run)
 }

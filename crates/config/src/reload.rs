@@ -69,13 +69,8 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
             let at = path("volume", &volume.name);
             fixed.values(&at, &volume_values(was), &volume_values(volume));
             fixed.size(was, volume);
-        } else if volume.vhost.is_some() {
-            let at = join(&path("volume", &volume.name), "listen.vhost");
-            fixed.refuse(
-                &at,
-                "cannot come",
-                "let the volume come without it, and restart the server",
-            );
+        } else {
+            fixed.socket(volume);
         }
     }
     for tenant in &new.tenants {
@@ -103,7 +98,7 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
 const RESTART: &str = "restart the server for it, or put it back";
 const DRIVES: &str = "drives come and go with a restart only";
 
-/// Keys and their values as texts.
+/// Keys, with those of the tables that they are in before them, and their values as texts.
 type Value = (&'static str, String);
 
 /// Finds what must not differ.
@@ -124,7 +119,9 @@ impl Fixed<'_> {
     /// Refuses the keys of a table whose values differ. One that is written in neither file follows from another, which is refused.
     fn values(&mut self, table: &str, was: &[Value], now: &[Value]) {
         for ((key, was), (_, now)) in was.iter().zip(now) {
-            let path = join(table, key);
+            let path = key
+                .split('.')
+                .fold(table.to_owned(), |at, key| join(&at, key));
             let written = |server: &Server| server.places.keys.contains_key(&path);
             if was != now && (written(self.old) || written(self.new)) {
                 let what = format!("cannot change from {was} to {now}");
@@ -166,6 +163,17 @@ impl Fixed<'_> {
         {
             let what = format!("cannot shrink from {} to {}", Size(was), Size(size));
             self.refuse(&join(&path("volume", &now.name), "size"), &what, RESTART);
+        }
+    }
+
+    /// A socket is opened before the change is in force, so its path is free by then.
+    fn socket(&mut self, comes: &Volume) {
+        let others = self.old.volumes.iter();
+        let mut holders = others.filter(|v| v.vhost.is_some() && v.vhost == comes.vhost);
+        if let Some(holder) = holders.next() {
+            let what = format!("cannot be taken over from {}", path("volume", &holder.name));
+            let help = "remove in one reload what is to go, and add in the next what is to come";
+            self.refuse(&comes.vhost_key(), &what, help);
         }
     }
 

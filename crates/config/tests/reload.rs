@@ -52,6 +52,7 @@ size = "1MiB"
 drive = "y"
 memory = true
 size = "1MiB"
+listen = { vhost = "/run/weir/d.sock" }
 "#;
 
 /// What comes of replacing parts of the running file.
@@ -207,6 +208,11 @@ const RESTARTS: &[&[(&str, &str)]] = &[
         "[limits]",
         "[gateways]\netcd = [\"http://10.0.0.1:2379\"]\n[limits]",
     )],
+    &[("/run/weir/d.sock", "/run/weir/e.sock")],
+    &[("/run/weir/d.sock\"", "/run/weir/d.sock\", spin = \"20us\"")],
+    &[("listen = { vhost = \"/run/weir/d.sock\" }", "")],
+    // The path is free once d is gone, and not before.
+    &[("[volume.d]", "[volume.e]")],
     // There is room for all once b is gone, and not before.
     &[("[volume.b]", "[volume.c]"), ("[volume.d]", CROWD)],
 ];
@@ -223,6 +229,18 @@ size = \"1MiB\"
 [tenant.u]
 drive = \"x\"
 [volume.d]";
+
+#[test]
+fn a_volume_comes_and_goes_with_its_socket() {
+    let come = "[volume.e]\ndrive = \"y\"\nmemory = true\nsize = \"1MiB\"\nlisten = { vhost = \"/run/weir/e.sock\" }\n[volume.d]";
+    assert_eq!(after(&[("[volume.d]", come)]).unwrap()[1].added, ["e"]);
+    let gone = after(&[
+        ("[volume.d]", come),
+        ("[volume.d]", "[volume.f]"),
+        ("/run/weir/d.sock", "/run/weir/f.sock"),
+    ]);
+    assert_eq!(gone.unwrap()[1].removed, ["d"]);
+}
 
 /// `tests/golden/reload.txt` has the texts.
 #[test]

@@ -165,7 +165,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
         // Only tried: it is not made.
         let name = "a further volume";
         let file = file.join(name);
-        let mut words = terms.words(drive, &file.to_string_lossy());
+        let mut words = terms.words((name, drive), &file, &driver.options.sockets)?;
         words.insert("size".to_owned(), Size(room).to_string().into());
         match volumes.add(name, &words, true).map_err(|e| refused(&e)) {
             Err(status) if status.code() == tonic::Code::ResourceExhausted => {}

@@ -304,8 +304,9 @@ fn make_on(
         let said = format!("{} are left for the data of further volumes", Size(room));
         return Err(Status::resource_exhausted(said));
     }
+    let sockets = &driver.options.sockets;
+    let words = made.terms.words((made.name, drive), &file, sockets)?;
     write(volumes, made, &file)?;
-    let words = made.terms.words(drive, &file.to_string_lossy());
     volumes
         .add(made.name, &words, false)
         .map(drop)

@@ -35,6 +35,10 @@ pub struct Options {
     pub manage: PathBuf,
     /// The directory with one for each drive, in which the files of volumes lie. The server sees it under the same path.
     pub volumes: PathBuf,
+    /// The directory of the sockets of volumes for virtual machines. The server, which makes them, and the machines' monitors see it under the same path.
+    pub sockets: PathBuf,
+    /// The directory in which Kata Containers is told which paths of pods are such volumes.
+    pub direct_volumes: PathBuf,
 }
 
 /// Why the driver does not answer.
@@ -247,6 +251,8 @@ mod tests {
             endpoint: PathBuf::new(),
             manage: PathBuf::new(),
             volumes: PathBuf::new(),
+            sockets: PathBuf::new(),
+            direct_volumes: PathBuf::new(),
         });
         let of = |key: &str, node: &str| Topology {
             segments: [(key.to_owned(), node.to_owned())].into(),

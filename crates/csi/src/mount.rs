@@ -29,20 +29,7 @@ pub(crate) fn device(
     if is_mounted(to)? {
         return Ok(());
     }
-    let there = kind_of(device)?;
-    let wanted = if kind.is_empty() { DEFAULT } else { kind };
-    match there.as_deref() {
-        None => make(device, wanted)?,
-        Some(there) if kind.is_empty() || there == wanted => {}
-        Some(there) => {
-            let said = format!(
-                "{} has {there} on it, and {wanted} is asked for",
-                device.display()
-            );
-            return Err(Status::failed_precondition(said));
-        }
-    }
-    let kind = there.as_deref().unwrap_or(wanted);
+    let kind = prepare(device, kind)?;
     let options = options.join(",");
     let mut arguments: Vec<&OsStr> = vec!["-t".as_ref(), kind.as_ref()];
     if !options.is_empty() {
@@ -53,8 +40,27 @@ pub(crate) fn device(
     grow(device, to)
 }
 
+/// The file system of a device, or of a file of which a machine makes one; it is made if nothing is there.
+///
+/// # Errors
+/// As of [`device`].
+pub(crate) fn prepare(device: &Path, kind: &str) -> Result<String, Status> {
+    let wanted = if kind.is_empty() { DEFAULT } else { kind };
+    match kind_of(device)? {
+        None => make(device, wanted).map(|()| wanted.to_owned()),
+        Some(there) if kind.is_empty() || there == wanted => Ok(there),
+        Some(there) => {
+            let said = format!(
+                "{} has {there} on it, and {wanted} is asked for",
+                device.display()
+            );
+            Err(Status::failed_precondition(said))
+        }
+    }
+}
+
 /// What is on a device, as `blkid` names it; nothing if it is empty.
-fn kind_of(device: &Path) -> Result<Option<String>, Status> {
+pub(crate) fn kind_of(device: &Path) -> Result<Option<String>, Status> {
     // `blkid` ends the same way where it cannot read.
     fs::File::open(device).map_err(error::file("open", device))?;
     let probe = ["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "value"].map(OsStr::new);

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use tonic::Status;
+use weir_api::Volume;
 
-use crate::attach::{self, nbd};
+use crate::attach::vhost::Disk;
+use crate::attach::{self, direct, nbd};
 use crate::create::unsupported;
 use crate::driver::{Driver, answers};
 use crate::error::needed;
@@ -43,7 +45,8 @@ fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
     }
 }
 
-/// Makes the volume a device of this node and, if it is to be mounted, mounts it where all its users find it.
+/// Makes the volume a device of this node and, if it is to be mounted, mounts it where all its users find it. A volume for virtual machines is a disk
+/// of theirs already.
 fn stage(
     driver: &Driver,
     request: &NodeStageVolumeRequest,
@@ -53,6 +56,10 @@ fn stage(
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
+    if let Some(disk) = Disk::new(driver, &volume) {
+        disk.stage(at, used)?;
+        return Ok(NodeStageVolumeResponse {});
+    }
     let device = attach::attach(driver, &volume)?;
     if let AccessType::Mount(asked) = used {
         mount::device(&device, at, &asked.fs_type, &asked.mount_flags)?;
@@ -84,6 +91,10 @@ fn publish(
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
+    if let Some(disk) = Disk::new(driver, &volume) {
+        disk.publish((staged, to), used, request.readonly)?;
+        return Ok(NodePublishVolumeResponse {});
+    }
     let not_staged = || Status::failed_precondition(format!("{id:?} is not staged"));
     match used {
         AccessType::Block(_) => {
@@ -104,10 +115,12 @@ fn unpublish(
     driver: &Driver,
     request: &NodeUnpublishVolumeRequest,
 ) -> Result<NodeUnpublishVolumeResponse, Status> {
-    let at = needed("the target path", &request.target_path)?;
+    let at = Path::new(needed("the target path", &request.target_path)?);
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
-    mount::take_away(Path::new(at))?;
+    mount::take_away(at)?;
+    // Last: until it is gone the machine's file system is nobody else's.
+    direct::remove(&driver.options.direct_volumes, at)?;
     Ok(NodeUnpublishVolumeResponse {})
 }
 
@@ -118,14 +131,30 @@ fn stats(
     let at = Path::new(needed("the volume's path", &request.volume_path)?);
     let id = driver.name(&request.volume_id)?;
     let volume = driver.volumes()?.find(id)?;
-    if !mount::is_mounted(at)? {
-        let said = format!("{id:?} is not at {}", at.display());
-        return Err(Status::not_found(said));
-    }
+    let disk = found(driver, &volume, at)?;
+    let usage = disk.map_or_else(|| usage(at), |disk| Ok(vec![disk.usage()]));
     Ok(NodeGetVolumeStatsResponse {
-        usage: usage(at)?,
+        usage: usage?,
         volume_condition: Some(condition(&volume)),
     })
+}
+
+/// Looks for a published volume at a path; if it is for virtual machines, as their disk.
+fn found<'a>(
+    driver: &'a Driver,
+    volume: &'a Volume,
+    at: &Path,
+) -> Result<Option<Disk<'a>>, Status> {
+    let disk = Disk::new(driver, volume);
+    let is_there = match &disk {
+        Some(disk) => disk.is_at(at)?,
+        None => mount::is_mounted(at)?,
+    };
+    if is_there {
+        return Ok(disk);
+    }
+    let said = format!("{:?} is not at {}", volume.name, at.display());
+    Err(Status::not_found(said))
 }
 
 /// Has device and file system become as large as the volume.
@@ -137,15 +166,15 @@ fn expand(
     let id = driver.name(&request.volume_id)?;
     let _taken = driver.busy.take(id)?;
     let volume = driver.volumes()?.find(id)?;
-    if !mount::is_mounted(at)? {
-        let said = format!("{id:?} is not at {}", at.display());
-        return Err(Status::not_found(said));
-    }
-    attach::grow(driver, &volume)?;
-    if at.is_dir()
-        && let Some(device) = attach::device(driver, &volume)?
-    {
-        mount::grow(&device, at)?;
+    if let Some(disk) = found(driver, &volume, at)? {
+        disk.grow(at)?;
+    } else {
+        attach::grow(driver, &volume)?;
+        if at.is_dir()
+            && let Some(device) = attach::device(driver, &volume)?
+        {
+            mount::grow(&device, at)?;
+        }
     }
     Ok(NodeExpandVolumeResponse {
         capacity_bytes: i64::try_from(volume.size_bytes).unwrap_or(i64::MAX),

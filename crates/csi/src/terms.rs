@@ -1,15 +1,18 @@
 //! The parameters of a class, in the words of the server's file.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tonic::Status;
 use weir_api::Words;
+
+use crate::attach::vhost;
 
 /// What Kubernetes adds to parameters, which is not the driver's.
 const OTHERS: &str = "csi.storage.k8s.io/";
 
-/// How a volume becomes a block device of its node.
+/// How a volume becomes a block device of its node, or of virtual machines there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Attach {
     /// The kernel's NBD client.
@@ -17,6 +20,8 @@ pub(crate) enum Attach {
     Nbd,
     /// A device that the server serves itself.
     Ublk,
+    /// A socket for the monitors of virtual machines.
+    Vhost,
 }
 
 impl Attach {
@@ -24,6 +29,8 @@ impl Attach {
     pub(crate) fn of(config: &Words) -> Self {
         if config.get("ublk") == Some(&Value::Bool(true)) {
             Self::Ublk
+        } else if vhost::of(config).is_some() {
+            Self::Vhost
         } else {
             Self::Nbd
         }
@@ -65,18 +72,34 @@ impl Terms {
         Ok(terms)
     }
 
-    /// What the configuration would say of such a volume: it is as large as its file.
-    pub(crate) fn words(&self, drive: &str, file: &str) -> Words {
+    /// What the configuration would say of such a volume: it is as large as its file. Where it is to have a socket, that is in the directory
+    /// `sockets`.
+    ///
+    /// # Errors
+    /// The name is too long for a socket.
+    pub(crate) fn words(
+        &self,
+        (name, drive): (&str, &str),
+        file: &Path,
+        sockets: &Path,
+    ) -> Result<Words, Status> {
         let mut words = self.contract.clone();
         words.insert("drive".to_owned(), drive.into());
-        words.insert("file".to_owned(), file.into());
+        words.insert("file".to_owned(), json!(file));
         if let Some(tenant) = &self.tenant {
             words.insert("tenant".to_owned(), tenant.as_str().into());
         }
-        if self.attach == Attach::Ublk {
-            words.insert("ublk".to_owned(), true.into());
+        match self.attach {
+            Attach::Nbd => {}
+            Attach::Ublk => {
+                words.insert("ublk".to_owned(), true.into());
+            }
+            Attach::Vhost => {
+                let socket = vhost::path(sockets, name)?;
+                words.insert("listen".to_owned(), json!({ "vhost": socket }));
+            }
         }
-        words
+        Ok(words)
     }
 
     /// The edit that gives a volume this contract and nothing beside it: keys that are not said are removed.
@@ -125,8 +148,9 @@ fn attach(value: &str) -> Result<Attach, Status> {
     match value {
         "nbd" => Ok(Attach::Nbd),
         "ublk" => Ok(Attach::Ublk),
+        "vhost" => Ok(Attach::Vhost),
         other => {
-            let said = format!("attach = {other:?} is neither \"nbd\" nor \"ublk\"");
+            let said = format!("attach = {other:?} is none of \"nbd\", \"ublk\" and \"vhost\"");
             Err(Status::invalid_argument(said))
         }
     }
@@ -158,7 +182,20 @@ mod tests {
             "min": "20MB/s", "share": 200, "max": { "bandwidth": "50MB/s" },
             "drive": "fast", "file": "/f", "ublk": true,
         });
-        assert_eq!(Value::Object(terms.words("fast", "/f")), expected);
+        let words = |terms: &Terms| {
+            let words = terms.words(("a", "fast"), Path::new("/f"), Path::new("/s"));
+            Value::Object(words.unwrap())
+        };
+        assert_eq!(words(&terms), expected);
+        let fixed = map(&[("attach", "vhost")]);
+        let socket = Terms::read(&fixed, &map(&[])).unwrap();
+        let expected =
+            json!({ "drive": "fast", "file": "/f", "listen": { "vhost": "/s/a.vhost" } });
+        assert_eq!(words(&socket), expected);
+        for terms in [&terms, &socket, &Terms::default()] {
+            let words = words(terms);
+            assert_eq!(Attach::of(words.as_object().unwrap()), terms.attach);
+        }
         assert_eq!(terms.whole()["class"], Value::Null);
         assert_eq!(terms.whole()["share"], 200);
     }

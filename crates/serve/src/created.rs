@@ -1,4 +1,4 @@
-//! What a start has made: a start that is refused leaves nothing that was not there before.
+//! What a start or a reload has made: one that is refused leaves nothing that was not there before.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -29,7 +29,12 @@ impl Created {
         Ok(created)
     }
 
-    /// Nothing of the start can be refused any more: what was moved aside goes.
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Nothing can be refused any more: what was moved aside goes.
     pub(crate) fn settle(&mut self) {
         if let Some(aside) = self.aside.take() {
             // It is a socket that nobody listens on.

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weir_config::units::Size;
-use weir_config::{Address, Plan, Problem};
+use weir_config::{Address, Plan, Problem, Volume};
 use weir_uring::Backend as RingKind;
 
 use crate::acceptor::{self, Door, Listener, Refusal, Sockets, Table};
@@ -137,7 +137,7 @@ impl Server {
         })
     }
 
-    /// Where clients reach it: what the configuration says, with the port that was free where it said 0.
+    /// Where clients have reached it since its start: what the configuration said, with the port that was free where it said 0.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -301,33 +301,31 @@ pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> us
 
 /// Opens every address, before anything of a client's can come in.
 fn listen(config: &weir_config::Server) -> Result<Vec<Door>, StartError> {
-    let refused = |key: String| {
-        move |refusal: Refusal| StartError::Config(listen_problem(config, &key, refusal))
-    };
     let sockets = Sockets::of_listen(config);
     let addresses = config.listen.nbd.iter().enumerate();
-    let disks = config
-        .volumes
-        .iter()
-        .filter_map(|v| Some((v, v.vhost.as_ref()?)));
     addresses
         .map(|(n, address)| {
-            let listener = Listener::open(address, sockets).map_err(refused(nbd_key(n)))?;
+            let listener = Listener::open(address, sockets)
+                .map_err(|refusal| listen_problem(config, &nbd_key(n), refusal))?;
             Ok(Door {
                 listener,
                 greet: Arc::new(front::nbd::greet),
             })
         })
-        .chain(disks.map(|(volume, path)| {
-            let address = Address::Unix(path.clone());
-            let listener =
-                Listener::open(&address, sockets).map_err(refused(volume.vhost_key()))?;
-            Ok(Door {
-                listener,
-                greet: front::vhost::greeter(&volume.name),
-            })
-        }))
-        .collect()
+        .chain(config.volumes.iter().filter_map(|v| disk(config, v)))
+        .collect::<Result<_, _>>()
+        .map_err(StartError::Config)
+}
+
+/// Opens the socket at which virtual machines find a volume, if it is to have one.
+fn disk(config: &weir_config::Server, volume: &Volume) -> Option<Result<Door, Problem>> {
+    let address = Address::Unix(volume.vhost.clone()?);
+    let opened = Listener::open(&address, Sockets::of_listen(config));
+    let door = opened.map(|listener| Door {
+        listener,
+        greet: front::vhost::greeter(&volume.name),
+    });
+    Some(door.map_err(|refusal| listen_problem(config, &volume.vhost_key(), refusal)))
 }
 
 /// The key of an address of NBD, by its number.

@@ -153,6 +153,89 @@ fn capacity(guest: &Guest) -> u64 {
     u64::from_le_bytes(answer[12..20].try_into().unwrap())
 }
 
+/// A volume with a socket of its own, which comes beside those that there are.
+fn another(name: &str, socket: &str) -> String {
+    format!(
+        "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ vhost = \"{{files}}/{socket}\" }}\n"
+    )
+}
+
+#[test]
+fn sockets_come_and_go_with_their_volumes() {
+    let _one = tools::alone();
+    let mut site = Site::start(VOLUMES);
+    let mut alpha = Guest::start(&at(&site, "alpha"), 1);
+    let with = VOLUMES.to_owned() + &another("new", "new");
+    for round in 0..3 {
+        assert!(site.reload(&with));
+        let mut guest = Guest::start(&at(&site, "new"), 1);
+        // In memory, so that it comes empty each time.
+        assert_eq!(guest.read(0, 4096), [0; 4096]);
+        let bytes = pattern(round, 4096);
+        guest.write(0, &bytes);
+        assert_eq!(guest.read(0, 4096), bytes);
+        // Not under its guest, unless the file says so; and it stays as it is.
+        assert!(!site.reload(VOLUMES));
+        assert_eq!(guest.read(0, 4096), bytes);
+        assert_eq!(Guest::start(&at(&site, "new"), 1).read(0, 4096), bytes);
+        if round == 0 {
+            assert!(site.reload(&format!("{VOLUMES}[server]\nremove_in_use = true\n")));
+            assert!(guest.is_ended());
+        } else {
+            drop(guest);
+            while !site.reload(VOLUMES) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        assert!(!at(&site, "new").exists());
+        alpha.write(0, &pattern(round, 512));
+    }
+    let files = site.files.path().to_owned();
+    assert!(site.reload(&with) && site.server.shutdown());
+    assert!(!files.join("new").exists() && !files.join("alpha").exists());
+}
+
+#[test]
+fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
+    let _one = tools::alone();
+    let mut site = Site::start(VOLUMES);
+    std::fs::write(at(&site, "taken"), "not a socket").unwrap();
+    let two = VOLUMES.to_owned() + &another("m", "m") + &another("n", "taken");
+    let two = site.parse(&two);
+    let refused = site.server.reload(&two).unwrap_err().to_string();
+    assert!(refused.contains("volume.n.listen.vhost"), "{refused}");
+    assert!(
+        refused.contains("something that is not a socket is in its place"),
+        "{refused}"
+    );
+    let would = site.server.would_reload(&two).unwrap_err().to_string();
+    assert_eq!(refused, would);
+    // There is no such file.
+    let absent = another("n", "n").replace(
+        "memory = true\nsize = \"1MiB\"",
+        "file = \"{files}/absent\"",
+    );
+    assert!(!site.reload(&(VOLUMES.to_owned() + &another("m", "m") + &absent)));
+    // One that goes is in use, which is found once the sockets are there.
+    let guest = Guest::start(&at(&site, "ro"), 1);
+    let without = VOLUMES.split("[volume.ro]").next().unwrap().to_owned();
+    assert!(!site.reload(&(without.clone() + &another("m", "m"))));
+    for name in ["m", "n"] {
+        assert!(!at(&site, name).exists(), "{name}");
+    }
+    assert_eq!(std::fs::read(at(&site, "taken")).unwrap(), b"not a socket");
+    drop(guest);
+    // What a server has left that was killed is in nobody's way.
+    drop(std::os::unix::net::UnixListener::bind(at(&site, "m")).unwrap());
+    let next = without + &another("m", "m");
+    while !site.reload(&next) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut guest = Guest::start(&at(&site, "m"), 1);
+    guest.write(0, &pattern(3, 512));
+    assert!(!at(&site, "ro").exists());
+}
+
 #[test]
 fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
     let _one = tools::alone();

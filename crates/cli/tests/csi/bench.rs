@@ -178,6 +178,7 @@ impl Bench {
                 .arg("--socket")
                 .arg(path("between"));
             driver.arg("--volumes").arg(path("v"));
+            driver.arg("--direct-volumes").arg(path("direct"));
             moments.driver = Some(driver.spawn().expect("it is there"));
             drop(moments);
             self.there("csi");
@@ -186,12 +187,17 @@ impl Bench {
         (moments.passed, moments.end_at) = (0, end_at);
     }
 
-    /// Ends the driver after a time, if it is there then.
+    /// Ends the driver after a time, if it is there then; one that is started meanwhile stays.
     pub(crate) fn end_after(&self, time: Duration) {
         let moments = Arc::clone(&self.moments);
+        let number = |moments: &Moments| moments.driver.as_ref().map(Child::id);
+        let armed = number(&moments.lock().expect("it is ours"));
         std::thread::spawn(move || {
             sleep(time);
-            end(moments.lock().expect("it is ours").driver.take());
+            let mut moments = moments.lock().expect("it is ours");
+            if number(&moments) == armed {
+                end(moments.driver.take());
+            }
         });
     }
 

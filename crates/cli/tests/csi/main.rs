@@ -5,3 +5,7 @@ mod bench;
 #[path = "../common/mod.rs"]
 mod common;
 mod controller;
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "../../../serve/tests/tools/guest.rs"]
+mod guest;
+mod vhost;

@@ -130,7 +130,7 @@ pub(crate) const VOLUME: Shape = Shape {
 
 pub(crate) const ATTACH: Shape = Shape {
     name: "[volume.NAME.listen]",
-    about: "Where one volume is found by clients that do not say which they want. Fixed while the server runs.",
+    about: "Where one volume is found by clients that do not say which they want. It comes and goes with the volume, and is fixed in between.",
     keys: &[&[
         Key {
             name: "vhost",

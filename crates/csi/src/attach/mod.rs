@@ -1,7 +1,9 @@
-//! A volume as a block device of its node.
+//! A volume as a block device of its node, or as a disk of virtual machines there.
 
+pub(crate) mod direct;
 pub(crate) mod nbd;
 mod netlink;
+pub(crate) mod vhost;
 
 use std::path::PathBuf;
 
@@ -15,7 +17,7 @@ use crate::terms::Attach;
 pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status> {
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::attach(driver, volume),
-        Attach::Ublk => device(driver, volume)?.ok_or_else(|| {
+        Attach::Ublk | Attach::Vhost => device(driver, volume)?.ok_or_else(|| {
             Status::unavailable(format!(
                 "the server has no block device of {:?} yet",
                 volume.name
@@ -29,6 +31,7 @@ pub(crate) fn device(driver: &Driver, volume: &Volume) -> Result<Option<PathBuf>
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::device(driver, &volume.name),
         Attach::Ublk => Ok(volume.block_device.as_ref().map(PathBuf::from)),
+        Attach::Vhost => Ok(None),
     }
 }
 
@@ -37,6 +40,6 @@ pub(crate) fn grow(driver: &Driver, volume: &Volume) -> Result<(), Status> {
     match Attach::of(&volume.config) {
         Attach::Nbd => nbd::grow(driver, volume),
         // The server has done it, where Linux can (6.16).
-        Attach::Ublk => Ok(()),
+        Attach::Ublk | Attach::Vhost => Ok(()),
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn keep(driver: &Driver) {
         || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
     let Ok((events, family)) = listen() else {
         tracing::warn!(
-            "the kernel has no NBD client: modprobe nbd, unless every class says attach = \"ublk\""
+            "the kernel has no NBD client: modprobe nbd, unless every class says attach = \"ublk\" or \"vhost\""
         );
         return;
     };

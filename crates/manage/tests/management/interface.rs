@@ -4,8 +4,10 @@ use crate::site::Site;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_api::{Changes, Error, Event, Outcome, Status, Volume};
 
 #[test]
@@ -105,6 +107,56 @@ fn volumes_tenants_and_capacities_come_change_grow_and_go() {
         undone.contains("[volume.beta]") && !undone.contains("gamma"),
         "{undone}"
     );
+}
+
+#[test]
+fn a_volume_comes_and_goes_with_its_socket() {
+    let site = Site::new();
+    let at = site.path("gamma.sock");
+    let gamma =
+        json!({ "drive": "fast", "memory": true, "size": "1MiB", "listen": { "vhost": at } });
+    fs::write(&at, "").unwrap();
+    for path in ["/v1/volumes/gamma", "/v1/volumes/gamma?dry_run=true"] {
+        let asked: Result<Outcome, Error> = site.client.send("PUT", path, &gamma, None);
+        let Err(Error::Refused {
+            status: 422,
+            refusal,
+        }) = asked
+        else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(refusal.problems[0].key, "volume.gamma.listen.vhost");
+    }
+    assert_eq!(
+        site.refused("DELETE", "/v1/volumes/gamma", &Value::Null).0,
+        404
+    );
+    fs::remove_file(&at).unwrap();
+    for _ in 0..3 {
+        site.send("PUT", "/v1/volumes/gamma?dry_run=true", &gamma);
+        assert!(!at.exists());
+        site.send("PUT", "/v1/volumes/gamma", &gamma);
+        let client = UnixStream::connect(&at).unwrap();
+        // Let in once it says something, and in use from then on.
+        (&client).write_all(&[1]).unwrap();
+        let within = Instant::now() + Duration::from_secs(20);
+        while site.get::<Volume>("/v1/volumes/gamma").now.connections == 0 {
+            assert!(Instant::now() < within, "it is not let in");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let (status, why) = site.refused("DELETE", "/v1/volumes/gamma", &Value::Null);
+        assert_eq!(status, 422);
+        assert!(why.contains("cannot go while it has a client"), "{why}");
+        drop(client);
+        while let Err(error) =
+            site.client
+                .send::<Outcome>("DELETE", "/v1/volumes/gamma", &Value::Null, None)
+        {
+            assert!(Instant::now() < within, "{error}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!at.exists());
+    }
 }
 
 /// Requests that are refused: the method, the path, the body, the status, and a part of what is said.

@@ -10,7 +10,9 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -62,14 +64,31 @@ pub(crate) struct Handle {
     thread: Option<JoinHandle<()>>,
     /// What it can offer; replaced by a reload.
     exports: Arc<RwLock<Table>>,
-    /// Sockets at paths, which go at the end.
+    /// Doors that come while it runs, and addresses of those that go.
+    changes: Sender<Change>,
+    /// Sockets at paths, which go with their doors.
     sockets: Vec<Created>,
+}
+
+/// What becomes of a door while the acceptor runs.
+#[derive(Debug)]
+enum Change {
+    Open(Door),
+    Close(weir_config::Address),
 }
 
 #[derive(Debug)]
 struct Stop {
     wanted: AtomicBool,
+    /// Wakes the thread, for the end as for a [`Change`].
     event: OwnedFd,
+}
+
+impl Stop {
+    fn wake(&self) {
+        // The counter cannot overflow; nothing else can fail.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
 }
 
 impl Handle {
@@ -81,11 +100,30 @@ impl Handle {
         }
     }
 
+    /// Lets clients in at further doors; those that have connected there meanwhile are the first.
+    pub(crate) fn open(&mut self, doors: Vec<Door>) {
+        for mut door in doors {
+            self.sockets.extend(settled(&mut door));
+            self.change(Change::Open(door));
+        }
+    }
+
+    /// Lets nobody in any more at the door of a path, which is free at once. Clients that are in stay.
+    pub(crate) fn close(&mut self, path: &Path) {
+        self.sockets.retain(|socket| socket.path() != path);
+        self.change(Change::Close(weir_config::Address::Unix(path.to_owned())));
+    }
+
+    fn change(&self, change: Change) {
+        // A thread that has ended has said so: nobody is let in at all.
+        let _ = self.changes.send(change);
+        self.stop.wake();
+    }
+
     /// Ends the thread: nobody is accepted any more, and handshakes under way are dropped.
     pub(crate) fn stop(&mut self) {
         self.stop.wanted.store(true, Ordering::SeqCst);
-        // The counter cannot overflow; nothing else can fail.
-        let _ = rustix::io::write(&self.stop.event, &1u64.to_ne_bytes());
+        self.stop.wake();
         if let Some(thread) = self.thread.take() {
             // A fault there has said so already.
             let _ = thread.join();
@@ -113,12 +151,15 @@ pub(crate) fn spawn(
         event: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
     });
     let exports = Arc::new(RwLock::new(exports));
+    // They go again if the thread cannot be had.
     let mut sockets: Vec<Created> = doors
         .iter_mut()
         .filter_map(|door| door.listener.created())
         .collect();
+    let (changes, asked) = channel();
     let acceptor = Acceptor {
         doors,
+        changes: asked,
         stop: Arc::clone(&stop),
         exports: Arc::clone(&exports),
         shards,
@@ -137,14 +178,23 @@ pub(crate) fn spawn(
         stop,
         thread: Some(thread),
         exports,
+        changes,
         sockets,
     })
+}
+
+/// What was made for a door at a path, if it is at one, once nothing is refused any more.
+fn settled(door: &mut Door) -> Option<Created> {
+    let mut created = door.listener.created()?;
+    created.settle();
+    Some(created)
 }
 
 /// The state of the thread.
 #[derive(Debug)]
 struct Acceptor {
     doors: Vec<Door>,
+    changes: Receiver<Change>,
     stop: Arc<Stop>,
     exports: Arc<RwLock<Table>>,
     shards: Vec<Address>,
@@ -176,7 +226,7 @@ impl Acceptor {
         self.retry_at = self.retry_at.filter(|at| *at > now);
         let listens = self.retry_at.is_none() && self.has_room(now);
         let timeout = self.timeout(now, listens);
-        let (incoming, ready) = {
+        let (woken, incoming, ready) = {
             let mut fds = vec![PollFd::new(&self.stop.event, PollFlags::IN)];
             fds.extend(self.openings.iter().map(|o| o.handshake.interest()));
             let doors = self.doors.iter().filter(|_| listens);
@@ -188,11 +238,28 @@ impl Acceptor {
             };
             let set: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
             let (openings, listeners) = set.split_at(self.openings.len());
-            (listeners.to_vec(), openings.to_vec())
+            let woken = !fds[0].revents().is_empty();
+            (woken, listeners.to_vec(), openings.to_vec())
         };
         self.advance(&ready);
         for (index, _) in incoming.iter().enumerate().filter(|(_, ready)| **ready) {
             self.accept(index);
+        }
+        if woken {
+            self.change_doors()?;
+        }
+        Ok(())
+    }
+
+    /// Opens and closes doors as it is told.
+    fn change_doors(&mut self) -> io::Result<()> {
+        // Before the changes are looked for: one that comes later wakes anew.
+        rustix::io::read(&self.stop.event, &mut [0; 8])?;
+        while let Ok(change) = self.changes.try_recv() {
+            match change {
+                Change::Open(door) => self.doors.push(door),
+                Change::Close(at) => self.doors.retain(|door| door.listener.address() != at),
+            }
         }
         Ok(())
     }

@@ -3,10 +3,10 @@
 use std::sync::mpsc::{Receiver, channel};
 
 use weir_config::units::Size;
-use weir_config::{Plan, Problem};
+use weir_config::{Address, Plan, Problem, Volume};
 
-use super::{ReloadError, Server};
-use crate::acceptor::{Export, Table};
+use super::{ReloadError, Server, disk, listen_problem};
+use crate::acceptor::{Door, Export, Listener, Sockets, Table};
 use crate::backend;
 use crate::front;
 use crate::setup;
@@ -33,6 +33,7 @@ impl Server {
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
             .collect();
+        let doors = self.listen(config)?;
         self.stop_devices(config)?;
         let stay = self.exports.iter().filter(|export| {
             let mut changes = changes.iter();
@@ -66,11 +67,15 @@ impl Server {
             for created in created {
                 let _ = created.keep();
             }
+            self.close_disks(config);
             self.plans = plans;
             self.exports = exports;
             self.config = config.clone();
         }
         self.acceptor.offer(Table::new(self.exports.clone()));
+        if prepared.is_ok() {
+            self.acceptor.open(doors);
+        }
         if let Ok(grown) = &prepared {
             let grown = |volume: &str| grown.contains_key(volume);
             changed.extend(self.devices.resize(&self.exports, grown));
@@ -105,6 +110,12 @@ impl Server {
                 Some(setup::storage_problem(config, volume, &error))
             }));
         }
+        let coming = self.coming(config);
+        problems.extend(coming.filter_map(|volume| {
+            let address = Address::Unix(volume.vhost.clone()?);
+            let refusal = Listener::look(&address, Sockets::of_listen(config)).err()?;
+            Some(listen_problem(config, &volume.vhost_key(), refusal))
+        }));
         if !config.remove_in_use {
             let gone: Vec<&String> = reload.drives.iter().flat_map(|d| &d.removed).collect();
             let drives = self.watch().figures().unwrap_or_default();
@@ -122,6 +133,37 @@ impl Server {
             Ok(weir_config::changes(&self.config, config))
         } else {
             Err(ReloadError::Refused(problems))
+        }
+    }
+
+    /// Volumes of a changed configuration that are not there yet.
+    fn coming<'a>(&'a self, config: &'a weir_config::Server) -> impl Iterator<Item = &'a Volume> {
+        let volumes = config.volumes.iter();
+        volumes.filter(|volume| self.config.volume(&volume.name).is_none())
+    }
+
+    /// Opens the sockets of volumes that come. Clients that connect are let in once the change is in force; the sockets go if it is refused.
+    fn listen(&self, config: &weir_config::Server) -> Result<Vec<Door>, ReloadError> {
+        let (mut doors, mut problems) = (Vec::new(), Vec::new());
+        for opened in self.coming(config).filter_map(|v| disk(config, v)) {
+            match opened {
+                Ok(door) => doors.push(door),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() {
+            Ok(doors)
+        } else {
+            Err(ReloadError::Refused(problems))
+        }
+    }
+
+    /// Removes the sockets of volumes that go.
+    fn close_disks(&mut self, config: &weir_config::Server) {
+        let gone = self.config.volumes.iter();
+        let gone = gone.filter(|volume| config.volume(&volume.name).is_none());
+        for path in gone.filter_map(|volume| volume.vhost.as_deref()) {
+            self.acceptor.close(path);
         }
     }
 

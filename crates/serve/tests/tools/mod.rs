@@ -98,6 +98,11 @@ impl Site {
         parsed.is_ok_and(|config| self.server.reload(&config).is_ok())
     }
 
+    /// Another configuration of the same server.
+    pub(crate) fn parse(&self, config: &str) -> weir_config::Server {
+        parse(&Self::text(config, &self.socket, &self.files))
+    }
+
     fn text(config: &str, socket: &Temp, files: &Temp) -> String {
         let listen = format!(
             "[listen]\nnbd = [\"unix:{}/nbd.sock\", \"127.0.0.1:0\"]\n",
