@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -188,7 +188,7 @@ impl Bench {
     }
 
     /// Ends the driver after a time, if it is there then; one that is started meanwhile stays.
-    pub(crate) fn end_after(&self, time: Duration) {
+    pub(crate) fn end_after(&self, time: Duration) -> JoinHandle<()> {
         let moments = Arc::clone(&self.moments);
         let number = |moments: &Moments| moments.driver.as_ref().map(Child::id);
         let armed = number(&moments.lock().expect("it is ours"));
@@ -198,7 +198,7 @@ impl Bench {
             if number(&moments) == armed {
                 end(moments.driver.take());
             }
-        });
+        })
     }
 
     /// Whether the driver was ended since it was armed.

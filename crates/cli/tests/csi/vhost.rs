@@ -366,7 +366,9 @@ fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
     }
     // Between requests, too: a call takes some tens of milliseconds here.
     for run in 0..20 {
-        moments += life(&|| bench.end_after(Duration::from_micros(run * 1500)));
+        moments += life(&|| {
+            bench.end_after(Duration::from_micros(run * 1500));
+        });
     }
     println!("the driver was ended at {moments} moments of the calls about a socket");
     assert!(moments > 40, "{moments}");

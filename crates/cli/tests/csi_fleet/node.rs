@@ -265,9 +265,10 @@ fn at_times(bench: &Bench) {
         bench
             .call(async |channel| create(channel, "a", None).await)
             .expect("it is made");
+        let mut ends = Vec::new();
         for call in ROUND {
             bench.driver(None);
-            bench.end_after(Duration::from_millis(run * 16));
+            ends.push(bench.end_after(Duration::from_millis(run * 16)));
             let _ = call.make(bench);
             std::thread::sleep(Duration::from_millis(2));
             ended += usize::from(bench.has_ended());
@@ -276,6 +277,9 @@ fn at_times(bench: &Bench) {
                 std::fs::write(Path::new(TARGET).join("file"), "text")
                     .expect("it is a file system");
             }
+        }
+        for end in ends {
+            end.join().expect("its time is over");
         }
         bench.driver(None);
         bench
