@@ -1,7 +1,7 @@
 """What `weir.compare` costs beside the command: `WEIR=path/to/weir python cost.py`. Both builds have to be release.
 
 Processor time of both, alternately, since others' work changes wall-clock time more. The command's is that of its whole process; the module's
-that of the call, with its table. What others do to caches only adds to it, so that the least of each counts; medians stand beside. Fails above 2 %.
+that of the call, with its table. What others do to caches only adds to it, so that the least of each counts; medians stand beside. Fails above 10 %.
 """
 
 from __future__ import annotations
