@@ -118,7 +118,7 @@ pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
         ));
     } else {
         said.push(takes(e));
-        said.extend(others(e));
+        said.extend(others(&e.neighbours, e.latency_us));
         said.extend(rest(e));
     }
     if e.errors > 0 {
@@ -175,18 +175,25 @@ fn takes(e: &Explanation) -> String {
 }
 
 /// For how long each neighbour stood before it.
-fn others(e: &Explanation) -> Option<String> {
-    let noticed = |us: f64| us >= NOTICEABLE * e.latency_us;
-    let stood = |whose: &str, elevator_us: f64, drive_us: f64, part: f64| {
-        let stages = [(elevator_us, "in the elevator"), (drive_us, "in the drive")];
+fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
+    let noticed = |us: f64| us >= NOTICEABLE * latency_us;
+    let stood = |n: &Neighbour| {
+        let stages = [
+            (n.elevator_us, "in the elevator"),
+            (n.drive_us, "in the drive"),
+        ];
         let stages = stages.into_iter().filter(|s| noticed(s.0));
         let stages: Vec<String> = stages
             .map(|(us, at)| format!("{} {at}", duration(us)))
             .collect();
-        let (stages, part) = (list(&stages), percent(part));
-        format!("those of {whose} for {stages} ({part} of the drive's time)")
+        format!(
+            "those of {} for {} ({} of the drive's time)",
+            n.name,
+            list(&stages),
+            percent(n.drive_part)
+        )
     };
-    let large: Vec<&Neighbour> = (e.neighbours.iter())
+    let large: Vec<&Neighbour> = (neighbours.iter())
         .filter(|n| noticed(n.elevator_us + n.drive_us))
         .collect();
     // One that would be left is named, too.
@@ -196,18 +203,15 @@ fn others(e: &Explanation) -> Option<String> {
         large.len()
     };
     let (named, rest) = large.split_at(count);
-    let mut all: Vec<String> = (named.iter())
-        .map(|n| stood(&n.name, n.elevator_us, n.drive_us, n.drive_part))
-        .collect();
+    let mut all: Vec<String> = named.iter().map(|n| stood(n)).collect();
     if !rest.is_empty() {
         let sum = |of: fn(&Neighbour) -> f64| rest.iter().map(|n| of(n)).sum();
-        let whose = format!("{} others", rest.len());
-        all.push(stood(
-            &whose,
-            sum(|n| n.elevator_us),
-            sum(|n| n.drive_us),
-            sum(|n| n.drive_part),
-        ));
+        all.push(stood(&Neighbour {
+            name: format!("{} others", rest.len()),
+            elevator_us: sum(|n| n.elevator_us),
+            drive_us: sum(|n| n.drive_us),
+            drive_part: sum(|n| n.drive_part),
+        }));
     }
     (!all.is_empty()).then(|| format!("Before it stand {}.", list(&all)))
 }
@@ -336,4 +340,27 @@ fn waiting(e: &Explanation) -> Option<String> {
         waiting.requests,
         duration(waiting.oldest_us)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_neighbours_three_are_named_and_the_rest_is_their_sum() {
+        let neighbour = |n: usize| Neighbour {
+            name: format!("n{n}"),
+            elevator_us: 100.0,
+            drive_us: 0.0,
+            drive_part: 0.1,
+        };
+        let said = |count| {
+            let all: Vec<Neighbour> = (1..=count).map(neighbour).collect();
+            others(&all, 1_000.0).expect("they are noticed")
+        };
+        assert!(said(4).contains("those of n4 for 100 us in the elevator (10% "));
+        let five = said(5);
+        assert!(five.contains("those of n3 for 100 us") && !five.contains("n4"));
+        assert!(five.contains("those of 2 others for 200 us in the elevator (20% "));
+    }
 }
