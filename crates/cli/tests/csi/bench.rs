@@ -115,8 +115,9 @@ impl Bench {
         end(self.server.take());
         let mut server = weir();
         let server = server.arg("serve").arg(self.scratch.path("weir.toml"));
-        self.server = Some(server.spawn().expect("it is there"));
-        self.there("manage");
+        let server = self.server.insert(server.spawn().expect("it is there"));
+        let number = server.id();
+        self.there("manage", number);
     }
 
     /// Kills the driver.
@@ -124,10 +125,15 @@ impl Bench {
         end(self.moments.lock().expect("it is ours").driver.take());
     }
 
-    /// Waits for a socket.
-    fn there(&self, name: &str) {
+    /// Waits until a process listens at a socket: this one, for a tool that a killed driver was about to run holds that driver's socket until it runs.
+    fn there(&self, name: &str, process: u32) {
         let began = Instant::now();
-        while UnixStream::connect(self.scratch.path(name)).is_err() {
+        let listens = || {
+            let socket = UnixStream::connect(self.scratch.path(name)).ok()?;
+            let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+            (peer.pid.as_raw_pid().cast_unsigned() == process).then_some(())
+        };
+        while listens().is_none() {
             assert!(began.elapsed() < PATIENCE, "{name} does not come");
             sleep(Duration::from_millis(5));
         }
@@ -179,9 +185,11 @@ impl Bench {
                 .arg(path("between"));
             driver.arg("--volumes").arg(path("v"));
             driver.arg("--direct-volumes").arg(path("direct"));
-            moments.driver = Some(driver.spawn().expect("it is there"));
+            let driver = driver.spawn().expect("it is there");
+            let number = driver.id();
+            moments.driver = Some(driver);
             drop(moments);
-            self.there("csi");
+            self.there("csi", number);
             moments = self.moments.lock().expect("it is ours");
         }
         (moments.passed, moments.end_at) = (0, end_at);
