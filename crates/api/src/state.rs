@@ -53,6 +53,17 @@ pub struct Contract {
     pub class: String,
 }
 
+impl Contract {
+    /// A part of the min, bytes a second and requests a second.
+    pub fn promised(&self, part: f64) -> (u64, u64) {
+        let of = |min: u64| (min as f64 * part) as u64;
+        (
+            of(self.min_bytes_per_second),
+            of(self.min_requests_per_second),
+        )
+    }
+}
+
 /// What of something is promised, and what is left to be promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -145,6 +156,13 @@ pub struct Volume {
     /// What it was served since the start; only where one volume is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+}
+
+impl Volume {
+    /// What this server promises now, bytes a second and requests a second: the min, or its part of one that several servers keep.
+    pub fn promised(&self) -> (u64, u64) {
+        self.contract.promised(self.now.part.unwrap_or(1.0))
+    }
 }
 
 /// All drives, tenants or volumes.

@@ -82,6 +82,8 @@ pub(super) struct Row<'a> {
     pub(super) drive: &'a str,
     pub(super) tenant: Option<&'a str>,
     pub(super) contract: &'a Contract,
+    /// Bytes a second and requests a second that this server promises.
+    promised: (u64, u64),
     bytes: u64,
     requests: u64,
     /// Its part of the drive by share, and the part that it got.
@@ -126,6 +128,7 @@ impl<'a> Row<'a> {
             drive: &volume.drive,
             tenant: volume.tenant.as_deref(),
             contract: &volume.contract,
+            promised: volume.promised(),
             bytes: now.bytes_per_second,
             requests: now.requests_per_second,
             share: now.share,
@@ -149,6 +152,7 @@ impl<'a> Row<'a> {
             drive: drive.unwrap_or_default(),
             tenant: None,
             contract: &tenant.contract,
+            promised: tenant.contract.promised(1.0),
             bytes: now.bytes_per_second,
             requests: now.requests_per_second,
             share: sum(|v| v.now.share),
@@ -186,11 +190,9 @@ impl<'a> Row<'a> {
         };
         match column {
             Column::Name => self.name.to_owned(),
-            Column::Promised if self.is_in_requests() => {
-                requests(self.contract.min_requests_per_second)
-            }
+            Column::Promised if self.is_in_requests() => requests(self.promised.1),
             Column::Promised if self.contract.min_bytes_per_second == 0 => "-".to_owned(),
-            Column::Promised => rate(self.contract.min_bytes_per_second),
+            Column::Promised => rate(self.promised.0),
             Column::Got if self.is_in_requests() => requests(self.requests),
             Column::Got => rate(self.bytes),
             Column::Part => percent(self.part),
@@ -218,15 +220,7 @@ impl<'a> Row<'a> {
         let waits = |of| wait(other, of).total_cmp(&wait(self, of));
         let by_column = match column {
             Column::Name => Ordering::Equal,
-            Column::Promised => {
-                let promised = |row: &Self| {
-                    (
-                        row.contract.min_bytes_per_second,
-                        row.contract.min_requests_per_second,
-                    )
-                };
-                promised(other).cmp(&promised(self))
-            }
+            Column::Promised => other.promised.cmp(&self.promised),
             Column::Got => other.bytes.cmp(&self.bytes),
             Column::Part => number(|row| row.part),
             Column::Share => number(|row| row.share),

@@ -247,6 +247,19 @@ fn screens_of_a_drive_with_some_volumes() {
 }
 
 #[test]
+fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
+    let mut status = some();
+    let orders = &mut status.volumes[0];
+    orders.now.part = Some(0.4);
+    assert_eq!(orders.promised(), (8_000_000, 0));
+    let screen = screen(&mut played(status, 1), 120, 40);
+    let says = |words: &str| screen.contains(words);
+    assert!(says("min 20MB/s of which 40.0 % here"), "{screen}");
+    let row = screen.lines().find(|line| line.contains("orders-db"));
+    assert!(row.is_some_and(|row| row.contains("8MB/s")), "{screen}");
+}
+
+#[test]
 fn screens_of_a_thousand_volumes_with_long_names() {
     let mut state = played(many(), 40);
     press(&mut state, &[Key::Right, Key::Right, Key::Pages(1)]);

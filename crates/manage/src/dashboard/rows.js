@@ -11,12 +11,13 @@ const LIMITED = {
   drive: "as fast as the drive",
 };
 
-/** A promise and what was got of it, in the unit of the promise: bytes, or requests if those alone are promised. */
+/** A promise of this server's (its part, where several keep the min) and what was got of it, in the unit of the promise: bytes, or requests if those alone are promised. */
 export function measure({ contract, now }) {
   const inRequests = contract.min_requests_per_second > 0 && contract.min_bytes_per_second === 0;
+  const min = inRequests ? contract.min_requests_per_second : contract.min_bytes_per_second;
   return {
     got: inRequests ? now.requests_per_second : now.bytes_per_second,
-    promised: inRequests ? contract.min_requests_per_second : contract.min_bytes_per_second,
+    promised: min * (now.part ?? 1),
     said: inRequests ? (requests) => `${count(requests)} requests/s` : rate,
   };
 }
@@ -25,12 +26,13 @@ export function measure({ contract, now }) {
 export const shortSeconds = ({ seconds }) => Object.values(seconds.short).reduce((sum, n) => sum + n, 0);
 
 /** The terms of a contract in words. */
-function terms({ contract }) {
+function terms({ contract, now }) {
   const both = (bytes, requests) =>
     [bytes > 0 && rate(bytes), requests > 0 && `${count(requests)} requests/s`].filter(Boolean).join(" and ");
   const min = both(contract.min_bytes_per_second, contract.min_requests_per_second);
   const max = both(contract.max_bytes_per_second, contract.max_requests_per_second);
   const parts = [min ? `of ${min} promised` : "nothing promised"];
+  if (min && now.part !== undefined) parts[0] += ` by all servers (${percent(now.part)} here)`;
   if (max) parts.push(`at most ${max}`);
   if (contract.class !== "best-effort") parts.push(contract.class);
   return parts.join(", ");
@@ -126,7 +128,7 @@ class TenantRow extends Row {
 const ORDER = {
   name: () => 0,
   bandwidth: ({ of }) => -of.now.bytes_per_second,
-  promise: ({ of }) => -of.contract.min_bytes_per_second || -of.contract.min_requests_per_second,
+  promise: ({ of }) => -measure(of).promised,
   latency: ({ of: { now: { latency } } }) => (latency ? -(latency.limit_us + latency.elevator_us + latency.drive_us) : 1),
   queue: ({ of }) => -of.now.queue,
   short: ({ of }) => -shortSeconds(of),
