@@ -58,12 +58,18 @@ fn browsers_need_the_token_and_ask_for_this_machine() {
 fn the_address_of_metrics_has_these_alone() {
     let site = Site::new();
     let address = site.management().addresses().metrics.unwrap();
-    let ask = |line: &str| {
+    let once = |line: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(&request(line, "Host: elsewhere")).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    };
+    // On a busy machine a shard may need more than the second that it has to answer.
+    let ask = |line: &str| {
+        let answers = std::iter::repeat_with(|| once(line)).take(30);
+        let mut settled = answers.skip_while(|answer| answer.starts_with("HTTP/1.1 503 "));
+        settled.next().expect("the shards answer in the end")
     };
     let metrics = ask("GET /metrics");
     assert!(
@@ -74,7 +80,8 @@ fn the_address_of_metrics_has_these_alone() {
         metrics.contains("weir_connections{volume=\"alpha\"} 0"),
         "{metrics}"
     );
-    assert!(ask("GET /metrics?detail=full").len() > metrics.len());
+    let full = ask("GET /metrics?detail=full");
+    assert!(full.len() > metrics.len(), "{full}\n{metrics}");
     assert!(ask("GET /readyz").ends_with("ok\n"));
     assert!(ask("GET /v1/config").contains("[volume.alpha]   # the first"));
     for other in [
