@@ -99,6 +99,8 @@ fn share(share: u16) -> Contract {
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    /// A piece comes to the link, by the order in which they were sent: its length, and how much longer it takes beyond the link.
+    Cross(u64, Tag, u32, u64),
     Complete(Tag),
     Submit(usize),
 }
@@ -219,6 +221,10 @@ impl Host {
             };
             let at = Instant::from_nanos(now);
             match event {
+                Event::Cross(_, tag, length, after) => {
+                    self.cross(now, tag, length, after);
+                    continue;
+                }
                 Event::Complete(tag) => self.layer.complete(at, &[Completion::ok(tag)]),
                 Event::Submit(i) => {
                     self.asked[i] += 1;
@@ -253,6 +259,17 @@ impl Host {
         }
     }
 
+    fn cross(&mut self, now: u64, tag: Tag, length: u32, after: u64) {
+        let mut begin = self.link_free.max(now);
+        let [from, until] = self.pipe.frozen;
+        if (from..until).contains(&begin) {
+            begin = until;
+        }
+        self.link_free = begin + u64::from(length) * SECOND / self.pipe.link;
+        let done = self.link_free + after;
+        self.events.push(Reverse((done, Event::Complete(tag))));
+    }
+
     fn carry_out(&mut self, now: u64, output: Output) {
         match output {
             Output::Dispatch(d) => {
@@ -261,19 +278,18 @@ impl Host {
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
                 let extra = ((self.random >> 33) * self.pipe.jitter) >> 31;
-                let mut begin = self.link_free.max(now + self.pipe.service + extra);
-                let [from, until] = self.pipe.frozen;
-                if (from..until).contains(&begin) {
-                    begin = until;
-                }
-                self.link_free = begin + u64::from(d.length) * SECOND / self.pipe.link;
                 let program = if d.op == Op::Write {
                     self.pipe.program
                 } else {
                     0
                 };
-                self.events
-                    .push(Reverse((self.link_free + program, Event::Complete(d.tag))));
+                let at = now + self.pipe.service + extra;
+                self.run.pieces += 1;
+                let number = self.run.pieces;
+                self.events.push(Reverse((
+                    at,
+                    Event::Cross(number, d.tag, d.length, program),
+                )));
             }
             Output::Done(d) => {
                 let i = d.cookie as usize;

@@ -57,6 +57,7 @@ impl Reservations {
             // phase).
             let from = r.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
+            r.promised_in_drive += (from + time).since(r.kept_until);
             r.kept_until = from + time;
             if r.iops > 0 && counts > REQUEST {
                 let one = r.time_for(Bytes::ZERO, 1).as_nanos();
@@ -67,7 +68,6 @@ impl Reservations {
             r.cycle += time;
             r.flight += cost;
             r.bytes_in_drive += bytes;
-            r.requests_in_drive += u64::from(last);
             let above = r.above;
             // A realtime one waits for its turn by its clock.
             self.urgent.clear(at);
@@ -115,8 +115,11 @@ impl Reservations {
             }
             hidden |= r.observe_completion(drive);
             r.flight = r.flight.saturating_sub(cost);
-            r.bytes_in_drive = r.bytes_in_drive.saturating_sub(served(drive.op, bytes));
-            r.requests_in_drive = r.requests_in_drive.saturating_sub(u64::from(last));
+            let (all, gone) = (r.bytes_in_drive, served(drive.op, bytes));
+            r.bytes_in_drive = all.saturating_sub(gone);
+            let promised = r.promised_in_drive.as_nanos();
+            let left = mul_div_floor(promised, r.bytes_in_drive.0, all.0.max(1));
+            r.promised_in_drive = Span::from_nanos(left);
             let above = r.above;
             self.forget_outstanding(now, at, bytes, last);
             self.update_bound(at);
@@ -152,7 +155,8 @@ impl Reservations {
         pieces: impl Iterator<Item = (GroupId, Cost, Op, Bytes)>,
     ) {
         for r in &mut self.table {
-            (r.flight, r.bytes_in_drive, r.requests_in_drive) = (Cost::ZERO, Bytes::ZERO, 0);
+            (r.flight, r.bytes_in_drive) = (Cost::ZERO, Bytes::ZERO);
+            r.promised_in_drive = Span::ZERO;
             r.outstanding = Bytes::ZERO;
             r.arrivals.forget_outstanding();
         }
@@ -160,7 +164,6 @@ impl Reservations {
             self.for_each_reservation(group, |r| {
                 r.outstanding += left;
                 r.arrivals.count();
-                r.requests_in_drive += u64::from(left == Bytes::ZERO);
             });
         }
         for (group, cost, op, bytes) in pieces {

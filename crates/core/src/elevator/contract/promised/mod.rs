@@ -81,10 +81,11 @@ struct Reservation {
     flushes: u32,
     /// Its last sign of life.
     last_seen: Instant,
-    /// Modelled cost of its own in the drive; bytes, and requests that are there wholly.
+    /// Modelled cost of its own in the drive; and bytes.
     flight: Cost,
     bytes_in_drive: Bytes,
-    requests_in_drive: u64,
+    /// By how much these bytes moved `kept_until`: by less than they take at the promised rate where the client gets more than that.
+    promised_in_drive: Span,
     /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
     solo_latency: Span,
     /// How much later its requests come back for what others have in front of them, in 256ths of that.
@@ -137,7 +138,7 @@ const NOTHING: Reservation = Reservation {
     last_seen: Instant::ZERO,
     flight: Cost::ZERO,
     bytes_in_drive: Bytes::ZERO,
-    requests_in_drive: 0,
+    promised_in_drive: Span::ZERO,
     solo_latency: Span::ZERO,
     interference: FULL_INTERFERENCE,
     slope: Slope::NONE,
@@ -285,6 +286,7 @@ impl Reservations {
         } else if changed && exists {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
             (r.kept_until, r.covered_until) = (due, Instant::ZERO);
+            r.promised_in_drive = Span::ZERO;
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
             self.remove_bound(slot);
             self.stop_waiting(slot);

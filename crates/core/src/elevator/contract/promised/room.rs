@@ -193,10 +193,9 @@ impl Reservation {
     }
 
     /// Up to here it has been served: what has been in the drive for longer than it may is not yet served, whatever the clock says, since a
-    /// drive that puts it off has too much else to do.
+    /// drive that puts it off has too much else to do. For how long it has been there is told by how far it moved the clock.
     fn served_until(&self) -> Instant {
-        let needed = self.time_for(self.bytes_in_drive, self.requests_in_drive);
-        let overdue = needed - self.allowed().max(self.solo_latency);
+        let overdue = self.promised_in_drive - self.allowed().max(self.solo_latency);
         self.kept_until.saturating_sub(overdue)
     }
 }

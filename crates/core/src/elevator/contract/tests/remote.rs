@@ -33,8 +33,8 @@ fn clients() -> Vec<Client> {
     clients
 }
 
-fn play(config: elevator::Config) -> Run {
-    Host::new(config, POOL, &clients(), 12).run(12)
+fn play(config: elevator::Config, clients: &[Client]) -> Run {
+    Host::new(config, POOL, clients, 12).run(12)
 }
 
 fn remote(millis: u64) -> elevator::Config {
@@ -46,7 +46,8 @@ fn remote(millis: u64) -> elevator::Config {
 
 #[test]
 fn a_pool_keeps_its_rate_and_a_promise() {
-    let [none, local, pool] = [elevator::Config::None, remote(0), remote(30)].map(play);
+    let configs = [elevator::Config::None, remote(0), remote(30)];
+    let [none, local, pool] = configs.map(|config| play(config, &clients()));
     let most = none.all();
     assert!(
         none.worst(0, 10, 120) < 16_000_000,
@@ -63,4 +64,88 @@ fn a_pool_keeps_its_rate_and_a_promise() {
         "a pool needs no words of its own: {}",
         local.all()
     );
+}
+
+#[test]
+fn a_client_with_far_more_than_its_min_in_the_drive_is_not_behind() {
+    let deep = Client {
+        contract: min(200_000),
+        size: 1024 * KIB,
+        depth: 8,
+        ..READER
+    };
+    let clients = [[deep; 4], [READER; 4], [deep; 4]].concat();
+    let [none, pool] = [elevator::Config::None, remote(12)].map(|config| play(config, &clients));
+    let (all, most) = (pool.all(), none.all());
+    assert!(all >= most * 95 / 100, "{all} of {most}");
+}
+
+/// A pool and its clients, of which about half were promised what they can have.
+fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
+    let link = [50, 100, 200, 400, 1000][next(5) as usize] * 1_000_000;
+    let stated = link * (30 + next(50)) / 100;
+    let rates = Capacity {
+        read: stated,
+        write: stated,
+        ..Capacity::NONE
+    };
+    let pool = Pipe {
+        stated: Some(rates),
+        link,
+        service: 300_000 + next(3_000_000),
+        jitter: next(20_000_000),
+        tags: [160, 256][next(2) as usize],
+        ..PIPE
+    };
+    let mut left = stated * 6 / 10;
+    let mut client = || {
+        let mut client = Client {
+            size: KIB << [2, 4, 6, 7, 10][next(5) as usize],
+            depth: 1 << next(6),
+            writes_every: next(3),
+            stable: next(4) == 0,
+            ..READER
+        };
+        let outstanding = u64::from(client.size * client.depth);
+        let can = outstanding * SECOND / (pool.service + pool.jitter) / 2;
+        let most = can.min(left / 2).min(stated / 3);
+        if next(2) == 0 && most > 200_000 {
+            client.contract = min(most);
+            left -= most;
+        } else {
+            client.contract = share(50 + next(400) as u16);
+        }
+        client
+    };
+    let clients = (0..12).map(|_| client()).collect();
+    (pool, clients)
+}
+
+#[test]
+fn of_any_pool_promises_are_kept_and_most_of_its_rate() {
+    let mut parts = Vec::new();
+    for seed in 1..=24 {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+        let (pool, clients) = draw(|below| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) % below
+        });
+        let twice = Span::from_nanos(2 * pool.service + pool.jitter);
+        let remote = elevator::Config::Contract(Config {
+            remote: twice,
+            ..Config::default()
+        });
+        let [none, run] = [elevator::Config::None, remote]
+            .map(|config| Host::new(config, pool, &clients, 8).run(8));
+        for (at, client) in clients.iter().enumerate() {
+            // A second has a request more or less.
+            let least = run.worst(at, 20, 80) + u64::from(client.size);
+            assert!(least >= client.contract.min, "{least} {pool:?} {seed} {at}");
+        }
+        parts.push(run.all() * 100 / none.all());
+    }
+    parts.sort_unstable();
+    assert!(parts[parts.len() / 2] >= 95, "{parts:?}");
 }
