@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use crate::server::{Drive, Server, Storage};
 use crate::text::{join, path};
 use crate::units::{Rate, Size};
-use weir_core::{Capacity, Contract, Instant, Op, Promised, Span, elevator};
+use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
 use weir_drive::Config;
 
 /// The request that a drive's requests a second are stated of, bytes.
@@ -18,9 +18,9 @@ const SMALL: u64 = 4096;
 /// everyone asking for the like, as many at a time as the drive takes. Before that, for which requests a contract's own max leaves its min,
 /// and the drives that are not said to be servers across a network.
 pub fn notes(server: &Server) -> Vec<Problem> {
-    let drives = server.drives.iter();
+    let near = server.drives.iter().filter_map(|drive| near(server, drive));
     // Under another policy no promise is kept, which is a warning.
-    let drives = drives.filter(|d| d.policy.keeps_min());
+    let drives = server.drives.iter().filter(|d| d.policy.keeps_min());
     let own = within_max(server);
     let of = |drive: &Drive| {
         let promised = promised(server, drive)?;
@@ -31,7 +31,6 @@ pub fn notes(server: &Server) -> Vec<Problem> {
         };
         Some(texts.into_iter().flatten().map(note))
     };
-    let near = drives.clone().filter_map(|drive| near(server, drive));
     own.chain(near)
         .chain(drives.filter_map(of).flatten())
         .collect()
@@ -39,21 +38,22 @@ pub fn notes(server: &Server) -> Vec<Problem> {
 
 /// A drive with volumes of other servers that is taken for one of this machine.
 fn near(server: &Server, drive: &Drive) -> Option<Problem> {
-    let elevator::Config::Contract(contract) = drive.policy.elevator else {
-        return None;
-    };
     let mut volumes = server.volumes_of(&drive.name);
     let volume = volumes.find(|v| matches!(v.storage, Storage::Nbd(_)))?;
-    let what = format!(
-        "is taken for a drive of this machine, and {} is on another server",
-        path("volume", &volume.name)
-    );
-    let help = "state how much it is to have at once, as contract = { remote = \"30ms\" }: about twice as long as a request takes there";
-    (contract.remote == Span::ZERO).then(|| {
-        server
-            .places
-            .problem(&path("drive", &drive.name), what, Some(help.to_owned()))
-    })
+    let at = path("drive", &drive.name);
+    let help = match drive.policy.elevator {
+        _ if drive.policy.is_remote() => return None,
+        elevator::Config::Contract(_) => {
+            "state how much it is to have at once, as contract = { remote = \"30ms\" }: about twice as long as a request takes there"
+        }
+        _ if server.places.keys.contains_key(&join(&at, "tags")) => return None,
+        _ => {
+            "state how many requests it is to have at once, as tags = 256, and how long they may be, as max_transfer = \"1280KiB\""
+        }
+    };
+    let volume = path("volume", &volume.name);
+    let what = format!("is taken for a drive of this machine, and {volume} is on another server");
+    Some(server.places.problem(&at, what, Some(help.to_owned())))
 }
 
 /// The contracts whose max leaves their min to some requests only.

@@ -569,3 +569,27 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
     // Longer ones reach the drive in parts of 128 KiB.
     assert_eq!(notes("contract", flash, "min_iops = 80"), [""; 0]);
 }
+
+#[test]
+fn a_drive_that_is_another_server_has_much_at_once() {
+    let read = |drive: &str| {
+        let text = format!(
+            "drive.d = {{ {drive} }}\nlisten.nbd = [\"127.0.0.1:0\"]\n\
+             volume.v = {{ drive = \"d\", nbd = \"nbd://pool.example/v\" }}"
+        );
+        let server = parse("", &text).unwrap();
+        let noted = weir_config::notes(&server).len();
+        let drive = server.drive("d").unwrap();
+        (drive.tags, drive.max_transfer >> 10, noted)
+    };
+    let remote = "contract = { remote = \"30ms\" }";
+    assert_eq!(read(remote), (256, 1280, 0));
+    let said = ", tags = 64, max_transfer = \"1MiB\"";
+    assert_eq!(read(&(remote.to_owned() + said)), (64, 1024, 0));
+    assert_eq!(read(""), (32, 128, 1));
+    assert_eq!(read("policy = \"none\""), (32, 128, 1));
+    assert_eq!(
+        read(&("policy = \"none\"".to_owned() + said)),
+        (64, 1024, 0)
+    );
+}

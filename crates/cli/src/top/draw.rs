@@ -124,11 +124,11 @@ fn terms(row: &Row<'_>) -> String {
         contract.max_bytes_per_second,
         contract.max_requests_per_second,
     );
-    let mut min = min.map_or_else(|| "no min".to_owned(), |min| format!("min {min}"));
-    if let Some(part) = row.volume.and_then(|volume| volume.now.part) {
-        min += &format!(" of which {:.1} % here", 100.0 * part);
-    }
-    let mut parts = vec![min];
+    let mut parts = vec![match (min, row.volume.and_then(|volume| volume.now.part)) {
+        (None, _) => "no min".to_owned(),
+        (Some(min), None) => format!("min {min}"),
+        (Some(min), Some(part)) => format!("min {min} of which {:.1} % here", 100.0 * part),
+    }];
     parts.push(format!("share {}", contract.share));
     parts.extend(max.map(|max| format!("max {max}")));
     parts.push(contract.class.clone());

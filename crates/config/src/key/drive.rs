@@ -38,14 +38,18 @@ pub(crate) const DRIVE: Shape = Shape {
         Key {
             name: "tags",
             kind: Kind::Count(1, 4096),
-            default: DefaultValue::Value("32"),
+            default: DefaultValue::Words(
+                "`32`; `256` where `contract.remote` says that the drive is a server across a network",
+            ),
             about: "Requests that each queue takes at a time.",
             example: "64",
         },
         Key {
             name: "max_transfer",
             kind: Kind::Size(4096, 1 << 30, 512),
-            default: DefaultValue::Words("`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true"),
+            default: DefaultValue::Words(
+                "`\"128KiB\"`; `\"1280KiB\"` where `rotational` is true or the drive is a server across a network",
+            ),
             about: "Bytes that the drive takes in one command. Longer requests are split.",
             example: "\"1MiB\"",
         },

@@ -18,9 +18,11 @@ pub(super) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rota
 
 /// Places in all queues together.
 const PLACES_MAX: u64 = 65_536;
-/// What requests are split to on flash and on disks.
+/// What requests are split to on flash, and on disks and servers across a network.
 const TRANSFER_FLASH: u32 = 128 << 10;
-const TRANSFER_DISK: u32 = 1280 << 10;
+const TRANSFER_LONG: u32 = 1280 << 10;
+/// A server across a network is fast by what it is given at once.
+const TAGS_REMOTE: u16 = 256;
 
 pub(super) fn drive<'a>(
     doc: &mut Document<'a>,
@@ -131,7 +133,12 @@ fn possible(doc: &mut Document<'_>, drive: &str, stated: Capacity, model: &weir_
 fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     let before = doc.found();
     drive.queues = table.count(doc, "queues");
-    drive.tags = table.count(doc, "tags");
+    if drive.policy.is_remote() {
+        (drive.tags, drive.max_transfer) = (TAGS_REMOTE, TRANSFER_LONG);
+    }
+    if let Some(tags) = table.entry("tags").and_then(|e| e.count(doc)) {
+        drive.tags = tags;
+    }
     let places = u64::from(drive.queues) * u64::from(drive.tags);
     if places > PLACES_MAX && doc.found() == before {
         let what = format!("queues * tags is {places}; at most {PLACES_MAX} are permitted");
@@ -139,7 +146,7 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     }
     drive.rotational = table.flag(doc, "rotational");
     if drive.rotational {
-        drive.max_transfer = TRANSFER_DISK;
+        drive.max_transfer = TRANSFER_LONG;
     }
     let transfer = table.entry("max_transfer");
     if let Some(bytes) = transfer.and_then(|e| e.size(doc)) {
