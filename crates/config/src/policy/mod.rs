@@ -30,8 +30,8 @@ use crate::problem::Problem;
 use crate::value;
 use std::path::Path;
 use std::sync::LazyLock;
+use weir_core::control;
 use weir_core::elevator::{self, bfq};
-use weir_core::{Span, control};
 
 /// A way of sharing a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,7 +135,7 @@ impl Policy {
 
     /// True if it says that the drive is a server across a network.
     pub(crate) fn is_remote(&self) -> bool {
-        matches!(&self.elevator, elevator::Config::Contract(contract) if contract.remote > Span::ZERO)
+        matches!(&self.elevator, elevator::Config::Contract(contract) if contract.is_remote())
     }
 
     /// True if the min of every contract that is admitted is kept.

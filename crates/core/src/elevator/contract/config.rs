@@ -42,7 +42,7 @@ tunables! {
 
 impl Config {
     /// True if the drive is a server across a network.
-    pub(crate) fn is_remote(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         self.remote > Span::ZERO
     }
 }
