@@ -58,7 +58,7 @@ fn delete(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolume
             // There is no such volume of the driver's.
             return Ok(DeleteVolumeResponse {});
         }
-        volumes.forget(name)?;
+        volumes.forget(&volume)?;
     }
     tidy(driver, &volumes, name, None)?;
     Ok(DeleteVolumeResponse {})
@@ -202,7 +202,7 @@ fn expand(
         images::grow(&file, size).map_err(error::file("grow", &file))?;
     }
     // The server looks at its files with every change. An earlier attempt may not have come so far.
-    volumes.change(id, &Words::new())?;
+    volumes.change(&volume, &Words::new())?;
     let size = size.max(volume.size_bytes);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: i64::try_from(size).unwrap_or(i64::MAX),
@@ -220,9 +220,9 @@ fn modify(
     let words = terms::mutable(&request.mutable_parameters)?;
     let _taken = driver.busy.take(id)?;
     let volumes = driver.volumes()?;
-    volumes.find(id)?;
+    let volume = volumes.find(id)?;
     if !words.is_empty() {
-        volumes.change(id, &words)?;
+        volumes.change(&volume, &words)?;
     }
     Ok(ControllerModifyVolumeResponse {})
 }

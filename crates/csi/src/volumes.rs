@@ -89,9 +89,11 @@ impl<'a> Volumes<'a> {
         self.client.send("PUT", &path, words, None)
     }
 
-    /// Has the server change one.
-    pub(crate) fn change(&self, name: &str, words: &Words) -> Result<Outcome, Status> {
-        let changed = self.client.send("PATCH", &path(name), words, None);
+    /// Has the server change one, if it is still as it was found: a request of a driver that has ended, to which the server comes late, must not undo what was
+    /// asked for since.
+    pub(crate) fn change(&self, volume: &Volume, words: &Words) -> Result<Outcome, Status> {
+        let (path, etag) = (path(&volume.name), Some(&volume.etag[..]));
+        let changed = self.client.send("PATCH", &path, words, etag);
         changed.map_err(|e| refused(&e))
     }
 
@@ -106,11 +108,12 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// Has the server forget one. It is no error if it has none.
-    pub(crate) fn forget(&self, name: &str) -> Result<(), Status> {
+    /// Has the server forget one, if it is still as it was found: one that was made since under its name stays. It is no error if there is none.
+    pub(crate) fn forget(&self, volume: &Volume) -> Result<(), Status> {
+        let (path, etag) = (path(&volume.name), Some(&volume.etag[..]));
         let gone = self
             .client
-            .send::<Outcome>("DELETE", &path(name), &json!({}), None);
+            .send::<Outcome>("DELETE", &path, &json!({}), etag);
         match gone {
             Ok(_) | Err(Error::Refused { status: 404, .. }) => Ok(()),
             // Its clients are still there.

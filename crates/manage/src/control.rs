@@ -28,8 +28,35 @@ pub(crate) struct How {
     pub(crate) dry_run: bool,
     /// Write it to the file; if there is a file, unless it is said otherwise.
     pub(crate) save: Option<bool>,
-    /// Only if this is the state of this table: `volume` and `alpha`.
-    pub(crate) only_if: Option<(String, Vec<String>)>,
+    /// What must be so of a table when the change is made.
+    pub(crate) expected: Option<Expected>,
+}
+
+/// What must be so of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Expected {
+    /// Of [`KINDS`].
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) state: TableState,
+}
+
+impl Expected {
+    /// The key of the table.
+    pub(crate) fn key(&self) -> Vec<String> {
+        vec![self.kind.to_owned(), self.name.clone()]
+    }
+}
+
+/// How a table must be.
+#[derive(Clone, Debug)]
+pub(crate) enum TableState {
+    /// It is not there.
+    Absent,
+    /// It is there.
+    Present,
+    /// It is there, and as it was when it had this `ETag`.
+    Unchanged(String),
 }
 
 /// What is known of the configuration in force; replaced as a whole with each change, so that those that ask never wait for one.
@@ -162,7 +189,7 @@ impl Control {
     /// Makes edits, all of them or none.
     pub(crate) fn change(&self, edits: &[Edit], how: &How) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
-        inner.check_state(how)?;
+        inner.check(how)?;
         let mut document = inner.document.clone();
         let back = edit(&mut document, edits)?;
         let text = document.to_string();
@@ -335,17 +362,26 @@ impl Inner {
         })
     }
 
-    /// Refuses a change of a table that is not as it was when it was asked for.
-    fn check_state(&self, how: &How) -> Result<(), Refused> {
-        let Some((wanted, key)) = &how.only_if else {
+    /// Refuses a change of a table that is not as it is expected to be. Changes of others that came first have been made by now.
+    fn check(&self, how: &How) -> Result<(), Refused> {
+        let Some(Expected { kind, name, state }) = &how.expected else {
             return Ok(());
         };
-        let (kind, name) = (&key[0], &key[1]);
-        if *wanted == etag(self.run, &self.versions, kind, name) {
-            return Ok(());
+        let is_there = self.words.contains_key(&(*kind, name.clone()));
+        match state {
+            TableState::Absent if is_there => Err(Refused::conflict(format!(
+                "there is a {kind} {name:?} already"
+            ))),
+            TableState::Absent => Ok(()),
+            _ if !is_there => Err(Refused::not_found(&format!("{kind} {name:?}"))),
+            TableState::Unchanged(etag)
+                if *etag != self::etag(self.run, &self.versions, kind, name) =>
+            {
+                let error = format!("{kind}.{name} has been changed since it was read");
+                Err(Refused::new(StatusCode::PRECONDITION_FAILED, error))
+            }
+            TableState::Present | TableState::Unchanged(_) => Ok(()),
         }
-        let error = format!("{kind}.{name} has been changed since it was read");
-        Err(Refused::new(StatusCode::PRECONDITION_FAILED, error))
     }
 
     /// What the file is to say after a change that leads to the text `changed`, if that is to be saved.

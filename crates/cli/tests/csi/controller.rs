@@ -163,7 +163,7 @@ fn sweep(bench: &Bench, before: &[Call], call: &Call, after: &[Call]) -> usize {
     let all = |calls: &[Call]| {
         bench.driver(None);
         for call in calls {
-            call.make(bench)
+            call.insist(bench)
                 .unwrap_or_else(|error| panic!("{call:?}: {error}"));
         }
     };
@@ -258,7 +258,7 @@ fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
         }
         assert_eq!(state(&bench).len(), 1);
         for name in ["a", "b"] {
-            Call::Delete(name).make(&bench).expect("it goes");
+            Call::Delete(name).insist(&bench).expect("it goes");
         }
         assert_eq!(state(&bench), []);
         if !ended {

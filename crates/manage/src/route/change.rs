@@ -17,7 +17,7 @@ use weir_api::{ChangeRequest, Changes, Edit, Outcome, UndoRequest, Words};
 use super::{Answer, Shared, Target, blocking, singular};
 use crate::Manager;
 use crate::access::Peer;
-use crate::control::How;
+use crate::control::{Expected, How, TableState};
 use crate::error::Refused;
 
 /// Longest body of a request, bytes: a change of a thousand volumes.
@@ -66,7 +66,7 @@ pub(crate) async fn change(
     query: AskedQuery,
     body: Body,
 ) -> Answer<Json<Outcome>> {
-    let how = how(&peer, asked(query)?);
+    let how = how(&peer, asked(query)?, None);
     let request: ChangeRequest = read(body).await?;
     made(manager, how, move |manager, how| {
         manager.control.change(&request.edits, how)
@@ -88,7 +88,7 @@ pub(crate) async fn undo(
     query: AskedQuery,
     body: Body,
 ) -> Answer<Json<Outcome>> {
-    let how = how(&peer, asked(query)?);
+    let how = how(&peer, asked(query)?, None);
     let request: UndoRequest = read(body).await?;
     made(manager, how, move |manager, how| {
         manager.control.undo(request.change, how)
@@ -108,7 +108,7 @@ pub(crate) async fn reload(
     Extension(peer): Extension<Peer>,
     query: AskedQuery,
 ) -> Answer<Json<Outcome>> {
-    let how = how(&peer, asked(query)?);
+    let how = how(&peer, asked(query)?, None);
     made(manager, how, |manager, how| manager.control.reload(how)).await
 }
 
@@ -128,8 +128,9 @@ pub(crate) async fn set(
     query: AskedQuery,
     body: Body,
 ) -> Answer<Json<Outcome>> {
-    let key = existing(&manager, target)?;
-    let how = only_if(how(&peer, asked(query)?), &headers, &key)?;
+    let table = existing(target, &headers)?;
+    let key = table.key();
+    let how = how(&peer, asked(query)?, Some(table));
     let words: Words = read(body).await?;
     let mut edits = Vec::new();
     merge(&key, &words, &mut edits);
@@ -156,23 +157,20 @@ pub(crate) async fn add(
     body: Body,
 ) -> Answer<Json<Outcome>> {
     let kind = singular(&kind)?;
-    let how = how(&peer, asked(query)?);
     let new = headers.get(IF_NONE_MATCH).is_none_or(|value| value == "*");
     if !new || headers.contains_key(IF_MATCH) {
         let why = "PUT adds what is not there yet; PATCH changes what is there";
         return Err(Refused::new(StatusCode::BAD_REQUEST, why));
     }
     let words: Words = read(body).await?;
+    let state = TableState::Absent;
+    let table = Expected { kind, name, state };
     let edit = Edit {
-        key: vec![kind.to_owned(), name.clone()],
+        key: table.key(),
         value: Value::Object(words),
     };
+    let how = how(&peer, asked(query)?, Some(table));
     made(manager, how, move |manager, how| {
-        if manager.control.published().words(kind, &name).is_some() {
-            return Err(Refused::conflict(format!(
-                "there is a {kind} {name:?} already"
-            )));
-        }
         manager.control.change(&[edit], how)
     })
     .await
@@ -192,12 +190,12 @@ pub(crate) async fn remove(
     headers: HeaderMap,
     query: AskedQuery,
 ) -> Answer<Json<Outcome>> {
-    let key = existing(&manager, target)?;
-    let how = only_if(how(&peer, asked(query)?), &headers, &key)?;
+    let table = existing(target, &headers)?;
     let edit = Edit {
-        key,
+        key: table.key(),
         value: Value::Null,
     };
+    let how = how(&peer, asked(query)?, Some(table));
     made(manager, how, move |manager, how| {
         manager.control.change(&[edit], how)
     })
@@ -221,33 +219,28 @@ fn asked(query: Result<Query<Asked>, QueryRejection>) -> Answer<Asked> {
     Ok(query.0)
 }
 
-/// The key of a table that is there.
-fn existing(manager: &Manager, (kinds, name): (String, String)) -> Answer<Vec<String>> {
+/// A table that must be there, and as `If-Match` says.
+fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expected> {
     let kind = singular(&kinds)?;
-    if manager.control.published().words(kind, &name).is_none() {
-        return Err(Refused::not_found(&format!("{kind} {name:?}")));
-    }
-    Ok(vec![kind.to_owned(), name])
+    let etag = headers.get(IF_MATCH).filter(|value| *value != "*");
+    let state = match etag.map(|etag| etag.to_str()) {
+        None => TableState::Present,
+        Some(Ok(etag)) => TableState::Unchanged(etag.to_owned()),
+        Some(Err(_)) => {
+            let why = "If-Match is no state of anything";
+            return Err(Refused::new(StatusCode::BAD_REQUEST, why));
+        }
+    };
+    Ok(Expected { kind, name, state })
 }
 
-fn how(peer: &Peer, asked: Asked) -> How {
+fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
     How {
         by: peer.name(),
         dry_run: asked.dry_run,
         save: asked.save,
-        only_if: None,
+        expected,
     }
-}
-
-/// With the state that `If-Match` names.
-fn only_if(mut how: How, headers: &HeaderMap, key: &[String]) -> Answer<How> {
-    if let Some(etag) = headers.get(IF_MATCH).filter(|value| *value != "*") {
-        let etag = etag.to_str().map_err(|_| {
-            Refused::new(StatusCode::BAD_REQUEST, "If-Match is no state of anything")
-        })?;
-        how.only_if = Some((etag.to_owned(), key.to_owned()));
-    }
-    Ok(how)
 }
 
 /// The edits that merge words into a table: tables inside are merged, too, and `null` removes a key.

@@ -234,28 +234,34 @@ fn a_try_changes_nothing_and_says_what_would() {
     assert_eq!(alpha.contract.min_bytes_per_second, 10_000_000);
 }
 
+/// Has ten clients ask at once, each with its number, and returns how many were answered; the others were refused with this status.
+fn race<R>(site: &Site, refused: u16, ask: R) -> usize
+where
+    R: Fn(&weir_api::Client, usize) -> Result<Outcome, Error> + Sync,
+{
+    thread::scope(|scope| {
+        let (ask, socket) = (&ask, site.path("manage.sock"));
+        let tries: [_; 10] = std::array::from_fn(|n| {
+            let client = weir_api::Client::new(&socket).unwrap();
+            scope.spawn(move || match ask(&client, n) {
+                Ok(_) => 1,
+                Err(Error::Refused { status, .. }) if status == refused => 0,
+                Err(other) => panic!("{other}"),
+            })
+        });
+        tries.into_iter().map(|t| t.join().unwrap()).sum()
+    })
+}
+
 #[test]
 fn of_ten_that_change_the_same_state_one_wins() {
     let site = Site::new();
+    let path = "/v1/volumes/alpha";
     for round in 0..20 {
-        let alpha: Volume = site.get("/v1/volumes/alpha");
-        let won: usize = thread::scope(|scope| {
-            let tries: Vec<_> = (0..10)
-                .map(|n| {
-                    let (etag, socket) = (&alpha.etag, site.path("manage.sock"));
-                    scope.spawn(move || {
-                        let client = weir_api::Client::new(&socket).unwrap();
-                        let body = json!({ "share": 100 + round * 10 + n });
-                        let path = "/v1/volumes/alpha";
-                        match client.send::<Outcome>("PATCH", path, &body, Some(etag)) {
-                            Ok(_) => 1,
-                            Err(Error::Refused { status: 412, .. }) => 0,
-                            Err(other) => panic!("{other}"),
-                        }
-                    })
-                })
-                .collect();
-            tries.into_iter().map(|t| t.join().unwrap()).sum()
+        let alpha: Volume = site.get(path);
+        let won = race(&site, 412, |client, n| {
+            let body = json!({ "share": 100 + round * 10 + n });
+            client.send("PATCH", path, &body, Some(&alpha.etag))
         });
         // The first of the first round may set what is there already, which changes nothing.
         assert!(won == 1 || round == 0 && won == 2, "{won}");
@@ -270,6 +276,32 @@ fn of_ten_that_change_the_same_state_one_wins() {
         others.is_ok(),
         "a change of another volume is none of this one"
     );
+}
+
+#[test]
+fn of_ten_that_add_or_remove_the_same_volume_one_does() {
+    let site = Site::new();
+    let path = "/v1/volumes/gamma";
+    let mut gone: Option<Volume> = None;
+    for _ in 0..20 {
+        let added = race(&site, 409, |client, n| {
+            let words =
+                json!({ "drive": "fast", "memory": true, "size": "1MiB", "share": 100 + n });
+            client.send("PUT", path, &words, None)
+        });
+        assert_eq!(added, 1);
+        // What was meant for the one before, which had the name, too, comes late.
+        if let Some(Volume { etag, .. }) = gone.replace(site.get(path)) {
+            let late = site.client.send("DELETE", path, &Value::Null, Some(&etag));
+            let late: Result<Outcome, Error> = late;
+            let late = late.expect_err("it is another");
+            assert!(matches!(late, Error::Refused { status: 412, .. }), "{late}");
+        }
+        let removed = race(&site, 404, |client, _| {
+            client.send("DELETE", path, &Value::Null, None)
+        });
+        assert_eq!(removed, 1);
+    }
 }
 
 #[test]
