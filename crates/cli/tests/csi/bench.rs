@@ -1,7 +1,7 @@
 //! A server, the driver, and between the two a go-between that ends the driver at a chosen moment of a chosen request.
 
 use crate::common::Scratch;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ use weir_api::{Client, List, Volume};
 
 /// The node's name.
 pub(crate) const NODE: &str = "here";
+/// What the server and the drivers say, told of a test that fails.
+const LOG: &str = "log";
 /// How long a process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -60,6 +62,12 @@ pub(crate) struct Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let said = fs::read_to_string(self.scratch.path(LOG)).unwrap_or_default();
+            let lines: Vec<_> = said.lines().collect();
+            let last = &lines[lines.len().saturating_sub(30)..];
+            println!("server and driver said at last:\n{}", last.join("\n"));
+        }
         end(self.server.take());
         end(self
             .moments
@@ -68,17 +76,6 @@ impl Drop for Bench {
             .driver
             .take());
     }
-}
-
-/// The command; in a guest it is elsewhere.
-fn weir() -> Command {
-    let program = std::env::var("WEIR_PROGRAM");
-    let mut command = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_weir")));
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command
 }
 
 impl Bench {
@@ -113,11 +110,24 @@ impl Bench {
     /// Starts the server; one that runs is killed before.
     pub(crate) fn serve(&mut self) {
         end(self.server.take());
-        let mut server = weir();
+        let mut server = self.weir();
         let server = server.arg("serve").arg(self.scratch.path("weir.toml"));
         let server = self.server.insert(server.spawn().expect("it is there"));
         let number = server.id();
         self.there("manage", number);
+    }
+
+    /// The command; in a guest it is elsewhere.
+    fn weir(&self) -> Command {
+        let program = std::env::var("WEIR_PROGRAM");
+        let mut command = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_weir")));
+        let log = self.scratch.path(LOG);
+        let log = File::options().append(true).create(true).open(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"));
+        command
     }
 
     /// Kills the driver.
@@ -176,7 +186,7 @@ impl Bench {
         let mut moments = self.moments.lock().expect("it is ours");
         if moments.driver.is_none() {
             let path = |name: &str| self.scratch.path(name);
-            let mut driver = weir();
+            let mut driver = self.weir();
             driver.args(["csi", "--node", NODE]);
             driver
                 .arg("--endpoint")
