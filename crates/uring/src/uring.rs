@@ -21,6 +21,8 @@ use crate::ring::{Completion, OpId, Reason, Registration, Rejected, Ring};
 use crate::table::Table;
 use crate::waker::Waker;
 
+/// System calls of one wait at most that run operations which can go on.
+const ROUNDS: usize = 32;
 /// How long a dropped ring waits for its last operations.
 const GRACE: Duration = Duration::from_secs(10);
 /// The user data of a cancellation's own completion; no operation has this name.
@@ -291,7 +293,16 @@ impl Ring for UringRing {
         self.enter(
             u32::from(wait),
             timeout.filter(|timeout| *timeout < LONGEST),
-        )
+        )?;
+        // A call runs at most 20 of the operations that can go on (Linux 6.13, `IO_LOCAL_TW_DEFAULT_MAX`), in the order in which they
+        // became so. The rest would wait for the next turns, behind those of clients that keep many under way.
+        for _ in 0..ROUNDS {
+            if !self.ring.submission().taskrun() {
+                break;
+            }
+            self.enter(0, None)?;
+        }
+        Ok(())
     }
 
     fn is_ready(&mut self) -> bool {

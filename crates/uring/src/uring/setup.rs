@@ -83,8 +83,12 @@ fn build(places: u32, mode: Mode) -> io::Result<IoUring> {
         Mode::Deferred => builder
             .setup_submit_all()
             .setup_single_issuer()
-            .setup_defer_taskrun(),
-        Mode::Cooperative => builder.setup_submit_all().setup_coop_taskrun(),
+            .setup_defer_taskrun()
+            .setup_taskrun_flag(),
+        Mode::Cooperative => builder
+            .setup_submit_all()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag(),
         Mode::Plain => &mut builder,
     };
     builder.build(entries)
