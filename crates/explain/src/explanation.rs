@@ -25,6 +25,8 @@ pub enum Cause {
     LateProcess,
     /// The storage failed requests.
     Errors,
+    /// The server worked on the requests of a neighbour, whether they did I/O or not.
+    NeighbourRequests,
 }
 
 impl Cause {
@@ -40,6 +42,7 @@ impl Cause {
             Self::OwnDepth => "its own depth: too few requests at a time",
             Self::LateProcess => "this process, which was late",
             Self::Errors => "a drive that fails requests",
+            Self::NeighbourRequests => "another client's requests, which keep the server busy",
         }
     }
 }

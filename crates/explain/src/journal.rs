@@ -147,9 +147,10 @@ impl Journal {
             + self.requests.bytes()
     }
 
-    /// The verdict about a second of a group's promise, which [`weir_measure::promise`] has given.
-    pub fn ruled(&mut self, group: GroupId, ruling: &Ruling) {
-        self.ruled.push(Ruled::new(group.0, ruling));
+    /// The verdict about a second of a group's promise, which [`weir_measure::promise`] has given. `busiest`: the other group for whose
+    /// requests the server worked most in that second, if that is known.
+    pub fn ruled(&mut self, group: GroupId, ruling: &Ruling, busiest: Option<GroupId>) {
+        self.ruled.push(Ruled::new(group.0, ruling, busiest));
     }
 
     /// The kernel says that the thread that makes the calls was ready to run and had no processor for `total` nanoseconds in all, as of

@@ -1,5 +1,6 @@
 //! What a journal keeps.
 
+use weir_core::GroupId;
 use weir_measure::promise::{Ruling, Units, Verdict};
 
 /// What became of one group's requests in one second.
@@ -71,10 +72,12 @@ pub(crate) struct Ruled {
     pub(crate) owed: u64,
     pub(crate) got: u64,
     pub(crate) verdict: Verdict,
+    /// The other group for which the server worked most.
+    pub(crate) busiest: Option<u32>,
 }
 
 impl Ruled {
-    pub(crate) fn new(group: u32, ruling: &Ruling) -> Self {
+    pub(crate) fn new(group: u32, ruling: &Ruling, busiest: Option<GroupId>) -> Self {
         Self {
             group,
             second: (ruling.ends_ns / weir_measure::SECOND_NS).saturating_sub(1) as u32,
@@ -83,6 +86,7 @@ impl Ruled {
             owed: ruling.owed,
             got: ruling.got,
             verdict: ruling.verdict,
+            busiest: busiest.map(|group| group.0),
         }
     }
 }

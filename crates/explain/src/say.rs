@@ -274,6 +274,11 @@ fn shorts(promise: &Promised) -> Option<String> {
     let causes: Vec<String> = (promise.short.iter())
         .map(|short| {
             let by = match &short.neighbour {
+                Some(name) if short.cause == Cause::NeighbourRequests => {
+                    format!(
+                        "another client's requests, which keep the server busy: those of {name}"
+                    )
+                }
                 Some(name) => format!("a neighbour, {name}"),
                 None => short.cause.words().to_owned(),
             };

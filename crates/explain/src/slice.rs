@@ -238,8 +238,11 @@ impl Slice {
 
     /// Why the second was short: the first of lateness and a slow drive without which it would not have been, else the largest part.
     pub(crate) fn why(&self, ruled: &Ruled, why: Short) -> (Cause, Option<u32>) {
-        if why == Short::Error {
-            return (Cause::Errors, None);
+        match why {
+            Short::Error => return (Cause::Errors, None),
+            Short::Requests => return (Cause::NeighbourRequests, ruled.busiest),
+            Short::Processor => return (Cause::LateProcess, None),
+            Short::Others | Short::Elevator | Short::Drive => {}
         }
         let late = self.drive.late as f64 / SECOND_NS as f64;
         let slow = self

@@ -114,7 +114,7 @@ impl Watch {
             let held = limited.get(group).copied().unwrap_or(0);
             let journal = &mut self.journal;
             promise.pass_told(now, self.second, held, |ruling| {
-                journal.ruled(*group, &ruling);
+                journal.ruled(*group, &ruling, None);
             });
         }
         self.second = Window::default();

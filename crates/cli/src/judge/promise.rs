@@ -148,6 +148,8 @@ const fn because(main: Option<Short>) -> &'static str {
         }
         Some(Short::Drive) => ": the drive itself did not do more",
         Some(Short::Error) => ": the storage failed its requests",
+        Some(Short::Requests) => ": the server was busy with other clients' requests",
+        Some(Short::Processor) => ": the server had no processor",
         None => "",
     }
 }

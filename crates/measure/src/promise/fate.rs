@@ -85,7 +85,7 @@ mod tests {
         Seconds {
             promised: kept + short + depth + idle,
             kept,
-            short: [short, 0, 0, 0],
+            short: [short, 0, 0, 0, 0, 0],
             excused: [idle, 0, 0, depth, 0, 0],
             ..Seconds::default()
         }

@@ -14,11 +14,22 @@ pub enum Short {
     Drive,
     /// What is missing is what the storage failed.
     Error,
+    /// For most of the client's waiting time, the server worked on other clients' requests.
+    Requests,
+    /// The server had no processor for long enough to account for the missing part.
+    Processor,
 }
 
 impl Short {
     /// All reasons.
-    pub const ALL: [Self; 4] = [Self::Others, Self::Elevator, Self::Drive, Self::Error];
+    pub const ALL: [Self; 6] = [
+        Self::Others,
+        Self::Elevator,
+        Self::Drive,
+        Self::Error,
+        Self::Requests,
+        Self::Processor,
+    ];
 
     /// Its name in records and metrics.
     pub const fn name(self) -> &'static str {
@@ -27,6 +38,8 @@ impl Short {
             Self::Elevator => "elevator",
             Self::Drive => "drive",
             Self::Error => "error",
+            Self::Requests => "requests",
+            Self::Processor => "processor",
         }
     }
 }
@@ -123,7 +136,7 @@ pub struct Seconds {
     /// Of these, kept.
     pub kept: u64,
     /// Short ones, by reason.
-    pub short: [u64; 4],
+    pub short: [u64; Short::ALL.len()],
     /// Excused ones, by reason.
     pub excused: [u64; Excuse::ALL.len()],
     /// Total shortfall of the short ones: bytes for a promise of bytes, requests for one of requests.
@@ -254,7 +267,7 @@ impl Judge {
             }
             _ => by,
         };
-        let why = why(second, units, by);
+        let why = why(second, &terms.rate, by);
         if is_of_pool(second, why) {
             return Verdict::Excused(Excuse::Pool);
         }
@@ -283,9 +296,14 @@ fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
     u64::try_from(reach).unwrap_or(u64::MAX)
 }
 
-fn why(second: &Second, units: Units, by: u64) -> Short {
+fn why(second: &Second, rate: &Rate, by: u64) -> Short {
+    let units = rate.units;
     if units.of(second.failed) >= by {
         Short::Error
+    } else if rate.during(second.server.stalled_ns) >= by {
+        Short::Processor
+    } else if 2 * second.server.others_ns > second.waited_ns {
+        Short::Requests
     } else if units.of(second.others) >= by {
         Short::Others
     } else if second.parts.elevator_ns > second.parts.drive_ns {
@@ -298,7 +316,8 @@ fn why(second: &Second, units: Units, by: u64) -> Short {
 /// Whether a second would have been short for a reason that a remote server has. What others got in it the client might have got.
 fn is_of_pool(second: &Second, why: Short) -> bool {
     match why {
-        Short::Others => false,
+        // A pool cannot make the server busy.
+        Short::Others | Short::Requests | Short::Processor => false,
         Short::Elevator | Short::Drive => second.pool != Pool::Fit,
         Short::Error => second.pool == Pool::Away,
     }

@@ -29,7 +29,7 @@ mod watch;
 
 pub use fate::Fate;
 pub use judge::{Alone, Excuse, Judge, Judged, Seconds, Short, ShortSecond, Terms, Verdict};
-pub use watch::{Pool, Second, Watch};
+pub use watch::{Pool, Second, ServerTime, Watch};
 
 use crate::{SECOND_NS, Waits, Window};
 
@@ -117,6 +117,8 @@ pub struct Promise {
     alone: (Alone, u64),
     /// What the storage does, where another machine has it.
     pool: Pool,
+    /// What the thread does that serves the client.
+    server: ServerTime,
 }
 
 /// The number of requests alone in the drive from which their latency is known; with each further one an eighth is forgotten. Fewer
@@ -142,6 +144,7 @@ impl Promise {
                 0,
             ),
             pool: Pool::Fit,
+            server: ServerTime::default(),
         }
     }
 
@@ -215,6 +218,7 @@ impl Promise {
             let mut second = self.watch.end();
             second.limited = limited.min(second.live);
             second.pool = self.pool;
+            second.server = std::mem::take(&mut self.server);
             second.others = Window {
                 bytes: drive.bytes.saturating_sub(second.done.bytes),
                 requests: drive.requests.saturating_sub(second.done.requests),
@@ -253,6 +257,12 @@ impl Promise {
         self.watch.sent(held);
     }
 
+    /// A request that was found just now has been waiting since `since_ns`. Only time in which no other request was outstanding is
+    /// added; [`sent`](Self::sent) follows if the request is to go on waiting.
+    pub fn waits_since(&mut self, since_ns: u64) {
+        self.watch.waits_since(since_ns);
+    }
+
     /// The request that is [sent](Self::sent) is for `bytes`.
     #[inline]
     pub fn asks(&mut self, bytes: u64) {
@@ -285,6 +295,11 @@ impl Promise {
     /// What a storage that another machine has did in the seconds that end next.
     pub fn pool(&mut self, pool: Pool) {
         self.pool = pool;
+    }
+
+    /// What the thread that serves the client did in the second that ends next.
+    pub fn server(&mut self, time: ServerTime) {
+        self.server = time;
     }
 
     /// A client stops or resumes reading its replies (or has gone): `requests` of it are put on hold or released.

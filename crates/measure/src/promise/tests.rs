@@ -364,3 +364,69 @@ fn slow(sent: &[Sent], min: u64) -> (u64, u64, u64) {
     }
     (kept, short, excused)
 }
+
+/// A client that is served 4 KiB each time it waited for `waits` microseconds before its request was found, for three seconds, by a
+/// server whose thread did `server` in each of them.
+fn found_late(waits: u64, server: ServerTime) -> Seconds {
+    let mut promise = Promise::new(0, bytes(MIN));
+    let mut now = 0;
+    while now < 3 * SECOND_NS {
+        let arrived = now;
+        now += waits * 1_000;
+        if now / SECOND_NS > arrived / SECOND_NS {
+            promise.server(server);
+        }
+        promise.pass(now, Window::default(), 0);
+        promise.waits_since(arrived);
+        promise.sent(false);
+        now += 10_000;
+        if now / SECOND_NS > (now - 10_000) / SECOND_NS {
+            promise.server(server);
+        }
+        promise.pass(now, Window::default(), 0);
+        promise.over(false);
+        promise.served(4096);
+        promise.answered(Waits {
+            drive_ns: 10_000,
+            ..Waits::default()
+        });
+    }
+    *promise.seconds()
+}
+
+#[test]
+fn a_request_that_the_server_found_late_has_waited_since_it_arrived() {
+    let busy = ServerTime {
+        others_ns: 900 * MS,
+        stalled_ns: 0,
+    };
+    let stalled = ServerTime {
+        others_ns: 900 * MS,
+        stalled_ns: 800 * MS,
+    };
+    assert_eq!(found_late(300, busy).kept, 3, "it got its min");
+    let seconds = found_late(1_000, busy);
+    assert_eq!(seconds.short[Short::Requests as usize], 3, "{seconds:?}");
+    let seconds = found_late(1_000, stalled);
+    assert_eq!(seconds.short[Short::Processor as usize], 3, "{seconds:?}");
+}
+
+#[test]
+fn only_time_without_another_request_is_added() {
+    let mut watch = Watch::new(0);
+    watch.advance(100);
+    watch.sent(false);
+    watch.advance(200);
+    watch.waits_since(50);
+    watch.sent(false);
+    watch.advance(300);
+    watch.over(false);
+    watch.over(false);
+    watch.advance(400);
+    // The time before the last answer was counted already.
+    watch.waits_since(250);
+    assert_eq!(watch.end().waited_ns, 200 + 100);
+    watch.advance(SECOND_NS + 50);
+    watch.waits_since(0);
+    assert_eq!(watch.end().waited_ns, 50, "of the second under way");
+}

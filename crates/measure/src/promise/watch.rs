@@ -14,6 +14,15 @@ pub enum Pool {
     Away,
 }
 
+/// What the thread of a server that serves a client did in a second, where that is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerTime {
+    /// Nanoseconds in which it worked on the requests of other clients.
+    pub others_ns: u64,
+    /// Nanoseconds in which it was ready to run and had no processor.
+    pub stalled_ns: u64,
+}
+
 /// What a client requested and was served in one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Second {
@@ -41,6 +50,8 @@ pub struct Second {
     pub host_ns: u64,
     /// What the storage did, if another machine has it.
     pub pool: Pool,
+    /// What the thread did that serves the client.
+    pub server: ServerTime,
 }
 
 /// Turns events into seconds. A time before the last one counts as the last one.
@@ -58,6 +69,8 @@ pub struct Watch {
     suspended: u32,
     /// Nanoseconds waited in all seconds before.
     waited_before_ns: u64,
+    /// Since when no request has been outstanding, if none is.
+    idle_since_ns: u64,
     second: Second,
 }
 
@@ -71,6 +84,7 @@ impl Watch {
             held: 0,
             suspended: 0,
             waited_before_ns: 0,
+            idle_since_ns: start_ns,
             second: Second::default(),
         }
     }
@@ -149,6 +163,19 @@ impl Watch {
         }
     }
 
+    /// A request of which nothing was known until now has been waiting since `since_ns`: the time since then counts as waited, as far as
+    /// it belongs to the current second and no other request was outstanding.
+    pub(super) fn waits_since(&mut self, since_ns: u64) {
+        if self.live > 0 {
+            return;
+        }
+        let since = since_ns.max(self.idle_since_ns).max(self.begin_ns);
+        let waited = self.now_ns.saturating_sub(since);
+        self.second.waited_ns += waited;
+        self.second.occupancy_ns += waited;
+        self.idle_since_ns = self.now_ns;
+    }
+
     /// The request that is [sent](Self::sent) is for `bytes`: by as much may a client be behind while it is under way.
     #[inline]
     pub fn asks(&mut self, bytes: u64) {
@@ -160,6 +187,15 @@ impl Watch {
     pub fn over(&mut self, held: bool) {
         let count = if held { &mut self.held } else { &mut self.live };
         *count = count.saturating_sub(1);
+        self.note_idle();
+    }
+
+    /// Remembers since when no request has been outstanding.
+    #[inline]
+    fn note_idle(&mut self) {
+        if self.live == 0 {
+            self.idle_since_ns = self.now_ns;
+        }
     }
 
     /// `bytes` were served.
@@ -206,6 +242,7 @@ impl Watch {
         let moved = requests.min(*from);
         *from -= moved;
         *to += moved;
+        self.note_idle();
         self.suspended = if held {
             self.suspended + 1
         } else {

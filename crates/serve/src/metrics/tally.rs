@@ -2,7 +2,7 @@
 
 use super::Detail;
 use super::latency::Latency;
-use weir_core::{Done, Op, Outcome};
+use weir_core::{Done, Op, Outcome, Span};
 use weir_measure::promise::Promise;
 use weir_measure::{Split, Waits};
 
@@ -20,6 +20,10 @@ pub(crate) struct Tally {
     /// How many these are, and the sums of it.
     pub(crate) answered: u64,
     pub(crate) waits: Waits,
+    /// How long they were there before they were taken, nanoseconds.
+    pub(crate) untaken_ns: u64,
+    /// Processor time that the shard spent on the volume, nanoseconds; estimated, and as of the last full second.
+    pub(crate) processor_ns: u64,
     /// How long they took.
     pub(crate) latency: Latency,
     /// What it was promised, and how that fares.
@@ -42,6 +46,8 @@ impl Tally {
             split: Some(Split::with_bits(1)),
             answered: 0,
             waits: Waits::default(),
+            untaken_ns: 0,
+            processor_ns: 0,
             latency: Latency::default(),
             promise: Promise::new(0, None),
             live: 0,
@@ -59,6 +65,8 @@ impl Tally {
             errors: self.errors,
             answered: self.answered,
             waits: self.waits,
+            untaken_ns: self.untaken_ns,
+            processor_ns: self.processor_ns,
             promise: self.promise.clone(),
             live: self.live,
             second_bytes: self.second_bytes,
@@ -73,8 +81,8 @@ impl Tally {
         }
     }
 
-    /// A request is over.
-    pub(crate) fn done(&mut self, done: &Done, waits: Waits) {
+    /// A request is over. `untaken`: for how long it was there before it was taken.
+    pub(crate) fn done(&mut self, done: &Done, waits: Waits, untaken: Span) {
         self.live = self.live.saturating_sub(1);
         if done.outcome == Outcome::Ok {
             let op = done.op as usize;
@@ -88,7 +96,8 @@ impl Tally {
             }
             self.answered += 1;
             self.waits.add(waits);
-            self.latency.record(waits.total_ns());
+            self.untaken_ns += untaken.as_nanos();
+            self.latency.record(waits.total_ns() + untaken.as_nanos());
         }
     }
 

@@ -149,20 +149,24 @@ fn staged(volume: &VolumeSnapshot) -> [(&'static str, u64); 3] {
 
 fn waits(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
     let samples = volumes.iter().flat_map(|volume| {
-        let stages = staged(volume).into_iter();
+        let untaken = ("shard", volume.tally.untaken_ns);
+        let stages = std::iter::once(untaken).chain(staged(volume));
         let stages = stages.filter(|(_, sum)| *sum > 0 || detail == Detail::Full);
         stages.map(|(stage, sum)| (with(volume, "stage", stage), Seconds(sum.into())))
     });
-    let help = "Time of requests: held by a limit, in the elevator, in the drive.";
+    let help = "Time of requests: not yet taken by the shard, held by a limit, in the elevator, in the drive.";
     page.family(Counter, "weir_wait_seconds_total", help, samples);
+    let processor = volumes.iter().map(|volume| {
+        let seconds = Seconds(volume.tally.processor_ns.into());
+        (of_volume(volume), seconds)
+    });
+    let help = "Estimated processor time that the server spent on requests of the volume.";
+    page.family(Counter, "weir_processor_seconds_total", help, processor);
 }
 
 fn latencies(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let name = "weir_latency_seconds";
-    page.histograms(
-        name,
-        "Time of requests from when they were taken to their end.",
-    );
+    page.histograms(name, "Time of requests from their arrival to their end.");
     for volume in volumes {
         let latency = &volume.tally.latency;
         let sum = Seconds(latency.sum_ns());
@@ -292,7 +296,7 @@ fn share_family(page: &mut Page, drives: &[DriveSnapshot]) {
 mod tests {
     use super::super::Tally;
     use super::*;
-    use weir_core::{Counters, Done, Op, Outcome, StreamId};
+    use weir_core::{Counters, Done, Op, Outcome, Span, StreamId};
     use weir_measure::promise::{Promise, Rate};
     use weir_measure::{SECOND_NS, Waits};
 
@@ -310,7 +314,7 @@ mod tests {
                     elevator_ns: ns / 3,
                     drive_ns: ns,
                 };
-                tally.done(&done, waits);
+                tally.done(&done, waits, Span::ZERO);
             }
             tally.requests[op as usize] += 8_765_432_100;
         }

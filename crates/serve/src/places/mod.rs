@@ -116,6 +116,11 @@ impl Ticket {
         }))
     }
 
+    /// The connection's peer.
+    pub(crate) fn peer(&self) -> Peer {
+        self.0.peer
+    }
+
     /// The connection belongs to a shard now.
     pub(crate) fn serve(&self, shard: usize) {
         self.0.shard.store(shard, Ordering::Relaxed);

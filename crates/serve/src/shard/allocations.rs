@@ -21,8 +21,13 @@ struct Bench {
 }
 
 impl Bench {
-    /// Serves `config`, with a client of each of its volumes twice over.
+    /// Serves `config`, with two clients of each of its volumes.
     fn new(config: &str) -> Self {
+        Self::with_clients(config, 2)
+    }
+
+    /// Serves `config`, with so many clients of each of its volumes: one of each, then the next of each.
+    fn with_clients(config: &str, each: usize) -> Self {
         let text = format!("listen.nbd = [\"unix:/run/weir.sock\"]\n{config}");
         let config = weir_config::parse("test.toml", &text);
         let config = config.unwrap();
@@ -46,8 +51,13 @@ impl Bench {
             clients: Vec::new(),
             _mailbox: mailbox,
         };
-        let mut places = Places::new(100, Clock::start());
-        for export in opened.exports.iter().chain(&opened.exports) {
+        let mut places = Places::new(1000, Clock::start());
+        for export in opened
+            .exports
+            .iter()
+            .cycle()
+            .take(each * opened.exports.len())
+        {
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
             bench.shard.arrive(Arrival {
@@ -243,6 +253,63 @@ fn whom_the_layer_has_no_room_for_asks_again_when_there_is_some() {
         counters.rejected > 0 && counters.rejected <= 20 * 4 * 64,
         "{counters:?}"
     );
+}
+
+/// The first volume has a min, and the clients of the second send requests that move no data, as many as they can. How many of these are
+/// answered while a request of the first volume is under way, at most, in twenty tries.
+fn answered_before(flood: &[u8]) -> usize {
+    let mut bench = Bench::with_clients(
+        "drive.d = { capacity = { read = \"400MB/s\", write = \"400MB/s\" } }\n\
+         volume.a = { drive = \"d\", memory = true, size = \"1MiB\", min = \"20MB/s\" }\n\
+         volume.b = { drive = \"d\", memory = true, size = \"1MiB\" }\n",
+        100,
+    );
+    let mut into = vec![0; 1 << 20];
+    let mut turn = |bench: &mut Bench| {
+        let mut answered = 0;
+        for client in bench.clients.iter_mut().skip(1).step_by(2) {
+            // Whole requests only: the socket holds more than that.
+            while waits(client.write(flood)) == flood.len() {}
+            answered += waits(client.read(&mut into)) / SIMPLE_REPLY_LEN;
+        }
+        bench.shard.ring.waker().wake();
+        assert!(bench.shard.turn().unwrap() == leave::Drained::No);
+        answered
+    };
+    let mut most = 0;
+    for _ in 0..20 {
+        (0..20).for_each(|_| drop(turn(&mut bench)));
+        // The throttling of the flood is not what is counted here.
+        std::thread::sleep(Duration::from_millis(60));
+        bench.clients[0]
+            .write_all(&request(Command::Read, 0, 4096))
+            .unwrap();
+        let (mut got, mut answered) = (0, 0);
+        while got < SIMPLE_REPLY_LEN + 4096 {
+            answered += turn(&mut bench);
+            got += waits(bench.clients[0].read(&mut vec![0; 8192]));
+        }
+        most = most.max(answered);
+    }
+    most
+}
+
+#[test]
+fn a_flood_keeps_a_promised_client_waiting_for_a_few_turns_only() {
+    if !has_uring() {
+        return;
+    }
+    // What two turns may cost, and what was answered before the request came.
+    let bound = 4 * (schedule::TURN / schedule::REQUEST) as usize;
+    for (name, one) in [
+        ("refused", request(Command::Read, 1 << 40, 4096)),
+        ("flush", request(Command::Flush, 0, 0)),
+        ("cache", request(Command::Cache, 0, 4096)),
+    ] {
+        let most = answered_before(&one.repeat(100));
+        println!("{name}: {most} answers before the promised client's");
+        assert!(most <= bound, "{name}: {most} > {bound}");
+    }
 }
 
 /// A place of a block device: operation, sectors, first sector.

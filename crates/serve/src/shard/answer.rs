@@ -4,8 +4,10 @@ use weir_core::{Done, Op, Outcome};
 
 use super::Shard;
 use super::client::State;
+use super::count::Counts;
 use super::drive::Pending;
 use super::front::{Answer, Found, Load};
+use super::schedule;
 use crate::errno::{EIO, ESHUTDOWN};
 
 impl Shard {
@@ -21,11 +23,20 @@ impl Shard {
             cost,
             mut payload,
             alone,
+            untaken,
         } = pending;
         let client = &mut self.clients[slot].client;
-        drive.count(self.now, client.space, done, client.held, alone);
+        let counted = Counts {
+            held: client.held,
+            alone,
+            untaken,
+        };
+        drive.count(self.now, client.space, done, counted);
         client.live -= 1;
         client.non_flush -= u32::from(done.op != Op::Flush);
+        if done.outcome == Outcome::Ok {
+            client.transferred += schedule::data(done.op, done.length);
+        }
         let sends = client.state != State::Gone;
         let mut kept = 0;
         if sends {

@@ -47,6 +47,7 @@ impl Shard {
         if self.drain.is_some() {
             return Err(Refused::Draining);
         }
+        self.schedule_terms();
         let drive = &mut self.drives[arrival.drive];
         let volume = drive.volumes[arrival.space as usize].as_mut();
         let volume = volume
@@ -63,6 +64,7 @@ impl Shard {
         let stream = opened.map_err(|_| Refused::Stream)?;
         volume.connections += 1;
         volume.kernel += u32::from(front.is_kernel());
+        let peer = arrival.ticket.peer();
         let client = Client {
             id: arrival.id,
             peer: arrival.peer,
@@ -78,16 +80,22 @@ impl Shard {
             ready: false,
             marked: false,
             waiting: false,
+            flow: 0,
+            arrived: None,
+            partial: None,
             last_activity: self.now,
             outstanding: 0,
             live: 0,
             non_flush: 0,
+            transferred: 0,
             used: 0,
             unsent: 0,
             ticket: arrival.ticket,
         };
         let shared = front.is_shared();
         let slot = self.clients.insert(Attached { client, front });
+        let volume = (arrival.drive, arrival.space);
+        self.clients[slot].client.flow = self.schedule.join(volume, peer);
         if shared {
             self.shared.push(slot);
         }

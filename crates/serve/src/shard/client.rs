@@ -17,6 +17,25 @@ pub(crate) enum State {
     Gone,
 }
 
+/// When something arrived. The shard notices it at the beginning of a turn; it arrived during the turns before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Arrived {
+    /// The earliest time: promises count from it, so that no time for which a client waits is left out.
+    pub(crate) earliest: Instant,
+    /// The most likely time: latencies count from it.
+    pub(crate) likely: Instant,
+}
+
+impl Arrived {
+    /// It arrived just now.
+    pub(crate) fn at(now: Instant) -> Self {
+        Self {
+            earliest: now,
+            likely: now,
+        }
+    }
+}
+
 /// A client and what it has under way.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -43,6 +62,12 @@ pub(crate) struct Client {
     pub(crate) marked: bool,
     /// It waits for memory in the shard's list.
     pub(crate) waiting: bool,
+    /// Its flow in the shard's schedule.
+    pub(crate) flow: u32,
+    /// When bytes or descriptors arrived from which no request was taken yet.
+    pub(crate) arrived: Option<Arrived>,
+    /// When the first part of a request arrived, and the turn that found the rest missing.
+    pub(crate) partial: Option<(Arrived, u64)>,
     /// When it last took answers or sent something.
     pub(crate) last_activity: Instant,
     /// Requests taken whose answer has not left.
@@ -51,6 +76,8 @@ pub(crate) struct Client {
     pub(crate) live: u32,
     /// Of these, those that count for promises: all but flushes.
     pub(crate) non_flush: u32,
+    /// Bytes that requests transferred whose answers have not begun to leave.
+    pub(crate) transferred: u64,
     /// Bytes reserved.
     pub(crate) used: u64,
     /// Of these, those that answers keep until they have left.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::{Contract, Done, Instant, Op, Outcome, PROMISABLE};
+use weir_core::{Contract, Done, Instant, Op, Outcome, PROMISABLE, Span};
 use weir_measure::promise::{Pool, Promise, Rate};
 use weir_measure::{SECOND_NS, Waits, Window};
 
@@ -17,8 +17,19 @@ pub(super) fn rate(contract: &Contract) -> Option<Rate> {
     Rate::new(contract.min, contract.min_iops)
 }
 
+/// What the shard knows of a request that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    /// Its client does not read its answers.
+    pub(super) held: bool,
+    /// It had the drive to itself.
+    pub(super) alone: bool,
+    /// For how long it was there before it was taken.
+    pub(super) untaken: Span,
+}
+
 /// Bytes that an operation counts as.
-const fn moved(op: Op, length: u32) -> u64 {
+pub(super) const fn moved(op: Op, length: u32) -> u64 {
     match op {
         Op::Read | Op::Write | Op::WriteZeroes => length as u64,
         Op::Discard | Op::Extents => 512,
@@ -48,7 +59,10 @@ impl Drive {
             if let Some(volume) = volume {
                 let (group, promise) = (volume.group, &mut volume.tally.promise);
                 promise.pool(pool);
-                promise.pass_told(ns, second, *limited, |ruling| journal.ruled(group, &ruling));
+                let busiest = volume.busiest;
+                promise.pass_told(ns, second, *limited, |ruling| {
+                    journal.ruled(group, &ruling, busiest);
+                });
                 volume.tally.end_second(ns - ended < SECOND_NS);
             }
         }
@@ -60,7 +74,7 @@ impl Drive {
             tenant.promise.pool(pool);
             tenant.promise.pass_told(ns, second, limited, |ruling| {
                 if let Some(group) = group {
-                    journal.ruled(group, &ruling);
+                    journal.ruled(group, &ruling, None);
                 }
             });
         }
@@ -131,22 +145,43 @@ impl Drive {
         }
     }
 
-    /// Counts a request that goes to the layer. `held`: its client does not read its answers.
-    pub(super) fn count_in(&mut self, now: Instant, space: u32, ask: &Ask, held: bool) {
+    /// Counts a request that goes to the layer. `held`: its client does not read its answers. `arrived`: when it came, at the earliest,
+    /// if that was before this turn.
+    pub(super) fn count_in(
+        &mut self,
+        now: Instant,
+        space: u32,
+        ask: &Ask,
+        held: bool,
+        arrived: Option<Instant>,
+    ) {
         self.pass(now);
         if let Some(volume) = &mut self.volumes[space as usize] {
             volume.tally.live += 1;
         }
         if ask.op != Op::Flush {
             self.promises(now, space, |promise| {
+                if let Some(since) = arrived.filter(|_| !held) {
+                    promise.waits_since(since.as_nanos());
+                }
                 promise.sent(held);
                 promise.asks(moved(ask.op, ask.length));
             });
         }
     }
 
-    /// Counts a request that is over. `alone`: it had the drive to itself.
-    pub(super) fn count(&mut self, now: Instant, space: u32, done: &Done, held: bool, alone: bool) {
+    /// A request that arrived at `since` was not taken by `now`.
+    pub(super) fn note_untaken(&mut self, now: Instant, space: u32, since: Instant) {
+        self.promises(now, space, |promise| promise.waits_since(since.as_nanos()));
+    }
+
+    /// Counts a request that is over.
+    pub(super) fn count(&mut self, now: Instant, space: u32, done: &Done, counts: Counts) {
+        let Counts {
+            held,
+            alone,
+            untaken,
+        } = counts;
         self.pass(now);
         let waits = Waits {
             limit_ns: done.waits.limit.as_nanos(),
@@ -154,7 +189,7 @@ impl Drive {
             drive_ns: done.waits.drive.as_nanos(),
         };
         if let Some(volume) = &mut self.volumes[space as usize] {
-            volume.tally.done(done, waits);
+            volume.tally.done(done, waits, untaken);
         }
         if done.op == Op::Flush {
             return;
@@ -210,6 +245,7 @@ impl Drive {
 
     /// What volumes are promised is judged from now on as it is now.
     pub(super) fn put_promises_in_force(&mut self, now: Instant) {
+        self.has_new_terms = true;
         for volume in self.volumes.iter_mut().flatten() {
             let rate = rate(&volume.contract());
             let promise = &mut volume.tally.promise;

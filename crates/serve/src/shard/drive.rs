@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_config::units::Size;
 use weir_config::{Plan, Room};
 use weir_core::{
-    Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, StreamId, Tag, Wake,
+    Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, Span, StreamId, Tag, Wake,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -67,6 +67,10 @@ pub(crate) struct Drive {
     syncing: Option<u32>,
     /// When the first part of a min that several servers keep is over.
     pub(super) lapses_at: Instant,
+    /// Mins or weights have changed, and the shard's schedule does not know it yet.
+    pub(super) has_new_terms: bool,
+    /// The shard slept before this turn, so the latency of what the drive returned is the drive's and not the shard's.
+    pub(super) is_timely: bool,
 }
 
 /// An open stream.
@@ -88,6 +92,8 @@ pub(crate) struct Pending {
     pub(crate) payload: Payload,
     /// It had the drive to itself, in one piece.
     pub(crate) alone: bool,
+    /// For how long it was there before it was taken.
+    pub(crate) untaken: Span,
 }
 
 /// What the core says that is for clients.
@@ -169,6 +175,8 @@ impl Drive {
             deferred: VecDeque::new(),
             syncing: None,
             lapses_at: Instant::MAX,
+            has_new_terms: true,
+            is_timely: true,
             layer,
         }
     }
@@ -454,7 +462,7 @@ impl Drive {
                 self.count_piece(now, flight.space, flight.op, flight.length);
                 if let Some(pending) = self.requests.get_mut(flight.cookie as u32) {
                     let whole = flight.length == pending.ask.length;
-                    pending.alone = alone && whole && flight.op != Op::Extents;
+                    pending.alone = alone && whole && self.is_timely && flight.op != Op::Extents;
                     pending.payload.keep(flight.within, data);
                 }
             }

@@ -22,6 +22,7 @@ use weir_uring::{AnyRing, Arena, Buf, Completion, GuestSlice, Ring};
 use super::client::{Client, State};
 use super::memory::{self, Pool};
 use super::payload::{GuestPayload, Payload};
+use super::schedule::{self, Work};
 use super::token;
 use crate::backend::Extents;
 
@@ -54,6 +55,8 @@ pub(crate) enum Stop {
     Empty,
     /// A bound is reached, or the core said to pause: [`FrontEnd::take`] is called again when that may have changed.
     Blocked,
+    /// There may be more, but [`Context::is_spent`]: [`FrontEnd::take`] is called again when others were served.
+    Spent,
     /// None will be taken any more.
     Ended,
     /// The client broke the protocol, or cannot be heard any more, for this reason: it is to go at once.
@@ -236,6 +239,8 @@ pub(crate) struct Context<'a> {
     pub(super) spare: &'a mut Spare,
     /// There are answers to send.
     pub(super) sends: bool,
+    /// What this call made the processor do.
+    pub(super) work: Work,
 }
 
 /// Empty vectors, to be filled without allocating.
@@ -265,6 +270,30 @@ impl Context<'_> {
     /// The user value for an operation of this front end on the ring; `op`, below 2^31, comes back in [`FrontEnd::completed`].
     pub(crate) fn token(&self, op: u32) -> u64 {
         token::front(self.slot, op)
+    }
+
+    /// Whether this call has cost as much as one client may before others are served: nothing more is to be taken now.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.work.cost >= schedule::VISIT
+    }
+
+    /// A request never enters the core, since it is refused or answered at once. It moves no data, but `bytes` that came with it were
+    /// copied.
+    pub(crate) fn charge_overhead(&mut self, bytes: u32) {
+        let cost = schedule::REQUEST + schedule::copied(bytes.into());
+        self.work.cost += cost;
+        self.work.overhead += cost;
+    }
+
+    /// Answers are sent to the client, or its guest is called: a thread of it is woken.
+    pub(crate) fn charge_message(&mut self) {
+        let bytes = std::mem::take(&mut self.client.transferred);
+        self.work.send(bytes);
+    }
+
+    /// Bytes were copied from the client.
+    pub(crate) fn charge_copy(&mut self, bytes: usize) {
+        self.work.cost += schedule::copied(bytes as u64);
     }
 
     /// Whether another request may be taken now.
@@ -324,6 +353,7 @@ impl Context<'_> {
     /// One more request counts against the client's bounds until its answer has left.
     pub(crate) fn begin(&mut self) {
         self.client.outstanding += 1;
+        self.work.cost += schedule::REQUEST;
     }
 
     /// A request that was begun is complete: to the core. `bufs` are what a write carries.
@@ -332,6 +362,7 @@ impl Context<'_> {
         if bufs.capacity() > 0 {
             self.spare.bufs.push(payload.fill(bufs));
         }
+        self.work.add(&ask);
         self.taken.push(Taken { ask, cost, payload });
     }
 
@@ -344,6 +375,7 @@ impl Context<'_> {
     /// into which those of a read are put; as many as the request has, none where it has none.
     pub(crate) fn take_guest(&mut self, ask: Ask, cost: u64, slices: Vec<GuestSlice>) {
         let payload = Payload::Guest(GuestPayload(slices));
+        self.work.add(&ask);
         self.taken.push(Taken { ask, cost, payload });
     }
 

@@ -143,6 +143,7 @@ impl Shard {
         let Some(Attached { mut client, front }) = self.clients.remove(slot) else {
             return;
         };
+        self.schedule.leave(client.flow, slot);
         self.shared.retain(|shared| *shared != slot);
         let used = client.used;
         self.pool.give(&mut client.used, used);
@@ -210,7 +211,7 @@ impl Shard {
         for drive in &mut self.drives {
             durable &= drive.is_idle() && drive.sync(&mut self.ring, self.now, |_| true);
         }
-        if durable && self.ring.in_flight() == 0 {
+        if durable && self.ring.in_flight() == 0 && self.returned.is_empty() {
             return Drained::Yes;
         }
         if stage == Stage::Settling && over {

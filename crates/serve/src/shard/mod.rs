@@ -20,6 +20,8 @@ mod leave;
 mod memory;
 mod model;
 mod payload;
+mod schedule;
+mod second;
 mod seen;
 mod shared;
 mod take;
@@ -47,6 +49,7 @@ use drive::{Drive, Notice};
 use front::Attached;
 use front::{Spare, Taken};
 use memory::Pool;
+use schedule::Schedule;
 use seen::{Seen, SeenLayer};
 use waited::Waited;
 
@@ -216,6 +219,12 @@ struct Shard {
     clock: Clock,
     /// The time of this turn.
     now: Instant,
+    /// The turns before it.
+    turns: turn::Turns,
+    /// Whose requests are taken next.
+    schedule: Schedule,
+    /// What the second under way began with.
+    second: second::Second,
     ring: AnyRing,
     limits: Limits,
     mail: Receiver<Mail>,
@@ -223,8 +232,10 @@ struct Shard {
     waited: Waited,
     clients: Slab<Attached>,
     pool: Pool,
-    /// Clients to take requests from in this turn.
-    ready: VecDeque<u32>,
+    /// What backends' operations came to, for this turn and the next ones.
+    returned: VecDeque<turn::Returned>,
+    /// There is more mail than one turn reads.
+    has_mail: bool,
     /// Clients with answers to send.
     marked: Vec<u32>,
     /// Clients whose requests are in memory that they share: looked at in each turn.
@@ -271,6 +282,9 @@ impl Shard {
         Ok(Self {
             clock: setup.clock,
             now,
+            turns: turn::Turns::new(now),
+            schedule: Schedule::default(),
+            second: second::Second::new(now),
             pool: Pool::new(setup.limits.arena, setup.limits.connections),
             limits: setup.limits,
             ring,
@@ -278,7 +292,8 @@ impl Shard {
             drives,
             waited: Waited::new(),
             clients: Slab::new(),
-            ready: VecDeque::new(),
+            returned: VecDeque::new(),
+            has_mail: false,
             marked: Vec::new(),
             shared: Vec::new(),
             waiting: VecDeque::new(),

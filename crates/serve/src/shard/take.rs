@@ -1,12 +1,13 @@
 //! From a client's requests to the core's: what its front end has taken, within its bounds.
 
-use weir_core::{Op, Reject, Request, SpaceId, StreamId};
+use weir_core::{Op, Reject, Request, SpaceId, Span, StreamId};
 
 use super::Shard;
 use super::client::State;
 use super::drive::Pending;
 use super::front::Attached;
 use super::front::{Answer, Ask, Context, FrontEnd, Stop, Taken};
+use super::schedule::Work;
 use crate::errno::EINVAL;
 
 /// What the core is given of a range whose length says nothing about the work.
@@ -31,10 +32,15 @@ impl Shard {
             waiting: &mut self.waiting,
             spare: &mut self.spare,
             sends: false,
+            work: Work::default(),
         };
         let result = call(front.as_mut(), &mut cx);
+        let (work, flow) = (cx.work, cx.client.flow);
         if cx.sends {
             self.mark_for_send(slot);
+        }
+        if work.cost > 0 {
+            self.schedule.charge(flow, self.now, work);
         }
         result
     }
@@ -64,13 +70,15 @@ impl Shard {
         client.live += 1;
         client.non_flush += u32::from(ask.op != Op::Flush);
         let drive = &mut self.drives[client.drive];
-        drive.count_in(self.now, client.space, &ask, client.held);
+        let arrived = client.arrived.map(|arrived| arrived.earliest);
+        drive.count_in(self.now, client.space, &ask, client.held, arrived);
         let id = drive.requests.insert(Pending {
             client: slot,
             ask,
             cost,
             payload,
             alone: false,
+            untaken: (client.arrived).map_or(Span::ZERO, |arrived| self.now.since(arrived.likely)),
         });
         let request = request(client.stream, client.space, &ask, id);
         self.batch.push(request);

@@ -3,20 +3,95 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use weir_core::{Instant, Span};
 use weir_uring::{Completion, Ring};
 
-use super::client::State;
+use super::client::{Arrived, State};
 use super::drive::Notice;
 use super::front::Attached;
 use super::front::{Look, Stop, Then};
 use super::leave::Drained;
+use super::schedule::{self, Cost};
 use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::clock::until;
 
-/// Number of completions that are looked at in one turn; the rest wait for the next. The first of many clients that are ready at once has its
-/// answers, and may go on, while the last are still waited for.
-const COMPLETIONS: usize = 16;
+/// Operations of backends that are taken in in one turn, and clients whose requests are. The rest wait for the next turn: the first of
+/// many clients that are ready at once has its answers, and may go on, while the last still wait.
+const AT_ONCE: usize = 16;
+/// How long a turn takes requests while others wait, whatever they are estimated to cost: a slow machine, or one that a debugger or a
+/// hypervisor stopped, still answers.
+const LONGEST: Span = Span::from_micros(250);
+/// A turn of this estimated cost may have taken so long that requests arrived during it.
+const LONG: Cost = 20_000;
+/// A wait that is longer than this has put the thread to sleep.
+const NAP: Span = Span::from_micros(5);
+/// Messages that are read in one turn.
+const MAILS: usize = 16;
+
+/// What a backend's operation came to.
+#[derive(Debug)]
+pub(super) struct Returned {
+    drive: usize,
+    space: u32,
+    op: u32,
+    completion: Completion,
+}
+
+/// When the last turns began, and what they cost.
+#[derive(Debug)]
+pub(super) struct Turns {
+    pub(super) number: u64,
+    /// The beginnings of this turn and of the two before it, oldest first. All three are this one's if the thread slept before it:
+    /// nothing can have arrived earlier.
+    begun: [Instant; 3],
+    /// The schedule's costs when this turn began.
+    spent: Cost,
+    /// Nanoseconds for each 256 of estimated cost.
+    scale: u64,
+}
+
+impl Turns {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            number: 0,
+            begun: [now; 3],
+            spent: 0,
+            scale: 256,
+        }
+    }
+
+    /// A turn begins. `spent`: what all turns before it cost together.
+    fn begin(&mut self, now: Instant, slept: bool, spent: Cost) {
+        self.number += 1;
+        let cost = std::mem::replace(&mut self.spent, spent).abs_diff(spent);
+        let took = now.since(self.begun[2]).as_nanos();
+        if slept {
+            self.begun = [now; 3];
+            return;
+        }
+        self.begun = [self.begun[1], self.begun[2], now];
+        if cost >= LONG {
+            // A turn without a processor says nothing of its cost.
+            let seen = (took * 256 / cost).clamp(self.scale / 2, self.scale * 2);
+            self.scale = (self.scale * 15 + seen).div_ceil(16).clamp(16, 1 << 16);
+        }
+    }
+
+    /// When something arrived that this turn was the first to find.
+    fn arrived(&self) -> Arrived {
+        let [earliest, before, now] = self.begun;
+        Arrived {
+            earliest,
+            likely: before + now.since(before) / 2,
+        }
+    }
+
+    /// Nanoseconds that the processor took for an estimated cost.
+    pub(super) fn time(&self, cost: Cost) -> u64 {
+        cost.saturating_mul(self.scale) / 256
+    }
+}
 
 impl Shard {
     /// Runs until it is told to end and everything is durable; false if a fault ended it.
@@ -64,22 +139,21 @@ impl Shard {
             timeout => timeout,
         };
         self.write_records();
-        self.ring.submit_and_wait(timeout)?;
-        self.now = self.clock.now();
+        self.wait(timeout)?;
         for drive in &mut self.drives {
             drive.lapse(self.now);
         }
         self.note_lateness();
-        for _ in 0..COMPLETIONS {
-            let Some(completion) = self.ring.pop() else {
-                break;
-            };
+        // Whose requests are taken is decided among all that have some, so all are heard.
+        while let Some(completion) = self.ring.pop() {
             self.completed(completion);
         }
-        if self.ring.take_woken() {
+        self.take_returned();
+        if self.ring.take_woken() || self.has_mail {
             self.woken();
         }
         self.look();
+        self.schedule_terms();
         self.work();
         self.evict_idle();
         self.send_all();
@@ -91,14 +165,34 @@ impl Shard {
         Ok(drained)
     }
 
+    /// Waits until something has arrived, or for this long.
+    fn wait(&mut self, timeout: Option<Duration>) -> std::io::Result<()> {
+        let sleeps = timeout != Some(Duration::ZERO);
+        let spent = self.schedule.total();
+        let is_long = sleeps && spent - self.turns.spent >= LONG;
+        let before = is_long.then(|| self.clock.now());
+        self.ring.submit_and_wait(timeout)?;
+        self.now = self.clock.now();
+        let slept = sleeps && before.is_none_or(|at| self.now.since(at) > NAP);
+        self.turns.begin(self.now, slept, spent);
+        for drive in &mut self.drives {
+            drive.is_timely = slept;
+        }
+        if self.second.is_over(self.now) {
+            self.end_second();
+        }
+        Ok(())
+    }
+
     /// How long there is nothing to do if nothing arrives.
     fn timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() || self.drives.iter().any(|drive| drive.is_due(self.now)) {
+        let is_busy = !self.schedule.is_empty() || !self.returned.is_empty() || self.has_mail;
+        if is_busy || self.drives.iter().any(|drive| drive.is_due(self.now)) {
             return Some(Duration::ZERO);
         }
         let drives = self.drives.iter().filter_map(super::Drive::next_due);
         let lapses = self.drives.iter().map(|drive| drive.lapses_at);
-        let lapses = lapses.filter(|at| *at < weir_core::Instant::MAX);
+        let lapses = lapses.filter(|at| *at < Instant::MAX);
         let drain = self.drain.as_ref().map(super::leave::Drain::deadline);
         let changes = self.changes.iter().map(|change| change.deadline);
         let records = self.drives.iter().filter_map(|drive| {
@@ -115,6 +209,7 @@ impl Shard {
             .chain(changes)
             .chain(records)
             .chain(self.evict_at)
+            .chain(self.schedule.release_at())
             .min()?;
         Some(until(self.now, next))
     }
@@ -135,6 +230,7 @@ impl Shard {
             let Attached { client, front } = &mut self.clients[slot];
             let Look { take, send } = front.look(self.now);
             if take && client.takes() && !client.ready {
+                client.arrived.get_or_insert_with(|| self.turns.arrived());
                 self.mark_ready(slot);
             }
             if send {
@@ -153,6 +249,7 @@ impl Shard {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
             if client.takes() && !client.ready && front.rest() {
+                client.arrived.get_or_insert(Arrived::at(self.now));
                 self.mark_ready(slot);
                 any = true;
             }
@@ -181,7 +278,12 @@ impl Shard {
     }
 
     fn woken(&mut self) {
-        while let Ok(mail) = self.mail.try_recv() {
+        self.has_mail = true;
+        for _ in 0..MAILS {
+            let Ok(mail) = self.mail.try_recv() else {
+                self.has_mail = false;
+                break;
+            };
             match mail {
                 Mail::Arrival(arrival) => self.arrive(*arrival),
                 Mail::Evict(connection) => self.evict(connection),
@@ -223,11 +325,30 @@ impl Shard {
     fn completed(&mut self, completion: Completion) {
         match token::parse(completion.user) {
             Token::Front { slot, op } => self.front_completed(slot, op, completion),
-            Token::Backend { drive, space, op } => {
-                self.drives[drive].with_backend(&mut self.ring, self.now, space, |backend, cx| {
-                    backend.completed(op, completion, cx);
-                });
-            }
+            Token::Backend { drive, space, op } => self.returned.push_back(Returned {
+                drive,
+                space,
+                op,
+                completion,
+            }),
+        }
+    }
+
+    /// Lets the backends take in what their operations came to.
+    fn take_returned(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Some(returned) = self.returned.pop_front() else {
+                return;
+            };
+            let Returned {
+                drive,
+                space,
+                op,
+                completion,
+            } = returned;
+            self.drives[drive].with_backend(&mut self.ring, self.now, space, |backend, cx| {
+                backend.completed(op, completion, cx);
+            });
         }
     }
 
@@ -238,6 +359,7 @@ impl Shard {
         self.left(slot, progress.left);
         match progress.then {
             Then::Take if self.clients[slot].client.state != State::Gone => {
+                self.note_arrival(slot);
                 return self.mark_ready(slot);
             }
             Then::Take => {}
@@ -251,20 +373,41 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// Takes requests, gives them to the core, carries out what it decides, until there is nothing left to do now.
+    /// Bytes of a client have arrived.
+    fn note_arrival(&mut self, slot: u32) {
+        let now = self.turns.arrived();
+        let client = &mut self.clients[slot].client;
+        // The rest of a request was there as soon as it was asked for, so the client did not wait in between.
+        let partial = client.partial.take();
+        let partial =
+            partial.filter(|(_, turn)| turn + 1 == self.turns.number && now.earliest < self.now);
+        client
+            .arrived
+            .get_or_insert(partial.map_or(now, |(arrived, _)| arrived));
+    }
+
+    /// Takes requests in the order of the schedule, gives them to the core and carries out what it decides, until there is nothing left
+    /// to do or the turn has lasted long enough.
     pub(super) fn work(&mut self) {
+        let (begun, mut visits) = (self.schedule.total(), 0);
+        self.schedule.release(self.now);
         for drive in &mut self.drives {
             drive.settle(&mut self.ring, self.now);
         }
         loop {
             self.wake_waiting();
-            while let Some(slot) = self.ready.pop_front() {
+            let mut goes_on = true;
+            while goes_on && let Some(slot) = self.schedule.pop(self.now) {
                 self.serve(slot);
+                visits += 1;
+                goes_on = visits < AT_ONCE && self.schedule.total() - begun < schedule::TURN;
+                // The clock is asked only if somebody would wait.
+                goes_on &= self.schedule.is_empty() || self.clock.now().since(self.now) < LONGEST;
             }
             for number in 0..self.drives.len() {
                 self.turn_drive(number);
             }
-            if self.ready.is_empty() {
+            if !goes_on || self.schedule.is_empty() {
                 return;
             }
         }
@@ -306,14 +449,40 @@ impl Shard {
         if !client.queue.is_empty() && !client.paused {
             self.resubmit(slot);
         }
+        let live = self.clients[slot].client.live;
         let stop = self.take(slot);
+        let took = self.clients[slot].client.live > live;
         self.submit(slot);
-        if stop == Stop::Blocked
-            && let Some(attached) = self.clients.get_mut(slot)
-        {
-            attached.client.blocked = true;
-        }
+        self.note_stop(slot, &stop, took);
         self.close_if_done(slot);
+    }
+
+    /// A visit to a client has ended.
+    fn note_stop(&mut self, slot: u32, stop: &Stop, took: bool) {
+        let Some(attached) = self.clients.get_mut(slot) else {
+            return;
+        };
+        let client = &mut attached.client;
+        match stop {
+            Stop::Empty => {
+                let arrived = client.arrived.take().filter(|_| !took);
+                client.partial = arrived.map(|arrived| (arrived, self.turns.number));
+            }
+            Stop::Spent => {
+                if took {
+                    client.arrived = Some(Arrived::at(self.now));
+                }
+                self.mark_ready(slot);
+            }
+            Stop::Blocked => {
+                client.blocked = true;
+                // Others have the memory that it waits for. Any other bound is its own.
+                if took || !client.waiting {
+                    client.arrived = client.waiting.then(|| Arrived::at(self.now));
+                }
+            }
+            Stop::Ended | Stop::Broken(_) => client.arrived = None,
+        }
     }
 
     /// Puts a client in the list of those to take requests from.
@@ -322,7 +491,7 @@ impl Shard {
         client.blocked = false;
         if !client.ready {
             client.ready = true;
-            self.ready.push_back(slot);
+            self.schedule.push(client.flow, slot);
         }
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Volume {
     /// Of these, those of this machine's kernel.
     pub(crate) kernel: u32,
     pub(crate) tally: Tally,
+    /// The other volume of its drive that the shard worked for most in the second that ends next.
+    pub(super) busiest: Option<GroupId>,
 }
 
 /// What a volume's client was promised and permitted.
@@ -137,6 +139,7 @@ impl VolumeSetup {
                 connections: 0,
                 kernel: 0,
                 tally: Tally::new(),
+                busiest: None,
             },
         })
     }

@@ -31,6 +31,11 @@ impl Waited {
             return None;
         }
         self.asked = now;
+        self.total()
+    }
+
+    /// Nanoseconds so far, by the kernel.
+    pub(super) fn total(&self) -> Option<u64> {
         let mut text = [0; 64];
         let read = rustix::io::pread(self.file.as_ref()?.as_fd(), &mut text, 0).ok()?;
         parse(&text[..read])

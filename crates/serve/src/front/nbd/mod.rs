@@ -150,10 +150,11 @@ impl Connection {
 const NO_PLACE: &str = "the ring has no place for it";
 
 impl FrontEnd for Connection {
-    fn completed(&mut self, op: u32, completion: Completion, _cx: &mut Context<'_>) -> Progress {
+    fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress {
         if op == SEND {
             return self.sent(completion);
         }
+        cx.charge_copy(completion.result.unwrap_or(0));
         Progress {
             left: Load::default(),
             then: self.received(completion),
@@ -184,6 +185,7 @@ impl FrontEnd for Connection {
             // What is counted as given back comes with the last part.
             self.load = std::mem::take(&mut self.next);
         }
+        cx.charge_message();
         match cx.ring.send(cx.token(SEND), &self.socket, segments) {
             Ok(id) => self.sending = Some(id),
             Err(rejected) => {

@@ -47,6 +47,9 @@ impl Connection {
         if !cx.may_take() {
             return Step::Stop(Stop::Blocked);
         }
+        if cx.is_spent() {
+            return Step::Stop(Stop::Spent);
+        }
         match nbd::parse_request(receiver.input.bytes()) {
             Ok(Some(request)) => self.request(&request, cx),
             Ok(None) => Step::Stop(Stop::Empty),
@@ -78,6 +81,7 @@ impl Connection {
             input.advance(REQUEST_LEN);
             self.skip = payload;
             cx.begin();
+            cx.charge_overhead(payload);
             self.output.plain(request.cookie, chunked(request), refused);
             self.next.add(0);
             cx.mark_for_send();

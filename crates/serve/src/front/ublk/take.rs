@@ -22,6 +22,9 @@ impl Queue {
             return Stop::Ended;
         }
         while let Some(&tag) = self.fresh.front() {
+            if cx.is_spent() {
+                return Stop::Spent;
+            }
             if !cx.may_take() || !self.step(tag, cx) {
                 return Stop::Blocked;
             }
@@ -41,6 +44,7 @@ impl Queue {
                 if crate::log::allowed() {
                     tracing::warn!(reason = %refused, "the kernel asks a block device for what it does not have");
                 }
+                cx.charge_overhead(0);
                 self.commit(tag, -i32::from(errno(&refused)), cx);
                 return true;
             }

@@ -156,7 +156,7 @@ impl Session {
                 if !acknowledges || is_question(code) {
                     return Err(reason.into());
                 }
-                self.warn(&reason);
+                self.warn(format_args!("{reason}"));
                 self.reply(code, Reply::Ack { done: false })
             }
         }

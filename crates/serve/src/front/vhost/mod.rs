@@ -18,6 +18,7 @@ mod queue;
 mod take;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -153,9 +154,9 @@ impl Session {
     }
 
     /// Says in the log what is wrong, if there is room for it.
-    fn warn(&self, reason: &str) {
+    fn warn(&self, reason: fmt::Arguments<'_>) {
         if crate::log::allowed() {
-            tracing::warn!(volume = %self.disk.name, reason, "a virtual machine did what it must not");
+            tracing::warn!(volume = %self.disk.name, %reason, "a virtual machine did what it must not");
         }
     }
 
@@ -222,6 +223,7 @@ impl Session {
             queue.call.clone()
         };
         if let Some(event) = event {
+            cx.charge_message();
             let token = cx.token(FIRST_QUEUE + 2 * number as u32 + 1);
             let queued = cx.ring.signal(token, &event);
             queue.calling = Some(queued.map_err(|_| NO_PLACE)?);

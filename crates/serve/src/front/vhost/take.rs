@@ -17,6 +17,8 @@ enum Step {
     Empty,
     /// A bound is reached.
     Blocked,
+    /// It is the turn of others.
+    Spent,
 }
 
 impl Session {
@@ -45,6 +47,12 @@ impl Session {
                         self.first = number;
                         self.queues[number].looked(cx.now, found);
                         return Stop::Blocked;
+                    }
+                    Step::Spent => {
+                        // The next queue has its turn, however much this one has left.
+                        self.first = (number + 1) % count;
+                        self.queues[number].looked(cx.now, found);
+                        return Stop::Spent;
                     }
                 }
             }
@@ -76,6 +84,9 @@ impl Session {
         if !cx.may_take() {
             return Step::Blocked;
         }
+        if cx.is_spent() {
+            return Step::Spent;
+        }
         let queue = &mut self.queues[number];
         let Some(device) = &mut queue.device else {
             return Step::Empty;
@@ -98,10 +109,8 @@ impl Session {
                 if let Some(log) = &mut queue.log {
                     log.take(head);
                 }
-                queue.finish(head, 0);
-                self.warn(&format!("queue {number}, head {head}: {why}"));
-                cx.mark_for_send();
-                Step::Taken
+                self.warn(format_args!("queue {number}, head {head}: {why}"));
+                self.give_back(number, head, 0, cx)
             }
             Err(TakeError::Broken(broken)) => {
                 self.break_queue(number, &broken.to_string());
@@ -134,7 +143,7 @@ impl Session {
                 let _ = self.memory.write(status, &[refused.code() as u8]);
             }
             let written = u32::from(refused.status.is_some());
-            self.warn(&format!("queue {number}, head {head}: {refused}"));
+            self.warn(format_args!("queue {number}, head {head}: {refused}"));
             return self.give_back(number, head, written, cx);
         }
         if self.request.command == Command::GetId {
@@ -200,6 +209,7 @@ impl Session {
     /// Returns a head whose request is over without ever having been the core's.
     fn give_back(&mut self, number: usize, head: u16, written: u32, cx: &mut Context<'_>) -> Step {
         self.queues[number].finish(head, written);
+        cx.charge_overhead(0);
         cx.mark_for_send();
         Step::Taken
     }

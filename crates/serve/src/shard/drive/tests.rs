@@ -70,6 +70,7 @@ impl Bench {
             cost: 0,
             payload,
             alone: false,
+            untaken: weir_core::Span::ZERO,
         });
         let request = Request {
             stream: self.streams[space as usize],

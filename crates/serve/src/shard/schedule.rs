@@ -1,0 +1,867 @@
+//! Which client's requests a shard takes next: its processor time is shared like the drive's time.
+//!
+//! A *flow* is all connections and queues through which one peer uses one volume. Only one flow is served at a time, for a bounded
+//! *visit*, and every request that it brings is charged with what the request costs the processor, whether it does I/O or not. Two
+//! rules decide between the flows that have requests:
+//!
+//! 1. **A volume that is behind its min goes first**, the one furthest behind before the others. Each min has a clock, like the
+//!    reservation clock of mClock (Gulati et al., OSDI 2010). Every request advances the clock by the time for which the min pays
+//!    for the request, also if the request was chosen by the second rule. A request that moves no bytes advances it too, so that
+//!    nonsense uses the reservation up like I/O.
+//! 2. **Otherwise by weight**: each flow has a tag that advances by cost divided by weight, and the least tag goes first
+//!    (start-time fair queueing, Goyal et al., SIGCOMM 1996). This gives each flow what deficit round robin would give, without
+//!    rounds: weights differ by up to 10,000, and what a visit costs is known only afterwards. A flow that returns has its debt,
+//!    but never a credit.
+//!
+//! 3. **Overhead is throttled** while another volume has a min. The cost of requests that move no data (refused ones, flushes,
+//!    look-ups, zeroing), and of the part of a page that a small request does not move, may come to a tenth of the processor, all flows
+//!    together ([`OVERHEAD`]). A flood of such requests costs the drive nothing, so nothing else slows it down, and it would keep
+//!    not only the shard busy but also the processors on which honest clients run.
+//!
+//! The peers of one volume share its weight equally, and the connections of one flow take turns. The schedule has no clock:
+//! callers say what time it is.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use weir_core::{Instant, Op, Span};
+use weir_measure::promise::{Rate, Units};
+
+use super::count::moved;
+use super::front::Ask;
+use crate::places::Peer;
+use crate::slab::Slab;
+
+/// Processor time in nanoseconds, as it is estimated for a typical server. Only the proportions matter for who goes next.
+pub(super) type Cost = u64;
+
+/// Cost of parsing a request and answering it.
+pub(crate) const REQUEST: Cost = 200;
+/// Cost of a message to a client, which wakes a thread of it: a send, or the signal that calls a guest.
+const MESSAGE: Cost = 4_000;
+/// Cost of what the core and the backend do for a request.
+const CORE: Cost = 600;
+/// Cost of a look-up of extents in memory, which walks many chunks.
+const LOOK_UP: Cost = 10_000;
+/// Bytes that are copied in a nanosecond: between a socket or a guest and memory.
+const COPY: u64 = 8;
+
+/// The most that one flow may cost before others are served.
+pub(super) const VISIT: Cost = 25_000;
+/// The most that all flows together may cost before answers leave and new requests are looked for.
+pub(super) const TURN: Cost = 100_000;
+
+/// The reciprocal of the part of the processor that overhead may use.
+const OVERHEAD: u64 = 10;
+/// A flow may use this part in advance for as long.
+const OVERHEAD_BURST: Span = Span::from_millis(50);
+/// A request that moves as many bytes has no overhead.
+const PAGE: u64 = 4096;
+
+/// How far the clock of a min may lag: what a client did not ask for earlier is not owed later.
+const LAG: Span = Span::from_millis(100);
+/// How far it may lead: a request that is large for a small min pays for no more than this.
+const LEAD: Span = Span::from_secs(10);
+/// A min is served first up to its rate and this fraction, so that a client that lags catches up.
+const HEADROOM: u64 = 16;
+
+/// Scale of the tags, so that a cost divided by the largest weight is not zero.
+const SCALE: u64 = 1 << 20;
+
+/// Cost of bytes that are copied.
+pub(crate) const fn copied(bytes: u64) -> Cost {
+    bytes / COPY
+}
+
+/// Bytes that a request transfers between the client and the shard.
+pub(super) fn data(op: Op, length: u32) -> u64 {
+    match op {
+        Op::Read | Op::Write => length.into(),
+        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
+    }
+}
+
+/// What a client made the shard do.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Work {
+    pub(super) cost: Cost,
+    /// Of the cost, that of requests that move no data, and of those that move less than [`PAGE`] the part that is missing.
+    pub(super) overhead: Cost,
+    /// Requests that count for a min, and their bytes.
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+}
+
+impl Work {
+    /// A message is sent to the client, about requests that transferred `bytes`.
+    pub(super) fn send(&mut self, bytes: u64) {
+        self.cost += MESSAGE;
+        self.overhead += MESSAGE * PAGE.saturating_sub(bytes) / PAGE;
+    }
+
+    /// Adds a request that enters the core; [`REQUEST`] was added when it was parsed.
+    pub(super) fn add(&mut self, ask: &Ask) {
+        let bytes = data(ask.op, ask.length);
+        let look_up = if ask.op == Op::Extents { LOOK_UP } else { 0 };
+        let cost = CORE + copied(bytes) + look_up;
+        self.cost += cost;
+        self.overhead += (REQUEST + cost) * PAGE.saturating_sub(bytes) / PAGE;
+        self.requests += u64::from(ask.op != Op::Flush);
+        self.bytes += moved(ask.op, ask.length);
+    }
+}
+
+/// What a volume may have of the shard's processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Its part of what mins leave, relative to the other volumes of the shard; at least 1.
+    pub(super) weight: u64,
+    /// Its own min.
+    pub(super) min: Option<Rate>,
+    /// The number of its tenant on its drive, if the tenant has a min.
+    pub(super) tenant: Option<usize>,
+}
+
+/// What the volumes of a drive may have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DriveTerms {
+    /// By number of the space.
+    pub(super) volumes: Vec<Option<Terms>>,
+    /// The mins of tenants.
+    pub(super) tenants: Vec<Option<Rate>>,
+}
+
+/// A volume of the shard: its drive and its space.
+pub(super) type VolumeId = (usize, u32);
+
+/// The flows of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    drives: Vec<Drive>,
+    flows: Slab<Flow>,
+    /// Flows that have requests, by tag. A flow has at most one entry here, whose tag may lie before its own.
+    by_weight: BinaryHeap<Reverse<Entry>>,
+    /// The same for flows with a min, by its clock.
+    by_min: BinaryHeap<Reverse<Entry>>,
+    /// Flows that have requests and are throttled, by the time at which this ends. Each has one entry.
+    throttled: BinaryHeap<Reverse<Entry>>,
+    overheads: Overheads,
+    /// The tag of the flow that was chosen by weight last.
+    virtual_time: u64,
+    /// Number of entries so far: equal tags are served in the order of arrival.
+    order: u64,
+    /// All mins together, in bytes per second.
+    promised: u64,
+    /// Flows with requests that are not throttled.
+    ready: usize,
+    /// All costs so far.
+    spent: Cost,
+}
+
+/// How many flows had overhead.
+#[derive(Debug, Default)]
+struct Overheads {
+    /// The window of time, [`OVERHEAD_BURST`] long.
+    number: u64,
+    /// In this window, and in the one before.
+    flows: u64,
+    before: u64,
+}
+
+#[derive(Debug, Default)]
+struct Drive {
+    volumes: Vec<Account>,
+    tenants: Vec<Option<Reservation>>,
+}
+
+/// What a volume has of the processor.
+#[derive(Debug, Default)]
+struct Account {
+    weight: u64,
+    min: Option<Reservation>,
+    tenant: Option<usize>,
+    /// Of its flows, those with requests that are not throttled.
+    ready: u64,
+    /// Its costs since they were asked for last.
+    spent: Cost,
+}
+
+/// The clock of a min.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    rate: Rate,
+    /// The time up to which what was served pays for the min.
+    at: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Entry {
+    tag: u64,
+    order: u64,
+    flow: u32,
+}
+
+#[derive(Debug)]
+struct Flow {
+    volume: VolumeId,
+    peer: Peer,
+    /// Its clients.
+    clients: u32,
+    /// Of these, those with requests, in the order of their turn.
+    ready: VecDeque<u32>,
+    tag: u64,
+    /// The time up to which its overhead has used its part of the processor.
+    overhead_until: Instant,
+    /// The last window of time in which it had some.
+    overhead_seen: u64,
+    is_throttled: bool,
+    is_in_weights: bool,
+    is_in_mins: bool,
+}
+
+impl Flow {
+    /// Whether it may be chosen.
+    fn is_ready(&self) -> bool {
+        !self.ready.is_empty() && !self.is_throttled
+    }
+}
+
+impl Reservation {
+    /// Whether less was served than the min by `now`.
+    fn is_behind(&self, now: Instant) -> bool {
+        self.at <= now
+    }
+
+    /// The min in bytes per second; a request counts as a page.
+    fn size(&self) -> u64 {
+        match self.rate.units {
+            Units::Bytes => self.rate.a_second,
+            Units::Requests => self.rate.a_second.saturating_mul(4096),
+        }
+    }
+
+    /// The processor did some work for this min, of `promised` that all mins come to.
+    ///
+    /// The clock advances by the time for which the min pays for the bytes or requests; at least by the time in which this min's
+    /// part of the processor, among all mins, pays for the cost.
+    fn advance(&mut self, now: Instant, work: Work, promised: u64) {
+        let amount = match self.rate.units {
+            Units::Bytes => work.bytes,
+            Units::Requests => work.requests,
+        };
+        let rate = self
+            .rate
+            .a_second
+            .saturating_add(self.rate.a_second / HEADROOM);
+        let paid = ratio(amount, 1_000_000_000, rate);
+        let least = ratio(work.cost, promised, self.size());
+        let paid = Span::from_nanos(paid.max(least)).min(LEAD);
+        self.at = (self.at.max(now.saturating_sub(LAG)) + paid).min(now + LEAD);
+    }
+}
+
+/// `value * numerator / denominator`, rounded down, of any size.
+fn ratio(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value) * u128::from(numerator);
+    u64::try_from(product / u128::from(denominator.max(1))).unwrap_or(u64::MAX >> 2)
+}
+
+impl Schedule {
+    /// From now on the volumes of a drive have these terms. Clocks of mins that stay go on.
+    pub(super) fn set_terms(&mut self, drive: usize, terms: DriveTerms) {
+        while self.drives.len() <= drive {
+            self.drives.push(Drive::default());
+        }
+        let old = &mut self.drives[drive];
+        let renewed = |rate: Option<Rate>, was: Option<Reservation>| {
+            let at = was.map_or(Instant::ZERO, |was| was.at);
+            rate.map(|rate| Reservation { rate, at })
+        };
+        for (number, rate) in terms.tenants.into_iter().enumerate() {
+            let was = old.tenants.get(number).copied().flatten();
+            let tenant = renewed(rate, was);
+            match old.tenants.get_mut(number) {
+                Some(slot) => *slot = tenant,
+                None => old.tenants.push(tenant),
+            }
+        }
+        old.volumes
+            .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
+        for (account, terms) in old.volumes.iter_mut().zip(terms.volumes) {
+            let terms = terms.unwrap_or(Terms {
+                weight: 1,
+                min: None,
+                tenant: None,
+            });
+            account.weight = terms.weight.max(1);
+            account.min = renewed(terms.min, account.min);
+            account.tenant = terms.tenant;
+        }
+        self.promised = self.drives.iter().map(Drive::promised).sum();
+        self.list_ready();
+    }
+
+    /// Lists the flows with requests again: which have a min may have changed.
+    fn list_ready(&mut self) {
+        for number in self.flows.slots() {
+            let flow = &self.flows[number];
+            if !flow.ready.is_empty() && !flow.is_throttled {
+                self.list(number);
+            }
+        }
+    }
+
+    /// The flow of a client that begins to use a volume; it is left with [`Schedule::leave`].
+    pub(super) fn join(&mut self, volume: VolumeId, peer: Peer) -> u32 {
+        let slots = self.flows.slots();
+        let mut same = slots.into_iter().filter(|slot| {
+            let flow = &self.flows[*slot];
+            flow.volume == volume && flow.peer == peer
+        });
+        if let Some(slot) = same.next() {
+            self.flows[slot].clients += 1;
+            return slot;
+        }
+        self.flows.insert(Flow {
+            volume,
+            peer,
+            clients: 1,
+            ready: VecDeque::new(),
+            tag: self.virtual_time,
+            overhead_until: Instant::ZERO,
+            overhead_seen: u64::MAX,
+            is_throttled: false,
+            is_in_weights: false,
+            is_in_mins: false,
+        })
+    }
+
+    /// A client is gone.
+    pub(super) fn leave(&mut self, flow: u32, client: u32) {
+        self.withdraw(flow, client);
+        let of = &mut self.flows[flow];
+        of.clients -= 1;
+        if of.clients == 0 {
+            self.by_weight.retain(|entry| entry.0.flow != flow);
+            self.by_min.retain(|entry| entry.0.flow != flow);
+            self.throttled.retain(|entry| entry.0.flow != flow);
+            self.flows.remove(flow);
+        }
+    }
+
+    /// A client has no requests after all.
+    fn withdraw(&mut self, flow: u32, client: u32) {
+        let of = &mut self.flows[flow];
+        let before = of.ready.len();
+        of.ready.retain(|other| *other != client);
+        if before > 0 && of.ready.is_empty() && !of.is_throttled {
+            self.note_empty(flow);
+        }
+    }
+
+    /// A client of a flow has requests, or may have; it is not listed yet.
+    pub(super) fn push(&mut self, flow: u32, client: u32) {
+        let of = &mut self.flows[flow];
+        of.ready.push_back(client);
+        if of.ready.len() == 1 && !of.is_throttled {
+            self.begin(flow);
+        }
+    }
+
+    /// A flow that is not throttled has requests.
+    fn begin(&mut self, flow: u32) {
+        let of = &mut self.flows[flow];
+        of.tag = of.tag.max(self.virtual_time);
+        self.account(flow).ready += 1;
+        self.ready += 1;
+        self.list(flow);
+    }
+
+    /// Ends the throttling of flows for which it is over.
+    pub(super) fn release(&mut self, now: Instant) {
+        while let Some(Reverse(first)) = self.throttled.peek()
+            && first.tag <= now.as_nanos()
+        {
+            let number = first.flow;
+            self.throttled.pop();
+            let flow = &mut self.flows[number];
+            flow.is_throttled = false;
+            if !flow.ready.is_empty() {
+                self.begin(number);
+            }
+        }
+    }
+
+    /// When [`Schedule::release`] has something to do, if a flow that is throttled has requests.
+    pub(super) fn release_at(&self) -> Option<Instant> {
+        let Reverse(first) = self.throttled.peek()?;
+        Some(Instant::from_nanos(first.tag))
+    }
+
+    /// Whether a flow is throttled.
+    pub(super) fn is_throttled(&self, flow: u32) -> bool {
+        self.flows[flow].is_throttled
+    }
+
+    /// Whether no client has requests.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready == 0
+    }
+
+    /// The client that is served next, which is not listed any more.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<u32> {
+        let flow = self.behind(now).or_else(|| self.least())?;
+        let of = &mut self.flows[flow];
+        let client = of.ready.pop_front();
+        if of.ready.is_empty() {
+            self.note_empty(flow);
+        } else {
+            self.list(flow);
+        }
+        client
+    }
+
+    fn note_empty(&mut self, flow: u32) {
+        self.account(flow).ready -= 1;
+        self.ready -= 1;
+    }
+
+    /// The processor has worked for a flow.
+    #[inline]
+    pub(super) fn charge(&mut self, flow: u32, now: Instant, work: Work) {
+        self.spent += work.cost;
+        let of = &mut self.flows[flow];
+        let Drive { volumes, tenants } = &mut self.drives[of.volume.0];
+        let account = &mut volumes[of.volume.1 as usize];
+        account.spent += work.cost;
+        let tenant = account.tenant.and_then(|at| tenants.get_mut(at)?.as_mut());
+        let (mut is_behind, mut own) = (false, 0);
+        for reservation in [account.min.as_mut(), tenant].into_iter().flatten() {
+            is_behind |= reservation.is_behind(now);
+            own = own.max(reservation.size());
+            reservation.advance(now, work, self.promised);
+        }
+        if !is_behind {
+            // What a min pays for is not taken from what the weight gives. The flow is counted among the ready ones only if it has
+            // more requests.
+            let peers = account.ready + u64::from(!of.is_ready());
+            let advance = ratio(work.cost.saturating_mul(peers), SCALE, account.weight);
+            of.tag = of.tag.saturating_add(advance);
+        }
+        if work.overhead > 0 && self.promised > own {
+            self.charge_overhead(flow, now, work.overhead);
+        }
+    }
+
+    /// Throttles a flow if its overhead has used too much of the processor. All flows that have some share the part that they may
+    /// use.
+    fn charge_overhead(&mut self, number: u32, now: Instant, cost: Cost) {
+        let share = OVERHEAD * self.count_overhead(number, now);
+        let flow = &mut self.flows[number];
+        let used = Span::from_nanos(cost.saturating_mul(share));
+        flow.overhead_until = (flow.overhead_until.max(now) + used).min(now + LEAD);
+        let until = flow.overhead_until.saturating_sub(OVERHEAD_BURST);
+        if flow.is_throttled || until <= now {
+            return;
+        }
+        flow.is_throttled = true;
+        let is_ready = !flow.ready.is_empty();
+        self.order += 1;
+        self.throttled.push(Reverse(Entry {
+            tag: until.as_nanos(),
+            order: self.order,
+            flow: number,
+        }));
+        if is_ready {
+            self.note_empty(number);
+        }
+    }
+
+    /// Counts a flow that has overhead now; how many had some in this window of time, or in the one before.
+    fn count_overhead(&mut self, flow: u32, now: Instant) -> u64 {
+        let number = now.as_nanos() / OVERHEAD_BURST.as_nanos();
+        let window = &mut self.overheads;
+        if window.number != number {
+            let is_next = window.number + 1 == number;
+            *window = Overheads {
+                number,
+                flows: 0,
+                before: if is_next { window.flows } else { 0 },
+            };
+        }
+        if std::mem::replace(&mut self.flows[flow].overhead_seen, number) != number {
+            window.flows += 1;
+        }
+        window.flows.max(window.before)
+    }
+
+    /// What all volumes cost so far.
+    pub(super) fn total(&self) -> Cost {
+        self.spent
+    }
+
+    /// What a volume cost since this was asked last.
+    pub(super) fn take_spent(&mut self, (drive, space): VolumeId) -> Cost {
+        let volumes = self.drives.get_mut(drive).map(|drive| &mut drive.volumes);
+        let account = volumes.and_then(|volumes| volumes.get_mut(space as usize));
+        account.map_or(0, |account| std::mem::take(&mut account.spent))
+    }
+
+    fn account(&mut self, flow: u32) -> &mut Account {
+        let (drive, space) = self.flows[flow].volume;
+        &mut self.drives[drive].volumes[space as usize]
+    }
+
+    /// The clock that is furthest behind of those that pay for a flow.
+    fn clock(&self, flow: &Flow) -> Option<Instant> {
+        let drive = &self.drives[flow.volume.0];
+        let account = &drive.volumes[flow.volume.1 as usize];
+        let tenant = account.tenant.and_then(|at| *drive.tenants.get(at)?);
+        let clocks = [account.min, tenant].into_iter().flatten();
+        clocks.map(|reservation| reservation.at).min()
+    }
+
+    /// Lists a flow that has requests.
+    fn list(&mut self, number: u32) {
+        self.order += 1;
+        let order = self.order;
+        let clock = self.clock(&self.flows[number]);
+        let flow = &mut self.flows[number];
+        if !std::mem::replace(&mut flow.is_in_weights, true) {
+            let tag = flow.tag;
+            self.by_weight.push(Reverse(Entry {
+                tag,
+                order,
+                flow: number,
+            }));
+        }
+        if let Some(at) = clock
+            && !std::mem::replace(&mut flow.is_in_mins, true)
+        {
+            let tag = at.as_nanos();
+            self.by_min.push(Reverse(Entry {
+                tag,
+                order,
+                flow: number,
+            }));
+        }
+    }
+
+    /// The flow that is furthest behind a min.
+    fn behind(&mut self, now: Instant) -> Option<u32> {
+        loop {
+            let Reverse(first) = *self.by_min.peek()?;
+            let flow = &self.flows[first.flow];
+            let clock = self.clock(flow).filter(|_| flow.is_ready());
+            let Some(at) = clock else {
+                self.by_min.pop();
+                self.flows[first.flow].is_in_mins = false;
+                continue;
+            };
+            if at.as_nanos() > first.tag {
+                // It was served since it was listed.
+                self.by_min.pop();
+                let tag = at.as_nanos();
+                self.by_min.push(Reverse(Entry { tag, ..first }));
+                continue;
+            }
+            if at > now {
+                return None;
+            }
+            self.by_min.pop();
+            self.flows[first.flow].is_in_mins = false;
+            return Some(first.flow);
+        }
+    }
+
+    /// The flow with the least tag.
+    fn least(&mut self) -> Option<u32> {
+        loop {
+            let Reverse(first) = self.by_weight.pop()?;
+            let flow = &mut self.flows[first.flow];
+            if !flow.is_ready() {
+                flow.is_in_weights = false;
+                continue;
+            }
+            if flow.tag > first.tag {
+                let tag = flow.tag;
+                self.by_weight.push(Reverse(Entry { tag, ..first }));
+                continue;
+            }
+            flow.is_in_weights = false;
+            self.virtual_time = self.virtual_time.max(flow.tag);
+            return Some(first.flow);
+        }
+    }
+}
+
+impl Drive {
+    /// What the mins of volumes and tenants come to, bytes per second.
+    fn promised(&self) -> u64 {
+        let size = |min: &Option<Reservation>| min.as_ref().map_or(0, Reservation::size);
+        let alone = self.volumes.iter().filter(|volume| volume.tenant.is_none());
+        let alone = alone.map(|volume| size(&volume.min)).sum::<u64>();
+        let tenants = self.tenants.iter().enumerate().map(|(number, own)| {
+            let volumes = self.volumes.iter();
+            let members = volumes.filter(|volume| volume.tenant == Some(number));
+            let members = members.map(|volume| size(&volume.min)).sum::<u64>();
+            members.max(size(own))
+        });
+        alone.saturating_add(tenants.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_random::Rng;
+
+    const MB: u64 = 1_000_000;
+    /// A refused request.
+    const REFUSED: Work = Work {
+        cost: REQUEST,
+        overhead: REQUEST,
+        requests: 0,
+        bytes: 0,
+    };
+    /// A read of 4 KiB.
+    const READ: Work = Work {
+        cost: 1000,
+        overhead: 0,
+        requests: 1,
+        bytes: 4096,
+    };
+
+    fn volume(weight: u64, min: u64) -> Option<Terms> {
+        Some(Terms {
+            weight,
+            min: Rate::new(min, 0),
+            tenant: None,
+        })
+    }
+
+    /// A schedule whose volumes, on one drive, have these weights and mins, and the flow of one client of each: client n of volume n.
+    fn schedule(volumes: &[(u64, u64)]) -> Schedule {
+        let mut schedule = Schedule::default();
+        let terms = DriveTerms {
+            volumes: volumes
+                .iter()
+                .map(|(weight, min)| volume(*weight, *min))
+                .collect(),
+            tenants: Vec::new(),
+        };
+        schedule.set_terms(0, terms);
+        for space in 0..volumes.len() as u32 {
+            assert_eq!(schedule.join((0, space), Peer::unknown()), space);
+        }
+        schedule
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(us)
+    }
+
+    /// Serves for a second one visit after another; each client has requests all the time, and a visit is for `work`. How often each was
+    /// served, and for how long the processor had nothing to do, in nanoseconds.
+    fn serve(schedule: &mut Schedule, work: &[Work]) -> (Vec<u64>, u64) {
+        for client in 0..work.len() as u32 {
+            schedule.push(client, client);
+        }
+        let (mut served, mut idle) = (vec![0; work.len()], 0);
+        let mut now = at(0);
+        while now < at(1_000_000) {
+            schedule.release(now);
+            let Some(client) = schedule.pop(now) else {
+                let until = schedule.release_at().expect("somebody has requests");
+                idle += until.since(now).as_nanos();
+                now = until;
+                continue;
+            };
+            let work = work[client as usize];
+            schedule.charge(client, now, work);
+            schedule.push(client, client);
+            served[client as usize] += 1;
+            now += Span::from_nanos(work.cost);
+        }
+        (served, idle)
+    }
+
+    #[test]
+    fn weights_divide_the_processor() {
+        let mut schedule = schedule(&[(100, 0), (300, 0), (10_000, 0)]);
+        let (served, idle) = serve(&mut schedule, &[READ; 3]);
+        let part = |n: usize| served[n] as f64 / served.iter().sum::<u64>() as f64;
+        for (n, weight) in [(0, 100.0), (1, 300.0), (2, 10_000.0)] {
+            let expected = weight / 10_400.0;
+            assert!((part(n) / expected - 1.0).abs() < 0.01, "{served:?}");
+        }
+        assert_eq!(idle, 0);
+    }
+
+    #[test]
+    fn a_client_behind_its_min_goes_first_and_no_further() {
+        let mut volumes = vec![(100, 0); 100];
+        volumes[7].1 = 400 * MB;
+        let (served, _) = serve(&mut schedule(&volumes), &[READ; 100]);
+        // Of the million requests, those that make its min and the headroom; what its weight gives it is counted in these.
+        let rest = (1_000_000 - served[7]) / 99;
+        let expected = 425 * MB / 4096;
+        assert!(served[7].abs_diff(expected) < expected / 20, "{served:?}");
+        for other in [0, 50, 99] {
+            assert!(served[other].abs_diff(rest) < rest / 20, "{served:?}");
+        }
+    }
+
+    #[test]
+    fn requests_without_data_use_a_tenth_of_the_processor_beside_a_min() {
+        for floods in [1, 3, 50] {
+            let mut volumes = vec![(100, 0); floods + 1];
+            volumes[0].1 = 10 * MB;
+            let mut schedule = schedule(&volumes);
+            for client in 1..=floods as u32 {
+                schedule.push(client, client);
+            }
+            let visit = Work {
+                cost: VISIT,
+                overhead: VISIT,
+                ..Work::default()
+            };
+            // The first client sends nothing.
+            let (mut now, mut used) = (at(0), 0);
+            while now < at(10_000_000) {
+                schedule.release(now);
+                let Some(client) = schedule.pop(now) else {
+                    now = schedule.release_at().unwrap();
+                    continue;
+                };
+                schedule.charge(client, now, visit);
+                schedule.push(client, client);
+                used += visit.cost;
+                now += Span::from_nanos(visit.cost);
+            }
+            let part = used as f64 / 1e10;
+            assert!((0.05..0.12).contains(&part), "{floods} floods: {part}");
+        }
+    }
+
+    #[test]
+    fn without_another_min_nothing_is_throttled() {
+        for mins in [[0, 0], [10 * MB, 0]] {
+            let mut schedule = schedule(&[(100, mins[0]), (100, mins[1])]);
+            for _ in 0..1000 {
+                schedule.charge(0, at(0), REFUSED);
+            }
+            assert!(!schedule.is_throttled(0), "{mins:?}");
+        }
+    }
+
+    #[test]
+    fn a_min_is_no_licence_to_flood() {
+        // Both are promised the same. One moves no data: it has its part, and the other has its own.
+        let mut schedule = schedule(&[(100, 100 * MB), (100, 100 * MB)]);
+        let (served, _) = serve(&mut schedule, &[READ, REFUSED]);
+        assert!(served[0] > 100 * MB / 4096, "{served:?}");
+        assert!(served[1] * REQUEST < 200 * MB, "{served:?}");
+    }
+
+    #[test]
+    fn a_small_request_has_the_overhead_of_what_it_does_not_move() {
+        let mut work = Work::default();
+        let mut ask = Ask {
+            op: Op::Read,
+            flags: weir_core::Flags::NONE,
+            offset: 0,
+            length: 4096,
+            token: 0,
+        };
+        work.add(&ask);
+        assert_eq!((work.overhead, work.requests, work.bytes), (0, 1, 4096));
+        ask.length = 1024;
+        let mut small = Work::default();
+        small.add(&ask);
+        assert_eq!(small.overhead, (REQUEST + CORE + copied(1024)) * 3 / 4);
+        ask.op = Op::Flush;
+        let mut flush = Work::default();
+        flush.add(&ask);
+        assert_eq!((flush.overhead, flush.requests), (REQUEST + CORE, 0));
+    }
+
+    /// Whatever happens, a client that has requests is served once for each time it was listed, and none waits for ever.
+    #[test]
+    fn every_client_is_served_in_the_end() {
+        let mut rng = Rng::new(7);
+        for _ in 0..200 {
+            let count = rng.range(1, 20) as u32;
+            let volumes: Vec<_> = (0..count)
+                .map(|_| {
+                    (
+                        rng.range(1, 10_000),
+                        [0, rng.range(1, 500 * MB)][rng.range(0, 1) as usize],
+                    )
+                })
+                .collect();
+            let mut schedule = schedule(&volumes);
+            let (mut listed, mut now) = (vec![false; count as usize], at(0));
+            let mut waits = vec![0_u64; count as usize];
+            for _ in 0..2000 {
+                let client = rng.range(0, u64::from(count) - 1) as u32;
+                if !std::mem::replace(&mut listed[client as usize], true) {
+                    schedule.push(client, client);
+                }
+                schedule.release(now);
+                if rng.range(0, 2) > 0
+                    && let Some(client) = schedule.pop(now)
+                {
+                    assert!(std::mem::take(&mut listed[client as usize]), "listed once");
+                    let work = [READ, REFUSED][rng.range(0, 1) as usize];
+                    schedule.charge(client, now, work);
+                    waits[client as usize] = 0;
+                }
+                if rng.range(0, 99) == 0 {
+                    let terms = DriveTerms {
+                        volumes: volumes
+                            .iter()
+                            .map(|(w, _)| volume(*w, rng.range(0, 9) * MB))
+                            .collect(),
+                        tenants: Vec::new(),
+                    };
+                    schedule.set_terms(0, terms);
+                }
+                now += Span::from_nanos(rng.range(0, 100_000));
+            }
+            // Nothing more comes: all are served.
+            while listed.iter().any(|listed| *listed) {
+                schedule.release(now);
+                match schedule.pop(now) {
+                    Some(client) => assert!(std::mem::take(&mut listed[client as usize])),
+                    None => {
+                        now = schedule
+                            .release_at()
+                            .expect("it is throttled, not forgotten")
+                    }
+                }
+            }
+            assert!(schedule.is_empty() && schedule.pop(now).is_none());
+            for client in 0..count {
+                schedule.leave(client, client);
+            }
+            assert_eq!(schedule.flows.len(), 0);
+        }
+    }
+
+    #[test]
+    fn peers_of_one_volume_share_its_weight() {
+        let mut schedule = schedule(&[(100, 0), (100, 0)]);
+        let other = Peer::host(Some("10.0.0.2:1".parse().unwrap()));
+        assert_eq!(schedule.join((0, 1), other), 2);
+        assert_eq!(
+            schedule.join((0, 1), other),
+            2,
+            "a second connection of the peer"
+        );
+        let (served, _) = serve(&mut schedule, &[READ; 3]);
+        let volume = served[1] + served[2];
+        assert!(served[0].abs_diff(volume) < volume / 20, "{served:?}");
+        assert!(served[1].abs_diff(served[2]) < volume / 20, "{served:?}");
+    }
+}

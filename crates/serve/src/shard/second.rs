@@ -1,0 +1,169 @@
+//! The end of a second on a shard: what its processor was used for, told to the promises and to the journal.
+
+use weir_core::{GroupId, Instant, Span};
+use weir_measure::SECOND_NS;
+use weir_measure::promise::ServerTime;
+
+use super::Shard;
+use super::drive::Drive;
+use super::schedule::{Cost, DriveTerms, Terms};
+
+/// The second under way.
+#[derive(Debug)]
+pub(super) struct Second {
+    ends: Instant,
+    /// The kernel's count of the time without a processor when it began, nanoseconds.
+    stalled: u64,
+}
+
+/// What the volumes of a drive cost in a second.
+#[derive(Debug)]
+struct Costs {
+    /// By number of the space.
+    volumes: Vec<Cost>,
+    /// The groups that cost most, the largest first.
+    largest: [(Cost, Option<GroupId>); 2],
+}
+
+impl Second {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            ends: next(now),
+            stalled: 0,
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.ends
+    }
+}
+
+/// The end of the second that contains `now`.
+fn next(now: Instant) -> Instant {
+    let second = now.as_nanos() / SECOND_NS + 1;
+    Instant::from_nanos(second * SECOND_NS)
+}
+
+impl Shard {
+    /// The second that was under way is over. Its promises are judged only after this, when the drives pass it.
+    pub(super) fn end_second(&mut self) {
+        self.count_untaken();
+        let stalled = self.waited.total().unwrap_or(self.second.stalled);
+        let stalled_ns = stalled.saturating_sub(self.second.stalled);
+        (self.second.stalled, self.second.ends) = (stalled, next(self.now));
+        let costs: Vec<Costs> = (0..self.drives.len()).map(|at| self.costs(at)).collect();
+        let all: Cost = costs.iter().flat_map(|drive| &drive.volumes).sum();
+        for (drive, costs) in self.drives.iter_mut().zip(&costs) {
+            let server = |own: Cost| ServerTime {
+                others_ns: self.turns.time(all.saturating_sub(own)).min(SECOND_NS),
+                stalled_ns,
+            };
+            drive.note_processor(costs, server, |cost| self.turns.time(cost));
+        }
+    }
+
+    /// Requests that arrived and were not taken have waited, too.
+    fn count_untaken(&mut self) {
+        let ends = self.second.ends;
+        for slot in self.clients.slots() {
+            let client = &self.clients[slot].client;
+            let is_own_fault = client.held || self.schedule.is_throttled(client.flow);
+            let Some(arrived) = client.arrived.filter(|_| client.is_open() && !is_own_fault) else {
+                continue;
+            };
+            let last = ends.saturating_sub(Span::from_nanos(1));
+            self.drives[client.drive].note_untaken(last, client.space, arrived.earliest);
+        }
+    }
+
+    fn costs(&mut self, at: usize) -> Costs {
+        let mut largest = [(0, None); 2];
+        let volumes = self.drives[at].volumes.iter().zip(0..);
+        let volumes = volumes.map(|(volume, space)| {
+            let cost = self.schedule.take_spent((at, space));
+            let entry = (cost, volume.as_ref().map(|volume| volume.group));
+            if cost > largest[0].0 {
+                largest = [entry, largest[0]];
+            } else if cost > largest[1].0 {
+                largest[1] = entry;
+            }
+            cost
+        });
+        Costs {
+            volumes: volumes.collect(),
+            largest,
+        }
+    }
+
+    /// Tells the schedule which mins and weights hold.
+    pub(super) fn schedule_terms(&mut self) {
+        for (number, drive) in self.drives.iter_mut().enumerate() {
+            if std::mem::take(&mut drive.has_new_terms) {
+                self.schedule.set_terms(number, drive.processor_terms());
+            }
+        }
+    }
+}
+
+impl Drive {
+    fn note_processor(
+        &mut self,
+        costs: &Costs,
+        server: impl Fn(Cost) -> ServerTime,
+        time: impl Fn(Cost) -> u64,
+    ) {
+        let mut tenants = vec![0; self.tenants.len()];
+        for (volume, cost) in self.volumes.iter_mut().zip(&costs.volumes) {
+            let Some(volume) = volume else { continue };
+            volume.tally.processor_ns += time(*cost);
+            volume.tally.promise.server(server(*cost));
+            volume.busiest = costs
+                .largest
+                .iter()
+                .find_map(|of| of.1.filter(|g| *g != volume.group));
+            if let Some(sum) = volume.member.and_then(|at| tenants.get_mut(at)) {
+                *sum += cost;
+            }
+        }
+        for (tenant, cost) in self.tenants.iter_mut().zip(tenants) {
+            tenant.promise.server(server(cost));
+        }
+    }
+
+    /// What the processor is shared by: the weights of the contracts, tenants first, and the mins that hold here.
+    fn processor_terms(&self) -> DriveTerms {
+        let tenants: Vec<_> = self
+            .tenants
+            .iter()
+            .map(|tenant| tenant.promise.rate())
+            .collect();
+        let shares = |at| {
+            let volumes = self.volumes.iter().flatten();
+            let members = volumes.filter(move |volume| volume.member == Some(at));
+            members
+                .map(|volume| u64::from(volume.terms.contract.share))
+                .sum::<u64>()
+        };
+        let sums: Vec<u64> = (0..tenants.len()).map(shares).collect();
+        let volumes = self.volumes.iter().map(|volume| {
+            let volume = volume.as_ref()?;
+            let share = u64::from(volume.terms.contract.share) * WEIGHT;
+            let of = volume.terms.tenant.as_ref().zip(volume.member);
+            let weight = of.map_or(share, |(tenant, at)| {
+                share * u64::from(tenant.contract.share) / sums[at].max(1)
+            });
+            Some(Terms {
+                weight,
+                min: volume.tally.promise.rate(),
+                tenant: volume.member.filter(|at| tenants[*at].is_some()),
+            })
+        });
+        DriveTerms {
+            volumes: volumes.collect(),
+            tenants,
+        }
+    }
+}
+
+/// The weight of a share of 1: a volume's part of its tenant's share is a fraction.
+const WEIGHT: u64 = 64;
