@@ -5,10 +5,9 @@ use crate::key::UNDECLARED;
 use crate::os_error;
 use crate::problem::Problem;
 use crate::text::{is_name, quoted};
+use crate::trusted::called;
 use crate::units::Size;
-use std::fs::FileType;
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -66,17 +65,6 @@ fn too_long() -> String {
         "is longer than {}, the most that is read",
         Size(FILE_MAX as u64)
     )
-}
-
-/// What a path names that is no regular file.
-fn called(kind: FileType) -> &'static str {
-    match kind {
-        kind if kind.is_dir() => "a directory",
-        kind if kind.is_fifo() => "a pipe",
-        kind if kind.is_socket() => "a socket",
-        kind if kind.is_block_device() => "a block device",
-        _ => "a character device",
-    }
 }
 
 /// What `read` makes of a text's outermost table, if nothing is wrong with it. `file` is its name in problems.

@@ -64,6 +64,7 @@ pub mod scenario;
 mod server;
 pub mod sheet;
 mod text;
+pub mod trusted;
 mod tunable;
 pub mod units;
 mod value;

@@ -1,0 +1,162 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+/// A user that is neither root nor, in all likelihood, that of the test.
+const OTHER: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Why something was not used.
+fn why<T: std::fmt::Debug>(refused: io::Result<T>) -> Untrusted {
+    let error = refused.unwrap_err();
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<Untrusted>());
+    inner.unwrap_or_else(|| panic!("{error}")).clone()
+}
+
+fn read(dir: &Dir, name: &str) -> io::Result<File> {
+    dir.read(name.as_ref())
+}
+
+#[test]
+fn files_are_made_replaced_and_removed_by_name() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = Dir::create_trusted(&base.path().join("a/b"), 0o755).unwrap();
+    let name = OsStr::new("file");
+    dir.create(name, 0o600).unwrap().write_all(b"one").unwrap();
+    assert_eq!(
+        io::read_to_string(dir.create(name, 0o600).unwrap()).unwrap(),
+        "one"
+    );
+    assert_eq!(
+        dir.create_new(name, 0o600).unwrap_err().kind(),
+        io::ErrorKind::AlreadyExists
+    );
+    fs::write(
+        dir.path().join(".file.weir-new"),
+        "left by a killed process",
+    )
+    .unwrap();
+    dir.replace(name, b"two", 0o640).unwrap();
+    assert_eq!(io::read_to_string(dir.read(name).unwrap()).unwrap(), "two");
+    assert_eq!(dir.metadata(name).unwrap().mode() & 0o7777, 0o640);
+    assert_eq!(dir.names().unwrap(), ["file"]);
+    for _ in 0..2 {
+        dir.remove(name).unwrap();
+    }
+    for name in ["", ".", "..", "/", "a/b", "file/", "../file"] {
+        let error = dir.create_new(name.as_ref(), 0o600).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::INVAL), "{name:?}");
+    }
+    assert!(dir.names().unwrap().is_empty());
+}
+
+#[test]
+fn what_another_user_may_have_put_in_place_is_not_opened() {
+    let base = tempfile::tempdir().unwrap();
+    let at = |name: &str| base.path().join(name);
+    fs::write(at("secret"), "secret").unwrap();
+    symlink(at("secret"), at("link")).unwrap();
+    fs::create_dir(at("directory")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), Mode::RWXU).unwrap();
+    let dir = Dir::trusted(base.path()).unwrap();
+    assert!(read(&dir, "secret").is_ok());
+    for write in [false, true] {
+        let open = |name: &str| {
+            if write {
+                dir.create(name.as_ref(), 0o600)
+            } else {
+                dir.read(name.as_ref())
+            }
+        };
+        assert_eq!(why(open("link")), Untrusted::Link(at("link")));
+        assert_eq!(
+            why(open("directory")),
+            Untrusted::Kind(at("directory"), "a directory")
+        );
+        assert_eq!(why(open("pipe")), Untrusted::Kind(at("pipe"), "a pipe"));
+    }
+    dir.replace("link".as_ref(), b"mine", 0o600).unwrap();
+    assert_eq!(fs::read_to_string(at("secret")).unwrap(), "secret");
+    set_mode(&at("secret"), 0o620);
+    assert_eq!(why(read(&dir, "secret")), Untrusted::Shared(at("secret")));
+    set_mode(&at("secret"), 0o600);
+    fs::hard_link(at("secret"), at("second")).unwrap();
+    assert_eq!(why(read(&dir, "second")), Untrusted::Names(at("second")));
+}
+
+#[test]
+fn every_directory_on_the_way_counts() {
+    let base = tempfile::tempdir().unwrap();
+    let (shared, below) = (base.path().join("shared"), base.path().join("shared/below"));
+    fs::create_dir_all(&below).unwrap();
+    symlink(&below, base.path().join("link")).unwrap();
+    symlink("below", shared.join("link")).unwrap();
+    let links = ["link", "shared/link", "shared/below/../link"].map(|l| base.path().join(l));
+    for link in &links {
+        assert_eq!(
+            Dir::trusted(link).unwrap().path(),
+            below.canonicalize().unwrap()
+        );
+    }
+    set_mode(&shared, 0o1777);
+    assert_eq!(Dir::trusted(&below).unwrap().path(), below);
+    assert_eq!(
+        why(Dir::trusted(&shared)),
+        Untrusted::Shared(shared.clone())
+    );
+    set_mode(&shared, 0o777);
+    for path in [&below, &links[0], &links[1]] {
+        assert_eq!(why(Dir::trusted(path)), Untrusted::Shared(shared.clone()));
+    }
+    // The link in the directory that others may write, not the one above.
+    assert!(Dir::open(&below).is_ok() && Dir::open(&links[0]).is_ok());
+    assert_eq!(
+        why(Dir::open(&links[1])),
+        Untrusted::Link(shared.join("link"))
+    );
+    symlink("loop", base.path().join("loop")).unwrap();
+    let error = Dir::trusted(&base.path().join("loop")).unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::LOOP));
+}
+
+#[test]
+fn files_belong_to_the_expected_owner() {
+    if !is_root() {
+        return; // Giving files away takes root.
+    }
+    let base = tempfile::tempdir().unwrap();
+    let of_other = base.path().join("of-other");
+    fs::create_dir(&of_other).unwrap();
+    for name in ["own", "root"] {
+        fs::write(of_other.join(name), name).unwrap();
+    }
+    let give = |path: &Path| chown(path, Some(OTHER), None).unwrap();
+    give(&of_other.join("own"));
+    let dir = Dir::trusted(&of_other).unwrap();
+    let (own, root) = (of_other.join("own"), of_other.join("root"));
+    let refused = |path: &Path, owner, expected| Untrusted::Owner {
+        path: path.to_owned(),
+        owner,
+        expected,
+    };
+    assert_eq!(why(read(&dir, "own")), refused(&own, OTHER, 0));
+    assert!(read(&dir, "root").is_ok());
+    give(&of_other);
+    let of_owner = refused(&of_other, OTHER, 0);
+    assert_eq!(why(Dir::trusted(&of_other)), of_owner);
+    assert_eq!(
+        why(Dir::create_trusted(&of_other.join("new"), 0o755)),
+        of_owner
+    );
+    assert!(!of_other.join("new").exists());
+    let dir = Dir::open(&of_other).unwrap();
+    assert!(read(&dir, "own").is_ok());
+    assert_eq!(why(read(&dir, "root")), refused(&root, 0, OTHER));
+}
