@@ -4,7 +4,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use weir_config::trusted::{self, Dir};
 
 /// The files of a host by their absolute paths. Files of `/sys` and of cgroups are read and written as the kernel wants it: whole, by one
 /// system call.
@@ -162,7 +163,9 @@ impl Files for Tree {
     }
 
     fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
-        replace(&self.at(path), text)
+        let path = self.at(path);
+        let (folder, name) = trusted::split(&path)?;
+        Dir::trusted(folder)?.replace(name, text.as_bytes(), 0o644)
     }
 
     fn unlink(&mut self, path: &str) -> io::Result<()> {
@@ -182,27 +185,6 @@ impl Files for Tree {
             said.trim()
         )))
     }
-}
-
-/// Makes a file with this text, or puts it in the place of one that is there.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let fresh = path.with_extension("weir-new");
-    let mut file = fs::File::create(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    match path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-    {
-        Some(folder) => sync_folder(folder),
-        None => Ok(()),
-    }
-}
-
-/// Makes the names in a folder last.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    fs::File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

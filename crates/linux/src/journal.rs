@@ -3,18 +3,27 @@
 mod error;
 
 use crate::change::{Change, Entry, Ident};
-use crate::files::{replace, sync_folder};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use weir_config::trusted::{self, Dir};
 
 pub use error::JournalError;
 
-/// Where it is unless somebody says otherwise.
-pub const JOURNAL: &str = "/var/lib/weir/apply.journal";
+/// The default journal. Only root writes to its directory, which is empty after a reboot, as the
+/// journal may be: a reboot resets all that is in it.
+pub const JOURNAL: &str = "/run/weir-apply/apply.journal";
+
+/// Permissions of the journal's directory, if it is created.
+const FOLDER_MODE: u32 = 0o755;
+/// Permissions of the journal: `--dry-run` of any user reads it.
+const MODE: u32 = 0o644;
+/// Permissions of the lock's file: a user that can open the file can hold the lock.
+const LOCK_MODE: u32 = 0o600;
 
 /// Lines beyond which it is written anew, and four for each change.
 const LINES_MAX: usize = 1024;
@@ -53,6 +62,8 @@ enum Record {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    /// Its directory; `None` if that is missing.
+    dir: Option<Dir>,
     /// `None`: it is only read, or not there yet.
     file: Option<File>,
     /// Keeps others away.
@@ -67,30 +78,25 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal at a path to work with it alone. The directory is made if it is not there; the file when there is something to
-    /// write.
+    /// Opens the journal at a path to work with it alone. Its directory is created if it is missing,
+    /// and the file when there is something to write.
     ///
     /// # Errors
-    /// Another process has it, or it cannot be read.
+    /// Another process has it, it cannot be read, or other users can change it or its directory.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
         let failed = |tried| move |error| JournalError::File(path.to_owned(), tried, error);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed("make the directory of"))?;
-        }
-        let mut lock = path.as_os_str().to_owned();
+        let (folder, name) = trusted::split(path).map_err(failed("open"))?;
+        let dir = Dir::create_trusted(folder, FOLDER_MODE);
+        let dir = dir.map_err(failed("make the directory of"))?;
+        let mut lock = name.to_owned();
         lock.push(".lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock)
-            .map_err(failed("lock"))?;
+        let lock = dir.create(&lock, LOCK_MODE).map_err(failed("lock"))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(JournalError::Busy(path.to_owned())),
             Err(error) => return Err(failed("lock")(error.into())),
         }
-        let mut journal = Self::read(path)?;
+        let mut journal = Self::read_in(path, Some(dir))?;
         journal.lock = Some(lock);
         Ok(journal)
     }
@@ -98,10 +104,22 @@ impl Journal {
     /// Reads the journal at a path, to look at it.
     ///
     /// # Errors
-    /// It cannot be read. That it is not there is none.
+    /// It cannot be read, or other users can change it or its directory. That it is not there is
+    /// none.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
+        let failed = |error| JournalError::File(path.to_owned(), "read", error);
+        let (folder, _) = trusted::split(path).map_err(failed)?;
+        let dir = match Dir::trusted(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            dir => Some(dir.map_err(failed)?),
+        };
+        Self::read_in(path, dir)
+    }
+
+    fn read_in(path: &Path, dir: Option<Dir>) -> Result<Self, JournalError> {
         let mut journal = Self {
             path: path.to_owned(),
+            dir,
             file: None,
             lock: None,
             entries: Vec::new(),
@@ -110,8 +128,13 @@ impl Journal {
             damaged: Vec::new(),
         };
         let mut text = Vec::new();
-        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
-        match read {
+        let Ok((dir, name)) = journal.place() else {
+            return Ok(journal);
+        };
+        match dir
+            .read(name)
+            .and_then(|mut file| file.read_to_end(&mut text))
+        {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(journal),
             Err(error) => return Err(JournalError::File(path.to_owned(), "read", error)),
@@ -230,12 +253,14 @@ impl Journal {
             return Ok(());
         }
         self.file = None;
-        match std::fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(JournalError::File(self.path.clone(), "remove", error))
-            }
-            _ => Ok(()),
-        }
+        let removed = self.place().and_then(|(dir, name)| dir.remove(name));
+        removed.map_err(|error| JournalError::File(self.path.clone(), "remove", error))
+    }
+
+    /// Its directory, and its name there.
+    fn place(&self) -> io::Result<(&Dir, &OsStr)> {
+        let (_, name) = trusted::split(&self.path)?;
+        Ok((self.dir.as_ref().ok_or(Errno::NOENT)?, name))
     }
 
     fn append(&mut self, record: Record) -> Result<(), JournalError> {
@@ -269,7 +294,8 @@ impl Journal {
         for record in &records {
             text = text + &serde_json::to_string(record)? + "\n";
         }
-        replace(&self.path, &text)?;
+        let (dir, name) = self.place()?;
+        dir.replace(name, text.as_bytes(), MODE)?;
         self.lines = records.len();
         self.file = None;
         Ok(())
@@ -278,7 +304,7 @@ impl Journal {
     fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut text = String::new();
         if self.file.is_none() {
-            let (file, is_new) = open_end(&self.path)?;
+            let (file, is_new) = self.open_end()?;
             if is_new {
                 let first = Record::Journal { version: VERSION };
                 text = serde_json::to_string(&first)? + "\n";
@@ -300,28 +326,22 @@ impl Journal {
         }
         written
     }
-}
 
-/// A file opened behind its last whole line, and whether it is new.
-fn open_end(path: &Path) -> io::Result<(File, bool)> {
-    let mut file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(path)?;
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    let end = text
-        .iter()
-        .rposition(|b| *b == b'\n')
-        .map_or(0, |at| at + 1);
-    file.set_len(end as u64)?;
-    file.seek(SeekFrom::Start(end as u64))?;
-    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-        sync_folder(folder)?;
+    /// The file opened behind its last whole line, and whether it is new.
+    fn open_end(&self) -> io::Result<(File, bool)> {
+        let (dir, name) = self.place()?;
+        let mut file = dir.create(name, MODE)?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let end = text
+            .iter()
+            .rposition(|b| *b == b'\n')
+            .map_or(0, |at| at + 1);
+        file.set_len(end as u64)?;
+        file.seek(SeekFrom::Start(end as u64))?;
+        dir.sync()?;
+        Ok((file, end == 0))
     }
-    Ok((file, end == 0))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use weir_config::Problem;
 use weir_config::apply::{Cgroup, Drive, Host, Member};
 use weir_config::policy::Controller;
 
+pub(crate) use unit::FILE as UNIT_FILE;
 pub use unit::FOLDER as UNIT_FOLDER;
 
 /// Everything that is to be done, in order, and what cannot be.

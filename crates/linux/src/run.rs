@@ -1,5 +1,6 @@
 //! Doing what a plan says, each step in the journal before it is done.
 
+mod allowlist;
 mod undo;
 
 use crate::cgroups::Cgroups;

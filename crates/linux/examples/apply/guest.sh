@@ -1,7 +1,7 @@
 # What the guest does: `weir apply` of each file of contracts on disks of four kinds, killed at every write, and put back; every warning; attacks.
 # A line of the result begins with `figure:`, one of what is wrong with `WRONG:`.
 cg=/sys/fs/cgroup
-journal=/tmp/journal
+journal=/run/weir-apply/journal
 wrong() { echo "WRONG: $*"; }
 
 for m in bfq kyber_iosched mq_deadline dm_mod; do load $m; done
@@ -178,19 +178,19 @@ attacks=0
 attack() { attacks=$((attacks + 1)); }
 contracts 03-tenants.toml nullb0 $scsi
 snapshot > /tmp/before
-mkdir /tmp/full; mount -t tmpfs -o size=8k full /tmp/full; dd if=/dev/zero of=/tmp/full/fill bs=4k count=1 2>/dev/null; : > /tmp/full/j; dd if=/dev/zero of=/tmp/full/fill2 bs=4k 2>/dev/null
-weir apply /tmp/contracts.toml --journal /tmp/full/j > /tmp/said 2>&1 && wrong "applied without room for the journal"
+mkdir -p /run/full; mount -t tmpfs -o size=8k,mode=755 full /run/full; dd if=/dev/zero of=/run/full/fill bs=4k count=1 2>/dev/null; : > /run/full/j; dd if=/dev/zero of=/run/full/fill2 bs=4k 2>/dev/null
+weir apply /tmp/contracts.toml --journal /run/full/j > /tmp/said 2>&1 && wrong "applied without room for the journal"
 grep -q "make room" /tmp/said || { wrong "a full disk is not told"; tail -3 /tmp/said; }
 as_before "a full disk"; attack
-rm /tmp/full/fill2
+rm /run/full/fill2
 # With three quarters of a page written it has room for a few steps.
-{ echo '{"journal":{"version":1}}'; for i in $(seq 150); do echo '{"undone":{"id":0}}'; done; } > /tmp/full/j
-weir apply /tmp/contracts.toml --journal /tmp/full/j > /tmp/said 2>&1 && wrong "applied without room for the whole journal"
+{ echo '{"journal":{"version":1}}'; for i in $(seq 150); do echo '{"undone":{"id":0}}'; done; } > /run/full/j
+weir apply /tmp/contracts.toml --journal /run/full/j > /tmp/said 2>&1 && wrong "applied without room for the whole journal"
 grep -q "make room" /tmp/said || { wrong "a disk that fills up is not told"; tail -3 /tmp/said; }
 grep -qE " -> |: made" /tmp/said || wrong "it was full at once"
-as_before "a disk that fills up"; rm -f /tmp/full/fill; weir apply --restore --journal /tmp/full/j > /tmp/said 2>&1 || { wrong "restore with room again"; cat /tmp/said; }
+as_before "a disk that fills up"; rm -f /run/full/fill; weir apply --restore --journal /run/full/j > /tmp/said 2>&1 || { wrong "restore with room again"; cat /tmp/said; }
 as_before "room again"; attack
-umount /tmp/full; mount -o remount,ro /sys
+umount /run/full; mount -o remount,ro /sys
 apply > /tmp/said 2>&1 && wrong "applied on a read-only /sys"
 grep -q "read-only" /tmp/said || { wrong "a read-only /sys is not told"; tail -3 /tmp/said; }
 mount -o remount,rw /sys; as_before "a read-only /sys"; attack

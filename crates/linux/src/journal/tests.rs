@@ -99,7 +99,10 @@ fn a_disk_without_room_refuses() {
     let path = folder.join("journal");
     let mut journal = Journal::open(&path).unwrap();
     journal.change("boot", None, made("a")).unwrap();
-    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
     journal.file = Some(full);
     let error = journal.change("boot", None, made("b")).unwrap_err();
     assert!(error.to_string().contains("make room"), "{error}");
@@ -110,5 +113,39 @@ fn a_disk_without_room_refuses() {
     );
     journal.change("boot", None, made("c")).unwrap();
     assert_eq!(Journal::read(&path).unwrap().entries(), journal.entries());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_journal_that_another_user_can_have_made_is_refused() {
+    let folder = folder("links");
+    let (path, secret) = (folder.join("journal"), folder.join("secret"));
+    let refused = |why: &str| {
+        for error in [
+            Journal::open(&path).unwrap_err(),
+            Journal::read(&path).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    };
+    std::fs::create_dir(&folder).unwrap();
+    let lock = folder.join("journal.lock");
+    std::os::unix::fs::symlink(&secret, &lock).unwrap();
+    let error = Journal::open(&path).unwrap_err().to_string();
+    assert!(error.contains("journal.lock is a symbolic link"), "{error}");
+    assert!(!secret.exists());
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::write(&secret, "").unwrap();
+    std::os::unix::fs::symlink(&secret, &path).unwrap();
+    refused("is a symbolic link");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::hard_link(&secret, &path).unwrap();
+    refused("has another name");
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    refused("is a pipe");
+    let shared = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(&folder, shared).unwrap();
+    refused("other users may write");
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub const FOLDER: &str = "/run/systemd/system";
 
 /// The file in the directory of a unit.
-const FILE: &str = "50-weir.conf";
+pub(crate) const FILE: &str = "50-weir.conf";
 
 /// Units with the directives for each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::boot;
 use crate::fake::{Fake, Killed};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -371,4 +372,37 @@ fn what_would_be_done_is_what_is_done() {
         );
         assert_eq!(preview(&fake, &plan, &scratch.journal()), [], "{name}");
     }
+}
+
+#[test]
+fn what_no_plan_can_name_is_left_whatever_the_journal_says() {
+    let scratch = Scratch::new("foreign");
+    let mut fake = Fake::new(SERVER);
+    let before = texts(&fake);
+    let unit = Change::Unit {
+        file: "/etc/cron.d/job".to_owned(),
+        old: Some("* * * * * root id\n".to_owned()),
+        new: String::new(),
+    };
+    let make = Change::Make {
+        folder: "/sys/fs/cgroup/../../block".to_owned(),
+    };
+    let boot = boot::id(&fake);
+    let mut journal = scratch.journal();
+    for change in [unit, make] {
+        journal.change(&boot, None, change).unwrap();
+    }
+    drop(journal);
+    let (outcome, said) = restored(&mut fake, &scratch);
+    assert_eq!((outcome.undone, outcome.kept), (0, 2));
+    let told = |line: &Said| {
+        line.to_string()
+            .contains("weir apply never changes this file")
+    };
+    assert!(said.len() == 2 && said.iter().all(told), "{said:?}");
+    assert_eq!(texts(&fake), before);
+    assert!(
+        !scratch.is_empty(),
+        "the journal keeps what it could not undo"
+    );
 }

@@ -9,6 +9,7 @@ use crate::files::Files;
 use crate::journal::{Journal, JournalError};
 use crate::knob::{Knob, Scope};
 use crate::plan::{Action, Plan};
+use crate::run::allowlist::Allowlist;
 use crate::said::Said;
 use rustix::io::Errno;
 
@@ -118,6 +119,7 @@ fn undo(
 ) -> Result<Restored, Failed> {
     let mut undo = Undo {
         boot: boot::id(files),
+        allowlist: Allowlist::of(files),
         files,
         journal,
         say,
@@ -152,6 +154,7 @@ fn left(path: &str, why: impl Into<String>) -> Said {
 
 struct Undo<'a> {
     boot: String,
+    allowlist: Allowlist,
     files: &'a mut dyn Files,
     journal: &'a mut Journal,
     say: &'a mut dyn FnMut(&Said),
@@ -177,6 +180,9 @@ impl Undo<'_> {
         let outcome = match &entry.change {
             // All of it is in the kernel's memory or in /run.
             _ if entry.boot != self.boot => Outcome::Gone,
+            change if !self.allowlist.permits(change) => Outcome::Kept(
+                "weir apply never changes this file; remove the line from the journal".to_owned(),
+            ),
             Change::Set { .. } => self.set(entry),
             Change::Make { folder } => self.make(folder),
             Change::Enable { folder } => self.enable(folder),

@@ -1,8 +1,8 @@
 //! A device of this host, and what must be so before it is used.
 
 use crate::failure::Failure;
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use weir_play::{Host, Plan, Played, player};
 use weir_serve::backend;
 
 /// What was changed for a comparison, so that it is put back after a crash, too.
-const JOURNAL: &str = "/var/lib/weir/compare.journal";
+const JOURNAL: &str = "/run/weir-apply/compare.journal";
 
 /// A device of this host, or a file.
 #[derive(Debug)]
@@ -73,7 +73,9 @@ impl Device {
         let (plan, notes) = planned.map_err(|e| e.to_string())?;
         self.may_be_used(&plan)?;
         let scratch = std::env::temp_dir().join(format!("weir-compare-{}", std::process::id()));
-        fs::create_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
+        // Not a directory that exists: another user could have made it.
+        let made = DirBuilder::new().mode(0o700).create(&scratch);
+        made.map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
         let played = self.on_device(&plan, &scratch, go_on);
         let _ = fs::remove_dir_all(&scratch);
         Ok((played?, notes))
