@@ -300,7 +300,8 @@ impl AsFd for Dir {
 /// `EINVAL` if the path does not end with a name.
 pub fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().ok_or(Errno::INVAL)?;
-    Ok((path.parent().unwrap_or_else(|| Path::new("")), name))
+    let directory = path.parent().filter(|above| !above.as_os_str().is_empty());
+    Ok((directory.unwrap_or_else(|| Path::new(".")), name))
 }
 
 /// A name that is one component.

@@ -87,7 +87,7 @@ impl Journal {
         let failed = |tried| move |error| JournalError::File(path.to_owned(), tried, error);
         let (folder, name) = trusted::split(path).map_err(failed("open"))?;
         let dir = Dir::create_trusted(folder, FOLDER_MODE);
-        let dir = dir.map_err(failed("make the directory of"))?;
+        let dir = dir.map_err(failed("open the directory of"))?;
         let mut lock = name.to_owned();
         lock.push(".lock");
         let lock = dir.create(&lock, LOCK_MODE).map_err(failed("lock"))?;

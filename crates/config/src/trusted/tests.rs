@@ -160,3 +160,25 @@ fn files_belong_to_the_expected_owner() {
     assert!(read(&dir, "own").is_ok());
     assert_eq!(why(read(&dir, "root")), refused(&root, 0, OTHER));
 }
+
+#[test]
+fn a_path_is_split_into_directory_and_name() {
+    for (path, directory) in [
+        ("a", "."),
+        ("a/", "."),
+        ("./a", "."),
+        ("../a", ".."),
+        ("/a", "/"),
+    ] {
+        let (found, name) = split(Path::new(path)).unwrap();
+        assert_eq!(
+            (found, name),
+            (Path::new(directory), OsStr::new("a")),
+            "{path}"
+        );
+        assert!(Dir::open(found).is_ok(), "{path}");
+    }
+    for path in ["", "/", "..", "a/.."] {
+        assert!(split(Path::new(path)).is_err(), "{path}");
+    }
+}
