@@ -2,6 +2,7 @@
 
 use crate::stamp::{self, BLOCK};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use weir_core::{Flags, Instant, Op};
 use weir_load::{Io, Source, Step};
 
@@ -23,7 +24,8 @@ pub enum Verdict {
     Unreadable(u64),
 }
 
-/// Reads the first and the last MiB of a drive, and blocks between, evenly apart: everything if it is small.
+/// Reads the first and the last MiB of a drive, and blocks of the data between them, evenly apart. It
+/// reads all data if that is little.
 #[derive(Debug)]
 pub struct Survey {
     /// Offsets of blocks that were not asked for yet, the last first.
@@ -37,14 +39,19 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Of a drive of this size in bytes, with at most `samples` blocks between its ends; what is behind the last whole block is passed over.
-    pub fn new(size: u64, samples: u64) -> Self {
+    /// A survey of a drive of `size` bytes, of which `data` lists the ranges that can have data. It
+    /// reads the first block of each range, and at most `samples` further blocks between the drive's
+    /// ends. Bytes behind the last whole block are not read.
+    pub fn new(size: u64, data: &[Range<u64>], samples: u64) -> Self {
         let blocks = size / BLOCK;
         let edge = WHOLE / BLOCK;
-        let between = (blocks.saturating_sub(2 * edge))
-            .div_ceil(samples.max(1))
-            .max(1);
-        let middle = (edge..blocks.saturating_sub(edge)).step_by(between as usize);
+        let inner = data.iter().map(|range| {
+            let end = range.end.div_ceil(BLOCK).min(blocks.saturating_sub(edge));
+            (range.start / BLOCK).max(edge)..end
+        });
+        let all: u64 = inner.clone().map(|r| r.end.saturating_sub(r.start)).sum();
+        let between = all.div_ceil(samples.max(1)).max(1);
+        let middle = inner.flat_map(|range| range.step_by(between as usize));
         let mut places: Vec<u64> = (0..blocks.min(edge))
             .chain(middle)
             .chain(blocks.saturating_sub(edge)..blocks)
@@ -129,12 +136,13 @@ impl Source for Survey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice;
 
     const SAMPLES: u64 = 4096;
 
     /// Surveys a drive whose bytes `fill` says.
     fn survey(size: u64, fill: impl Fn(u64, &mut Vec<u8>)) -> Verdict {
-        let mut survey = Survey::new(size, SAMPLES);
+        let mut survey = Survey::new(size, slice::from_ref(&(0..size)), SAMPLES);
         let mut looked = 0;
         loop {
             match survey.next(Instant::ZERO) {
@@ -190,6 +198,24 @@ mod tests {
     }
 
     #[test]
+    fn little_data_of_a_large_file_is_read_as_a_whole() {
+        let size = 1 << 34;
+        let data = [
+            0..4096,
+            5 << 30..(5 << 30) + (1 << 20),
+            7 << 30..(7 << 30) + 1,
+        ];
+        let mut survey = Survey::new(size, &data, SAMPLES);
+        let mut read = 0;
+        while let Step::Issue(io) = survey.next(Instant::ZERO) {
+            let is_data = data.iter().any(|range| range.contains(&io.offset));
+            read += u64::from(is_data && io.offset >= WHOLE);
+            survey.completed(Instant::ZERO, &io, false);
+        }
+        assert_eq!(read, (1 << 20) / BLOCK + 1);
+    }
+
+    #[test]
     fn a_small_drive_is_read_as_a_whole() {
         let size = 8 << 20;
         for at in (0..size / BLOCK).map(|block| block * BLOCK) {
@@ -203,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_not_overwritten() {
-        let mut survey = Survey::new(1 << 30, SAMPLES);
+        let mut survey = Survey::new(1 << 30, slice::from_ref(&(0..1 << 30)), SAMPLES);
         let Step::Issue(io) = survey.next(Instant::ZERO) else {
             panic!("it begins at once")
         };

@@ -7,6 +7,7 @@ use common::{Said, Scratch, golden, run, signal, weir};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -372,6 +373,29 @@ fn a_file_with_data_stays_as_it_is() {
         said.err
     );
     assert!(fs::read(&image).unwrap() == data, "nothing was written");
+}
+
+/// A file with holes is read wherever it is not one.
+#[test]
+fn one_byte_in_a_file_of_holes_is_found() {
+    let scratch = Scratch::new();
+    let image = scratch.path("disk.img");
+    let file = fs::File::create_new(&image).unwrap();
+    file.set_len(64 << 20).unwrap();
+    // In a block between two of those that are read of a file without holes.
+    let at = (30 << 20) + 4096 + 100;
+    file.write_at(&[1], at).unwrap();
+    let ask = ["calibrate", "disk.img", "--write", "--time", "5s"];
+    let said = run(&scratch, &ask);
+    assert_eq!(said.status, Some(1), "{}", said.out);
+    assert!(
+        said.err.contains("has data, the first at offset"),
+        "{}",
+        said.err
+    );
+    let mut byte = [0];
+    file.read_at(&mut byte, at).unwrap();
+    assert_eq!(byte, [1], "nothing was written");
 }
 
 #[test]

@@ -21,8 +21,8 @@ const ARENA: usize = 16 << 20;
 pub(super) struct Disk {
     ring: AnyRing,
     handle: Handle,
-    /// Kept for its lock.
-    _opened: Opened,
+    /// Kept for its lock, too.
+    opened: Opened,
 }
 
 /// A run on a ring.
@@ -63,8 +63,13 @@ impl Disk {
         Ok(Self {
             ring,
             handle,
-            _opened: opened,
+            opened,
         })
+    }
+
+    /// What is open.
+    pub(super) fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// Carries out what a source issues, until it has finished.

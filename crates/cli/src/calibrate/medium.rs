@@ -4,8 +4,10 @@ use super::disk::Disk;
 use super::export::Export;
 use crate::failure::Failure;
 use rustix::fs::{Dev, FileType, SeekFrom, major, minor};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{self, Path};
@@ -62,6 +64,43 @@ impl Medium {
             Self::Export(export) => export.run(source),
         }
     }
+
+    /// The ranges that can have data: those of a file that are not holes, or everything.
+    pub(super) fn data(&self, size: u64) -> Result<Vec<Range<u64>>, Failure> {
+        match self {
+            Self::Disk(disk) => {
+                let found = data(disk.opened(), size);
+                found.map_err(|e| {
+                    Failure::Run(format!("cannot look for data: {}", os_error::message(&e)))
+                })
+            }
+            Self::Export(_) => {
+                let whole = 0..size;
+                Ok(vec![whole])
+            }
+        }
+    }
+}
+
+/// The ranges of a file that are not holes. Everything, if it is a device.
+fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
+    let stat = rustix::fs::fstat(opened)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        let whole = 0..size;
+        return Ok(vec![whole]);
+    }
+    let mut ranges = Vec::new();
+    let mut end = 0;
+    while end < size {
+        let start = match rustix::fs::seek(opened, SeekFrom::Data(end)) {
+            // Nothing but a hole follows.
+            Err(Errno::NXIO) => break,
+            start => start?,
+        };
+        end = rustix::fs::seek(opened, SeekFrom::Hole(start))?;
+        ranges.push(start..end);
+    }
+    Ok(ranges)
 }
 
 fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {

@@ -73,7 +73,8 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let blocks = if target.rotational { FEW } else { MANY };
-        let mut survey = Survey::new(target.size, blocks);
+        let data = medium.data(target.size)?;
+        let mut survey = Survey::new(target.size, &data, blocks);
         self.run(medium, "looks at what is there", &mut survey)?;
         if self.leftovers.interrupt().signal().is_some() {
             return Ok(());
