@@ -2,20 +2,27 @@
 //!
 //! Each attempt to make a volume has a file of its own, so that a request of an earlier attempt, which the server may yet come to, is never
 //! about a file that a later one has made. The volume's is the one that the server's configuration names.
+//!
+//! The driver is root, and a drive's directory may belong to the server's user. Files are opened by
+//! [`Dir`], so that this user cannot have the driver open a file of another user through a link.
 
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use weir_config::trusted::{self, Dir};
 
 /// Stands behind a volume's name, in which it cannot be, before the attempt.
 const AT: &str = "@";
 /// What each file ends with.
 const END: &str = ".img";
+/// Permissions of a volume's file.
+const MODE: u32 = 0o600;
 /// Longest name of a file, bytes, as file systems have it.
 const NAME_MAX: usize = 255;
 
@@ -66,10 +73,12 @@ impl Images {
         except: Option<&Path>,
     ) -> io::Result<()> {
         for drive in drives.filter(|drive| self.has_drive(drive)) {
-            for entry in fs::read_dir(self.of_drive(drive))? {
-                let path = entry?.path();
+            let directory = self.of_drive(drive);
+            let dir = Dir::open(&directory)?;
+            for name in dir.names()? {
+                let path = directory.join(&name);
                 if self.is_of(&path, drive, volume) && Some(path.as_path()) != except {
-                    remove(&path)?;
+                    dir.remove(&name)?;
                 }
             }
         }
@@ -78,11 +87,11 @@ impl Images {
 
     /// Bytes that a further volume of a drive may have: what its file system has left, without what the volumes that are there may yet write.
     pub(crate) fn room(&self, drive: &str) -> io::Result<u64> {
-        let directory = self.of_drive(drive);
-        let system = rustix::fs::statvfs(&directory)?;
+        let dir = Dir::open(&self.of_drive(drive))?;
+        let system = rustix::fs::fstatvfs(&dir)?;
         let mut owed = 0;
-        for entry in fs::read_dir(&directory)? {
-            let file = entry?.metadata()?;
+        for name in dir.names()? {
+            let file = dir.metadata(&name)?;
             if file.is_file() {
                 owed += file.len().saturating_sub(file.blocks() * 512);
             }
@@ -92,14 +101,17 @@ impl Images {
 
     /// Whether the file system of a drive can share what two files have in common: found by trying it.
     pub(crate) fn shares(&self, drive: &str) -> bool {
-        let directory = self.of_drive(drive);
-        let [from, to] = ["from", "to"].map(|end| directory.join(format!(".share-{end}")));
+        let Ok(dir) = Dir::open(&self.of_drive(drive)) else {
+            return false;
+        };
+        let [from, to] = [".share-from", ".share-to"].map(OsStr::new);
         // What a driver that was killed here has left.
-        let tidy = || [&from, &to].map(|path| remove(path).is_ok());
+        let tidy = || [from, to].map(|name| dir.remove(name).is_ok());
         let _ = tidy();
-        let tried = new(&from).and_then(|source| {
+        let tried = dir.create_new(from, MODE).and_then(|source| {
             source.set_len(4096)?;
-            rustix::fs::ioctl_ficlone(new(&to)?, source).map_err(io::Error::from)
+            let target = dir.create_new(to, MODE)?;
+            rustix::fs::ioctl_ficlone(target, source).map_err(io::Error::from)
         });
         tried.is_ok() & tidy().iter().all(|gone| *gone)
     }
@@ -116,34 +128,35 @@ fn start(volume: &str) -> String {
 /// # Errors
 /// `Unsupported` where the file system cannot share what two files have in common; else what the system says.
 pub(crate) fn make(path: &Path, size: u64, from: Option<&Path>) -> io::Result<()> {
-    let made = write(path, size, from);
+    let (dir, name) = place(path)?;
+    let source = from.map(open).transpose()?;
+    let file = dir.create_new(name, MODE)?;
+    let made = write(&dir, &file, size, source.as_ref());
     if made.is_err() {
-        let _ = fs::remove_file(path);
+        let _ = dir.remove(name);
     }
     made
 }
 
-fn write(path: &Path, size: u64, from: Option<&Path>) -> io::Result<()> {
-    let file = new(path)?;
-    if let Some(from) = from {
-        rustix::fs::ioctl_ficlone(&file, File::open(from)?).map_err(|errno| match errno {
+fn write(dir: &Dir, file: &File, size: u64, source: Option<&File>) -> io::Result<()> {
+    if let Some(source) = source {
+        rustix::fs::ioctl_ficlone(file, source).map_err(|errno| match errno {
             Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::INVAL => {
                 io::Error::from(io::ErrorKind::Unsupported)
             }
             other => other.into(),
         })?;
     }
-    fill(&file, size)?;
-    let directory = path.parent().unwrap_or(path);
-    let owner = fs::metadata(directory)?;
-    fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
+    fill(file, size)?;
+    let (owner, group) = dir.owner();
+    fchown(file, Some(owner), Some(group))?;
     file.sync_all()?;
-    File::open(directory)?.sync_all()
+    dir.sync()
 }
 
 /// Makes a file as large as that, if it is smaller.
 pub(crate) fn grow(path: &Path, size: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
+    let file = open(path)?;
     fill(&file, size)?;
     file.sync_all()
 }
@@ -157,23 +170,39 @@ fn fill(file: &File, size: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that is not there yet.
-fn new(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path)
+/// Opens a volume's file, which must belong to the owner of its directory.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let (dir, name) = place(path)?;
+    dir.write(name)
+}
+
+/// The size of a volume's file, bytes.
+pub(crate) fn size(path: &Path) -> io::Result<u64> {
+    let (dir, name) = place(path)?;
+    let found = dir.metadata(name)?;
+    if found.is_file() {
+        return Ok(found.len());
+    }
+    Err(Errno::INVAL.into())
 }
 
 /// Takes a file away, if it is there.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    let (dir, name) = place(path)?;
+    dir.remove(name)
+}
+
+/// The directory and the name of a volume's file.
+fn place(path: &Path) -> io::Result<(Dir, &OsStr)> {
+    let (directory, name) = trusted::split(path)?;
+    Ok((Dir::open(directory)?, name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::{chown, symlink};
 
     #[test]
     fn files_lie_with_their_drive_under_names_that_any_volume_can_have() {
@@ -227,6 +256,40 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), 3 << 20);
         assert!(make(&directory.path().join("b"), u64::MAX >> 2, None).is_err());
         assert!(!directory.path().join("b").exists());
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_file_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let images = Images::new(directory.path().to_owned());
+        let drive = images.of_drive("d");
+        let (secret, image) = (directory.path().join("secret"), drive.join("a"));
+        fs::create_dir(&drive).unwrap();
+        fs::write(&secret, "secret").unwrap();
+        symlink(&secret, &image).unwrap();
+        assert!(grow(&image, 1 << 20).is_err());
+        assert!(make(&image, 1 << 20, None).is_err());
+        let clone = make(&drive.join("b"), 1 << 20, Some(&image)).unwrap_err();
+        assert_ne!(clone.kind(), io::ErrorKind::Unsupported);
+        assert!(!drive.join("b").exists());
+        assert!(size(&image).is_err());
+        assert_eq!(fs::read(&secret).unwrap(), b"secret");
+        remove(&image).unwrap();
+        assert!(secret.exists());
+        if !rustix::process::geteuid().is_root() {
+            return; // Giving a directory away takes root.
+        }
+        // The server's user owns the directory, and has given another user's file a name there.
+        let other = Some(65_534);
+        chown(&drive, other, None).unwrap();
+        fs::hard_link(&secret, &image).unwrap();
+        assert!(grow(&image, 1 << 20).is_err());
+        make(&drive.join("b"), 1 << 20, None).unwrap();
+        grow(&drive.join("b"), 2 << 20).unwrap();
+        // A link in its directory leads elsewhere.
+        symlink(directory.path(), drive.join("e")).unwrap();
+        assert!(make(&drive.join("e/c"), 1 << 20, None).is_err());
+        assert!(!directory.path().join("c").exists());
     }
 
     #[test]

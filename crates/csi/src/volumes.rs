@@ -8,6 +8,7 @@ use weir_api::{Client, Error, List, Outcome, Volume, Words};
 
 use crate::driver::Driver;
 use crate::error::{no_volume, refused};
+use crate::images;
 use crate::rpc;
 
 /// The volumes of a server whose files are the driver's.
@@ -66,8 +67,8 @@ impl<'a> Volumes<'a> {
 
     /// A volume is as large as its file, of which the server knows within a second.
     fn measure(&self, volume: &mut Volume) {
-        if let Some(Ok(found)) = self.file(volume).map(std::fs::metadata) {
-            volume.size_bytes = found.len();
+        if let Some(Ok(size)) = self.file(volume).map(|file| images::size(&file)) {
+            volume.size_bytes = size;
         }
     }
 

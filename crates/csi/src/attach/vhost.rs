@@ -5,8 +5,10 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process;
 
 use tonic::Status;
 use weir_api::{Volume, Words};
@@ -14,6 +16,7 @@ use weir_api::{Volume, Words};
 use super::direct;
 use crate::driver::Driver;
 use crate::error::{self, no_volume};
+use crate::images;
 use crate::mount;
 use crate::rpc::volume_capability::AccessType;
 use crate::rpc::{VolumeUsage, volume_usage::Unit};
@@ -72,7 +75,8 @@ impl<'a> Disk<'a> {
             return Ok(());
         };
         fs::create_dir_all(at).map_err(error::file("make", at))?;
-        mount::prepare(&self.file()?, &asked.fs_type).map(drop)
+        self.with_file(|file| mount::prepare(file, &asked.fs_type))
+            .map(drop)
     }
 
     /// Shows the socket at a path, as a link; or tells Kata Containers that what is there is to be mounted in the machine.
@@ -89,7 +93,8 @@ impl<'a> Disk<'a> {
             }
             AccessType::Block(_) => self.link(to),
             AccessType::Mount(asked) => {
-                let kind = mount::kind_of(&self.file()?)?.filter(|_| staged.is_dir());
+                let kind = self.with_file(mount::kind_of)?;
+                let kind = kind.filter(|_| staged.is_dir());
                 let kind = kind.ok_or_else(|| {
                     Status::failed_precondition(format!("{:?} is not staged", self.volume.name))
                 })?;
@@ -149,9 +154,17 @@ impl<'a> Disk<'a> {
         Err(Status::failed_precondition(said))
     }
 
-    fn file(&self) -> Result<PathBuf, Status> {
-        let file = self.driver.volumes()?.file(self.volume);
-        file.ok_or_else(|| no_volume(&self.volume.name))
+    /// Has tools work on the volume's file by a path that names the open file. By the file's own path
+    /// they would follow a link that the server's user has put in its place.
+    fn with_file<T>(&self, work: impl Fn(&Path) -> Result<T, Status>) -> Result<T, Status> {
+        let path = self.driver.volumes()?.file(self.volume);
+        let path = path.ok_or_else(|| no_volume(&self.volume.name))?;
+        let file = images::open(&path).map_err(error::file("open", &path))?;
+        let open = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
+        work(Path::new(&open)).map_err(|status| {
+            let said = status.message().replace(&open, &path.to_string_lossy());
+            Status::new(status.code(), said)
+        })
     }
 }
 
