@@ -81,7 +81,7 @@ pub struct Member {
 }
 
 /// Which cgroup.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cgroup {
     /// That of this path, which begins with a slash and is not the root's.
     Path(String),

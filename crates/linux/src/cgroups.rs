@@ -1,6 +1,7 @@
 //! The tree of cgroups of a host, and which of them are systemd's.
 
 use crate::files::Files;
+use std::collections::BTreeMap;
 use std::io;
 use weir_config::apply::UNITS;
 
@@ -44,27 +45,20 @@ impl Cgroups {
         Ok(found)
     }
 
-    /// The path of a unit's cgroup below the root: that of its name, which a unit has that runs.
-    pub fn unit(&self, files: &dyn Files, name: &str) -> Option<String> {
-        let root = self.root.as_deref()?;
-        let mut level = vec![String::new()];
-        for _ in 0..DEPTH {
-            let mut next = Vec::new();
-            for path in level {
-                for part in files.list(&format!("{root}{path}")).unwrap_or_default() {
-                    let path = format!("{path}/{part}");
-                    if !files.exists(&format!("{root}{path}/cgroup.procs")) {
-                        continue;
-                    }
-                    if part == name {
-                        return Some(path);
-                    }
-                    next.push(path);
-                }
+    /// The path below the root of each cgroup that is named like a unit of systemd, by its name. A
+    /// unit that runs has one. The nearest to the root counts.
+    pub fn units(&self, files: &dyn Files) -> BTreeMap<String, String> {
+        let mut units = BTreeMap::new();
+        let root = self.root.as_deref().unwrap_or_default();
+        for directory in self.all(files) {
+            let path = &directory[root.len()..];
+            let name = path.rsplit('/').next().unwrap_or_default();
+            if UNITS.iter().any(|suffix| name.ends_with(suffix)) {
+                let found = units.entry(name.to_owned());
+                found.or_insert_with(|| path.to_owned());
             }
-            level = next;
         }
-        None
+        units
     }
 
     /// The unit of systemd that a path belongs to, and whether the path is that unit's own cgroup; `None` where systemd has nothing to say:

@@ -7,10 +7,11 @@ use crate::files::Files;
 use crate::knob::Knob;
 use crate::plan::{Plan, Target};
 use crate::setting::At;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 /// Something that is not as it looks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Warning {
     /// What it is about: a file, a device, a unit.
     pub about: String,
@@ -40,6 +41,7 @@ pub fn warnings(files: &dyn Files, plan: &Plan) -> Vec<Warning> {
         files,
         plan,
         found: Vec::new(),
+        known: HashSet::new(),
     };
     for target in &plan.devices {
         check.device(target);
@@ -56,6 +58,7 @@ struct Check<'a> {
     files: &'a dyn Files,
     plan: &'a Plan,
     found: Vec<Warning>,
+    known: HashSet<Warning>,
 }
 
 impl Check<'_> {
@@ -65,7 +68,7 @@ impl Check<'_> {
             what: what.into(),
             help: help.into(),
         };
-        if !self.found.contains(&warning) {
+        if self.known.insert(warning.clone()) {
             self.found.push(warning);
         }
     }
@@ -296,21 +299,25 @@ impl Check<'_> {
 
     /// Weights are held against those of siblings only.
     fn siblings(&mut self, target: &Target) {
-        let weighed = |place: usize| {
-            target.settings.iter().any(|s| {
-                s.at == At::Group(place) && matches!(s.knob, Knob::Weight | Knob::BfqWeight)
-            })
-        };
+        let weights = target.settings.iter().filter_map(|s| match (s.at, s.knob) {
+            (At::Group(place), Knob::Weight | Knob::BfqWeight) => Some(place),
+            _ => None,
+        });
+        let weighed: BTreeSet<usize> = weights.collect();
         let groups = target.groups.iter().enumerate();
         let mut parents: Vec<&str> = groups
-            .filter(|(place, _)| weighed(*place))
+            .filter(|(place, _)| weighed.contains(place))
             .filter_map(|(_, path)| path.as_ref()?.rsplit_once('/'))
             .map(|(parent, _)| parent)
             .collect();
         parents.sort_unstable();
         parents.dedup();
-        let inside = |path: &str| target.groups.iter().flatten().any(|group| group == path);
-        let apart: Vec<&str> = parents.into_iter().filter(|p| !inside(p)).collect();
+        let groups = target.groups.iter().flatten().map(String::as_str);
+        let groups: BTreeSet<&str> = groups.collect();
+        let apart: Vec<&str> = parents
+            .into_iter()
+            .filter(|p| !groups.contains(p))
+            .collect();
         if apart.len() > 1 {
             let shown = apart.iter().map(|p| if p.is_empty() { "/" } else { p });
             let shown: Vec<&str> = shown.collect();

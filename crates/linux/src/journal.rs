@@ -6,6 +6,7 @@ use crate::change::{Change, Entry, Ident};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -68,8 +69,10 @@ pub struct Journal {
     file: Option<File>,
     /// Keeps others away.
     lock: Option<File>,
-    /// What was changed and not put back yet, in order.
-    entries: Vec<Entry>,
+    /// What was changed and not put back yet, by number.
+    entries: BTreeMap<u64, Entry>,
+    /// The numbers of the entries about each path.
+    by_path: BTreeMap<String, BTreeSet<u64>>,
     next: u64,
     /// Lines that it has.
     lines: usize,
@@ -122,7 +125,8 @@ impl Journal {
             dir,
             file: None,
             lock: None,
-            entries: Vec::new(),
+            entries: BTreeMap::new(),
+            by_path: BTreeMap::new(),
             next: 0,
             lines: 0,
             damaged: Vec::new(),
@@ -156,8 +160,14 @@ impl Journal {
     }
 
     /// What was changed and not put back yet, in order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator {
+        self.entries.values()
+    }
+
+    /// What was changed of a path and not put back yet, in order.
+    pub(crate) fn entries_of(&self, path: &str) -> impl DoubleEndedIterator<Item = &Entry> {
+        let numbers = self.by_path.get(path).into_iter().flatten();
+        numbers.filter_map(|id| self.entries.get(id))
     }
 
     /// The first line in its middle that cannot be read, if there is one.
@@ -167,7 +177,6 @@ impl Journal {
     }
 
     fn take(&mut self, record: Record) {
-        let find = |entries: &mut Vec<Entry>, id| entries.iter().position(|e| e.id == id);
         match record {
             Record::Journal { .. } => {}
             Record::Change {
@@ -176,27 +185,36 @@ impl Journal {
                 device,
                 change,
             } => {
-                self.next = self.next.max(id + 1);
-                self.entries.push(Entry {
+                self.next = self.next.max(id.saturating_add(1));
+                let path = change.path().to_owned();
+                self.by_path.entry(path).or_default().insert(id);
+                let entry = Entry {
                     id,
                     boot,
                     device,
                     change,
                     now: None,
                     undoing: false,
-                });
+                };
+                self.entries.insert(id, entry);
             }
             Record::Done { id, now } => {
-                if let Some(at) = find(&mut self.entries, id) {
-                    self.entries[at].now = Some(now);
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.now = Some(now);
                 }
             }
             Record::Undoing { id } => {
-                if let Some(at) = find(&mut self.entries, id) {
-                    self.entries[at].undoing = true;
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.undoing = true;
                 }
             }
-            Record::Undone { id } => self.entries.retain(|e| e.id != id),
+            Record::Undone { id } => {
+                let path = self.entries.remove(&id);
+                let path = path.map(|entry| entry.change.path().to_owned());
+                if let Some(numbers) = path.and_then(|path| self.by_path.get_mut(&path)) {
+                    numbers.remove(&id);
+                }
+            }
         }
     }
 
@@ -277,7 +295,7 @@ impl Journal {
     /// Writes it anew, with what is needed alone: a watch that sets something again each second adds a line each time.
     fn shorten(&mut self) -> io::Result<()> {
         let mut records = vec![Record::Journal { version: VERSION }];
-        for entry in self.entries.iter().cloned() {
+        for entry in self.entries.values().cloned() {
             let id = entry.id;
             records.push(Record::Change {
                 id,

@@ -3,6 +3,7 @@
 use crate::files::Files;
 use crate::knob::Knob;
 use crate::setting::{At, Setting};
+use std::collections::BTreeSet;
 
 /// A device and the cgroups that share it, as paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,19 +57,17 @@ impl Place {
     /// Everything that is to be done for these settings, in order: cgroups with the controller `io`, then the settings.
     pub fn steps(&self, files: &dyn Files, settings: &[Setting]) -> Vec<Step> {
         let mut steps = Vec::new();
+        let (mut enabled, mut made) = (BTreeSet::new(), BTreeSet::new());
         for group in &self.groups {
             let mut path = String::new();
             for part in group.split('/').filter(|part| !part.is_empty()) {
-                let above = self.group(&path);
+                let above = self.group(&path).trim_end_matches('/').to_owned();
                 path = format!("{path}/{part}");
-                let own = [
-                    Step::Enable(above.trim_end_matches('/').to_owned()),
-                    Step::Make(self.group(&path)),
-                ];
-                for step in own {
-                    if !steps.contains(&step) {
-                        steps.push(step);
-                    }
+                if enabled.insert(above.clone()) {
+                    steps.push(Step::Enable(above));
+                }
+                if made.insert(path.clone()) {
+                    steps.push(Step::Make(self.group(&path)));
                 }
             }
         }

@@ -11,10 +11,11 @@ use crate::knob::Knob;
 use crate::place::{Place, Step};
 use crate::setting::{At, Setting};
 use crate::translate::{Group, translate};
+use std::collections::{BTreeMap, HashSet};
 use unit::DropIns;
-use weir_config::Problem;
 use weir_config::apply::{Cgroup, Drive, Host, Member};
 use weir_config::policy::Controller;
+use weir_config::Problem;
 
 pub(crate) use unit::FILE as UNIT_FILE;
 pub use unit::FOLDER as UNIT_FOLDER;
@@ -54,7 +55,7 @@ pub struct Target {
 }
 
 /// One thing that is done.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// A cgroup is made, or a directory for a file of systemd.
     Make(String),
@@ -92,9 +93,10 @@ impl Plan {
         };
         let mut plan = Self::empty(files, cgroups.unwrap_or(none));
         plan.version_2(host, failed);
+        let units = plan.units(files, host);
         let mut drop_ins = DropIns::default();
         for drive in &host.drives {
-            plan.add(files, host, drive, &mut drop_ins);
+            plan.add((files, &units), host, drive, &mut drop_ins);
         }
         plan.same_device(host);
         plan.actions.extend(drop_ins.actions(files));
@@ -176,7 +178,22 @@ impl Plan {
         self.problems.push(host.problem(&member.key, what, help));
     }
 
-    fn add(&mut self, files: &dyn Files, host: &Host, drive: &Drive, drop_ins: &mut DropIns) {
+    /// The path of the cgroup of every unit of systemd, if the file names units.
+    fn units(&self, files: &dyn Files, host: &Host) -> BTreeMap<String, String> {
+        let mut members = host.drives.iter().flat_map(|d| &d.members);
+        if members.any(|member| matches!(member.cgroup, Cgroup::Unit(_))) {
+            return self.cgroups.units(files);
+        }
+        BTreeMap::new()
+    }
+
+    fn add(
+        &mut self,
+        (files, units): (&dyn Files, &BTreeMap<String, String>),
+        host: &Host,
+        drive: &Drive,
+        drop_ins: &mut DropIns,
+    ) {
         let link = drive.device.display().to_string();
         let at = format!("drive.{}.device", drive.name);
         let device = match Device::find(files, &link) {
@@ -231,7 +248,7 @@ impl Plan {
             units: Vec::new(),
         };
         for member in &drive.members {
-            let (group, unit) = self.cgroup(files, host, member);
+            let (group, unit) = self.cgroup((files, units), host, member);
             target.groups.push(group);
             target.units.push(unit);
         }
@@ -243,14 +260,14 @@ impl Plan {
     /// The cgroup of a member, and the unit that systemd is told of.
     fn cgroup(
         &mut self,
-        files: &dyn Files,
+        (files, units): (&dyn Files, &BTreeMap<String, String>),
         host: &Host,
         member: &Member,
     ) -> (Option<String>, Option<String>) {
         let path = match &member.cgroup {
             Cgroup::Path(path) => path.clone(),
-            Cgroup::Unit(unit) => match self.cgroups.unit(files, unit) {
-                Some(path) => path,
+            Cgroup::Unit(unit) => match units.get(unit) {
+                Some(path) => path.clone(),
                 None if self.cgroups.root.is_none() => return (None, None),
                 None => {
                     let at = format!("{}.unit", member.key);
@@ -297,6 +314,7 @@ impl Plan {
         });
         let settings: Vec<Setting> = own.cloned().collect();
         let device = self.devices.len();
+        let mut known: HashSet<Action> = self.actions.iter().cloned().collect();
         for step in place.steps(files, &settings) {
             let action = match step {
                 Step::Make(folder) => Action::Make(folder),
@@ -308,7 +326,7 @@ impl Plan {
                     value: setting.value,
                 },
             };
-            if !self.actions.contains(&action) {
+            if known.insert(action.clone()) {
                 self.actions.push(action);
             }
         }

@@ -38,7 +38,7 @@ pub fn apply(
     undo::of_other_boots(plan, journal)?;
     // First, so that what is changed next is changed from what it was before everything.
     undo::what_is_not_in(files, plan, journal, say)?;
-    let first = journal.entries().last().map_or(0, |e| e.id + 1);
+    let first = journal.entries().next_back().map_or(0, |e| e.id + 1);
     let mut run = Run {
         files,
         plan,
@@ -118,11 +118,9 @@ fn live(
     device: Option<&Ident>,
     asked: &str,
 ) -> Option<(u64, Option<String>)> {
-    let own = |entry: &&Entry| {
-        let number = |ident: Option<&Ident>| ident.map(|i| i.number.clone());
-        entry.change.path() == path && number(entry.device.as_ref()) == number(device)
-    };
-    let last = journal.entries().iter().rev().find(own)?;
+    let number = |ident: Option<&Ident>| ident.map(|i| i.number.clone());
+    let own = |entry: &&Entry| number(entry.device.as_ref()) == number(device);
+    let last = journal.entries_of(path).rev().find(own)?;
     match &last.change {
         Change::Set { new, .. } | Change::Unit { new, .. } if new == asked => {
             Some((last.id, last.now.clone()))

@@ -4,6 +4,7 @@
 use crate::check;
 use crate::failure::Failure;
 use crate::output;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use weir_config::Policy;
 use weir_config::apply::{Drive, Host, Member};
@@ -46,9 +47,9 @@ fn is_promised(member: &Member) -> bool {
 
 /// The members that have processes of their own: those that are no tenants.
 fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
-    let is_tenant = |place| drive.members.iter().any(|m| m.parent == Some(place));
+    let tenants: BTreeSet<usize> = drive.members.iter().filter_map(|m| m.parent).collect();
     let all = drive.members.iter().enumerate();
-    all.filter(move |(place, _)| !is_tenant(*place))
+    all.filter(move |(place, _)| !tenants.contains(place))
 }
 
 fn of(drive: &Drive, model: &weir_drive::Config) -> Result<String, Failure> {

@@ -111,7 +111,7 @@ fn apply(
 
 fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     let mut journal = Journal::open(&options.journal).map_err(Failure::run)?;
-    let is_empty = journal.entries().is_empty() && journal.damage().is_none();
+    let is_empty = journal.entries().len() == 0 && journal.damage().is_none();
     let mut shown = Shown::default();
     let restored = weir_linux::restore(files, &mut journal, &mut |said| shown.say(said));
     let Restored {

@@ -209,12 +209,13 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     let all: Vec<(&str, &Read)> = tenants
         .chain(volumes.iter().map(|v| ("volume", v)))
         .collect();
-    for (place, (kind, read)) in all.iter().enumerate() {
-        let same = |other: &&(&str, &Read)| {
-            other.1.drive == read.drive && other.1.cgroup == read.cgroup && read.cgroup.is_some()
-        };
-        if let Some((other_kind, other)) = all[..place].iter().find(same) {
-            let what = format!("is the cgroup of {}", path(other_kind, &other.name));
+    let mut users: BTreeMap<(&str, &Cgroup), (&str, &str)> = BTreeMap::new();
+    for (kind, read) in &all {
+        let Some(cgroup) = &read.cgroup else { continue };
+        let user = (*kind, read.name.as_str());
+        let first = *users.entry((&read.drive, cgroup)).or_insert(user);
+        if first != user {
+            let what = format!("is the cgroup of {}", path(first.0, first.1));
             let help = Some("a cgroup has one contract on a drive".to_owned());
             doc.keep(doc.places.problem(&path(kind, &read.name), what, help));
         }
@@ -243,22 +244,27 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
 
 /// A volume's cgroup is in that of another volume.
 fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
+    fn place(volume: &Read) -> Option<(&str, &str)> {
+        match &volume.cgroup {
+            Some(Cgroup::Path(path)) => Some((&volume.drive, path)),
+            _ => None,
+        }
+    }
+    let placed = volumes.iter().rev();
+    let placed = placed.filter_map(|v| Some((place(v)?, v.name.as_str())));
+    let by_place: BTreeMap<(&str, &str), &str> = placed.collect();
     for inner in volumes {
-        let Some(Cgroup::Path(own)) = &inner.cgroup else {
+        let Some((drive, own)) = place(inner) else {
             continue;
         };
-        let outer = volumes.iter().find(|v| match &v.cgroup {
-            Some(Cgroup::Path(above)) => {
-                v.drive == inner.drive && own.starts_with(&format!("{above}/"))
-            }
-            _ => false,
-        });
+        let mut above = own.match_indices('/').map(|(end, _)| (drive, &own[..end]));
+        let outer = above.find_map(|place| by_place.get(&place));
         if let Some(outer) = outer {
             let at = format!("{}.cgroup", path("volume", &inner.name));
-            let what = format!("is in the cgroup of {}", path("volume", &outer.name));
+            let what = format!("is in the cgroup of {}", path("volume", outer));
             let help = format!(
                 "make that one [{}], and name it as the tenant of this",
-                path("tenant", &outer.name)
+                path("tenant", outer)
             );
             doc.keep(doc.places.problem(&at, what, Some(help)));
         }

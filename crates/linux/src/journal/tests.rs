@@ -32,12 +32,12 @@ fn what_was_not_put_back_is_found_again_and_half_a_line_is_none() {
     }
     std::fs::write(&path, [&whole[..], b"{\"change\":{\"id\":3"].concat()).unwrap();
     let mut journal = Journal::open(&path).unwrap();
-    let names: Vec<&str> = journal.entries().iter().map(|e| e.change.path()).collect();
+    let names: Vec<&str> = journal.entries().map(|e| e.change.path()).collect();
     assert_eq!(names, ["a", "c"]);
-    assert_eq!(journal.entries()[1].now.as_deref(), Some("is"));
+    assert_eq!(journal.entries().nth(1).unwrap().now.as_deref(), Some("is"));
     assert_eq!(journal.change("boot", None, made("d")).unwrap(), 3);
     let again = Journal::read(&path).unwrap();
-    assert_eq!(again.entries(), journal.entries());
+    assert!(again.entries().eq(journal.entries()));
     for id in [0, 2, 3] {
         journal.undone(id).unwrap();
     }
@@ -85,10 +85,8 @@ fn it_does_not_grow_without_end() {
     }
     let again = Journal::read(&path).unwrap();
     assert!(again.lines < LINES_MAX + 16, "{}", again.lines);
-    assert_eq!(
-        (again.lines, again.entries()),
-        (journal.lines, journal.entries())
-    );
+    assert_eq!(again.lines, journal.lines);
+    assert!(again.entries().eq(journal.entries()));
     assert_eq!(journal.change("boot", None, made("c")).unwrap(), 2);
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -112,7 +110,12 @@ fn a_disk_without_room_refuses() {
         "it is not believed to be on disk"
     );
     journal.change("boot", None, made("c")).unwrap();
-    assert_eq!(Journal::read(&path).unwrap().entries(), journal.entries());
+    assert!(
+        Journal::read(&path)
+            .unwrap()
+            .entries()
+            .eq(journal.entries())
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 

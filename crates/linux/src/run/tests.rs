@@ -2,6 +2,7 @@ use super::*;
 use crate::boot;
 use crate::fake::{Fake, Killed};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use weir_config::apply::{Host, parse};
@@ -405,4 +406,37 @@ fn what_no_plan_can_name_is_left_whatever_the_journal_says() {
         !scratch.is_empty(),
         "the journal keeps what it could not undo"
     );
+}
+
+#[test]
+fn ten_times_as_many_cgroups_take_ten_times_as_long() {
+    // Of this thread, whatever else the machine does.
+    let now = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    };
+    let took = |cgroups: usize| {
+        let mut text = String::from(
+            "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq + io.max\"\ncapacity = { read = \"100GB/s\", write = \"100GB/s\" }\n",
+        );
+        for n in 0..cgroups {
+            let _ = write!(
+                text,
+                "[volume.v{n}]\ndrive = \"a\"\ncgroup = \"/g{n}\"\nmax = {{ bandwidth = \"1MB/s\" }}\n"
+            );
+        }
+        let scratch = Scratch::new(&format!("many-{cgroups}"));
+        let fake = Fake::new(SERVER);
+        let began = now();
+        let host = parse("", &text).unwrap();
+        let plan = Plan::new(&fake, &host);
+        let _ = crate::warnings(&fake, &plan);
+        let foreseen = preview(&fake, &plan, &scratch.journal()).len();
+        let took = now() - began;
+        assert!(foreseen >= 3 * cgroups);
+        took
+    };
+    let best = |cgroups| took(cgroups).min(took(cgroups));
+    let (few, many) = (best(800), best(8_000));
+    assert!(many < few * 20.0, "{few} s and {many} s");
 }

@@ -12,6 +12,7 @@ use crate::plan::{Action, Plan};
 use crate::run::allowlist::Allowlist;
 use crate::said::Said;
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 
 /// What came of putting back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,7 +37,7 @@ pub fn restore(
     journal: &mut Journal,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Restored, Failed> {
-    let all = journal.entries().to_vec();
+    let all: Vec<Entry> = journal.entries().cloned().collect();
     let restored = undo(files, journal, &all, say)?;
     journal.close()?;
     Ok(restored)
@@ -49,7 +50,7 @@ pub(super) fn from(
     first: u64,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Restored, Failed> {
-    let entries = journal.entries().iter().filter(|e| e.id >= first);
+    let entries = journal.entries().filter(|e| e.id >= first);
     let all: Vec<Entry> = entries.cloned().collect();
     let restored = undo(files, journal, &all, say)?;
     journal.close()?;
@@ -63,31 +64,25 @@ pub(super) fn what_is_not_in(
     journal: &mut Journal,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Restored, Failed> {
-    let is_planned = |entry: &Entry| {
-        plan.actions.iter().any(|action| {
-            entry.change.path()
-                == match action {
-                    Action::Make(path) | Action::Enable(path) => path,
-                    Action::Set { file, .. } | Action::Unit { file, .. } => file,
-                }
-        })
-    };
     // Lines for several devices are in one file.
-    let is_own = |entry: &Entry| match (&entry.change, &entry.device) {
-        (Change::Set { file, .. }, Some(ident)) => plan.actions.iter().any(|action| {
-            matches!(action, Action::Set { file: own, device, .. }
-                if own == file && plan.devices[*device].ident.number == ident.number)
-        }),
-        _ => is_planned(entry),
-    };
-    let entries = journal.entries().iter().filter(|e| !is_own(e));
+    let number = |device: &Ident| device.number.clone();
+    let planned = plan.actions.iter().map(|action| match action {
+        Action::Make(path) | Action::Enable(path) | Action::Unit { file: path, .. } => (path, None),
+        Action::Set { file, device, .. } => (file, Some(number(&plan.devices[*device].ident))),
+    });
+    let planned: BTreeSet<(&str, Option<String>)> = planned
+        .map(|(path, number)| (path.as_str(), number))
+        .collect();
+    let is_own =
+        |entry: &Entry| planned.contains(&(entry.change.path(), entry.device.as_ref().map(number)));
+    let entries = journal.entries().filter(|e| !is_own(e));
     let all: Vec<Entry> = entries.cloned().collect();
     undo(files, journal, &all, say)
 }
 
 /// Forgets what was changed before the last boot: it went with that.
 pub(super) fn of_other_boots(plan: &Plan, journal: &mut Journal) -> Result<(), Failed> {
-    let others = journal.entries().iter().filter(|e| e.boot != plan.boot);
+    let others = journal.entries().filter(|e| e.boot != plan.boot);
     for id in others.map(|e| e.id).collect::<Vec<_>>() {
         journal.undone(id)?;
     }
