@@ -90,4 +90,4 @@ pub use room::{Room, TenantRoom, room};
 pub use server::{
     Cache, Drive, DriveLimits, Remote, Server, Storage, Tenant, ThreadPriority, Volume,
 };
-pub use text::Quoted;
+pub use text::{Quoted, one_line};

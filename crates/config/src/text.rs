@@ -43,6 +43,25 @@ pub(crate) fn path(kind: &str, name: &str) -> String {
     join(kind, name)
 }
 
+/// A text for one line of a terminal. Characters with which a name could move the cursor, change
+/// colours, or imitate another line are escaped as in a Rust string: control characters, and those that
+/// separate lines or reverse the direction of text.
+pub fn one_line(text: &str) -> String {
+    let is_command = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_command(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
 /// A string as TOML has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted<'a>(pub &'a str);
@@ -72,4 +91,19 @@ pub(crate) fn block(text: &str) -> String {
     });
     let lines: Vec<String> = lines.collect();
     format!("\"\"\"\n{}\"\"\"", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_line() {
+        let name = "a\n\u{1b}[2J\t\u{9b}\u{202e}\u{2028}b";
+        let line = one_line(name);
+        assert_eq!(line, r"a\n\u{1b}[2J\t\u{9b}\u{202e}\u{2028}b");
+        for plain in ["/a b/ä@\u{1f600}.slice", r"a\x2db", &line] {
+            assert_eq!(one_line(plain), plain);
+        }
+    }
 }

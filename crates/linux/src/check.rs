@@ -9,6 +9,7 @@ use crate::plan::{Plan, Target};
 use crate::setting::At;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use weir_config::one_line;
 
 /// Something that is not as it looks.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,6 +25,7 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { about, what, help } = self;
+        let [about, what, help] = [about, what, help].map(|text| one_line(text));
         write!(f, "{about}: {what}\n  help: {help}")
     }
 }

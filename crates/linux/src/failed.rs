@@ -6,6 +6,7 @@ use crate::knob::Knob;
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
+use weir_config::one_line;
 
 /// Why not everything was done.
 #[derive(Debug)]
@@ -40,7 +41,8 @@ impl fmt::Display for Failed {
                 error,
                 help,
             } => {
-                write!(f, "{path}: cannot {tried}: {}", said(error))?;
+                let path = one_line(path);
+                write!(f, "{path}: cannot {tried}: {}", one_line(&said(error)))?;
                 if help.is_empty() {
                     return Ok(());
                 }

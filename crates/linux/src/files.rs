@@ -182,7 +182,7 @@ impl Files for Tree {
         let said = String::from_utf8_lossy(&output.stderr);
         Err(io::Error::other(format!(
             "systemctl daemon-reload: {}",
-            said.trim()
+            said.trim().replace('\n', "; ")
         )))
     }
 }

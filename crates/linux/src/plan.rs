@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 use unit::DropIns;
 use weir_config::apply::{Cgroup, Drive, Host, Member};
 use weir_config::policy::Controller;
-use weir_config::Problem;
+use weir_config::{Problem, one_line};
 
 pub(crate) use unit::FILE as UNIT_FILE;
 pub use unit::FOLDER as UNIT_FOLDER;
@@ -286,6 +286,7 @@ impl Plan {
             }
             Some((unit, false)) => {
                 let at = format!("{}.cgroup", member.key);
+                let unit = one_line(unit);
                 let what = format!("is below {unit}, which is systemd's and not delegated");
                 let help = format!("name a unit, or give {unit} Delegate=io");
                 self.problems.push(host.problem(&at, what, Some(help)));

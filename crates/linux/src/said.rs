@@ -1,6 +1,7 @@
 //! What is told of each step, in a line.
 
 use std::fmt;
+use weir_config::one_line;
 
 /// What was done, or was not.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,14 +71,13 @@ impl Said {
             Self::Other { .. } | Self::Left { .. } | Self::Repaired { .. }
         )
     }
-}
 
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The line, with names as they are.
+    fn line(&self) -> String {
         match self {
-            Self::Set { file, from, to } => write!(f, "{file}: {from:?} -> {to:?}"),
+            Self::Set { file, from, to } => format!("{file}: {from:?} -> {to:?}"),
             Self::Repaired { file, from, to } => {
-                write!(f, "{file}: was changed to {from:?}, is {to:?} again")
+                format!("{file}: was changed to {from:?}, is {to:?} again")
             }
             Self::Other {
                 file,
@@ -90,19 +90,23 @@ impl fmt::Display for Said {
                 } else {
                     "made of it"
                 };
-                write!(
-                    f,
-                    "{file}: {asked:?} was written, and the kernel {what} {is:?}"
-                )
+                format!("{file}: {asked:?} was written, and the kernel {what} {is:?}")
             }
-            Self::Made(path) => write!(f, "{path}: made"),
-            Self::Enabled(folder) => write!(f, "{folder}/cgroup.subtree_control: +io"),
-            Self::Unit(file) => write!(f, "{file}: written"),
-            Self::Reloaded => f.write_str("systemctl daemon-reload"),
-            Self::Restored { file, to } => write!(f, "{file}: {to:?} again"),
-            Self::Removed(path) => write!(f, "{path}: removed"),
-            Self::Disabled(folder) => write!(f, "{folder}/cgroup.subtree_control: -io"),
-            Self::Left { path, why } => write!(f, "{path}: left: {why}"),
+            Self::Made(path) => format!("{path}: made"),
+            Self::Enabled(folder) => format!("{folder}/cgroup.subtree_control: +io"),
+            Self::Unit(file) => format!("{file}: written"),
+            Self::Reloaded => "systemctl daemon-reload".to_owned(),
+            Self::Restored { file, to } => format!("{file}: {to:?} again"),
+            Self::Removed(path) => format!("{path}: removed"),
+            Self::Disabled(folder) => format!("{folder}/cgroup.subtree_control: -io"),
+            Self::Left { path, why } => format!("{path}: left: {why}"),
         }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Other users can name cgroups, and root's terminal shows the names.
+        f.write_str(&one_line(&self.line()))
     }
 }

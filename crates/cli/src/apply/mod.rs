@@ -10,6 +10,7 @@ use crate::output;
 use clap::Args;
 use std::path::PathBuf;
 use weir_config::apply::Host;
+use weir_config::one_line;
 use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Restored, Said, Tree};
 
 /// What to do with the kernel of this host.
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         output::tell(&format!("warning: {warning}"));
     }
     for note in &plan.notes {
-        output::tell(&format!("note: {note}"));
+        output::tell(&format!("note: {}", one_line(note)));
     }
     if !plan.problems.is_empty() {
         return Err(check::refuse(&plan.problems));

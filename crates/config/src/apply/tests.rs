@@ -73,6 +73,11 @@ fn what_is_wrong_is_said_where_it_stands() {
         ),
         (
             "cgroup = \"/acme/alpha\"",
+            r#"cgroup = "/acme/al\u001bpha""#,
+            r#""/acme/al\u{1b}pha" is no cgroup's path"#,
+        ),
+        (
+            "cgroup = \"/acme/alpha\"",
             "cgroup = \"/acme/../alpha\"",
             "is no cgroup's path",
         ),

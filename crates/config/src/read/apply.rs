@@ -165,7 +165,7 @@ fn cgroup<'a>(
 fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     let text = entry.text(doc, "a cgroup's path", "\"/alpha\"")?;
     let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
-    let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
     if parts.is_some_and(|mut parts| parts.all(is_part)) {
         return Some(text.to_owned());
     }

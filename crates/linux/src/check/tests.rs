@@ -245,3 +245,18 @@ fn weights_in_several_places_are_told() {
                 [volume.one]\ndrive = \"a\"\ncgroup = \"/a/one\"\n[volume.two]\ndrive = \"a\"\ncgroup = \"/two\"\n";
     has(&said_of(text, SERVER, |_| ()), &["sda", "in / and /a"]);
 }
+
+#[test]
+fn a_cgroup_cannot_give_commands_to_the_terminal() {
+    let folder = "/sys/fs/cgroup/a\u{1b}[2J\nroot: all is well";
+    let said = said("/dev/sda", "none", |fake| {
+        fake.put(&format!("{folder}/cgroup.procs"), "");
+        fake.put(&format!("{folder}/io.weight"), "default 500\n");
+    });
+    has(
+        &said,
+        &[r"/a\u{1b}[2J\nroot: all is well/io.weight: does nothing"],
+    );
+    let mut lines = said.iter().flat_map(|said| said.split('\n'));
+    assert!(!lines.any(|line| line.contains(char::is_control) || line.starts_with("root")));
+}
