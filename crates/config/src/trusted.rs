@@ -40,7 +40,7 @@ pub enum Untrusted {
         expected: u32,
     },
     /// The group or everyone may write to the path.
-    #[error("other users may write to {}; type chmod go-w {}, or name another path", .0.display(), .0.display())]
+    #[error("other users may write to {}; name another path, or take their permission with chmod go-w", .0.display())]
     Shared(PathBuf),
     /// A symbolic link in the place of a file, or one that another user could have made.
     #[error("{} is a symbolic link; name the path to which it leads, or remove the link", .0.display())]
