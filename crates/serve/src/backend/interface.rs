@@ -139,8 +139,8 @@ pub enum Data {
     /// A read into a guest's memory, or a write from it: parts that begin and end at multiples of [`Traits::align`], as the range of
     /// the job does, at most [`weir_uring::MAX_PIECES`]. Only where [`Traits::guest`] says so.
     Guest(Vec<GuestSlice>),
-    /// What a look-up of extents found; it comes with [`Data::None`]. They cover the job's range, unless [`Extents::push`] wanted no
-    /// more.
+    /// What a look-up of extents found; it comes with [`Data::None`]. They cover the job's range from its beginning, at least
+    /// a part of it.
     Extents(Extents),
 }
 

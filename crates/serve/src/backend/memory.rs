@@ -19,6 +19,9 @@ const TABLE: u64 = size_of::<Option<Box<[u8]>>>() as u64;
 static ZEROES: [u8; CHUNK] = [0; CHUNK];
 /// What looking at whether a chunk is there counts as, bytes.
 const LOOK: u64 = 64;
+/// Chunks that one look-up of extents looks at. NBD permits an answer that covers only the beginning of the range; 4 GiB would keep the
+/// shard for 165 us, these for 10.
+const LOOKS: usize = 4096;
 
 /// Bytes that live as long as the server. Nothing is stable storage here, and clients know it: a flush has nothing to do.
 #[derive(Debug)]
@@ -172,7 +175,7 @@ impl Memory {
     fn extents(&self, job: &Job) -> (Extents, u64) {
         let mut extents = job.extents();
         let mut touched = 0;
-        for (chunk, range) in parts(job.offset, u64::from(job.length)) {
+        for (chunk, range) in parts(job.offset, u64::from(job.length)).take(LOOKS) {
             touched += LOOK;
             let allocation = match self.chunks[chunk] {
                 Some(_) => Allocation::Data,
@@ -420,6 +423,26 @@ mod tests {
         let mut bytes = [1; 3];
         memory.read(CHUNK as u64 - 2, &mut bytes);
         assert_eq!(bytes, [0, 9, 0]);
+    }
+
+    /// 4 GiB have 65,536 chunks.
+    #[test]
+    fn a_look_up_goes_through_a_bounded_number_of_chunks() {
+        let memory = Memory::new(4 << 30, false);
+        let job = Job {
+            tag: weir_core::Tag(0),
+            stream: weir_core::StreamId::from_bits(0),
+            op: Op::Extents,
+            flags: weir_core::Flags::NONE,
+            offset: 0,
+            length: u32::MAX,
+            data: Data::None,
+        };
+        let (extents, touched) = memory.extents(&job);
+        assert_eq!(touched, LOOKS as u64 * LOOK);
+        let found = extents.extents();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].length as usize, LOOKS * CHUNK);
     }
 
     #[test]
