@@ -196,6 +196,13 @@ impl Volume {
     }
 }
 
+impl Tenant {
+    /// True if something is promised to all its volumes together: a min, or a realtime class.
+    pub fn is_promised(&self) -> bool {
+        is_promised(&self.contract)
+    }
+}
+
 /// True if the contract promises something: a min, or a realtime class.
 pub(crate) fn is_promised(contract: &Contract) -> bool {
     contract.min > 0 || contract.min_iops > 0 || contract.class == weir_core::Class::Realtime

@@ -17,15 +17,6 @@ impl Clock {
         }
     }
 
-    /// A clock as if it had been started this long ago.
-    #[cfg(test)]
-    pub(crate) fn started_before(past: Duration) -> Self {
-        let now = std::time::Instant::now();
-        Self {
-            origin: now.checked_sub(past).unwrap_or(now),
-        }
-    }
-
     pub(crate) fn now(&self) -> Instant {
         self.at(std::time::Instant::now())
     }

@@ -22,7 +22,7 @@ mod log;
 mod memory;
 mod metrics;
 mod parts;
-mod places;
+pub mod places;
 mod preflight;
 mod record;
 mod server;

@@ -229,5 +229,17 @@ fn export(
         max_transfer: plan.config.drive.max_transfer,
         place: Place { space, ..place },
         notify: volume.notify,
+        promise: promise(config, volume),
     }
+}
+
+/// The key of the contract by which places for connections are reserved to a volume: its own if that promises something, or its tenant's.
+pub(crate) fn promise(config: &weir_config::Server, volume: &Volume) -> Option<String> {
+    if volume.is_promised() {
+        return Some(format!("volume.{}", volume.name));
+    }
+    let tenant = config.tenant(volume.tenant.as_deref()?)?;
+    tenant
+        .is_promised()
+        .then(|| format!("tenant.{}", tenant.name))
 }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
-use tools::raw::{PATIENCE, Raw, Stream};
+use tools::metrics::Metrics;
+use tools::raw::{PATIENCE, Raw, Stream, deaf};
 use tools::{Site, log};
 use weir_config::Address;
 use weir_wire::nbd::client::HandshakeConfig;
@@ -122,27 +123,92 @@ fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
     Raw::over(stream, HandshakeConfig::new("v"))
 }
 
+/// Reads something over each, and forgets those that have ended.
+fn work(busy: &mut Vec<Raw>) {
+    busy.retain_mut(|raw| raw.read(0, 512).is_ok());
+}
+
 #[test]
-fn idle_connections_of_one_host_keep_no_other_out() {
+fn busy_connections_of_one_host_keep_no_other_out() {
     let _alone = tools::alone();
     let site = Site::start(&format!("[limits]\nconnections = 8\n{ONE}"));
-    let mut idle: Vec<Raw> = (0..8)
+    let mut busy: Vec<Raw> = (0..8)
         .map(|_| from([127, 0, 0, 1], &site.tcp).unwrap())
         .collect();
     assert!(from([127, 0, 0, 1], &site.tcp).is_err(), "it has them all");
-    let begun = Instant::now();
-    let mut other = loop {
-        // Refused until those have been at rest for a second.
-        match from([127, 0, 0, 2], &site.tcp) {
-            Ok(raw) => break raw,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let mut others = Vec::new();
+    for left in [7, 6, 5, 4] {
+        work(&mut busy);
+        let mut other = from([127, 0, 0, 2], &site.tcp).unwrap();
+        assert_eq!(other.read(0, 512).unwrap(), vec![0; 512]);
+        others.push(other);
+        work(&mut busy);
+        assert_eq!(busy.len(), left);
+    }
+    assert!(
+        from([127, 0, 0, 1], &site.tcp).is_err(),
+        "each has its half"
+    );
+    assert!(from([127, 0, 0, 2], &site.tcp).is_err());
+    work(&mut others);
+    assert_eq!(others.len(), 4);
+}
+
+#[test]
+fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
+    let _alone = tools::alone();
+    let config = |min: &str| {
+        format!(
+            "[limits]\nconnections = 16\n[drive.memory]\ncapacity = {{ read = \"400MB/s\", write = \"400MB/s\" }}\n\
+             [volume.evil]\ndrive = \"memory\"\nmemory = true\nsize = \"1MiB\"\n\
+             [volume.honest]\ndrive = \"memory\"\nmemory = true\nsize = \"1MiB\"\n{min}"
+        )
     };
-    assert_eq!(other.read(0, 512).unwrap(), vec![0; 512]);
-    println!("a place among idle ones after {:.1?}", begun.elapsed());
-    let alive = idle.iter_mut().filter_map(|raw| raw.read(0, 512).ok());
-    // One of them had to go; another may have for a try of the other's that came too late on a busy machine.
-    let alive = alive.count();
-    assert!((6..=7).contains(&alive), "{alive} of 8 are left");
+    let mut site = Site::start(&config(""));
+    for address in [site.unix.clone(), site.tcp.clone()] {
+        let mut busy = Vec::new();
+        while let Ok(raw) = Raw::open(&address, "evil") {
+            busy.push(raw);
+        }
+        // Without a promise the volume has its part of the rest, which is half.
+        let mut halves = Vec::new();
+        while let Ok(raw) = Raw::open(&address, "honest") {
+            halves.push(raw);
+        }
+        work(&mut busy);
+        assert_eq!((busy.len(), halves.len()), (8, 8));
+        // With one it has places of its own from then on.
+        assert!(site.reload(&config("min = \"20MB/s\"\n")));
+        let mut honest = Raw::open(&address, "honest").unwrap();
+        assert_eq!(honest.read(0, 512).unwrap(), vec![0; 512]);
+        work(&mut busy);
+        work(&mut halves);
+        assert_eq!((busy.len(), halves.len()), (7, 8));
+        assert!(site.reload(&config("")));
+        drop((busy, halves, honest));
+        wait_for_room(&site, &address);
+    }
+}
+
+/// Until a server has seen that its clients have gone.
+fn wait_for_room(site: &Site, address: &Address) {
+    let begun = Instant::now();
+    while Metrics::of(&site.server).sum("weir_connections", &[]) > 0.0 {
+        assert!(begun.elapsed() < PATIENCE, "{address:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn one_that_makes_room_and_takes_no_answer_is_not_waited_for() {
+    let _alone = tools::alone();
+    let site = Site::start(&format!("[limits]\nconnections = 2\n{ONE}"));
+    let deaf = [(); 2].map(|()| deaf(&site.tcp, "v", 16 << 20));
+    let other = from([127, 0, 0, 2], &site.tcp).unwrap();
+    let begun = Instant::now();
+    while Metrics::of(&site.server).sum("weir_connections", &[]) > 2.0 {
+        assert!(begun.elapsed() < PATIENCE, "three connections stay");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop((deaf, other));
 }

@@ -61,8 +61,11 @@ pub(crate) const LIMITS: Shape = Shape {
             kind: Kind::Count(1, Limits::CONNECTIONS_MAX as u64),
             default: DefaultValue::Value("256"),
             about: "Connections at a time. Those in their handshake are not counted: there are at most 256 of them, and one of them makes \
-                    room for another. When there are as many as there may be, a host or user that has fewer than another, or a process \
-                    of it, gets the place of one of that other's that has been at rest for a second.",
+                    room for another. Each promise (`min`, `min_iops` or `class = \"realtime\"` of a volume, or of a tenant for its \
+                    volumes together) reserves an equal part of half of the places, at most 16 and at least one. The other places are \
+                    divided evenly between hosts and users, for each of these between volumes, and for each volume between processes. \
+                    When all are taken, a client that is entitled to one gets the place of a connection of the group that has the \
+                    most, of the one that has been idle for longest, however busy it is. `serving.md` has the rule.",
             example: "64",
         },
         Key {

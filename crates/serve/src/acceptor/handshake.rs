@@ -9,6 +9,7 @@ use rustix::event::PollFd;
 
 use super::Greet;
 use super::table::{Offer, Place, Table};
+use crate::clock::Clock;
 use crate::places::{Evicted, Peer, Places, Ticket};
 use crate::shard::Attach;
 
@@ -69,11 +70,16 @@ impl Opening {
         }
     }
 
+    /// It had a place, has not taken the last answer of its handshake, and its place has gone to another.
+    pub(super) fn is_lost(&self) -> bool {
+        self.ticket.as_ref().is_some_and(Ticket::is_lost)
+    }
+
     /// Sends and receives as far as it goes without waiting. A connection that has to go for it is put into `evicted`.
     pub(super) fn advance(
         &mut self,
         table: &Table,
-        places: &RefCell<Places>,
+        places: (&RefCell<Places>, Clock),
         evicted: &mut Vec<Evicted>,
     ) -> Next {
         let offer = Offer::new(table, places, (self.id, self.peer, &self.name));

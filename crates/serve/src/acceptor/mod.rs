@@ -164,7 +164,8 @@ pub(crate) fn spawn(
         exports: Arc::clone(&exports),
         shards,
         limits,
-        places: RefCell::new(Places::new(limits.connections, clock)),
+        places: RefCell::new(Places::new(limits.connections as usize)),
+        clock,
         next,
         openings: Vec::new(),
         retry_at: None,
@@ -200,6 +201,7 @@ struct Acceptor {
     shards: Vec<Address>,
     limits: Limits,
     places: RefCell<Places>,
+    clock: Clock,
     /// The number of the next connection.
     next: Arc<AtomicU64>,
     openings: Vec<Opening>,
@@ -369,11 +371,16 @@ impl Acceptor {
                 self.openings.push(opening);
                 continue;
             }
-            let next = opening.advance(&exports, &self.places, &mut evicted);
+            if opening.is_lost() {
+                continue;
+            }
+            let next = opening.advance(&exports, (&self.places, self.clock), &mut evicted);
             // The connection that has to go hears of it before its shard hears of the newcomer, so the newcomer is not answered first.
             for evicted in evicted.drain(..) {
-                // A shard that has ended has no connections any more.
-                self.shards[evicted.shard].tell(Mail::Evict(evicted.connection));
+                // One that no shard has is among the handshakes. A shard that has ended has no connections any more.
+                if let Some(shard) = evicted.shard {
+                    self.shards[shard].tell(Mail::Evict(evicted.connection));
+                }
             }
             match next {
                 Next::Wait => self.openings.push(opening),
@@ -386,6 +393,7 @@ impl Acceptor {
                 Next::Chosen(place, volume) => self.hand_over(opening, place, volume),
             }
         }
+        self.openings.retain(|opening| !opening.is_lost());
     }
 
     fn hand_over(&mut self, opening: Opening, place: Place, volume: String) {

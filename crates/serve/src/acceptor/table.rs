@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::backend::Traits;
-use crate::places::{Evicted, Peer, Places, Ticket};
+use crate::clock::Clock;
+use crate::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
 use weir_config::Notify;
 
 /// Where a volume is.
@@ -34,19 +35,29 @@ pub(crate) struct Export {
     pub(crate) place: Place,
     /// How virtual machines and the volume wake each other.
     pub(crate) notify: Notify,
+    /// The key of the contract that promises it something, its own or its tenant's.
+    pub(crate) promise: Option<String>,
 }
 
 /// All of them, in the order in which they are listed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table(Arc<Vec<Export>>);
+pub(crate) struct Table(Arc<(Vec<Export>, Reservations)>);
 
 impl Table {
     pub(crate) fn new(exports: Vec<Export>) -> Self {
-        Self(Arc::new(exports))
+        let promised = exports.iter();
+        let promised = promised.filter_map(|e| Some((&*e.name, e.promise.as_deref()?)));
+        let reservations = Reservations::new(promised);
+        Self(Arc::new((exports, reservations)))
     }
 
     pub(crate) fn exports(&self) -> &[Export] {
-        &self.0
+        &self.0.0
+    }
+
+    /// The volumes among them that have places of their own.
+    fn reservations(&self) -> &Reservations {
+        &self.0.1
     }
 }
 
@@ -54,6 +65,7 @@ impl Table {
 pub(crate) struct Offer<'a> {
     pub(crate) table: &'a Table,
     places: &'a RefCell<Places>,
+    clock: Clock,
     /// Its number.
     pub(crate) connection: u64,
     peer: Peer,
@@ -66,12 +78,13 @@ pub(crate) struct Offer<'a> {
 impl<'a> Offer<'a> {
     pub(super) fn new(
         table: &'a Table,
-        places: &'a RefCell<Places>,
+        (places, clock): (&'a RefCell<Places>, Clock),
         (connection, peer, name): (u64, Peer, &'a str),
     ) -> Self {
         Self {
             table,
             places,
+            clock,
             connection,
             peer,
             name,
@@ -79,12 +92,18 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// Takes a place for the client, which may begin with a volume that there is.
+    /// Takes a place for the client, which is about to begin with a volume that there is.
     ///
     /// # Errors
     /// There is none, in words for the client.
-    pub(crate) fn take_place(&self) -> Result<(), &'static str> {
-        let taken = self.places.borrow_mut().take(self.connection, self.peer);
+    pub(crate) fn take_place(&self, volume: &str) -> Result<(), &'static str> {
+        let claim = Claim {
+            peer: self.peer,
+            volume: volume.into(),
+        };
+        let mut places = self.places.borrow_mut();
+        let (now, reservations) = (self.clock.now(), self.table.reservations());
+        let taken = places.take(self.connection, claim, now, reservations);
         let refused = taken.is_none();
         self.taken.set(taken);
         if refused { Err(FULL) } else { Ok(()) }

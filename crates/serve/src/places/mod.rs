@@ -1,40 +1,71 @@
-//! The places that connections in their transmission phase may have, and which connection gets one when all are taken.
+//! The bounded places for connections, and the connection that gives one up when all are taken.
 //!
-//! A handshake has none: a silent client can keep nobody out. When all are taken, a peer that has fewer than another gets one
-//! of that other's that has been at rest for a while (see [`Peer::yields`]); so connections that do nothing hold no more than
-//! their peer's part, whatever others come.
+//! Each promise (a min or the realtime class of a volume, or that of a tenant for its volumes together) has a few places of its own, see
+//! [`Reservations`]. All other places are divided evenly: between owners (hosts, or users of this machine), for each owner between
+//! volumes, for each volume between processes. When all places are taken, a newcomer that is entitled to one gets the place of a
+//! connection of the group that has the most of the divided ones: the connection that has been at rest for longest, however busy all of
+//! them are. A newcomer that would have more than another group after that is refused. Three facts follow:
+//!
+//! - A newcomer to a volume with a promise gets in while the places of the promise are not all taken by others that are entitled to them.
+//! - A connection whose group has no more than its part is never ended for another.
+//! - A newcomer that gets a place cannot lose it to the group that it comes from, so no two groups end each other's connections in turns.
+//!
+//! Which places are reserved is decided again for each newcomer, so a changed promise holds from the next newcomer on. A handshake has no
+//! place before the client has chosen its volume: a silent client can keep no other out.
+//!
+//! The management server divides its connections by the same rule. Its clients' requests are short, so that a newcomer to it is never
+//! refused: see [`Places::replace`].
 
+mod division;
 mod peer;
+mod reservations;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use crate::clock::Clock;
+use weir_core::{Instant, Span};
 
-pub(crate) use peer::{Peer, counts_by_peer};
+use peer::Owner;
+pub use peer::Peer;
+pub(crate) use peer::counts_by_peer;
+pub use reservations::Reservations;
 
-/// How long a connection must have been at rest to lose its place.
-const REST: Duration = Duration::from_secs(1);
+/// How long a connection is safe from a newcomer that is entitled to no more than it.
+const GRACE: Span = Span::from_millis(20);
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     most: usize,
-    clock: Clock,
+    /// In the order of their claims, and of age where these are equal.
     seats: Vec<Arc<Seat>>,
+    /// The age of the next one.
+    next: u64,
 }
 
-/// A connection's place as the acceptor sees it.
+/// A client's claim to a place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The client's host, or its user and process.
+    pub peer: Peer,
+    /// The name of the volume that it has chosen.
+    pub volume: Arc<str>,
+}
+
+/// A connection's place as the divider sees it.
 #[derive(Debug)]
 struct Seat {
     connection: u64,
-    peer: Peer,
+    claim: Claim,
+    /// Higher if it was taken later.
+    age: u64,
     /// The shard that serves it; [`NOWHERE`] while its handshake is not over.
     shard: AtomicUsize,
     /// When it last sent or took something, nanoseconds of the server's clock.
     last_activity: AtomicU64,
-    /// It is free, or somebody else's by now.
+    /// The server works on a request of it; known of connections with one request at a time.
+    works: AtomicBool,
+    /// It is free, or has another connection by now.
     left: AtomicBool,
 }
 
@@ -42,78 +73,158 @@ const NOWHERE: usize = usize::MAX;
 
 /// A place among the connections there may be; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<Seat>);
+pub struct Ticket(Arc<Seat>);
 
 /// A connection that has lost its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Evicted {
-    pub(crate) shard: usize,
-    pub(crate) connection: u64,
+pub struct Evicted {
+    /// The shard that serves it, if one does already.
+    pub(crate) shard: Option<usize>,
+    /// Its number.
+    pub connection: u64,
 }
 
 impl Places {
     /// `most` places, all of them free.
-    pub(crate) fn new(most: u32, clock: Clock) -> Self {
+    pub fn new(most: usize) -> Self {
         Self {
-            most: most as usize,
-            clock,
+            most,
             seats: Vec::new(),
+            next: 0,
         }
     }
 
-    /// A place for a connection of a peer, and the connection that has to go for it; `None` if there is none.
-    pub(crate) fn take(
+    /// A place for a connection that may last, and the connection that must end for it; `None` if the newcomer is refused.
+    pub fn take(
         &mut self,
         connection: u64,
-        peer: Peer,
+        claim: Claim,
+        now: Instant,
+        reservations: &Reservations,
     ) -> Option<(Ticket, Option<Evicted>)> {
-        self.seats.retain(|seat| !seat.left.load(Ordering::Relaxed));
-        let evicted = if self.seats.len() < self.most {
+        let evicted = if self.has_room() {
             None
         } else {
-            Some(self.evict(peer)?)
+            // Of all connections and the newcomer, which is refused if it is the last itself.
+            let last = self.order(&claim, reservations).pop()??;
+            Some(self.evict(self.idlest(last)))
         };
-        let seat = Arc::new(Seat {
-            connection,
-            peer,
-            shard: AtomicUsize::new(NOWHERE),
-            last_activity: AtomicU64::new(self.clock.now().as_nanos()),
-            left: AtomicBool::new(false),
-        });
-        self.seats.push(Arc::clone(&seat));
-        Some((Ticket(seat), evicted))
+        Some((self.seat(connection, claim, now), evicted))
     }
 
-    /// Takes the place of the connection at rest for longest, of the peer that has to yield.
-    fn evict(&mut self, peer: Peer) -> Option<Evicted> {
-        let peers: Vec<Peer> = self.seats.iter().map(|seat| seat.peer).collect();
-        let victim = peer.yields(&peers)?;
-        let limit = self.clock.now().as_nanos();
-        let limit = limit.checked_sub(REST.as_nanos() as u64)?;
-        let of_peer = self.seats.iter().enumerate().filter(|(_, seat)| {
-            seat.peer == victim
-                && seat.shard.load(Ordering::Relaxed) != NOWHERE
-                && seat.last_activity.load(Ordering::Relaxed) <= limit
+    /// A place for a connection that is served soon and can be ended then. Where [`Self::take`] would refuse it, it gets the place of a
+    /// connection of the group with the most nevertheless, unless that has been active less than 20 ms ago.
+    ///
+    /// # Errors
+    /// When to try again.
+    pub fn replace(
+        &mut self,
+        connection: u64,
+        claim: &Claim,
+        now: Instant,
+        reservations: &Reservations,
+    ) -> Result<(Ticket, Option<Evicted>), Instant> {
+        if let Some(taken) = self.take(connection, claim.clone(), now, reservations) {
+            return Ok(taken);
+        }
+        let order = self.order(claim, reservations);
+        // Without any the places are all reserved, which is so for very few alone.
+        let last = order.into_iter().flatten().last().unwrap_or(0);
+        let at = self.idlest(last);
+        let safe_until = self.seats[at].last_activity() + GRACE;
+        if now < safe_until {
+            return Err(safe_until);
+        }
+        let evicted = self.evict(at);
+        Ok((self.seat(connection, claim.clone(), now), Some(evicted)))
+    }
+
+    /// Whether a place is free.
+    fn has_room(&mut self) -> bool {
+        self.seats.retain(|seat| !seat.left.load(Ordering::Relaxed));
+        self.seats.len() < self.most
+    }
+
+    /// The connections without a reserved place, and the newcomer (`None`) as one more: the most entitled first.
+    fn order(&self, newcomer: &Claim, reservations: &Reservations) -> Vec<Option<usize>> {
+        let at = self.end_of(newcomer);
+        let mut all: Vec<(&Claim, u64)> = Vec::with_capacity(self.seats.len() + 1);
+        all.extend(self.seats.iter().map(|seat| (&seat.claim, seat.age)));
+        all.insert(at, (newcomer, self.next));
+        let order = division::unreserved(&all, at, reservations, self.most);
+        let seat = |entry: division::Entry| match entry.at {
+            n if n == at => None,
+            n => Some(n - usize::from(n > at)),
+        };
+        order.into_iter().map(seat).collect()
+    }
+
+    /// The connection of a place's group that has been at rest for longest; one that a request is worked on for only if all are.
+    fn idlest(&self, of: usize) -> usize {
+        let claim = &self.seats[of].claim;
+        let start = self.seats.partition_point(|s| s.claim.key() < claim.key());
+        let group = start..self.end_of(claim);
+        let idlest = group.min_by_key(|at| {
+            let seat = &self.seats[*at];
+            (seat.works.load(Ordering::Relaxed), seat.last_activity())
         });
-        let (at, _) = of_peer.min_by_key(|(_, seat)| seat.last_activity.load(Ordering::Relaxed))?;
-        let seat = self.seats.swap_remove(at);
-        Some(Evicted {
-            shard: seat.shard.load(Ordering::Relaxed),
+        idlest.unwrap_or(of)
+    }
+
+    /// Where the places of a claim's group end.
+    fn end_of(&self, claim: &Claim) -> usize {
+        self.seats
+            .partition_point(|seat| seat.claim.key() <= claim.key())
+    }
+
+    fn evict(&mut self, at: usize) -> Evicted {
+        let seat = self.seats.remove(at);
+        seat.left.store(true, Ordering::Relaxed);
+        let shard = seat.shard.load(Ordering::Relaxed);
+        Evicted {
+            shard: (shard != NOWHERE).then_some(shard),
             connection: seat.connection,
-        })
+        }
+    }
+
+    fn seat(&mut self, connection: u64, claim: Claim, now: Instant) -> Ticket {
+        let at = self.end_of(&claim);
+        let seat = Arc::new(Seat {
+            connection,
+            claim,
+            age: self.next,
+            shard: AtomicUsize::new(NOWHERE),
+            last_activity: AtomicU64::new(now.as_nanos()),
+            works: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+        });
+        self.next += 1;
+        self.seats.insert(at, Arc::clone(&seat));
+        Ticket(seat)
+    }
+}
+
+impl Claim {
+    /// What its place is divided by, from the first to the last.
+    fn key(&self) -> (Owner, &str, Option<i32>) {
+        (self.peer.owner(), &self.volume, self.peer.pid())
+    }
+}
+
+impl Seat {
+    fn last_activity(&self) -> Instant {
+        Instant::from_nanos(self.last_activity.load(Ordering::Relaxed))
     }
 }
 
 impl Ticket {
     /// For a client that is not among the connections that there may be, and so has no place to lose.
     pub(crate) fn uncounted(connection: u64) -> Self {
-        Self(Arc::new(Seat {
-            connection,
+        let claim = Claim {
             peer: Peer::unknown(),
-            shard: AtomicUsize::new(NOWHERE),
-            last_activity: AtomicU64::new(0),
-            left: AtomicBool::new(false),
-        }))
+            volume: "".into(),
+        };
+        Places::new(1).seat(connection, claim, Instant::ZERO)
     }
 
     /// The connection's peer.
@@ -126,8 +237,19 @@ impl Ticket {
         self.0.shard.store(shard, Ordering::Relaxed);
     }
 
+    /// The connection has lost its place to another.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.left.load(Ordering::Relaxed)
+    }
+
+    /// The server begins to work on a request of the connection, or has done so.
+    pub fn note_work(&self, now: Instant, works: bool) {
+        self.0.works.store(works, Ordering::Relaxed);
+        self.note_activity(now);
+    }
+
     /// The connection has sent or taken something.
-    pub(crate) fn note_activity(&self, now: weir_core::Instant) {
+    pub(crate) fn note_activity(&self, now: Instant) {
         self.0
             .last_activity
             .store(now.as_nanos(), Ordering::Relaxed);
@@ -141,40 +263,4 @@ impl Drop for Ticket {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_core::Span;
-
-    fn peer(address: &str) -> Peer {
-        Peer::host(Some(address.parse().unwrap()))
-    }
-
-    #[test]
-    fn who_rests_yields_to_another_peer_and_who_works_does_not() {
-        let (hog, honest) = (peer("10.0.0.1:1"), peer("10.0.0.2:1"));
-        // Time enough has passed since the clock began for anyone to have been at rest.
-        let clock = Clock::started_before(Duration::from_mins(1));
-        let now = clock.now();
-        let mut places = Places::new(4, clock);
-        let tickets: Vec<Ticket> = (0..4)
-            .map(|n| places.take(n, hog).unwrap().0)
-            .inspect(|ticket| ticket.serve(7))
-            .collect();
-        assert!(places.take(9, honest).is_none(), "all have just come");
-        let before = |seconds| now.saturating_sub(Span::from_secs(seconds));
-        for (ticket, seconds) in tickets.iter().zip([5, 20, 0, 3]) {
-            ticket.note_activity(before(seconds));
-        }
-        let (_kept, evicted) = places.take(9, honest).unwrap();
-        let first = Evicted {
-            shard: 7,
-            connection: 1,
-        };
-        assert_eq!(evicted, Some(first));
-        assert!(places.take(10, hog).is_none(), "it has the most already");
-        // The place that was lost does not become free by its owner's end.
-        drop(tickets);
-        let more: Vec<_> = std::iter::from_fn(|| places.take(11, hog)).collect();
-        assert_eq!(more.len(), 3);
-    }
-}
+mod tests;

@@ -63,6 +63,8 @@ impl Server {
             );
             for export in &mut exports {
                 export.size = grown.get(&export.name).copied().unwrap_or(export.size);
+                let volume = config.volume(&export.name);
+                export.promise = volume.and_then(|volume| setup::promise(config, volume));
             }
             for created in created {
                 let _ = created.keep();

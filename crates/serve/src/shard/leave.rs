@@ -11,6 +11,10 @@ use super::front::Attached;
 
 /// How long a client that holds memory others wait for may do nothing.
 const PATIENCE: Span = Span::from_secs(5);
+/// How long a connection that has lost its place waits for its client to take the last answers.
+const LAST_ANSWERS: Span = Span::from_secs(1);
+/// Number of such connections at a time.
+const LAST_ANSWERED: usize = 16;
 /// Number of clients that are ended at a time.
 const EVICTIONS: usize = 16;
 
@@ -79,10 +83,10 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// A connection has lost its place to another peer's: no further request is taken from it.
+    /// A connection has lost its place to another: no further request is taken from it. Its memory, stream and descriptors are those of
+    /// the newcomer as soon as what it has under way is answered, so few such connections are waited for, and not for long.
     pub(super) fn evict(&mut self, id: u64) {
-        let slots = self.clients.slots();
-        let Some(slot) = slots.into_iter().find(|s| self.clients[*s].client.id == id) else {
+        let Some(slot) = self.slot_of(id) else {
             return;
         };
         let client = &mut self.clients[slot].client;
@@ -92,9 +96,28 @@ impl Shard {
         client.state = State::Leaving;
         if crate::log::allowed() {
             let Client { id, peer, .. } = client;
-            tracing::warn!(connection = id, %peer, "the connection was at rest and makes room for another peer's (limits.connections)");
+            tracing::warn!(connection = id, %peer, "the connection makes room for another (limits.connections)");
         }
         self.mark_ready(slot);
+        self.evicted.push_back((self.now + LAST_ANSWERS, id));
+        if self.evicted.len() > LAST_ANSWERED {
+            self.end_evicted();
+        }
+    }
+
+    /// Ends the connection that lost its place first, if it still waits for its client to take the last answers.
+    fn end_evicted(&mut self) {
+        let Some((_, id)) = self.evicted.pop_front() else {
+            return;
+        };
+        if let Some(slot) = self.slot_of(id) {
+            self.disconnect(slot, Some("it made room for another and took no answer"));
+        }
+    }
+
+    fn slot_of(&self, id: u64) -> Option<u32> {
+        let slots = self.clients.slots();
+        slots.into_iter().find(|s| self.clients[*s].client.id == id)
     }
 
     /// Ends a connection that is leaving once everything is answered, and forgets one of which nothing is left.
@@ -115,6 +138,9 @@ impl Shard {
     /// While somebody waits for memory: ends those clients, largest first, that hold more than what is guaranteed and have neither taken
     /// answers nor sent anything for a while. Nobody else's request would ever be served otherwise.
     pub(super) fn evict_idle(&mut self) {
+        while self.evicted.front().is_some_and(|(at, _)| *at <= self.now) {
+            self.end_evicted();
+        }
         if self.waiting.is_empty() {
             self.evict_at = None;
             return;

@@ -244,6 +244,8 @@ struct Shard {
     waiting: VecDeque<u32>,
     /// When clients that hold it without moving are made to give it up.
     evict_at: Option<Instant>,
+    /// Connections that have lost their place, and until when their clients may take the last answers.
+    evicted: VecDeque<(Instant, u64)>,
     /// Vectors used again in every turn.
     taken: Vec<Taken>,
     batch: Vec<Request>,
@@ -298,6 +300,7 @@ impl Shard {
             shared: Vec::new(),
             waiting: VecDeque::new(),
             evict_at: None,
+            evicted: VecDeque::new(),
             taken: Vec::new(),
             batch: Vec::new(),
             notices: Vec::new(),

@@ -25,8 +25,8 @@ impl Exports for Offered<'_> {
         found.map(|at| info(&all[at], at as u64))
     }
 
-    fn refuses(&self) -> Option<&'static str> {
-        self.0.take_place().err()
+    fn refuses(&self, export: &ExportInfo) -> Option<&'static str> {
+        self.0.take_place(&export.name).err()
     }
 
     fn denied(&self, what: Denied<'_>) {

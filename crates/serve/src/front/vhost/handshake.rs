@@ -54,7 +54,7 @@ impl Handshake for Knock {
         let Some(export) = exports.iter().find(|e| *e.name == *self.volume) else {
             return Next::Over(Some("its volume is not there any more".to_owned()));
         };
-        if let Err(full) = offer.take_place() {
+        if let Err(full) = offer.take_place(&self.volume) {
             return Next::Over(Some(full.to_owned()));
         }
         self.export = Some(Box::new(export.clone()));

@@ -303,7 +303,7 @@ impl Handshake {
         if self.config.require_block_size && export.block_sizes.minimum > 1 {
             return Err(HandshakeError::BlockSizeRequired(name.to_owned()));
         }
-        if let Some(reason) = exports.refuses() {
+        if let Some(reason) = exports.refuses(&export) {
             return Err(HandshakeError::Refused(reason));
         }
         let session = self.session(name, export, false);
@@ -339,7 +339,7 @@ impl Handshake {
         let sizes = export.block_sizes;
         let fits = sizes.minimum <= 1 || request.wants_block_sizes;
         let begins = option == OPT_GO && (fits || !self.config.require_block_size);
-        if let Some(reason) = begins.then(|| exports.refuses()).flatten() {
+        if let Some(reason) = begins.then(|| exports.refuses(&export)).flatten() {
             refuse(out, option, REP_ERR_POLICY, reason);
             return None;
         }

@@ -285,7 +285,7 @@ impl Exports for Full {
         Two.find(name)
     }
 
-    fn refuses(&self) -> Option<&'static str> {
+    fn refuses(&self, _export: &ExportInfo) -> Option<&'static str> {
         Some("full")
     }
 }

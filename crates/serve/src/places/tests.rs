@@ -1,0 +1,273 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn host(number: usize) -> Peer {
+    Peer::host(Some(([10, 0, 0, number as u8], 1).into()))
+}
+
+fn claim(owner: usize, volume: &str) -> Claim {
+    Claim {
+        peer: host(owner),
+        volume: volume.into(),
+    }
+}
+
+/// Volumes with a promise of their own.
+fn promised(volumes: &[&'static str]) -> Reservations {
+    Reservations::new(volumes.iter().map(|volume| (*volume, *volume)))
+}
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Span::from_millis(ms)
+}
+
+/// Places with their tickets, as the acceptor and the shards have them.
+struct Site {
+    places: Places,
+    tickets: BTreeMap<u64, (Claim, Ticket)>,
+    next: u64,
+}
+
+impl Site {
+    fn new(most: usize) -> Self {
+        Self {
+            places: Places::new(most),
+            tickets: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// The number of a connection that has connected, and the claim of the one that it has replaced.
+    fn connect(
+        &mut self,
+        claim: &Claim,
+        now: Instant,
+        reservations: &Reservations,
+    ) -> Option<(u64, Option<Claim>)> {
+        self.next += 1;
+        let (ticket, gone) = self
+            .places
+            .take(self.next, claim.clone(), now, reservations)?;
+        let gone = gone.map(|gone| self.tickets.remove(&gone.connection).unwrap().0);
+        self.tickets.insert(self.next, (claim.clone(), ticket));
+        Some((self.next, gone))
+    }
+
+    fn count(&self, is_counted: impl Fn(&Claim) -> bool) -> usize {
+        let claims = self.tickets.values().filter(|(claim, _)| is_counted(claim));
+        claims.count()
+    }
+}
+
+#[test]
+fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
+    let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
+    let promised = promised(&["honest"]);
+    let mut site = Site::new(256);
+    for _ in 0..256 {
+        site.connect(&evil, at(0), &promised).unwrap();
+    }
+    for n in 0..16 {
+        for (_, ticket) in site.tickets.values() {
+            ticket.note_activity(at(n));
+        }
+        let (_, gone) = site.connect(&honest, at(n), &promised).unwrap();
+        assert_eq!(gone.as_ref(), Some(&evil));
+        assert!(site.connect(&evil, at(n), &promised).is_none());
+    }
+    assert_eq!(site.count(|claim| *claim == honest), 16);
+}
+
+#[test]
+fn a_changed_promise_holds_from_the_next_newcomer_on() {
+    let volumes: Vec<String> = (0..8).map(|n| format!("v{n}")).collect();
+    let honest = claim(1, "honest");
+    let mut site = Site::new(8);
+    for volume in &volumes {
+        let (_, gone) = site
+            .connect(&claim(1, volume), at(0), &promised(&[]))
+            .unwrap();
+        assert_eq!(gone, None);
+    }
+    assert!(site.connect(&honest, at(0), &promised(&[])).is_none());
+    let (_, gone) = site
+        .connect(&honest, at(0), &promised(&["honest"]))
+        .unwrap();
+    assert_eq!(gone, Some(claim(1, "v7")), "the newest of equals");
+}
+
+#[test]
+fn the_connection_of_the_largest_group_that_rests_for_longest_makes_room() {
+    let none = promised(&[]);
+    let mut site = Site::new(6);
+    let taken: Vec<u64> = [(1, "v"), (1, "v"), (1, "v"), (1, "v"), (2, "v"), (1, "w")]
+        .map(|(owner, volume)| site.connect(&claim(owner, volume), at(0), &none).unwrap().0)
+        .into();
+    for (number, ms) in taken.iter().zip([50, 20, 40, 30, 0, 0]) {
+        site.tickets[number].1.note_activity(at(ms));
+    }
+    let (_, gone) = site.connect(&claim(2, "v"), at(60), &none).unwrap();
+    assert_eq!(gone, Some(claim(1, "v")));
+    assert!(!site.tickets.contains_key(&taken[1]));
+    // Now 4 and 2: the first gets none back, and divides its own by volume.
+    assert!(site.connect(&claim(1, "v"), at(60), &none).is_none());
+    let (_, gone) = site.connect(&claim(1, "w"), at(60), &none).unwrap();
+    assert_eq!(gone, Some(claim(1, "v")));
+    assert!(site.connect(&claim(1, "w"), at(60), &none).is_none());
+}
+
+#[test]
+fn volumes_of_a_tenant_share_its_places() {
+    let tenant = [("a", "tenant.t"), ("b", "tenant.t"), ("c", "volume.c")];
+    let reservations = Reservations::new(tenant.into_iter());
+    // Two promises, two places each.
+    let mut site = Site::new(8);
+    for _ in 0..8 {
+        site.connect(&claim(1, "evil"), at(0), &reservations)
+            .unwrap();
+    }
+    let mut gets_in = |volume| {
+        site.connect(&claim(1, volume), at(0), &reservations)
+            .is_some()
+    };
+    assert!(gets_in("a") && gets_in("b") && gets_in("c") && gets_in("c"));
+    // Beyond these they are divided with the others, of which there are four.
+    assert!(gets_in("a") && !gets_in("evil"));
+}
+
+#[test]
+fn a_place_of_a_handshake_can_be_lost_too() {
+    let none = promised(&[]);
+    let mut places = Places::new(2);
+    let (slow, _) = places.take(1, claim(1, "v"), at(0), &none).unwrap();
+    let (served, _) = places.take(2, claim(1, "v"), at(1), &none).unwrap();
+    served.serve(7);
+    let (_third, gone) = places.take(3, claim(2, "v"), at(2), &none).unwrap();
+    assert_eq!(
+        gone.map(|gone| (gone.shard, gone.connection)),
+        Some((None, 1))
+    );
+    assert!(slow.is_lost() && !served.is_lost());
+}
+
+#[test]
+fn a_short_request_gets_in_once_an_equal_has_had_its_time() {
+    let none = promised(&[]);
+    let mut places = Places::new(2);
+    let (idle, _) = places.replace(1, &claim(1, ""), at(0), &none).unwrap();
+    let (works, _) = places.replace(2, &claim(1, ""), at(0), &none).unwrap();
+    works.note_work(at(0), true);
+    let refused = places.replace(3, &claim(1, ""), at(5), &none).map(|_| ());
+    assert_eq!(refused, Err(at(20)));
+    // One with fewer need not wait.
+    let (other, gone) = places.replace(4, &claim(2, ""), at(5), &none).unwrap();
+    assert_eq!(gone.map(|gone| gone.connection), Some(1));
+    assert!(idle.is_lost() && !works.is_lost() && !other.is_lost());
+    // Of its own first; one that is worked on makes room only where no other does.
+    let (next, gone) = places.replace(5, &claim(1, ""), at(30), &none).unwrap();
+    assert_eq!(gone.map(|gone| gone.connection), Some(2));
+    assert!(!next.is_lost() && !other.is_lost());
+}
+
+/// Owners and volumes that are drawn; the first two volumes are promised something.
+const OWNERS: usize = 6;
+const VOLUMES: [&str; 5] = ["p", "q", "x", "y", "z"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Connect(usize, usize),
+    Close(usize),
+    Work(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let connect = || (0..OWNERS, 0..VOLUMES.len());
+    // One owner connects again and again.
+    let hog = (0..VOLUMES.len()).prop_map(|volume| Step::Connect(0, volume));
+    let step = prop_oneof![
+        4 => connect().prop_map(|(owner, volume)| Step::Connect(owner, volume)),
+        4 => hog,
+        2 => any::<usize>().prop_map(Step::Close),
+        2 => any::<usize>().prop_map(Step::Work),
+    ];
+    prop::collection::vec(step, 1..400)
+}
+
+/// What each newcomer and each connection that ended for it was sure of, told from the counts alone.
+fn check(site: &Site, (newcomer, outcome): (&Claim, Option<&Claim>), most: usize, refused: bool) {
+    // Half of all places, for two promises.
+    let each = most / 4;
+    let is_promised = |claim: &Claim| VOLUMES[..2].contains(&&*claim.volume);
+    let of_volume = |volume: &str| site.count(|c| &*c.volume == volume);
+    let of = |peer, volume: &str| site.count(|c| c.peer == peer && &*c.volume == volume);
+    let is_within = is_promised(newcomer) && of_volume(&newcomer.volume) < each;
+    assert!(!(refused && is_within), "{newcomer:?} was refused");
+    // Everyone has a part of its own of the places that are never reserved.
+    let part = (most - 2 * each) / OWNERS;
+    assert!(!(refused && site.count(|c| c.peer == newcomer.peer) < part));
+    let Some(gone) = outcome else { return };
+    // As it was before that one was ended.
+    assert!(
+        site.count(|c| c.peer == gone.peer) >= part,
+        "{gone:?} is below its part"
+    );
+    if is_promised(gone) {
+        let fair = each / OWNERS;
+        let only = of_volume(&gone.volume) <= each && gone.volume != newcomer.volume;
+        assert!(!only, "{gone:?} was within the places of its promise");
+        let own = of(gone.peer, &gone.volume);
+        assert!(own > fair, "{gone:?} had {own} of {each}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_promised_client_gets_in_and_none_below_its_part_is_ended(
+        most in 24_usize..60,
+        steps in steps(),
+    ) {
+        let reservations = promised(&VOLUMES[..2]);
+        let mut site = Site::new(most);
+        for (ms, step) in steps.into_iter().enumerate() {
+            let now = at(ms as u64);
+            let pick = |site: &Site, n: usize| {
+                let keys: Vec<u64> = site.tickets.keys().copied().collect();
+                (!keys.is_empty()).then(|| keys[n % keys.len()])
+            };
+            match step {
+                Step::Connect(owner, volume) => {
+                    let newcomer = claim(owner, VOLUMES[volume]);
+                    let full = site.tickets.len() == most;
+                    let connected = site.connect(&newcomer, now, &reservations);
+                    prop_assert!(full || matches!(connected, Some((_, None))));
+                    let Some((number, gone)) = connected else {
+                        check(&site, (&newcomer, None), most, true);
+                        continue;
+                    };
+                    let Some(gone) = gone else { continue };
+                    // As before: the newcomer is taken out, and the one that was ended put back for the counts.
+                    let own = site.tickets.remove(&number).unwrap();
+                    let (ghost, _) = Places::new(1).take(0, gone.clone(), now, &reservations).unwrap();
+                    site.tickets.insert(0, (gone.clone(), ghost));
+                    check(&site, (&newcomer, Some(&gone)), most, false);
+                    site.tickets.remove(&0);
+                    site.tickets.insert(number, own);
+                    // The one that was ended does not end the newcomer in turn.
+                    if let Some((_, back)) = site.connect(&gone, now, &reservations) {
+                        prop_assert_ne!(back, Some(newcomer));
+                    }
+                }
+                Step::Close(n) => drop(pick(&site, n).and_then(|key| site.tickets.remove(&key))),
+                Step::Work(n) => {
+                    if let Some(key) = pick(&site, n) {
+                        site.tickets[&key].1.note_activity(now);
+                    }
+                }
+            }
+            prop_assert!(site.tickets.len() <= most);
+        }
+    }
+}
