@@ -46,6 +46,11 @@ impl Peer {
         })
     }
 
+    /// It is a process of root or of the server's own user.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Self::Process { user, .. } if own_users().contains(user))
+    }
+
     /// As the journal names it.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -54,6 +59,11 @@ impl Peer {
             Self::Metrics => "metrics".to_owned(),
         }
     }
+}
+
+/// Root, and the server's own user.
+fn own_users() -> [u32; 2] {
+    [0, rustix::process::geteuid().as_raw()]
 }
 
 /// Users, groups and the token that are let in.
@@ -69,8 +79,7 @@ pub(crate) struct Access {
 impl Access {
     /// As the configuration says. Makes the token if there is none.
     pub(crate) fn new(manage: &Manage, ports: Vec<u16>) -> Result<Self, String> {
-        let own = rustix::process::geteuid().as_raw();
-        let mut users = vec![0, own];
+        let mut users = own_users().to_vec();
         for id in &manage.users {
             users.push(number(id, "user", "/etc/passwd")?);
         }

@@ -16,6 +16,7 @@ mod gateways;
 mod journal;
 mod listener;
 mod openapi;
+mod places;
 mod route;
 mod sample;
 mod view;
@@ -31,6 +32,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use weir_api::{Event, Outcome, Refusal};
+use weir_serve::places::Peer as Client;
 use weir_serve::{Doors, Explainer, Server};
 
 use access::{Access, Peer};
@@ -242,17 +244,19 @@ async fn at_socket(socket: UnixListener, router: axum::Router) {
     let accept = || async {
         let (stream, _) = socket.accept().await?;
         let peer = Peer::of(&stream)?;
-        Ok((stream, peer))
+        let claim = places::claim(Client::process(&stream), peer.is_own());
+        Ok((stream, peer, claim))
     };
     listener::run(accept, router).await;
 }
 
 async fn at_address(listener: TcpListener, peer: Peer, router: axum::Router) {
     let accept = || async {
-        let (stream, _) = listener.accept().await?;
+        let (stream, address) = listener.accept().await?;
         // An answer leaves as it is made; without this it only waits longer.
         let _ = stream.set_nodelay(true);
-        Ok((stream, peer.clone()))
+        let claim = places::claim(Client::host(Some(address)), false);
+        Ok((stream, peer.clone(), claim))
     };
     listener::run(accept, router).await;
 }

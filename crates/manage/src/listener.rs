@@ -1,10 +1,8 @@
 //! Lets clients in: a bounded number of them, each with bounded time and memory.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -14,105 +12,62 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::AbortHandle;
 use tower::ServiceExt;
+use weir_serve::places::Claim;
 
 use crate::access::Peer;
+use crate::places::{Connection, Connections};
 
-/// Connections of one listener at a time.
-const CONNECTIONS: usize = 128;
 /// The head of a request: time for it, and bytes.
 const HEAD: Duration = Duration::from_secs(5);
 const HEAD_BYTES: usize = 16 << 10;
 /// How long a connection that listens to no events may take for all of its requests.
 const LIFE: Duration = Duration::from_mins(1);
 
-/// What is known of a connection; those that were let in once stay when there are too many.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    trusted: Arc<AtomicBool>,
-    streams: Arc<AtomicBool>,
-}
-
-impl Known {
-    /// A request of it was permitted.
-    pub(crate) fn trust(&self) {
-        self.trusted.store(true, Ordering::Relaxed);
-    }
-
-    /// It listens to events, for as long as it likes.
-    pub(crate) fn stream(&self) {
-        self.streams.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The connections of a listener.
-#[derive(Debug, Default)]
-struct Places(Mutex<VecDeque<(Known, AbortHandle)>>);
-
-impl Places {
-    /// Whether there is room for one more; where there is none, the oldest that was not let in yet goes.
-    fn make_room(&self) -> bool {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        places.retain(|(_, task)| !task.is_finished());
-        if places.len() < CONNECTIONS {
-            return true;
-        }
-        let strange = |(known, _): &(Known, AbortHandle)| !known.trusted.load(Ordering::Relaxed);
-        let Some(at) = places.iter().position(strange) else {
-            return false;
-        };
-        if let Some((_, task)) = places.remove(at) {
-            task.abort();
-        }
-        true
-    }
-
-    fn take(&self, known: Known, task: AbortHandle) {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        places.push_back((known, task));
-    }
-}
-
 /// Serves every client that `accept` lets in.
 pub(crate) async fn run<S, A, F>(accept: A, router: Router)
 where
     A: Fn() -> F,
-    F: Future<Output = std::io::Result<(S, Peer)>>,
+    F: Future<Output = std::io::Result<(S, Peer, Claim)>>,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let places = Places::default();
+    let connections = Arc::new(Connections::new());
     loop {
-        let Ok((socket, peer)) = accept().await else {
+        let Ok((socket, peer, claim)) = accept().await else {
             // Out of descriptors, say: not in a loop.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        if places.make_room() {
-            let known = Known::default();
-            let served = serve(socket, peer, known.clone(), router.clone());
-            places.take(known, tokio::spawn(served).abort_handle());
-        }
+        let connection = loop {
+            match connections.take(&claim) {
+                Ok(connection) => break connection,
+                Err(wait) => tokio::time::sleep(wait).await,
+            }
+        };
+        let served = serve(socket, peer, connection.clone(), router.clone());
+        connection.served_by(tokio::spawn(served).abort_handle());
     }
 }
 
 /// Serves one client, until it goes or its time is over.
-async fn serve<S>(socket: S, peer: Peer, known: Known, router: Router)
+async fn serve<S>(socket: S, peer: Peer, connection: Connection, router: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let streams = Arc::clone(&known.streams);
+    let known = connection.clone();
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let working = known.work();
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(known.clone());
         let answered = router.clone().oneshot(request);
         async move {
             let answer: Result<_, Infallible> = answered.await;
+            drop(working);
             answer
         }
     });
-    let connection = http1::Builder::new()
+    let http = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
@@ -120,14 +75,14 @@ where
     let over = async {
         loop {
             tokio::time::sleep(LIFE).await;
-            if !streams.load(Ordering::Relaxed) {
+            if !connection.is_stream() {
                 break;
             }
         }
     };
     tokio::select! {
         // A client that speaks something else is not worth a word.
-        _ = connection => {}
+        _ = http => {}
         () = over => {}
     }
 }

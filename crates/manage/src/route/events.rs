@@ -2,21 +2,28 @@
 
 use axum::Extension;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::broadcast::error::RecvError;
 use weir_api::Event;
 
-use super::Shared;
-use crate::listener::Known;
+use super::{Answer, Shared};
+use crate::error::Refused;
+use crate::places::{Connection, STREAMS};
 
 /// Events as they happen (`text/event-stream`): `second`, `short` and `change`, each with the JSON of its type.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = String))))]
 pub(crate) async fn events(
     State(manager): Shared,
-    Extension(known): Extension<Known>,
-) -> Sse<impl Stream<Item = Result<Line, axum::Error>>> {
-    known.stream();
+    Extension(connection): Extension<Connection>,
+) -> Answer<Sse<impl Stream<Item = Result<Line, axum::Error>>>> {
+    if !connection.stream() {
+        let why = format!(
+            "{STREAMS} clients listen to events at this address already, and none has more than this one's user or host: close one"
+        );
+        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
     let receiver = manager.watcher.listen();
     // So that nobody looks at nothing for a second.
     let last = Event::Second(manager.watcher.last().second.clone());
@@ -37,5 +44,5 @@ pub(crate) async fn events(
             }
         }
     });
-    Sse::new(stream::iter([first]).chain(later)).keep_alive(KeepAlive::default())
+    Ok(Sse::new(stream::iter([first]).chain(later)).keep_alive(KeepAlive::default()))
 }

@@ -19,7 +19,6 @@ use crate::access::Peer;
 use crate::control::KINDS;
 use crate::dashboard;
 use crate::error::Refused;
-use crate::listener::Known;
 use ask::{config, explain, healthy, list, metrics, ready, show, status};
 use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
@@ -64,7 +63,6 @@ fn is_metrics(path: &str) -> bool {
 async fn check(
     State(manager): Shared,
     Extension(peer): Extension<Peer>,
-    Extension(known): Extension<Known>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -79,9 +77,6 @@ async fn check(
     if let Err(refused) = checked {
         tracing::debug!(peer = peer.name(), "{}", refused.refusal.error);
         return refused.into_response();
-    }
-    if !open {
-        known.trust();
     }
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

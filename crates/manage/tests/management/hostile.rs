@@ -169,3 +169,68 @@ fn those_that_listen_stay_however_many_come() {
         assert!(lines.next(patience).unwrap().is_some());
     }
 }
+
+/// Asks over a connection that stays open; false if the server has closed it.
+fn asks_again(stream: &mut TcpStream) -> bool {
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let asked = stream.write_all(b"GET /v1/config HTTP/1.1\r\nHost: x\r\n\r\n");
+    asked.is_ok() && stream.read(&mut [0; 8192]).is_ok_and(|n| n > 0)
+}
+
+#[test]
+fn those_that_ask_again_and_again_leave_room_for_a_scrape() {
+    let site = Site::new();
+    let address = site.management().addresses().metrics.unwrap();
+    let mut busy = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        assert!(asks_again(&mut stream), "a client that connects gets in");
+        busy.push(stream);
+    }
+    for _ in 0..5 {
+        busy.retain_mut(asks_again);
+        let mut stream = TcpStream::connect(address).unwrap();
+        let scrape = request("GET /healthz", "Host: x");
+        stream.write_all(&scrape).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    assert!((64..=128).contains(&busy.len()), "{} stay", busy.len());
+}
+
+#[test]
+fn those_that_listen_leave_room_for_one_that_asks() {
+    let site = Site::new();
+    let address = site.management().addresses().http.unwrap();
+    let headers = format!("Host: {address}\r\nAuthorization: Bearer {}", site.token());
+    let listen = format!("GET /v1/events HTTP/1.1\r\n{headers}\r\n\r\n");
+    let statuses = (0..128).map(|_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(listen.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        (head, stream)
+    });
+    let (streams, refused): (Vec<_>, Vec<_>) =
+        statuses.partition(|(head, _)| *head == *b"HTTP/1.1 200");
+    assert_eq!((streams.len(), refused.len()), (64, 64));
+    assert!(refused.iter().all(|(head, _)| *head == *b"HTTP/1.1 503"));
+    let answer = site.http(&request("GET /v1/status", &headers));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    // One that goes leaves its place to another.
+    drop(streams);
+    let begun = std::time::Instant::now();
+    loop {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(listen.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        if head == *b"HTTP/1.1 200" {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+}

@@ -30,8 +30,8 @@ pub use peer::Peer;
 pub(crate) use peer::counts_by_peer;
 pub use reservations::Reservations;
 
-/// How long a connection is safe from a newcomer that is entitled to no more than it.
-const GRACE: Span = Span::from_millis(20);
+/// How long a connection is safe from a newcomer that is entitled to no more than it: time to send a request, on a busy machine, too.
+const GRACE: Span = Span::from_millis(50);
 
 /// All of them.
 #[derive(Debug)]
@@ -107,13 +107,13 @@ impl Places {
         } else {
             // Of all connections and the newcomer, which is refused if it is the last itself.
             let last = self.order(&claim, reservations).pop()??;
-            Some(self.evict(self.idlest(last)))
+            Some(self.evict(self.idlest(last, now)))
         };
         Some((self.seat(connection, claim, now), evicted))
     }
 
     /// A place for a connection that is served soon and can be ended then. Where [`Self::take`] would refuse it, it gets the place of a
-    /// connection of the group with the most nevertheless, unless that has been active less than 20 ms ago.
+    /// connection of the group with the most nevertheless, unless all of these were active less than 50 ms ago.
     ///
     /// # Errors
     /// When to try again.
@@ -130,10 +130,9 @@ impl Places {
         let order = self.order(claim, reservations);
         // Without any the places are all reserved, which is so for very few alone.
         let last = order.into_iter().flatten().last().unwrap_or(0);
-        let at = self.idlest(last);
-        let safe_until = self.seats[at].last_activity() + GRACE;
-        if now < safe_until {
-            return Err(safe_until);
+        let at = self.idlest(last, now);
+        if self.seats[at].is_fresh(now) {
+            return Err(self.seats[at].last_activity() + GRACE);
         }
         let evicted = self.evict(at);
         Ok((self.seat(connection, claim.clone(), now), Some(evicted)))
@@ -159,14 +158,16 @@ impl Places {
         order.into_iter().map(seat).collect()
     }
 
-    /// The connection of a place's group that has been at rest for longest; one that a request is worked on for only if all are.
-    fn idlest(&self, of: usize) -> usize {
+    /// The connection of a place's group that has been at rest for longest, of those that have had their time: first one for which no
+    /// request is worked on.
+    fn idlest(&self, of: usize, now: Instant) -> usize {
         let claim = &self.seats[of].claim;
         let start = self.seats.partition_point(|s| s.claim.key() < claim.key());
         let group = start..self.end_of(claim);
         let idlest = group.min_by_key(|at| {
             let seat = &self.seats[*at];
-            (seat.works.load(Ordering::Relaxed), seat.last_activity())
+            let works = seat.works.load(Ordering::Relaxed);
+            (seat.is_fresh(now), works, seat.last_activity())
         });
         idlest.unwrap_or(of)
     }
@@ -212,6 +213,11 @@ impl Claim {
 }
 
 impl Seat {
+    /// It has not had its time yet.
+    fn is_fresh(&self, now: Instant) -> bool {
+        now < self.last_activity() + GRACE
+    }
+
     fn last_activity(&self) -> Instant {
         Instant::from_nanos(self.last_activity.load(Ordering::Relaxed))
     }

@@ -161,13 +161,13 @@ fn a_short_request_gets_in_once_an_equal_has_had_its_time() {
     let (works, _) = places.replace(2, &claim(1, ""), at(0), &none).unwrap();
     works.note_work(at(0), true);
     let refused = places.replace(3, &claim(1, ""), at(5), &none).map(|_| ());
-    assert_eq!(refused, Err(at(20)));
+    assert_eq!(refused, Err(at(50)));
     // One with fewer need not wait.
     let (other, gone) = places.replace(4, &claim(2, ""), at(5), &none).unwrap();
     assert_eq!(gone.map(|gone| gone.connection), Some(1));
     assert!(idle.is_lost() && !works.is_lost() && !other.is_lost());
-    // Of its own first; one that is worked on makes room only where no other does.
-    let (next, gone) = places.replace(5, &claim(1, ""), at(30), &none).unwrap();
+    // Of its own first; one that is worked on makes room, too, where no other does.
+    let (next, gone) = places.replace(5, &claim(1, ""), at(60), &none).unwrap();
     assert_eq!(gone.map(|gone| gone.connection), Some(2));
     assert!(!next.is_lost() && !other.is_lost());
 }

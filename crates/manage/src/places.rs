@@ -1,0 +1,223 @@
+//! The places for connections of one listener: some for short requests, some for clients that listen to events. Both are divided by the
+//! rule of [`weir_serve::places`], so that no client keeps another out of either.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant as SystemInstant};
+
+use tokio::task::AbortHandle;
+use weir_core::Instant;
+use weir_serve::places::{Claim, Evicted, Peer, Places, Reservations, Ticket};
+
+/// Connections of one listener at a time, those that listen to events not included.
+const CONNECTIONS: usize = 128;
+/// Connections of one listener that listen to events at a time.
+pub(crate) const STREAMS: usize = 64;
+/// What the server's own user and root claim, as others claim a volume.
+const OWN: &str = "own";
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    began: SystemInstant,
+    /// Those of root and of the server's own user have places of their own.
+    reservations: Reservations,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug)]
+struct Taken {
+    short: Places,
+    streams: Places,
+    tasks: BTreeMap<u64, AbortHandle>,
+    next: u64,
+}
+
+/// A connection as its requests know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    all: Arc<Connections>,
+    number: u64,
+    claim: Claim,
+    place: Mutex<Held>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Short(Ticket),
+    Stream(Ticket),
+}
+
+/// The server works on a request of a connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Working(Connection);
+
+/// The claim of a client: `own` if it is root's or of the server's own user.
+pub(crate) fn claim(peer: Peer, own: bool) -> Claim {
+    Claim {
+        peer,
+        volume: if own { OWN } else { "" }.into(),
+    }
+}
+
+impl Connections {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: SystemInstant::now(),
+            reservations: Reservations::new([(OWN, OWN)].into_iter()),
+            taken: Mutex::new(Taken {
+                short: Places::new(CONNECTIONS),
+                streams: Places::new(STREAMS),
+                tasks: BTreeMap::new(),
+                next: 0,
+            }),
+        }
+    }
+
+    /// A place for a client that has connected, if need be that of another, which is ended.
+    ///
+    /// # Errors
+    /// How long to wait until one makes room.
+    pub(crate) fn take(self: &Arc<Self>, claim: &Claim) -> Result<Connection, Duration> {
+        let now = self.now();
+        let mut taken = self.lock();
+        taken.tasks.retain(|_, task| !task.is_finished());
+        let number = taken.next;
+        let place = taken.short.replace(number, claim, now, &self.reservations);
+        let (ticket, evicted) =
+            place.map_err(|at| Duration::from_nanos(at.since(now).as_nanos()))?;
+        taken.next += 1;
+        taken.end(evicted);
+        Ok(Connection(Arc::new(Inner {
+            all: Arc::clone(self),
+            number,
+            claim: claim.clone(),
+            place: Mutex::new(Held::Short(ticket)),
+        })))
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn end(&mut self, evicted: Option<Evicted>) {
+        if let Some(task) = evicted.and_then(|gone| self.tasks.remove(&gone.connection)) {
+            task.abort();
+        }
+    }
+}
+
+impl Connection {
+    /// The task that serves it, to be aborted when it makes room.
+    pub(crate) fn served_by(&self, task: AbortHandle) {
+        self.0.all.lock().tasks.insert(self.0.number, task);
+    }
+
+    /// The server begins to work on a request of it. While it does, other connections of the same client make room first.
+    pub(crate) fn work(&self) -> Working {
+        self.note_work(true);
+        Working(self.clone())
+    }
+
+    /// Makes it one that listens to events, for as long as it likes; false if there are as many as there may be.
+    pub(crate) fn stream(&self) -> bool {
+        let Inner {
+            all, number, claim, ..
+        } = &*self.0;
+        let mut place = self.place();
+        if matches!(*place, Held::Stream(_)) {
+            return true;
+        }
+        let mut taken = all.lock();
+        let streams = &mut taken.streams;
+        let found = streams.take(*number, claim.clone(), all.now(), &all.reservations);
+        let Some((ticket, evicted)) = found else {
+            return false;
+        };
+        taken.end(evicted);
+        *place = Held::Stream(ticket);
+        true
+    }
+
+    /// It listens to events.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(*self.place(), Held::Stream(_))
+    }
+
+    fn note_work(&self, works: bool) {
+        let now = self.0.all.now();
+        match &*self.place() {
+            Held::Short(ticket) | Held::Stream(ticket) => ticket.note_work(now, works),
+        }
+    }
+
+    fn place(&self) -> MutexGuard<'_, Held> {
+        self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.note_work(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(number: u8) -> Claim {
+        claim(Peer::host(Some(([10, 0, 0, number], 1).into())), false)
+    }
+
+    fn own() -> Claim {
+        claim(host(0).peer, true)
+    }
+
+    fn connect(all: &Arc<Connections>, claim: &Claim) -> Connection {
+        loop {
+            match all.take(claim) {
+                Ok(connection) => break connection,
+                Err(wait) => std::thread::sleep(wait),
+            }
+        }
+    }
+
+    /// As many as a client can have that listen to events.
+    fn listen(all: &Arc<Connections>, claim: &Claim) -> Vec<Connection> {
+        let connections = std::iter::repeat_with(|| connect(all, claim));
+        connections.take_while(Connection::stream).collect()
+    }
+
+    #[test]
+    fn events_are_divided_and_the_own_user_has_places_of_its_own() {
+        let all = Arc::new(Connections::new());
+        let (hog, other) = (listen(&all, &host(1)), listen(&all, &host(2)));
+        assert_eq!((hog.len(), other.len()), (64, 32));
+        let own = listen(&all, &own());
+        // Its 16, and its part of the 48 that are left.
+        assert_eq!(own.len(), 32);
+        assert!(own[0].stream() && own[0].is_stream(), "once is enough");
+    }
+
+    #[test]
+    fn a_newcomer_of_another_user_waits_for_none() {
+        let all = Arc::new(Connections::new());
+        let hog = host(1);
+        let held: Vec<Connection> = (0..CONNECTIONS).map(|_| connect(&all, &hog)).collect();
+        let working: Vec<Working> = held.iter().map(Connection::work).collect();
+        let wait = all.take(&hog).map(|_| ()).unwrap_err();
+        assert!(wait <= Duration::from_millis(50), "{wait:?}");
+        assert!(all.take(&own()).is_ok() && all.take(&host(2)).is_ok());
+        drop(working);
+    }
+}
