@@ -60,8 +60,9 @@ pub enum Id {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Connections at a time, those in their handshake (at most 256, of which one makes room for another) not included: 1 to
-    /// [`Self::CONNECTIONS_MAX`]. When there are as many, a client that is entitled to a place gets that of a connection of the group
-    /// that has the most; the module `places` of `weir-serve` has the rule.
+    /// [`Self::CONNECTIONS_MAX`]. When there are as many, a client that is entitled to a place gets
+    /// that of a connection of the group that has the most; the module `places` of `weir-serve` has
+    /// the rule.
     pub connections: u32,
     /// Requests of one connection that are not answered yet: 1 to 65536. At this many it is not read from.
     pub requests_per_connection: u32,

@@ -1,5 +1,6 @@
-//! The places for connections of one listener: some for short requests, some for clients that listen to events. Both are divided by the
-//! rule of [`weir_serve::places`], so that no client keeps another out of either.
+//! The places for connections of one listener: some for short requests, some for clients that
+//! listen to events. Both are divided by the rule of [`weir_serve::places`], so that no client
+//! keeps another out of either.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -122,13 +123,15 @@ impl Connection {
         self.0.all.lock().tasks.insert(self.0.number, task);
     }
 
-    /// The server begins to work on a request of it. While it does, other connections of the same client make room first.
+    /// The server begins to work on a request of it. While it does, other connections of the same
+    /// client make room first.
     pub(crate) fn work(&self) -> Working {
         self.note_work(true);
         Working(self.clone())
     }
 
-    /// Makes it one that listens to events, for as long as it likes; false if there are as many as there may be.
+    /// Makes it one that listens to events, for as long as it likes; false if there are as many as
+    /// there may be.
     pub(crate) fn stream(&self) -> bool {
         let Inner {
             all, number, claim, ..

@@ -233,7 +233,8 @@ fn export(
     }
 }
 
-/// The key of the contract by which places for connections are reserved to a volume: its own if that promises something, or its tenant's.
+/// The key of the contract by which places for connections are reserved to a volume: its own if
+/// that promises something, or its tenant's.
 pub(crate) fn promise(config: &weir_config::Server, volume: &Volume) -> Option<String> {
     if volume.is_promised() {
         return Some(format!("volume.{}", volume.name));

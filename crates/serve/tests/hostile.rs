@@ -307,7 +307,8 @@ fn connections_over_the_limit_are_refused_and_those_below_stay() {
         }
         assert!(honest.read(0, 4096).unwrap() == pattern(4, 4096));
     }
-    // Users of the socket and the host of TCP come to have half of the places each: for that one was moved.
+    // Users of the socket and the host of TCP come to have half of the places each: for that one
+    // was moved.
     assert_eq!(refused, 100 - 15 - 1);
     drop(flood);
     let begun = Instant::now();

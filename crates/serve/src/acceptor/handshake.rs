@@ -70,7 +70,8 @@ impl Opening {
         }
     }
 
-    /// It had a place, has not taken the last answer of its handshake, and its place has gone to another.
+    /// It had a place, has not taken the last answer of its handshake, and its place has gone to
+    /// another.
     pub(super) fn is_lost(&self) -> bool {
         self.ticket.as_ref().is_some_and(Ticket::is_lost)
     }

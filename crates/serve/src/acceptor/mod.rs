@@ -377,7 +377,8 @@ impl Acceptor {
             let next = opening.advance(&exports, (&self.places, self.clock), &mut evicted);
             // The connection that has to go hears of it before its shard hears of the newcomer, so the newcomer is not answered first.
             for evicted in evicted.drain(..) {
-                // One that no shard has is among the handshakes. A shard that has ended has no connections any more.
+                // One that no shard has is among the handshakes. A shard that has ended has no
+                // connections any more.
                 if let Some(shard) = evicted.shard {
                     self.shards[shard].tell(Mail::Evict(evicted.connection));
                 }

@@ -1,8 +1,9 @@
 //! The order in which connections are entitled to places.
 //!
-//! Places are divided evenly (max-min) at three levels: between owners, for each owner between volumes, and for each of these between
-//! processes. Among equals the earlier connection comes first. So the first *n* of the order are *n* places that are divided evenly, and
-//! the last one belongs to the group that has the most.
+//! Places are divided evenly (max-min) at three levels: between owners, for each owner between
+//! volumes, and for each of these between processes. Among equals the earlier connection comes
+//! first. So the first *n* of the order are *n* places that are divided evenly, and the last one
+//! belongs to the group that has the most.
 
 use super::{Claim, Reservations};
 
@@ -12,7 +13,8 @@ pub(super) struct Entry {
     /// Its number in the order of claims.
     pub(super) at: usize,
     age: u64,
-    /// The numbers of its owner, of its volume among those of the owner, and of its process among those of the volume.
+    /// The numbers of its owner, of its volume among those of the owner, and of its process among
+    /// those of the volume.
     groups: [usize; LEVELS],
     promise: Option<usize>,
     /// How many of its group come before it.
@@ -21,8 +23,9 @@ pub(super) struct Entry {
 
 const LEVELS: usize = 3;
 
-/// Those that have no place by a reservation, the most entitled first. `all` are claims and ages, in the order of [`Claim::key`] and of age;
-/// of groups that are equal, that of the `newcomer` comes last.
+/// Those that have no place by a reservation, the most entitled first. `all` are claims and ages,
+/// in the order of [`Claim::key`] and of age; of groups that are equal, that of the `newcomer`
+/// comes last.
 pub(super) fn unreserved(
     all: &[(&Claim, u64)],
     newcomer: usize,
@@ -79,7 +82,8 @@ fn entries(all: &[(&Claim, u64)], reservations: &Reservations) -> Vec<Entry> {
     entries
 }
 
-/// Orders entries, which are in the order of their groups and of age: the first of each group, then the second of each, and so on.
+/// Orders entries, which are in the order of their groups and of age: the first of each group, then
+/// the second of each, and so on.
 fn take_turns(entries: &mut [Entry], newcomer: &Entry) {
     for level in (0..LEVELS).rev() {
         let is_one = |a: &Entry, b: &Entry| a.groups[..=level] == b.groups[..=level];

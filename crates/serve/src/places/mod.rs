@@ -1,20 +1,25 @@
 //! The bounded places for connections, and the connection that gives one up when all are taken.
 //!
-//! Each promise (a min or the realtime class of a volume, or that of a tenant for its volumes together) has a few places of its own, see
-//! [`Reservations`]. All other places are divided evenly: between owners (hosts, or users of this machine), for each owner between
-//! volumes, for each volume between processes. When all places are taken, a newcomer that is entitled to one gets the place of a
-//! connection of the group that has the most of the divided ones: the connection that has been at rest for longest, however busy all of
-//! them are. A newcomer that would have more than another group after that is refused. Three facts follow:
+//! Each promise (a min or the realtime class of a volume, or that of a tenant for its volumes
+//! together) has a few places of its own, see [`Reservations`]. All other places are divided
+//! evenly: between owners (hosts, or users of this machine), for each owner between volumes, for
+//! each volume between processes. When all places are taken, a newcomer that is entitled to one
+//! gets the place of a connection of the group that has the most of the divided ones: the
+//! connection that has been at rest for longest, however busy all of them are. A newcomer that
+//! would have more than another group after that is refused. Three facts follow:
 //!
-//! - A newcomer to a volume with a promise gets in while the places of the promise are not all taken by others that are entitled to them.
+//! - A newcomer to a volume with a promise gets in while the places of the promise are not all
+//!   taken by others that are entitled to them.
 //! - A connection whose group has no more than its part is never ended for another.
-//! - A newcomer that gets a place cannot lose it to the group that it comes from, so no two groups end each other's connections in turns.
+//! - A newcomer that gets a place cannot lose it to the group that it comes from, so no two groups
+//!   end each other's connections in turns.
 //!
-//! Which places are reserved is decided again for each newcomer, so a changed promise holds from the next newcomer on. A handshake has no
-//! place before the client has chosen its volume: a silent client can keep no other out.
+//! Which places are reserved is decided again for each newcomer, so a changed promise holds from
+//! the next newcomer on. A handshake has no place before the client has chosen its volume: a silent
+//! client can keep no other out.
 //!
-//! The management server divides its connections by the same rule. Its clients' requests are short, so that a newcomer to it is never
-//! refused: see [`Places::replace`].
+//! The management server divides its connections by the same rule. Its clients' requests are short,
+//! so that a newcomer to it is never refused: see [`Places::replace`].
 
 mod division;
 mod peer;
@@ -30,7 +35,8 @@ pub use peer::Peer;
 pub(crate) use peer::counts_by_peer;
 pub use reservations::Reservations;
 
-/// How long a connection is safe from a newcomer that is entitled to no more than it: time to send a request, on a busy machine, too.
+/// How long a connection is safe from a newcomer that is entitled to no more than it: time to send
+/// a request, on a busy machine, too.
 const GRACE: Span = Span::from_millis(50);
 
 /// All of them.
@@ -94,7 +100,8 @@ impl Places {
         }
     }
 
-    /// A place for a connection that may last, and the connection that must end for it; `None` if the newcomer is refused.
+    /// A place for a connection that may last, and the connection that must end for it; `None` if
+    /// the newcomer is refused.
     pub fn take(
         &mut self,
         connection: u64,
@@ -112,8 +119,9 @@ impl Places {
         Some((self.seat(connection, claim, now), evicted))
     }
 
-    /// A place for a connection that is served soon and can be ended then. Where [`Self::take`] would refuse it, it gets the place of a
-    /// connection of the group with the most nevertheless, unless all of these were active less than 50 ms ago.
+    /// A place for a connection that is served soon and can be ended then. Where [`Self::take`]
+    /// would refuse it, it gets the place of a connection of the group with the most nevertheless,
+    /// unless all of these were active less than 50 ms ago.
     ///
     /// # Errors
     /// When to try again.
@@ -144,7 +152,8 @@ impl Places {
         self.seats.len() < self.most
     }
 
-    /// The connections without a reserved place, and the newcomer (`None`) as one more: the most entitled first.
+    /// The connections without a reserved place, and the newcomer (`None`) as one more: the most
+    /// entitled first.
     fn order(&self, newcomer: &Claim, reservations: &Reservations) -> Vec<Option<usize>> {
         let at = self.end_of(newcomer);
         let mut all: Vec<(&Claim, u64)> = Vec::with_capacity(self.seats.len() + 1);
@@ -158,8 +167,8 @@ impl Places {
         order.into_iter().map(seat).collect()
     }
 
-    /// The connection of a place's group that has been at rest for longest, of those that have had their time: first one for which no
-    /// request is worked on.
+    /// The connection of a place's group that has been at rest for longest, of those that have had
+    /// their time: first one for which no request is worked on.
     fn idlest(&self, of: usize, now: Instant) -> usize {
         let claim = &self.seats[of].claim;
         let start = self.seats.partition_point(|s| s.claim.key() < claim.key());

@@ -8,8 +8,9 @@ use super::Claim;
 /// Most places that one promise has for its own volumes.
 const RESERVED: usize = 16;
 
-/// Volumes with a promise, and the promise of each: its own, or its tenant's for several volumes together. The places of each promise
-/// are taken by its volumes' connections before all others, whatever the others do.
+/// Volumes with a promise, and the promise of each: its own, or its tenant's for several volumes
+/// together. The places of each promise are taken by its volumes' connections before all others,
+/// whatever the others do.
 #[derive(Clone, Debug, Default)]
 pub struct Reservations {
     promises: BTreeMap<Arc<str>, usize>,
@@ -34,7 +35,8 @@ impl Reservations {
         self.promises.get(&claim.volume).copied()
     }
 
-    /// How many of `most` places each promise has: its part of half of them, at most 16, and at least one.
+    /// How many of `most` places each promise has: its part of half of them, at most 16, and at
+    /// least one.
     pub(super) fn each(&self, most: usize) -> usize {
         (most / 2 / self.count.max(1)).clamp(1, RESERVED)
     }

@@ -40,7 +40,8 @@ impl Site {
         }
     }
 
-    /// The number of a connection that has connected, and the claim of the one that it has replaced.
+    /// The number of a connection that has connected, and the claim of the one that it has
+    /// replaced.
     fn connect(
         &mut self,
         claim: &Claim,
@@ -196,7 +197,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-/// What each newcomer and each connection that ended for it was sure of, told from the counts alone.
+/// What each newcomer and each connection that ended for it was sure of, told from the counts
+/// alone.
 fn check(site: &Site, (newcomer, outcome): (&Claim, Option<&Claim>), most: usize, refused: bool) {
     // Half of all places, for two promises.
     let each = most / 4;
@@ -248,7 +250,8 @@ proptest! {
                         continue;
                     };
                     let Some(gone) = gone else { continue };
-                    // As before: the newcomer is taken out, and the one that was ended put back for the counts.
+                    // As before: the newcomer is taken out, and the one that was ended put back for
+                    // the counts.
                     let own = site.tickets.remove(&number).unwrap();
                     let (ghost, _) = Places::new(1).take(0, gone.clone(), now, &reservations).unwrap();
                     site.tickets.insert(0, (gone.clone(), ghost));

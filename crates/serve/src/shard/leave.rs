@@ -83,8 +83,9 @@ impl Shard {
         self.close_if_done(slot);
     }
 
-    /// A connection has lost its place to another: no further request is taken from it. Its memory, stream and descriptors are those of
-    /// the newcomer as soon as what it has under way is answered, so few such connections are waited for, and not for long.
+    /// A connection has lost its place to another: no further request is taken from it. Its memory,
+    /// stream and descriptors are those of the newcomer as soon as what it has under way is
+    /// answered, so few such connections are waited for, and not for long.
     pub(super) fn evict(&mut self, id: u64) {
         let Some(slot) = self.slot_of(id) else {
             return;
@@ -105,7 +106,8 @@ impl Shard {
         }
     }
 
-    /// Ends the connection that lost its place first, if it still waits for its client to take the last answers.
+    /// Ends the connection that lost its place first, if it still waits for its client to take the
+    /// last answers.
     fn end_evicted(&mut self) {
         let Some((_, id)) = self.evicted.pop_front() else {
             return;

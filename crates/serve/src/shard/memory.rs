@@ -3,8 +3,9 @@
 //! Every byte a connection makes the server hold is *reserved* before the request that needs it is taken from its socket: the
 //! payload of a write until it is done, the data of a read until its answer has been sent. So no request waits for memory while
 //! it holds some, and clients that do not read their answers, or do not send what they announced, keep what they have and get no
-//! more. Half of the memory is guaranteed in equal parts to as many connections as there may be (a connection that made room for another keeps
-//! its part for its last answers: few do, and not for long, see `Shard::evict`); the other half is shared by the
+//! more. Half of the memory is guaranteed in equal parts to as many connections as there may be (a
+//! connection that made room for another keeps its part for its last answers: few do, and not for
+//! long, see `Shard::evict`); the other half is shared by the
 //! rule of dynamic thresholds (Choudhury and Hahne, 1998): nobody may have more of it than is left. However many take as much
 //! as they can, a newcomer finds at least half of what each of them has. A request larger than what is guaranteed may still have
 //! to wait for memory that others hold; if that takes long, clients that hold it and do not move are ended (`Shard::evict_idle`).

@@ -244,7 +244,8 @@ struct Shard {
     waiting: VecDeque<u32>,
     /// When clients that hold it without moving are made to give it up.
     evict_at: Option<Instant>,
-    /// Connections that have lost their place, and until when their clients may take the last answers.
+    /// Connections that have lost their place, and until when their clients may take the last
+    /// answers.
     evicted: VecDeque<(Instant, u64)>,
     /// Vectors used again in every turn.
     taken: Vec<Taken>,

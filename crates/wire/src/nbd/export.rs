@@ -67,8 +67,9 @@ pub trait Exports {
     /// The export of this name; the empty name is that of the default export, if there is one.
     fn find(&self, name: &str) -> Option<ExportInfo>;
 
-    /// Why no transmission with this export, of [`find`](Self::find), can begin now, as a message for the client. Called last, when a
-    /// client is about to begin: `None` reserves a connection for it.
+    /// Why no transmission with this export, of [`find`](Self::find), can begin now, as a message
+    /// for the client. Called last, when a client is about to begin: `None` reserves a connection
+    /// for it.
     fn refuses(&self, _export: &ExportInfo) -> Option<&'static str> {
         None
     }
