@@ -453,9 +453,9 @@ impl Shard {
         if !client.queue.is_empty() && !client.paused {
             self.resubmit(slot);
         }
-        let live = self.clients[slot].client.live;
         let stop = self.take(slot);
-        let took = self.clients[slot].client.live > live;
+        // What it took is in the batch, unless it was disconnected.
+        let took = !self.batch.is_empty();
         self.submit(slot);
         self.note_stop(slot, &stop, took);
         self.close_if_done(slot);
