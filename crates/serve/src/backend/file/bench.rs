@@ -69,6 +69,11 @@ impl Bench {
         }
     }
 
+    /// Makes the backend's clock this much later.
+    pub(in crate::backend) fn pass(&mut self, time: Duration) {
+        self.clock = self.clock.checked_sub(time).unwrap();
+    }
+
     pub(in crate::backend) fn call(
         &mut self,
         call: impl FnOnce(&mut dyn Backend, &mut Context<'_>),

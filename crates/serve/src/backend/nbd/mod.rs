@@ -1,11 +1,14 @@
-//! A volume on an export of another NBD server: Ceph behind `qemu-storage-daemon`, what nbdkit has, another of these (`docs/remote.md`).
+//! A volume on an export of another NBD server: Ceph behind `qemu-storage-daemon`, what nbdkit has,
+//! another of these (`docs/remote.md`).
 //!
-//! Requests go to the server over several connections, each of which has a bounded number of them unanswered. What is written is
-//! copied first: the copy is what is sent, and it is kept until it is durable ([`keeper`]). A server that goes away is dialled until it is back.
+//! Requests go to the server over several connections, each of which has a bounded number of them
+//! unanswered. What is written is copied first: the copy is what is sent, and it is kept until it
+//! is durable ([`keeper`]). A server that goes away is dialled until it is back ([`redial`]).
 
 mod coverage;
 mod dial;
 mod keeper;
+mod redial;
 mod remote;
 mod wire;
 mod work;

@@ -16,13 +16,13 @@ use super::super::workers::Workers;
 use super::super::{Allocation, Backend, Context, Job, RemoteState};
 use super::dial::{DialError, Dialled, PATIENCE, Shape, dial};
 use super::keeper::{Ask, Ended, Id, Keeper};
+use super::redial::Redial;
 use super::wire::{Broken, Wire};
 use super::work::{Part, Step, Work};
+use crate::clock::until;
 use crate::errno::{EIO, ENOTCONN, ENOTSUP, EPERM};
 use crate::slab::Slab;
 
-/// From one attempt to reach a server that is away to the next: at first, and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// What a change takes at least of the memory for what is not flushed.
 const LEAST: u64 = 4096;
 
@@ -43,7 +43,8 @@ pub(super) struct Remote {
     ready: VecDeque<u32>,
     /// Works that wait for memory.
     hungry: VecDeque<u32>,
-    workers: Workers<Result<Dialled, DialError>>,
+    workers: Workers<Option<Result<Dialled, DialError>>>,
+    redial: Redial,
     away: Option<Away>,
     /// Nothing more is expected, and the server was left.
     resting: bool,
@@ -54,7 +55,10 @@ pub(super) struct Remote {
 #[derive(Debug)]
 struct Away {
     since: Instant,
-    pause: Duration,
+    /// Begin of the time for which requests wait.
+    outage: Instant,
+    /// Time of the next attempt to reach it.
+    next: Instant,
     /// Requests have waited for long enough.
     expired: bool,
     /// No thread dials yet.
@@ -87,6 +91,7 @@ impl Remote {
             ready: VecDeque::new(),
             hungry: VecDeque::new(),
             workers: Workers::new(),
+            redial: Redial::default(),
             away: None,
             resting: false,
             state: RemoteState::default(),
@@ -293,7 +298,8 @@ impl Remote {
     fn depart(&mut self, cx: &mut Context<'_>) {
         self.away = Some(Away {
             since: cx.now,
-            pause: Duration::ZERO,
+            outage: self.redial.lost(cx.now),
+            next: cx.now + self.redial.pause(),
             expired: false,
             idle: true,
             said: String::new(),
@@ -302,21 +308,21 @@ impl Remote {
         self.dial(cx);
     }
 
-    /// Has a thread wait and dial.
+    /// Has a thread wait and dial; or only wait, where requests are to fail before.
     fn dial(&mut self, cx: &mut Context<'_>) {
         let left = self.left(cx.now);
         let Some(away) = self.away.as_mut().filter(|away| away.idle) else {
             return;
         };
-        // What waits is told in time that it waits in vain.
-        let pause = left.map_or(away.pause, |left| away.pause.min(left));
+        let pause = until(cx.now, away.next);
+        let nap = left.map_or(pause, |left| pause.min(left));
         let patience = left.map_or(PATIENCE, |left| {
             PATIENCE.min(left.max(Duration::from_secs(1)))
         });
         let (settings, read_only) = (Arc::clone(&self.settings), self.read_only);
         let task = move || {
-            std::thread::sleep(pause);
-            dial(&settings, read_only, patience)
+            std::thread::sleep(nap);
+            (nap == pause).then(|| dial(&settings, read_only, patience))
         };
         away.idle = !self.workers.submit(&cx.ring.waker(), task);
         if away.idle {
@@ -327,7 +333,7 @@ impl Remote {
     /// For how long requests still wait for a server that is away.
     fn left(&self, now: Instant) -> Option<Duration> {
         let away = self.away.as_ref().filter(|away| !away.expired)?;
-        let waited: Span = now.since(away.since);
+        let waited: Span = now.since(away.outage);
         let left = self.settings.wait.saturating_sub(waited);
         Some(Duration::from_nanos(left.as_nanos()))
     }
@@ -354,10 +360,14 @@ impl Remote {
         }
     }
 
-    /// A thread has dialled.
-    fn dialled(&mut self, dialled: Result<Dialled, DialError>, cx: &mut Context<'_>) {
+    /// A thread has dialled, or has only waited.
+    fn dialled(&mut self, dialled: Option<Result<Dialled, DialError>>, cx: &mut Context<'_>) {
         let Some(away) = &mut self.away else { return };
         away.idle = true;
+        let Some(dialled) = dialled else {
+            self.expire(cx);
+            return self.dial(cx);
+        };
         let fit = dialled.and_then(|dialled| {
             dialled.shape.continues(&self.settings, &self.shape)?;
             Ok(dialled)
@@ -375,11 +385,18 @@ impl Remote {
                     }
                     away.said = said;
                 }
-                away.pause = (2 * away.pause).clamp(PAUSE.0, PAUSE.1);
-                self.expire(cx);
-                self.dial(cx);
+                self.dial_again(cx);
             }
         }
+    }
+
+    /// Dials again after a pause: the attempt has failed.
+    fn dial_again(&mut self, cx: &mut Context<'_>) {
+        if let Some(away) = &mut self.away {
+            away.next = cx.now + self.redial.pause();
+        }
+        self.expire(cx);
+        self.dial(cx);
     }
 
     fn connected(&mut self, dialled: Dialled, cx: &mut Context<'_>) {
@@ -393,15 +410,18 @@ impl Remote {
         if let Err(errno) = self.wire.open(dialled.sockets, &self.shape) {
             tracing::warn!("cannot use the remote server's sockets: {errno}");
             self.wire.close();
-            return self.dial(cx);
+            return self.dial_again(cx);
         }
         let Some(away) = self.away.take() else { return };
+        self.redial.connected(cx.now);
         self.keeper
             .connected(self.shape.flags.contains(TransmissionFlags::SEND_FUA));
         self.state.away = false;
         self.state.last_away = cx.now;
         let export = self.settings.uri.to_string();
-        let seconds = cx.now.since(away.since).as_nanos() as f64 / 1e9;
+        // Whole seconds, so that lines about one outage after another can be the same and are
+        // summed up.
+        let seconds = cx.now.since(away.since).as_nanos() / 1_000_000_000;
         tracing::warn!(
             export,
             kept,
@@ -467,6 +487,7 @@ impl Backend for Remote {
         });
         while let Some((id, result)) = self.wire.take_ended() {
             if let Some(ended) = self.keeper.answered(id, result) {
+                self.redial.answered();
                 self.part_over(ended, cx);
             }
         }

@@ -244,6 +244,8 @@ fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
         let data = bench.source(&bytes, |left| left).unwrap();
         let tag = bench.submit(Op::Write, Flags::NONE, offset, length as u32, data);
         if rng.one_in(4) {
+            // Its session has lasted, and it is dialled at once.
+            bench.pass(Duration::from_mins(1));
             drop(program.take());
             program = Some(nbdkit(&directory, &arguments).1);
         }
@@ -443,11 +445,11 @@ fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
     (socket, request.cookie)
 }
 
+/// What a server answers to a read with this cookie.
+type Lie = Box<dyn Fn(u64) -> Vec<u8> + Send>;
+
 /// A server that answers the first read of each of its first connections as `lies` say, and the one after these truly.
-fn liar(
-    directory: &Directory,
-    lies: Vec<Box<dyn Fn(u64) -> Vec<u8> + Send>>,
-) -> (PathBuf, JoinHandle<()>) {
+fn liar(directory: &Directory, lies: Vec<Lie>) -> (PathBuf, JoinHandle<()>) {
     let socket = directory.0.join("liar.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let thread = std::thread::spawn(move || {
@@ -477,7 +479,7 @@ fn a_server_that_lies_is_left_and_asked_again() {
         nbd::encode_simple_reply(&mut reply, cookie, None);
         reply.to_vec()
     };
-    let lies: Vec<Box<dyn Fn(u64) -> Vec<u8> + Send>> = vec![
+    let lies: Vec<Lie> = vec![
         Box::new(|_| Vec::new()),
         Box::new(|_| b"nonsense, and as much as a head takes".to_vec()),
         Box::new(|cookie| data(cookie + 1, 0, &[1; 512], true)),
@@ -504,14 +506,51 @@ fn a_server_that_lies_is_left_and_asked_again() {
             out
         }),
     ];
-    let count = lies.len() as u64;
+    for lie in lies {
+        let (socket, thread) = liar(&directory, vec![lie]);
+        let (volume, settings) = settings(&socket, "", Span::from_secs(60));
+        let mut bench = bench(&volume, &settings);
+        assert_eq!(bench.read(0, 512), Ok(vec![9; 512]));
+        assert_eq!(bench.backend.remote().unwrap().losses, 1);
+        drop(bench);
+        thread.join().unwrap();
+        std::fs::remove_file(socket).unwrap();
+    }
+}
+
+/// Five sessions are broken, before or after an answer; the pauses after them are 0, 50, 100, 200
+/// and 400 ms.
+#[test]
+fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
+    let directory = Directory::new();
+    let truth = |cookie| data(cookie, 0, &[1; 512], true);
+    let lies: Vec<Lie> = vec![
+        Box::new(|_| Vec::new()),
+        Box::new(truth),
+        Box::new(|_| Vec::new()),
+        Box::new(truth),
+        Box::new(truth),
+    ];
     let (socket, thread) = liar(&directory, lies);
     let (volume, settings) = settings(&socket, "", Span::from_secs(60));
     let mut bench = bench(&volume, &settings);
-    assert_eq!(bench.read(0, 512), Ok(vec![9; 512]));
-    assert_eq!(bench.backend.remote().unwrap().losses, count);
+    let begun = std::time::Instant::now();
+    while bench.read(0, 512) != Ok(vec![9; 512]) {}
+    assert!(begun.elapsed() >= Duration::from_millis(750));
+    assert_eq!(bench.backend.remote().unwrap().losses, 5);
     drop(bench);
     thread.join().unwrap();
+}
+
+/// A server that is back in name alone does not make requests wait for longer.
+#[test]
+fn requests_fail_in_time_at_a_server_that_breaks_every_session() {
+    let directory = Directory::new();
+    let lies: Vec<Lie> = (0..20).map(|_| Box::new(|_| Vec::new()) as Lie).collect();
+    let (socket, _thread) = liar(&directory, lies);
+    let (volume, settings) = settings(&socket, "", Span::from_millis(300));
+    let mut bench = bench(&volume, &settings);
+    assert_eq!(bench.read(0, 512), Err(ENOTCONN));
 }
 
 #[test]
