@@ -1,7 +1,8 @@
 //! Why a command did not do what it was asked to.
 
+use crate::log;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use weir_config::{Problem, os_error};
@@ -62,14 +63,12 @@ impl Failure {
             Self::Unread => (0, "", ""),
         };
         if !reason.is_empty() {
-            // There is nobody to tell if this fails.
-            let _ = writeln!(io::stderr(), "{head}: {reason}");
+            log::print(&format!("{head}: {reason}\n"));
         }
         if let Self::Problems(problems) = self {
-            for problem in problems {
-                let _ = writeln!(io::stderr(), "{problem}");
-            }
-            let _ = writeln!(io::stderr(), "{}", counted(problems.len()));
+            let said = problems.iter().map(|problem| format!("{problem}\n"));
+            let said: String = said.collect();
+            log::print(&format!("{said}{}\n", counted(problems.len())));
         }
         ExitCode::from(status)
     }

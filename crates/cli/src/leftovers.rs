@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::log;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
@@ -40,6 +41,7 @@ impl Leftovers {
                 // Kept locked to the end, so that nothing is added any more.
                 let paths = shared.lock();
                 paths.iter().for_each(|path| remove(path));
+                log::flush();
                 std::process::exit(128 + signal);
             }
         };

@@ -39,6 +39,7 @@ mod whole;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub use compare::Comparison;
 pub use drives::find as drive;
@@ -108,6 +109,8 @@ pub fn main() -> ExitCode {
             .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
     }
     let arguments = Arguments::parse();
+    // Even when the command panics.
+    let _flushed = log::Flushed;
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -115,11 +118,12 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let default = match arguments.command {
-        Command::Serve(_) | Command::Csi(_) => log::Level::Info,
-        _ => log::Level::Warn,
+    // What serves ends whether its log is read or not; what a user waits for is read.
+    let (default, patience) = match arguments.command {
+        Command::Serve(_) | Command::Csi(_) => (log::Level::Info, log::PATIENCE),
+        _ => (log::Level::Warn, Duration::MAX),
     };
-    log::start(arguments.log, default)?;
+    log::start(arguments.log, default, patience)?;
     match &arguments.command {
         Command::Demo(options) => demo::run(options),
         Command::Compare(options) => compare::run(options),

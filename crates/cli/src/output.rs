@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};
+use crate::log;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -22,8 +23,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Tells the user something that is no result.
 pub(crate) fn tell(text: &str) {
-    // A user that closed standard error does not want to know.
-    let _ = writeln!(io::stderr(), "{text}");
+    log::print(&format!("{text}\n"));
 }
 
 /// Columns of the terminal that results go to: its own width, or what `COLUMNS` says. What goes to a file or into a pipe has no bound,

@@ -4,9 +4,10 @@ mod common;
 
 use common::running::start;
 use common::{Scratch, run, signal, weir};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixDatagram;
+use std::io::{BufRead, BufReader, Read, Write, pipe};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -490,4 +491,59 @@ fn a_drive_that_turns_is_called_so() {
     };
     assert_eq!(["alpha", "beta", "gamma"].map(turns), [false, true, true]);
     server.end();
+}
+
+/// Starts the server with another standard error than a test that reads it.
+fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::Child, Address) {
+    let mut command = weir(scratch, &["serve", "weir.toml"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.as_mut().unwrap());
+    out.read_line(&mut line).unwrap();
+    (child, line.trim_end().parse().unwrap())
+}
+
+/// The pipe is full before the first line.
+#[test]
+fn a_log_that_is_not_read_stops_no_client_and_not_the_end() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let (unread, mut log) = pipe().unwrap();
+    fcntl_setfl(&log, OFlags::NONBLOCK).unwrap();
+    while log.write(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&log, OFlags::empty()).unwrap();
+    let (mut child, address) = start_logging_to(log, &scratch);
+    reads(&address);
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(unread);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
+    let scratch = Scratch::new();
+    let socket = scratch.path("manage.sock");
+    let manage = format!("[manage]\nsocket = \"{}\"\n", socket.display());
+    config(&scratch, &manage);
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let (reader, closed) = pipe().unwrap();
+    drop(reader);
+    for log in [Stdio::from(full.unwrap()), Stdio::from(closed)] {
+        let (mut child, address) = start_logging_to(log, &scratch);
+        reads(&address);
+        let counted = || {
+            let mut page = String::new();
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            let request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).unwrap();
+            stream.read_to_string(&mut page).unwrap();
+            let dropped = page
+                .lines()
+                .find_map(|line| line.strip_prefix("weir_log_dropped_lines_total "));
+            dropped.is_some_and(|dropped| dropped.parse::<u64>().unwrap() > 0)
+        };
+        common::wait("what is dropped is counted", counted);
+        signal(&child, Signal::TERM);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
 }

@@ -52,6 +52,9 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Opens what a volume of the configuration says: [`backend::open`], or a test's own storage.
     pub storage: Open,
+    /// Number of lines that the log of the process lacks, counted by its writer. The metrics have
+    /// it.
+    pub log_dropped: Arc<AtomicU64>,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             drain: Duration::from_secs(5),
             record: None,
             storage: backend::open,
+            log_dropped: Arc::default(),
         }
     }
 }
@@ -84,6 +88,7 @@ pub struct Server {
     records: Vec<JoinHandle<()>>,
     drain: Duration,
     storage: Open,
+    log_dropped: Arc<AtomicU64>,
 }
 
 impl Server {
@@ -134,6 +139,7 @@ impl Server {
             records: records.into_iter().map(Record::thread).collect(),
             drain: options.drain,
             storage: options.storage,
+            log_dropped: Arc::clone(&options.log_dropped),
         })
     }
 
@@ -157,6 +163,7 @@ impl Server {
     pub fn watch(&self) -> Watch {
         Watch {
             shards: self.shards.iter().map(shard::Handle::address).collect(),
+            log_dropped: Arc::clone(&self.log_dropped),
         }
     }
 

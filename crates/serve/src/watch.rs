@@ -1,7 +1,9 @@
 //! Asking the shards how things stand, from any thread and beside the server.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_config::Room;
@@ -17,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Watch {
     pub(crate) shards: Vec<Address>,
+    /// [`Options::log_dropped`](crate::Options::log_dropped).
+    pub(crate) log_dropped: Arc<AtomicU64>,
 }
 
 impl Watch {
@@ -33,7 +37,8 @@ impl Watch {
         for drive in &mut drives {
             drive.room = rooms.get(&drive.name).cloned().unwrap_or_default();
         }
-        Some(text::render(&drives, detail))
+        let log_dropped = self.log_dropped.load(Ordering::Relaxed);
+        Some(text::render(&drives, detail, log_dropped))
     }
 
     /// Asks every shard, all at once.

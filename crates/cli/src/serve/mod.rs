@@ -7,6 +7,7 @@ mod volume;
 
 use crate::check;
 use crate::failure::Failure;
+use crate::log;
 use crate::output;
 use clap::Args;
 use command::{Place, Running};
@@ -99,6 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             RingKind::Auto
         },
         record: options.record.clone(),
+        log_dropped: log::dropped(),
         ..weir_serve::Options::default()
     };
     let server = Server::start(&source.config, &how).map_err(Failure::run)?;

@@ -1,6 +1,7 @@
 //! Signals as they come, and what a second one does to a server that ends.
 
 use crate::failure::Failure;
+use crate::log;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::c_int;
@@ -73,5 +74,6 @@ fn end_at_once(place: Option<&PathBuf>) {
     if let Some(place) = place {
         let _ = fs::remove_dir_all(place);
     }
+    log::flush();
     std::process::exit(1);
 }

@@ -10,8 +10,9 @@ use super::page::{
 /// How the threads that serve drives are named.
 const SHARD: &str = "weir-shard-";
 
-/// What the kernel says of this process; of what it does not say there is no sample.
-pub(super) fn process(page: &mut Page) {
+/// What the kernel says of this process; of what it does not say there is no sample. And the lines
+/// that its log lacks.
+pub(super) fn process(page: &mut Page, log_dropped: u64) {
     let stat = fs::read_to_string("/proc/self/stat").ok();
     let stat = stat.as_deref().and_then(Stat::of);
     let ticks = rustix::param::clock_ticks_per_second();
@@ -50,6 +51,9 @@ pub(super) fn process(page: &mut Page) {
     let name = "weir_processor_wait_seconds_total";
     let help = "How long threads that serve drives were ready to run and had no processor.";
     page.family(Counter, name, help, one(waited().map(Seconds)));
+    let name = "weir_log_dropped_lines_total";
+    let help = "Lines of the log that its reader or its disk did not take in time.";
+    page.family(Counter, name, help, one(Some(log_dropped)));
 }
 
 /// A sample without labels, if there is one.

@@ -21,9 +21,9 @@ pub(crate) const OP_NAMES: [&str; OPS] = [
 ];
 
 /// Everything, as text of the type [`super::CONTENT_TYPE`].
-pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail) -> String {
+pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail, log_dropped: u64) -> String {
     let mut page = Page::default();
-    process(&mut page);
+    process(&mut page, log_dropped);
     drive_families(&mut page, drives);
     promises::drives(&mut page, drives);
     promises::tenants(&mut page, drives, detail);
@@ -395,7 +395,7 @@ mod tests {
     /// What a further volume adds to the page; `cargo test -p weir-serve --lib a_volume_takes -- --nocapture` prints it.
     #[test]
     fn a_volume_takes_at_most_two_kilobytes() {
-        let bytes = |volumes| render(&[drive(volumes)], Detail::Usual).len();
+        let bytes = |volumes| render(&[drive(volumes)], Detail::Usual, 0).len();
         let each = (bytes(101) - bytes(1)) / 100;
         println!("{each} bytes a volume");
         assert!(each <= 2_000, "{each} bytes a volume");

@@ -131,7 +131,7 @@ impl Shard {
         let client = &mut self.clients[slot].client;
         client.live -= 1;
         let sends = client.state != State::Gone;
-        if sends {
+        if sends && crate::log::allowed() {
             tracing::warn!(
                 connection = client.id,
                 ?reason,

@@ -1,0 +1,171 @@
+//! Summing up lines that repeat.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Number of lines that are remembered.
+const REMEMBERED: usize = 64;
+/// Between two sums of one line.
+const PERIOD: Duration = Duration::from_secs(30);
+/// Number of times that a line is written in a period before its repetitions are only counted: a
+/// user that tries something twice sees each answer.
+const WRITTEN: u32 = 3;
+
+/// What was written lately, and how often it came again.
+#[derive(Debug, Default)]
+pub(super) struct Repeats {
+    /// In the order of their ends.
+    lines: VecDeque<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// The line as it came last, with its time and without its end.
+    last: Vec<u8>,
+    /// How often it was written in this period.
+    written: u32,
+    /// How often it came since then.
+    repeated: u64,
+    /// End of its period.
+    end: Instant,
+}
+
+/// A line without its time, which ends at the first space.
+fn text(line: &[u8]) -> &[u8] {
+    let space = line.iter().position(|byte| *byte == b' ');
+    &line[space.unwrap_or(0)..]
+}
+
+impl Line {
+    /// What is written of its repetitions, if there are any.
+    fn sum(&self) -> Option<Vec<u8>> {
+        let (times, seconds) = (self.repeated, PERIOD.as_secs());
+        let sum = format!(" (repeated {times} times in {seconds} s)\n");
+        (times > 0).then(|| [&self.last, sum.as_bytes()].concat())
+    }
+}
+
+impl Repeats {
+    /// Takes a line with its end. Returns what is to be written: the line unless it repeats, and
+    /// the sum of one that is forgotten for it.
+    pub(super) fn take(&mut self, line: Vec<u8>, now: Instant) -> [Option<Vec<u8>>; 2] {
+        let last = line.strip_suffix(b"\n").unwrap_or(&line).to_vec();
+        let known = self.lines.iter_mut();
+        if let Some(known) = { known }.find(|known| text(&known.last) == text(&last)) {
+            known.last = last;
+            if known.written < WRITTEN {
+                known.written += 1;
+                return [None, Some(line)];
+            }
+            known.repeated += 1;
+            return [None, None];
+        }
+        self.lines.push_back(Line {
+            last,
+            written: 1,
+            repeated: 0,
+            end: now + PERIOD,
+        });
+        let forgotten = (self.lines.len() > REMEMBERED).then(|| self.lines.pop_front());
+        [forgotten.flatten().and_then(|line| line.sum()), Some(line)]
+    }
+
+    /// The sum of a line whose period is over, if there is one. A line that has repeated is only
+    /// counted in its next period; one that has not is forgotten.
+    pub(super) fn sum(&mut self, now: Instant) -> Option<Vec<u8>> {
+        while self.due().is_some_and(|end| end <= now) {
+            let mut line = self.lines.pop_front()?;
+            if let Some(sum) = line.sum() {
+                line.repeated = 0;
+                line.end = now + PERIOD;
+                self.lines.push_back(line);
+                return Some(sum);
+            }
+        }
+        None
+    }
+
+    /// When the next period is over.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.lines.front().map(|line| line.end)
+    }
+
+    /// The sums of all lines, at the end of the log.
+    pub(super) fn end(&mut self) -> impl Iterator<Item = Vec<u8>> {
+        self.lines.drain(..).filter_map(|line| line.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(repeats: &mut Repeats, line: &str, now: Instant) -> Vec<String> {
+        let written = repeats.take(line.into(), now).into_iter().flatten();
+        written
+            .map(|line| String::from_utf8(line).unwrap())
+            .collect()
+    }
+
+    fn sums(repeats: &mut Repeats, now: Instant) -> Vec<String> {
+        let sums = std::iter::from_fn(|| repeats.sum(now));
+        sums.map(|line| String::from_utf8(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_that_repeats_is_written_three_times_and_then_summed_up_once_in_a_period() {
+        let (mut repeats, begun) = (Repeats::default(), Instant::now());
+        for second in 0..100 {
+            let now = begun + Duration::from_secs(second);
+            let line = format!("{second}Z  WARN away\n");
+            let expected = if second < 3 {
+                vec![line.clone()]
+            } else {
+                vec![]
+            };
+            let sum = |times| {
+                format!(
+                    "{}Z  WARN away (repeated {times} times in 30 s)\n",
+                    second - 1
+                )
+            };
+            let summed = match second {
+                30 => vec![sum(27)],
+                60 | 90 => vec![sum(30)],
+                _ => vec![],
+            };
+            assert_eq!(sums(&mut repeats, now), summed, "{second}");
+            assert_eq!(written(&mut repeats, &line, now), expected, "{second}");
+        }
+        let end: Vec<_> = repeats.end().collect();
+        assert_eq!(end, [b"99Z  WARN away (repeated 10 times in 30 s)\n"]);
+    }
+
+    #[test]
+    fn a_line_that_has_not_come_for_a_period_is_written_again() {
+        let (mut repeats, mut now) = (Repeats::default(), Instant::now());
+        for _ in 0..5 {
+            written(&mut repeats, "1Z a\n", now);
+        }
+        for expected in [1, 0] {
+            now = repeats.due().unwrap();
+            assert_eq!(sums(&mut repeats, now).len(), expected);
+        }
+        assert_eq!(repeats.due(), None);
+        assert_eq!(written(&mut repeats, "2Z a\n", now), ["2Z a\n"]);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_no_count_is_lost() {
+        let (mut repeats, now) = (Repeats::default(), Instant::now());
+        let mut all = Vec::new();
+        for number in 0..1000 {
+            for _ in 0..5 {
+                all.extend(written(&mut repeats, &format!("0Z {number}\n"), now));
+            }
+            assert!(repeats.lines.len() <= REMEMBERED);
+        }
+        let end = repeats.end().count();
+        assert_eq!(all.len() + end, 1000 * 4, "three times and a sum");
+    }
+}

@@ -1,0 +1,326 @@
+//! The thread that writes the log, and the bounded queue to it.
+
+use super::repeats::Repeats;
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Lines that wait to be written: at most 8 MiB with lines of the greatest length.
+const WAITING: usize = 1024;
+/// Least time between two lines about lines that were dropped.
+const REPORTED_EVERY: Duration = Duration::from_secs(10);
+/// Pause before another attempt to hand a message to the thread, or to write what a non-blocking
+/// standard error did not take.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Why lines were dropped.
+const WHY: &str = "standard error did not take them in time, or failed";
+
+/// The way to the thread.
+#[derive(Debug)]
+pub(super) struct Queue {
+    messages: SyncSender<Message>,
+    dropped: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+enum Message {
+    /// A line of the log with its end.
+    Line(Vec<u8>),
+    /// What is no line of the log.
+    Text(Vec<u8>),
+    /// Everything that waits is to be written, sums as well, before this is dropped.
+    Flush(SyncSender<()>),
+}
+
+impl Queue {
+    /// Starts the thread.
+    pub(super) fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (messages, waiting) = sync_channel(WAITING);
+        let dropped = Arc::<AtomicU64>::default();
+        let writer = Writer {
+            out,
+            torn: false,
+            repeats: Repeats::default(),
+            dropped: Arc::clone(&dropped),
+            time: None,
+            reported: 0,
+            report_at: Instant::now(),
+        };
+        let thread = std::thread::Builder::new().name("weir-log".to_owned());
+        thread.spawn(move || writer.run(&waiting))?;
+        Ok(Self { messages, dropped })
+    }
+
+    /// The number of lines that were not written, because the queue was full or the write failed.
+    pub(super) fn dropped(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.dropped)
+    }
+
+    /// Has a line written. Never waits: the line is dropped and counted if the queue is full.
+    pub(super) fn push(&self, line: Vec<u8>) {
+        self.send(Message::Line(line));
+    }
+
+    /// Has text written that is no line of the log, as [`push`](Self::push) does.
+    pub(super) fn push_text(&self, text: Vec<u8>) {
+        self.send(Message::Text(text));
+    }
+
+    fn send(&self, message: Message) {
+        if self.messages.try_send(message).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has text written after all that waits, and waits for that within this time.
+    pub(super) fn print(&self, text: Vec<u8>, within: Duration) {
+        let deadline = Instant::now().checked_add(within);
+        if self.send_until(Message::Text(text), deadline) {
+            self.flush_until(deadline);
+        }
+    }
+
+    /// Waits within this time until all that waits is written.
+    pub(super) fn flush(&self, within: Duration) {
+        self.flush_until(Instant::now().checked_add(within));
+    }
+
+    fn flush_until(&self, deadline: Option<Instant>) {
+        let (flushed, written) = sync_channel(0);
+        if self.send_until(Message::Flush(flushed), deadline) {
+            // It is dropped unused when everything is written.
+            let _ = written.recv_timeout(left(deadline));
+        }
+    }
+
+    /// Hands a message over; false if there was no room for it until `deadline`.
+    fn send_until(&self, mut message: Message, deadline: Option<Instant>) -> bool {
+        use std::sync::mpsc::TrySendError::{Disconnected, Full};
+        loop {
+            match self.messages.try_send(message) {
+                Ok(()) => return true,
+                Err(Full(again)) if !left(deadline).is_zero() => message = again,
+                Err(Full(_) | Disconnected(_)) => return false,
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+}
+
+/// The time until `deadline`; without one, more than there is.
+fn left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::MAX, |at| {
+        at.saturating_duration_since(Instant::now())
+    })
+}
+
+/// The state of the thread.
+#[derive(Debug)]
+struct Writer<W> {
+    out: W,
+    /// A line was written in part.
+    torn: bool,
+    repeats: Repeats,
+    dropped: Arc<AtomicU64>,
+    /// Time of the last line, as the subscriber wrote it.
+    time: Option<Vec<u8>>,
+    /// Of the lines that were dropped, those that the log has told of.
+    reported: u64,
+    /// When it may tell of others.
+    report_at: Instant,
+}
+
+impl<W: Write> Writer<W> {
+    fn run(mut self, waiting: &Receiver<Message>) {
+        loop {
+            match waiting.recv_timeout(left(self.repeats.due())) {
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            while let Some(sum) = self.repeats.sum(now) {
+                self.write(&sum);
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Line(line) => {
+                self.time = line.split(|byte| *byte == b' ').next().map(<[u8]>::to_vec);
+                let lines = self.repeats.take(line, Instant::now());
+                lines.iter().flatten().for_each(|line| self.write(line));
+            }
+            Message::Text(text) => {
+                self.sum_up();
+                self.write(&text);
+            }
+            Message::Flush(_flushed) => {
+                self.sum_up();
+                self.report_at = Instant::now();
+                self.report();
+            }
+        }
+    }
+
+    fn sum_up(&mut self) {
+        let sums: Vec<Vec<u8>> = self.repeats.end().collect();
+        for sum in sums {
+            self.write(&sum);
+        }
+    }
+
+    /// Writes a line, or counts it as dropped. A write that fails ends nothing: the next may
+    /// succeed.
+    fn write(&mut self, line: &[u8]) {
+        if self.write_whole(line).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.report();
+        }
+    }
+
+    fn write_whole(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.torn {
+            self.write_part(b"\n")?;
+            self.torn = false;
+        }
+        let mut rest = line;
+        while !rest.is_empty() {
+            rest = &rest[self.write_part(rest)?..];
+            self.torn = !rest.is_empty();
+        }
+        Ok(())
+    }
+
+    /// Writes as much as goes at once. It waits where the pipe is full.
+    fn write_part(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Another process has made the pipe or terminal so.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(AGAIN),
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Writes how many lines were dropped, now that lines can be written.
+    fn report(&mut self) {
+        let dropped = self.dropped.load(Ordering::Relaxed);
+        let lines = dropped - self.reported;
+        let now = Instant::now();
+        if lines > 0 && now >= self.report_at {
+            let mut line = self.time.clone().unwrap_or_default();
+            let said = format!("  WARN {lines} lines of the log were dropped: {WHY}\n");
+            line.extend(said.as_bytes());
+            if self.write_whole(&line).is_ok() {
+                self.reported = dropped;
+                self.report_at = now + REPORTED_EVERY;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Mutex;
+
+    /// Standard error, as far as it takes anything.
+    #[derive(Clone, Default)]
+    struct Out {
+        written: Arc<Mutex<Vec<u8>>>,
+        /// Numbers of bytes that it takes before it is full once.
+        takes: Vec<usize>,
+    }
+
+    impl Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut written = self.written.lock().unwrap();
+            let room = match self.takes.first() {
+                Some(0) => {
+                    self.takes.remove(0);
+                    return Err(ErrorKind::StorageFull.into());
+                }
+                Some(room) => bytes.len().min(*room),
+                None => bytes.len(),
+            };
+            self.takes.iter_mut().take(1).for_each(|left| *left -= room);
+            written.extend(&bytes[..room]);
+            Ok(room)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Out {
+        fn text(&self) -> String {
+            String::from_utf8(self.written.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    fn line(number: usize) -> Vec<u8> {
+        format!("{number}Z  INFO line {number}\n").into()
+    }
+
+    #[test]
+    fn a_log_that_is_not_read_stops_nothing_and_says_later_what_it_lacks() {
+        let out = Out::default();
+        let stuck = out.written.lock().unwrap();
+        let queue = Queue::start(out.clone()).unwrap();
+        for number in 0..2 * WAITING {
+            queue.push(line(number));
+        }
+        queue.flush(Duration::from_millis(1));
+        let dropped = queue.dropped.load(Ordering::Relaxed) as usize;
+        assert!(dropped + 1 >= WAITING, "{dropped}");
+        drop(stuck);
+        queue.flush(Duration::MAX);
+        let text = out.text();
+        let (first, second) = (line(0), format!("0Z  WARN {dropped} lines of the log"));
+        assert!(text.as_bytes().starts_with(&first), "{text}");
+        assert!(text.lines().nth(1).unwrap().starts_with(&second), "{text}");
+        assert_eq!(text.lines().count(), 2 * WAITING - dropped + 1);
+    }
+
+    #[test]
+    fn a_write_that_fails_ends_nothing_and_is_counted() {
+        let out = Out {
+            takes: vec![0, 5, 0],
+            ..Out::default()
+        };
+        let queue = Queue::start(out.clone()).unwrap();
+        for number in 0..5 {
+            queue.push(line(number));
+        }
+        queue.flush(Duration::MAX);
+        assert_eq!(queue.dropped.load(Ordering::Relaxed), 3);
+        let expected = format!(
+            "1Z  I\n3Z  INFO line 3\n3Z  WARN 3 lines of the log were dropped: {WHY}\n4Z  INFO line 4\n"
+        );
+        assert_eq!(out.text(), expected);
+    }
+
+    #[test]
+    fn repetitions_are_summed_up_at_the_end() {
+        let out = Out::default();
+        let queue = Queue::start(out.clone()).unwrap();
+        for second in 0..6 {
+            queue.push(format!("{second}Z  INFO again\n").into());
+        }
+        queue.print(b"error: it ends\n".to_vec(), Duration::MAX);
+        let text = out.text();
+        let end = "5Z  INFO again (repeated 3 times in 30 s)\nerror: it ends\n";
+        assert!(text.ends_with(end), "{text}");
+        assert_eq!(text.lines().count(), 5);
+    }
+}
