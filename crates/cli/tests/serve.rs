@@ -5,7 +5,7 @@ mod common;
 use common::running::start;
 use common::{Scratch, run, signal, weir};
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
@@ -546,4 +546,24 @@ fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
         signal(&child, Signal::TERM);
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
+}
+
+/// `poll` refuses more descriptors than the process may have: so the thread that accepts
+/// connections ends.
+#[test]
+fn a_server_that_has_lost_a_thread_ends_with_a_status() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let mut server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let none = Rlimit {
+        current: Some(1),
+        ..getrlimit(Resource::Nofile)
+    };
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, none).unwrap();
+    assert_eq!(size(&server.address, "alpha"), None);
+    assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    server.reader.join().unwrap();
+    let log = server.log.lock().unwrap();
+    assert!(log.contains("the acceptor ends"), "{log}");
+    assert!(log.ends_with("its last words are in the log\n"), "{log}");
 }

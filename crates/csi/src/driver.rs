@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::stream;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tonic::transport::server::Router;
 use tonic::{Code, Response, Status};
 
@@ -58,6 +59,9 @@ pub enum ServeError {
     /// Serving has ended.
     #[error("cannot serve: {0}")]
     Serve(#[from] tonic::transport::Error),
+    /// The thread that connects devices again has panicked.
+    #[error("a thread of the driver failed; the log says why")]
+    Fault,
 }
 
 /// Answers at the socket until SIGTERM or SIGINT.
@@ -73,17 +77,34 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
         let listener = listen(&path).map_err(|error| ServeError::Listen { path, error })?;
         let driver = Arc::new(Driver::new(options));
         let keeper = Arc::clone(&driver);
+        let (kept, ended) = oneshot::channel();
+        let keep = move || {
+            nbd::keep(&keeper);
+            // The driver may have ended.
+            let _ = kept.send(());
+        };
         std::thread::Builder::new()
             .name("weir-csi-links".into())
-            .spawn(move || nbd::keep(&keeper))?;
+            .spawn(keep)?;
         let connections = stream::unfold(listener, async |listener| {
             let accepted = listener.accept().await;
             Some((accepted.map(|(stream, _)| stream), listener))
         });
         tracing::info!("answers at {}", driver.options.endpoint.display());
         let served = services(&driver).serve_with_incoming_shutdown(connections, stopped()?);
-        Ok(served.await?)
+        tokio::select! {
+            served = served => Ok(served?),
+            () = failed(ended) => Err(ServeError::Fault),
+        }
     })
+}
+
+/// Is over when the thread panics. A thread that has nothing to keep ends by itself, and the driver
+/// goes on.
+async fn failed(ended: oneshot::Receiver<()>) {
+    if ended.await.is_ok() {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Is over when the driver is to end.

@@ -174,14 +174,6 @@ impl Control {
         self.lock().server.take()
     }
 
-    /// Whether every shard runs; while a change is made they are taken to.
-    pub(crate) fn is_running(&self) -> bool {
-        let inner = self.inner.try_lock();
-        inner.map_or(true, |inner| {
-            inner.server.as_ref().is_none_or(Server::is_running)
-        })
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -31,6 +31,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use weir_api::{Event, Outcome, Refusal};
 use weir_serve::places::Peer as Client;
 use weir_serve::{Doors, Explainer, Server};
@@ -157,9 +158,11 @@ impl Management {
         self.addresses
     }
 
-    /// Whether every shard of the server runs, as far as can be said without waiting: while a change is made they are taken to.
+    /// Whether every thread that the server and its management need runs. It never waits.
     pub fn is_running(&self) -> bool {
-        self.manager.control.is_running()
+        let answers = self.thread.as_ref().is_none_or(|t| !t.is_finished());
+        let keeps = self.gateways.as_ref().is_none_or(Gateways::is_running);
+        answers && keeps && self.manager.watcher.is_running()
     }
 
     /// The number of volumes.
@@ -209,11 +212,12 @@ impl Drop for Management {
     }
 }
 
-/// Answers at every door until it is told to stop.
+/// Answers at every door until it is told to stop, or until a task panics: then the thread ends.
 fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: oneshot::Receiver<()>) {
     let opened = runtime.block_on(async {
         let router = route::router(manager);
-        tokio::spawn(watcher::run(Arc::clone(&manager.watcher)));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watcher::run(Arc::clone(&manager.watcher)));
         let Doors {
             socket,
             http,
@@ -222,17 +226,19 @@ fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: onesh
         } = doors;
         if let Some(socket) = socket {
             let socket = UnixListener::from_std(socket)?;
-            tokio::spawn(at_socket(socket, router.clone()));
+            tasks.spawn(at_socket(socket, router.clone()));
         }
         for (listener, peer) in [(http, Peer::Browser), (metrics, Peer::Metrics)] {
             if let Some(listener) = listener {
                 let listener = TcpListener::from_std(listener)?;
-                tokio::spawn(at_address(listener, peer, router.clone()));
+                tasks.spawn(at_address(listener, peer, router.clone()));
             }
         }
-        // The other end is dropped at the end.
-        let _ = stopped.await;
-        Ok::<(), std::io::Error>(())
+        tokio::select! {
+            // The other end is dropped at the end.
+            _ = stopped => Ok(()),
+            _ = tasks.join_next() => Err(std::io::Error::other("a task failed")),
+        }
     });
     if let Err(error) = opened {
         let error = weir_config::os_error::message(&error);

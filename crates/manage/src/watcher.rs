@@ -55,6 +55,11 @@ impl Watcher {
         Arc::clone(&self.last.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether every thread that serves runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.watch.is_running()
+    }
+
     /// Whether every shard answered when they were asked last.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(std::sync::atomic::Ordering::Relaxed)
@@ -117,7 +122,7 @@ impl Watcher {
     }
 }
 
-/// Looks again and again.
+/// Looks again and again; ends if a look panics.
 pub(crate) async fn run(watcher: Arc<Watcher>) {
     let mut tick = tokio::time::interval(PERIOD);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -125,6 +130,9 @@ pub(crate) async fn run(watcher: Arc<Watcher>) {
         tick.tick().await;
         let watcher = Arc::clone(&watcher);
         // A shard that has failed is said by its absence.
-        let _ = tokio::task::spawn_blocking(move || watcher.look()).await;
+        let looked = tokio::task::spawn_blocking(move || watcher.look()).await;
+        if looked.is_err() {
+            return;
+        }
     }
 }

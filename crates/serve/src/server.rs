@@ -159,10 +159,13 @@ impl Server {
         self.doors.take()
     }
 
-    /// A way to ask how things stand.
+    /// A way to ask how things stand, and whether every thread runs.
     pub fn watch(&self) -> Watch {
         Watch {
             shards: self.shards.iter().map(shard::Handle::address).collect(),
+            threads: (self.shards.iter().map(|shard| shard.alive.clone()))
+                .chain([self.acceptor.alive.clone()])
+                .collect(),
             log_dropped: Arc::clone(&self.log_dropped),
         }
     }
@@ -182,11 +185,6 @@ impl Server {
     /// The block device of each volume that is one: `/dev/ublkb7` of `alpha`.
     pub fn devices(&self) -> BTreeMap<String, String> {
         self.devices.names()
-    }
-
-    /// Whether every shard runs. One that does not has failed and said so in the log; its drives are not served any more.
-    pub fn is_running(&self) -> bool {
-        self.shards.iter().all(shard::Handle::is_running)
     }
 
     /// Ends the server: accepts nobody and takes no request any more, answers what was taken from clients, makes every volume

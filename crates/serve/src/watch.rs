@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use weir_config::Room;
@@ -19,11 +19,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Watch {
     pub(crate) shards: Vec<Address>,
+    /// What each thread that serves has until it ends.
+    pub(crate) threads: Vec<Weak<()>>,
     /// [`Options::log_dropped`](crate::Options::log_dropped).
     pub(crate) log_dropped: Arc<AtomicU64>,
 }
 
 impl Watch {
+    /// Whether every shard and the acceptor run. A thread that has ended has failed and logged why:
+    /// drives are not served any more, or no client can connect, so the process should end and be
+    /// started again.
+    pub fn is_running(&self) -> bool {
+        self.threads.iter().all(|alive| alive.strong_count() > 0)
+    }
+
     /// Every drive, in the order of their names; `None` if a shard does not answer: it has failed, or the server has ended.
     pub fn figures(&self) -> Option<Vec<DriveFigures>> {
         let drives = self.snapshots(Detail::Usual)?;

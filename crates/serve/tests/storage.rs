@@ -2,10 +2,13 @@
 
 mod tools;
 
-use std::fs;
+use std::{fs, io};
 
+use weir_config::Volume;
 use weir_random::Rng;
+use weir_serve::backend::{Backend, Context, Job, Prepare, Traits};
 use weir_serve::{Options, Server, StartError};
+use weir_uring::Completion;
 use weir_wire::nbd::{Command, CommandFlags};
 
 use tools::Temp;
@@ -13,6 +16,15 @@ use tools::raw::Raw;
 use weir_config::Address;
 
 fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartError> {
+    start_on(directory, socket, volume, &Options::default())
+}
+
+fn start_on(
+    directory: &Temp,
+    socket: &str,
+    volume: &str,
+    options: &Options,
+) -> Result<Server, StartError> {
     let text = format!(
         "listen.nbd = [\"unix:{0}/{socket}\"]\n\
          [drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n\
@@ -21,7 +33,7 @@ fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartEr
     );
     let config = weir_config::parse("", &text);
     let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
-    Server::start(&config, &Options::default())
+    Server::start(&config, options)
 }
 
 fn connect(directory: &Temp) -> Raw {
@@ -115,4 +127,62 @@ fn an_image_belongs_to_one_server() {
         "{larger}"
     );
     start(&directory, "two", "").unwrap();
+}
+
+/// A storage with a bug.
+#[derive(Debug)]
+struct Faulty;
+
+impl Prepare for Faulty {
+    fn size(&self) -> u64 {
+        SIZE
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            align: 1,
+            preferred: 4096,
+            read_only: false,
+            trim: false,
+            fast_zero: false,
+            allocation: false,
+            guest: false,
+            multi_connection: true,
+        }
+    }
+
+    fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
+        Ok(self)
+    }
+}
+
+impl Backend for Faulty {
+    fn submit(&mut self, _: Job, _: &mut Context<'_>) {
+        panic!("a bug of a test's");
+    }
+
+    fn completed(&mut self, _: u32, _: Completion, _: &mut Context<'_>) {}
+
+    fn size(&self, _: Option<u64>) -> io::Result<u64> {
+        Ok(SIZE)
+    }
+}
+
+#[test]
+fn a_server_whose_shard_panics_does_not_run() {
+    let directory = Temp::new();
+    let options = Options {
+        storage: |_: &Volume| Ok(Box::new(Faulty)),
+        ..Options::default()
+    };
+    let server = start_on(&directory, "s", "", &options).unwrap();
+    let watch = server.watch();
+    assert!(watch.is_running());
+    // Until the shard's end closes the connection.
+    assert!(connect(&directory).read(0, 512).is_err());
+    while watch.is_running() {
+        std::thread::yield_now();
+    }
+    assert!(watch.figures().is_none());
+    assert!(!server.shutdown());
 }

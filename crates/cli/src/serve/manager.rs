@@ -1,6 +1,7 @@
 //! What the service manager is told, if there is one that wants to know (`sd_notify(3)`): systemd's `Type=notify-reload` and `WatchdogSec=`.
 
 use super::signals::Watch;
+use crate::failure::Failure;
 use sd_notify::NotifyState;
 use std::ffi::c_int;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -44,10 +45,15 @@ fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-/// Tells the service manager again and again that every shard runs. When one does not, it hears nothing more and starts the server again.
+/// Longest time between two looks at the server's threads.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks again and again whether every thread of the server runs, and tells a service manager that
+/// wants to know. A server with a thread that has ended is ended, with a status that makes the
+/// service manager start it again.
 pub(super) struct Watchdog {
+    /// The service manager wants to be told at least so often.
     every: Option<Duration>,
-    ran: bool,
 }
 
 impl Watchdog {
@@ -55,18 +61,24 @@ impl Watchdog {
     pub(super) fn new() -> Self {
         Self {
             every: sd_notify::watchdog_enabled().map(|patience| patience / 2),
-            ran: true,
         }
     }
 
     /// The next signal.
-    pub(super) fn wait(&mut self, signals: &Watch, management: &Management) -> c_int {
+    ///
+    /// # Errors
+    /// A thread of the server has ended.
+    pub(super) fn wait(&self, signals: &Watch, management: &Management) -> Result<c_int, Failure> {
         loop {
-            if self.every.is_some() {
-                self.look(management.is_running());
+            if !management.is_running() {
+                return Err(super::fault());
             }
-            if let Some(signal) = signals.next(self.every) {
-                return signal;
+            if self.every.is_some() {
+                tell(&[NotifyState::Watchdog]);
+            }
+            let within = self.every.map_or(LOOK, |every| every.min(LOOK));
+            if let Some(signal) = signals.next(within)? {
+                return Ok(signal);
             }
         }
     }
@@ -91,15 +103,5 @@ impl Watchdog {
             drop(working);
             result
         })
-    }
-
-    fn look(&mut self, runs: bool) {
-        if runs {
-            tell(&[NotifyState::Watchdog]);
-        } else if std::mem::replace(&mut self.ran, false) {
-            let status = "a part of the server has failed: its last words are in the log";
-            tracing::error!("{status}; the service manager's watchdog is not told any more");
-            tell(&[NotifyState::Status(status)]);
-        }
     }
 }

@@ -121,14 +121,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let whole = management.end().is_none_or(Server::shutdown);
     drop(source.place);
-    if whole {
-        outcome
-    } else {
-        Err(Failure::Run(
-            "a part of the server ended by a fault of its own; its last words are in the log"
-                .into(),
-        ))
-    }
+    if whole { outcome } else { Err(fault()) }
+}
+
+/// What a server ends with that has lost a thread.
+fn fault() -> Failure {
+    let reason = "a part of the server ended by a fault of its own; its last words are in the log";
+    Failure::Run(reason.into())
 }
 
 /// Answers those that ask the server, and says where.
@@ -167,15 +166,16 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
     Running::start(command, address, &volume.name)
 }
 
-/// Serves until a signal says that it is enough, or the command has ended: with what that ended.
+/// Serves until a signal says that it is enough, or the command has ended: with what that ended; or
+/// until a thread has failed.
 fn serve(
     management: &Management,
     signals: &Watch,
     mut running: Option<&mut Running>,
 ) -> Result<(), Failure> {
-    let mut watchdog = Watchdog::new();
+    let watchdog = Watchdog::new();
     loop {
-        match watchdog.wait(signals, management) {
+        match watchdog.wait(signals, management)? {
             SIGHUP => {
                 manager::reloading();
                 let mut status = String::new();

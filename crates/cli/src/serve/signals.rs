@@ -43,15 +43,14 @@ impl Watch {
     }
 
     /// The next signal, if there is one in time.
-    pub(super) fn next(&self, within: Option<Duration>) -> Option<c_int> {
-        // Without the thread that watches nobody could end the server any more.
-        let Some(within) = within else {
-            return Some(self.signals.recv().unwrap_or(SIGTERM));
-        };
+    ///
+    /// # Errors
+    /// The thread that watches has failed: no signal could end the server any more.
+    pub(super) fn next(&self, within: Duration) -> Result<Option<c_int>, Failure> {
         match self.signals.recv_timeout(within) {
-            Ok(signal) => Some(signal),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(SIGTERM),
+            Ok(signal) => Ok(Some(signal)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(super::fault()),
         }
     }
 

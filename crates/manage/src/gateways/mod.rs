@@ -69,6 +69,13 @@ impl Gateways {
     }
 }
 
+impl Gateways {
+    /// False once its thread has ended.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+    }
+}
+
 impl Drop for Gateways {
     fn drop(&mut self) {
         // Nobody listens where the thread has failed.

@@ -154,10 +154,13 @@ pub(crate) async fn healthy() -> &'static str {
     "ok\n"
 }
 
-/// Whether every shard answers.
-#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not answer"))))]
+/// Whether every shard answers, and clients can connect.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not answer, or a thread has failed and the server ends"))))]
 pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) {
-    if manager.watcher.is_ready() {
+    if !manager.watcher.is_running() {
+        let why = "a thread of the server has failed, and the server ends\n";
+        (StatusCode::SERVICE_UNAVAILABLE, why)
+    } else if manager.watcher.is_ready() {
         (StatusCode::OK, "ok\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "a shard does not answer\n")

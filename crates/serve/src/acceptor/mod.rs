@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,8 @@ impl fmt::Debug for Door {
 pub(crate) struct Handle {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
+    /// The thread has what this refers to until it ends.
+    pub(crate) alive: Weak<()>,
     /// What it can offer; replaced by a reload.
     exports: Arc<RwLock<Table>>,
     /// Doors that come while it runs, and addresses of those that go.
@@ -170,14 +172,20 @@ pub(crate) fn spawn(
         openings: Vec::new(),
         retry_at: None,
     };
+    let lives = Arc::new(());
+    let alive = Arc::downgrade(&lives);
     let thread = std::thread::Builder::new()
         .name("weir-accept".to_owned())
-        .spawn(move || acceptor.run())?;
+        .spawn(move || {
+            acceptor.run();
+            drop(lives);
+        })?;
     // Nothing is refused any more.
     sockets.iter_mut().for_each(Created::settle);
     Ok(Handle {
         stop,
         thread: Some(thread),
+        alive,
         exports,
         changes,
         sockets,

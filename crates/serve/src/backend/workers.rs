@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ struct Shared<T> {
 
 struct State<T> {
     waiting: VecDeque<Task<T>>,
-    done: VecDeque<T>,
+    /// What tasks returned, or how they panicked.
+    done: VecDeque<std::thread::Result<T>>,
     threads: usize,
     /// Of these, those that wait for a task.
     idle: usize,
@@ -90,9 +92,11 @@ impl<T: Send + 'static> Workers<T> {
         state.waiting.is_empty() && state.done.is_empty() && state.threads == state.idle
     }
 
-    /// What a task returned, if one is over.
+    /// What a task returned, if one is over. A panic of a task continues here, and so ends the
+    /// shard: its request would hang otherwise.
     pub(super) fn next(&self) -> Option<T> {
-        self.shared.lock().done.pop_front()
+        let done = self.shared.lock().done.pop_front()?;
+        Some(done.unwrap_or_else(|panic| resume_unwind(panic)))
     }
 }
 
@@ -108,7 +112,7 @@ impl<T> Shared<T> {
         loop {
             if let Some(task) = state.waiting.pop_front() {
                 drop(state);
-                let done = (task.run)();
+                let done = catch_unwind(AssertUnwindSafe(task.run));
                 state = self.lock();
                 state.done.push_back(done);
                 task.waker.wake();
@@ -185,6 +189,17 @@ mod tests {
             }
         }
         assert!(workers.shared.lock().threads <= THREADS);
+    }
+
+    #[test]
+    fn a_task_that_panics_ends_the_thread_that_waits_for_it() {
+        let mut ring = ring();
+        let workers = Workers::<()>::new();
+        let payload: Box<dyn std::any::Any + Send> = Box::new("a fault of a test's");
+        assert!(workers.submit(&ring.waker(), || resume_unwind(payload)));
+        ring.submit_and_wait(None).unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| workers.next())).is_err());
+        assert!(workers.submit(&ring.waker(), || ()), "the pool is whole");
     }
 
     #[test]

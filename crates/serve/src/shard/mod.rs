@@ -32,6 +32,7 @@ mod waited;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -142,6 +143,8 @@ pub(crate) struct Handle {
     mailbox: Sender<Mail>,
     waker: Waker,
     thread: Option<JoinHandle<bool>>,
+    /// The thread has what this refers to until it ends.
+    pub(crate) alive: Weak<()>,
 }
 
 /// A way to tell a shard something.
@@ -168,13 +171,6 @@ impl Handle {
         }
     }
 
-    /// False once its thread has ended.
-    pub(crate) fn is_running(&self) -> bool {
-        self.thread
-            .as_ref()
-            .is_some_and(|thread| !thread.is_finished())
-    }
-
     /// Waits for its end; false if it ended by a fault.
     pub(crate) fn join(&mut self) -> bool {
         self.thread
@@ -190,19 +186,25 @@ impl Handle {
 pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
     let (mailbox, mail) = channel();
     let (ready, started) = channel();
+    let lives = Arc::new(());
+    let alive = Arc::downgrade(&lives);
     let thread = std::thread::Builder::new()
         .name(format!("weir-shard-{}", setup.number))
-        .spawn(move || match Shard::new(setup, mail) {
-            Ok(shard) => {
-                // The thread that started the shard waits for this.
-                let _ = ready.send(Ok(shard.ring.waker()));
-                drop(ready);
-                shard.run()
-            }
-            Err(reason) => {
-                let _ = ready.send(Err(reason));
-                false
-            }
+        .spawn(move || {
+            let durable = match Shard::new(setup, mail) {
+                Ok(shard) => {
+                    // The thread that started the shard waits for this.
+                    let _ = ready.send(Ok(shard.ring.waker()));
+                    drop(ready);
+                    shard.run()
+                }
+                Err(reason) => {
+                    let _ = ready.send(Err(reason));
+                    false
+                }
+            };
+            drop(lives);
+            durable
         })
         .map_err(ShardError::Thread)?;
     let waker = started.recv().unwrap_or(Err(ShardError::Ended))?;
@@ -210,6 +212,7 @@ pub(crate) fn spawn(setup: Setup) -> Result<Handle, ShardError> {
         mailbox,
         waker,
         thread: Some(thread),
+        alive,
     })
 }
 

@@ -139,7 +139,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
     drop(server);
     assert!(!directory.path().join("nbd.sock").exists());
     let server = Server::start(&first, &Options::default()).unwrap();
-    assert!(server.is_running() && server.shutdown());
+    assert!(server.watch().is_running() && server.shutdown());
 }
 
 /// Volumes may go under their clients.
