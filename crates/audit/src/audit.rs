@@ -19,6 +19,7 @@ use crate::realtime::Realtime;
 use crate::room::Room;
 use crate::seconds::Seconds;
 use crate::slices::Slices;
+use crate::stalls::Stalls;
 use crate::starvation::Starvation;
 use crate::tags::Tags;
 use crate::tally::Tally;
@@ -43,6 +44,7 @@ pub struct Audit {
     room: Room,
     ledger: Ledger,
     slices: Slices,
+    stalls: Stalls,
     flow: Flow,
     wakes: Wakes,
     conserve: Conserve,
@@ -94,6 +96,7 @@ impl Audit {
             room: Room::default(),
             ledger: Ledger::new(config),
             slices: Slices::new(config),
+            stalls: Stalls::new(config),
             flow: Flow::new(config),
             wakes: Wakes::new(),
             conserve: Conserve::new(config),
@@ -217,6 +220,7 @@ impl Audit {
         self.room.fact(model, fact, found);
         self.ledger.fact(model, fact, found);
         self.slices.fact(model, fact, found);
+        self.stalls.fact(model, fact, found);
         self.flow.fact(model, fact, found);
         self.wakes.fact(model, fact, found);
         self.conserve.fact(model, fact, found);
@@ -286,6 +290,12 @@ impl Audit {
                 }
             }
             Call::Submit { batch, result } => self.submitted(batch, result),
+            Call::Stall { space, stalled } => {
+                self.tell(&Fact::Stalled(space, stalled));
+                if stalled {
+                    self.model.stall(space);
+                }
+            }
             Call::Complete { batch } => {
                 for completion in batch {
                     let flight = self

@@ -4,7 +4,7 @@ use crate::found::Found;
 use crate::model::{Flight, Model};
 use weir_core::record::Call;
 use weir_core::{
-    Completion, Dispatch, Done, Edit, Event, Promised, Refusal, Reject, Request, StreamId,
+    Completion, Dispatch, Done, Edit, Event, Promised, Refusal, Reject, Request, SpaceId, StreamId,
     StreamSpec, Wake,
 };
 
@@ -30,6 +30,8 @@ pub enum Fact<'a> {
     Refused(&'a Request, Reject),
     /// A tag was completed; `None` if it was not in flight.
     Returned(&'a Completion, Option<&'a Flight>),
+    /// [`Layer::stall`](weir_core::Layer::stall): which space, and the result.
+    Stalled(SpaceId, bool),
     /// A change was requested; if it was accepted, the model has already applied it.
     Changed(&'a [Edit], &'a Result<Promised, Refusal>),
     /// A request, with those merged into it, was merged into another.

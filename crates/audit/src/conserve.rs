@@ -69,7 +69,7 @@ impl Conserve {
                 let waits = model.streams().any(waits);
                 waits.then_some("requests wait and tags are free")
             }
-            Promise::Busy if model.in_flight > 0 => None,
+            Promise::Busy if model.in_flight + model.busy > 0 => None,
             Promise::Busy => {
                 // Where flushes are held back, the elevator may idle for longer than the next of them waits. Then only that is
                 // visible; if the elevator idled for nobody, this shows once the flush has gone.

@@ -11,6 +11,7 @@
 //! | [`Ledger`] | limits at every level, exact in every window, above and below |
 //! | [`Slices`] | limits under `io.max`: no more in any window than Linux's slices allow, and a request that waits is woken |
 //! | [`Flow`] | pause and resume; a stream on hold sends nothing |
+//! | [`Stalls`] | a space whose storage does not answer gets a request now and then, and no more |
 //! | [`Wakes`] | wake-ups neither late nor missing |
 //! | [`Conserve`] | the drive is not left idle |
 //! | [`Durability`] | flushes and FUA |
@@ -56,6 +57,7 @@ mod recording;
 mod room;
 mod seconds;
 mod slices;
+mod stalls;
 mod starvation;
 pub mod steady;
 mod tags;
@@ -83,6 +85,7 @@ pub use recording::recording;
 pub use room::Room;
 pub use seconds::Seconds;
 pub use slices::Slices;
+pub use stalls::Stalls;
 pub use starvation::Starvation;
 pub use tags::Tags;
 pub use tally::Tally;

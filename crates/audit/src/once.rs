@@ -197,6 +197,7 @@ fn fault_of_waits(live: &Live, done: &Done) -> Option<&'static str> {
     if live.released
         && !live.was_held
         && !live.was_parted
+        && !live.in_stalled_space
         && waits.limit != held_until.since(live.submitted)
     {
         return Some("the wait for limits is not from submission to release");

@@ -87,7 +87,8 @@ impl Priorities {
         streams.any(|s| s.sendable > 0 && self.of(s.id).priority < priority)
             || tags.any(|flight| {
                 let piece = &flight.dispatch;
-                piece.op != Op::Flush && self.of(piece.stream).priority < priority
+                let counts = piece.op != Op::Flush && !flight.stalled;
+                counts && self.of(piece.stream).priority < priority
             })
     }
 

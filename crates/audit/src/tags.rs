@@ -20,11 +20,9 @@ impl Auditor for Tags {
                     found.add(Self::NAME, format_args!("{fault}: {piece:?}"));
                 }
             }
-            Fact::End if model.in_flight > 0 => {
-                found.add(
-                    Self::NAME,
-                    format_args!("{} tags are still out", model.in_flight),
-                );
+            Fact::End if model.in_flight + model.stalled > 0 => {
+                let out = model.in_flight + model.stalled;
+                found.add(Self::NAME, format_args!("{out} tags are still out"));
             }
             _ => {}
         }
@@ -39,6 +37,15 @@ fn fault(model: &Model, piece: &Dispatch, again: bool) -> Option<&'static str> {
     };
     if place.is_some() && !again {
         return Some("a tag that is still out");
+    }
+    if again {
+        return None;
+    }
+    if model.config.sizes.stalled > 0 {
+        // Names of what has stalled are exchanged for those of tags.
+        let queue = model.queues.get(usize::from(piece.queue.0));
+        let full = queue.is_none_or(|queue| queue.in_flight >= drive.tags.into());
+        return full.then_some("more pieces than the queue has tags");
     }
     // Each queue has its own range of tags, so none can have more than their number in flight.
     let queue = piece.tag.0 / u32::from(drive.tags);

@@ -52,7 +52,7 @@ impl Wakes {
             );
         }
         // What the drive returned as busy is not in it, although it keeps its tags.
-        if wake.is_none() && model.in_flight == model.busy && has_work(model) {
+        if wake.is_none() && model.in_flight + model.stalled == model.busy && has_work(model) {
             found.add(
                 Self::NAME,
                 format_args!("requests wait, nothing is in the drive, and no wake is asked for"),

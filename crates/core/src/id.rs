@@ -44,7 +44,7 @@ pub struct SpaceId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct QueueId(pub u16);
 
-/// A place in a hardware queue, unique among all that is in flight on the drive: below the number of queues times the tags of
-/// each.
+/// A place in a hardware queue, unique among all that is in flight on the drive: below the number
+/// of queues times the tags of each, and [`Sizes::stalled`](crate::Sizes::stalled) more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct Tag(pub u32);

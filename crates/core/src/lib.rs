@@ -6,6 +6,7 @@
 //!   open · close · hold · cancel     a client came, left, is not reading its answers, gave a request up
 //!   submit(now, requests)            accepted, or said why not
 //!   complete(now, completions)       tags came back from the drive
+//!   stall(now, space)                the storage of a space does not answer; the drive's others do
 //!   change(now, edits)               groups, contracts, spaces: in force as a whole, or refused as a whole
 //!   poll(now, out)                   what to do now, and when to call again
 //! ```

@@ -98,6 +98,9 @@ mutants! {
     110 SLICES_ABOVE_IGNORED "what passes at once under io.max is held against its own group's limit alone" "slices"
     111 SLICES_TIMER_LOST "nothing wakes requests that wait for a slice under io.max" "slices"
     114 ABSENT_IGNORED "under contract what others are ahead of a client whose requests are all in the drive by is forgotten" "shallow"
+    115 STALLED_SPACE_GOES_ON "a space that stalls has half of what it had before it answers anything" "stalls"
+    116 STALLED_TAG_REUSED "the name of a piece that has stalled is given to another" "tags"
+    117 STALL_NEVER_ENDS "what waits for a space that stalled is not let in when it answers" "once"
     113 SLICES_UNCHARGED "what goes on after it waited does not count against the limit under io.max" "slices"
 }
 

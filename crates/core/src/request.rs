@@ -239,7 +239,8 @@ impl Completion {
 pub struct Waits {
     /// Held back by a controller, or because its client was on hold.
     pub limit: Span,
-    /// Waiting in the elevator (and for a tag) until the drive got its first piece.
+    /// Waiting in the elevator (and for a tag, or for its space while that stalled) until the drive
+    /// got its first piece.
     pub elevator: Span,
     /// From the first piece's dispatch to the last one's completion.
     pub drive: Span,

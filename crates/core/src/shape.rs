@@ -22,6 +22,10 @@ pub struct Sizes {
     pub scheduler_tags: u32,
     /// Events kept for a listener between two calls of [`Layer::drain`](crate::Layer::drain).
     pub events: u32,
+    /// Commands of stalled spaces that may be in the drive beside those that have one of its tags
+    /// ([`Layer::stall`](crate::Layer::stall)). 0 to 2^24; 0 where requests are merged. With 0 no
+    /// space stalls.
+    pub stalled: u32,
 }
 
 impl Sizes {
@@ -42,6 +46,7 @@ impl Default for Sizes {
             reserved: 4,
             scheduler_tags: 4096,
             events: 4096,
+            stalled: 0,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::group::Groups;
 use crate::id::{GroupId, QueueId, SpaceId, StreamId, Tag};
 use crate::list::NIL;
 use crate::merge::{self, Commands};
+use crate::mutant;
 use crate::pool::{HalfLine, Lines, Pool};
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::shape::{DriveShape, Sizes};
@@ -21,7 +22,7 @@ pub(crate) enum Stage {
     Controller(u8),
     /// Waiting for a scheduler tag.
     Front,
-    /// Taken out because its stream is on hold.
+    /// Taken out because its stream is on hold or its space stalls.
     OnHold,
     /// In the plug: it has a scheduler tag and goes to the elevator at the end of its batch.
     Plug,
@@ -65,6 +66,12 @@ pub(crate) struct Live {
     pub(crate) cleared: Instant,
     /// Number of requests that were accepted before it.
     pub(crate) number: u64,
+    /// How many of its pieces are in the drive of a stalled space and count nowhere else: none of
+    /// them, or all.
+    pub(crate) stalled: u32,
+    /// It is one of those that its space may have under way although it stalls; says nothing where
+    /// the space does not stall.
+    pub(crate) admitted: bool,
 }
 
 /// The second cache line begins with it.
@@ -96,6 +103,8 @@ impl Live {
         since: Instant::ZERO,
         cleared: Instant::ZERO,
         dispatched: Instant::MAX,
+        stalled: 0,
+        admitted: false,
     };
 }
 
@@ -200,7 +209,7 @@ impl Table {
             streams: Pool::new(sizes.streams, Stream::EMPTY),
             groups: Groups::new(sizes.groups),
             spaces: Spaces::new(sizes.spaces),
-            pieces: Pieces::new(&shape),
+            pieces: Pieces::new(&shape, sizes.stalled),
             shape,
             merges: Commands::new(merge, sizes.requests),
             whole: shape.max_transfer.min(UNMOVED_MAX),
@@ -305,42 +314,53 @@ pub(crate) struct Pieces {
     closed: Vec<u32>,
     /// Free tags of all queues but those closed.
     left: u32,
+    /// The first name that stands for no tag, or [`NIL`], and how many there are.
+    spare: u32,
+    spares: u32,
 }
 
 /// "Not free".
 const TAKEN: u32 = NIL - 1;
 
+/// The piece is in the drive of a stalled space: its name is taken, and another one stands for its
+/// tag.
+const STALLED: u32 = NIL - 2;
+
 /// A tag's place.
 #[derive(Clone, Debug)]
 struct Slot {
     piece: Piece,
-    /// The free tag after this one in its queue, while this one is free, or [`NIL`]; otherwise [`TAKEN`].
+    /// The free tag after this one in its queue, while this one is free, or [`NIL`]; otherwise
+    /// [`TAKEN`] or [`STALLED`].
     next_free: u32,
 }
 
 impl Pieces {
-    fn new(shape: &DriveShape) -> Self {
+    fn new(shape: &DriveShape, spares: u32) -> Self {
         let (queues, tags) = (u32::from(shape.queues), u32::from(shape.tags));
-        let slot = |tag: u32| Slot {
-            piece: Piece::NONE,
-            next_free: if (tag + 1).is_multiple_of(tags) {
-                NIL
-            } else {
-                tag + 1
-            },
+        let (all, names) = (shape.all_tags(), shape.all_tags() + spares);
+        let slot = |name: u32| {
+            let is_last = name + 1 == names || name < all && (name + 1).is_multiple_of(tags);
+            Slot {
+                piece: Piece::NONE,
+                next_free: if is_last { NIL } else { name + 1 },
+            }
         };
         Self {
-            slots: (0..shape.all_tags()).map(slot).collect(),
+            slots: (0..names).map(slot).collect(),
             free: (0..queues).map(|queue| queue * tags).collect(),
             closed: vec![NIL; queues as usize],
-            left: shape.all_tags(),
+            left: all,
+            spare: if spares > 0 { all } else { NIL },
+            spares,
         }
     }
 
+    /// Pieces in the drive, those of stalled spaces among them.
     pub(crate) fn len(&self) -> u32 {
         let closed = self.closed.iter();
         let closed = closed.map(|&first| self.run(first).count() as u32);
-        self.slots.len() as u32 - self.left - closed.sum::<u32>()
+        self.slots.len() as u32 - self.spares - self.left - closed.sum::<u32>()
     }
 
     /// No queue that is open has a free tag.
@@ -442,6 +462,52 @@ impl Pieces {
         &self.slots[tag.0 as usize].piece
     }
 
+    /// Names that a piece may have: those of tags, and spare ones.
+    pub(crate) fn names(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Pieces that can stall beside those that have.
+    pub(crate) fn spares(&self) -> u32 {
+        self.spares
+    }
+
+    /// The piece that stalled with this name.
+    #[cold]
+    pub(crate) fn get_stalled(&self, tag: Tag) -> Option<&Piece> {
+        let slot = self.slots.get(tag.0 as usize)?;
+        (slot.next_free == STALLED).then_some(&slot.piece)
+    }
+
+    /// A piece in flight stalls: it keeps its name, and another name stands for its tag, which is
+    /// free. There is a spare name.
+    #[cold]
+    pub(crate) fn stall(&mut self, tag: Tag) {
+        let spare = self.spare;
+        let queue = self.slots[tag.0 as usize].piece.queue;
+        debug_assert!(self.slots[tag.0 as usize].next_free == TAKEN && self.spares > 0);
+        if mutant::is(mutant::STALLED_TAG_REUSED) {
+            return self.remove(tag);
+        }
+        self.slots[tag.0 as usize].next_free = STALLED;
+        let slot = &mut self.slots[spare as usize];
+        self.spare = slot.next_free;
+        self.spares -= 1;
+        slot.next_free = TAKEN;
+        slot.piece.queue = queue;
+        self.remove(Tag(spare));
+    }
+
+    /// A piece that stalled is back: its name is spare.
+    #[cold]
+    pub(crate) fn remove_stalled(&mut self, tag: Tag) {
+        let slot = &mut self.slots[tag.0 as usize];
+        debug_assert!(slot.next_free == STALLED, "it has not stalled");
+        slot.next_free = self.spare;
+        self.spare = tag.0;
+        self.spares += 1;
+    }
+
     /// Frees the tag of a piece that is in flight.
     #[inline]
     pub(crate) fn remove(&mut self, tag: Tag) {
@@ -456,23 +522,29 @@ impl Pieces {
         self.left += 1;
     }
 
-    /// Every tag is taken or in one list of free ones of its queue, once.
+    /// Every name is taken, stalled, spare, or in one list of free ones of its queue, once; and
+    /// each queue has as many tags as at the beginning.
     #[cfg(debug_assertions)]
-    pub(crate) fn invariants(&self) {
+    pub(crate) fn invariants(&self, shape: &DriveShape) {
         let taken = self.iter().count();
-        let each = self.slots.len() / self.free.len();
         let (mut open, mut closed) = (0, 0);
         for (queue, (&first, &kept)) in self.free.iter().zip(&self.closed).enumerate() {
-            for tag in self.run(first).chain(self.run(kept)) {
-                assert_eq!(tag as usize / each, queue, "tag {tag} is another queue's");
-            }
+            let of_queue = |p: &Piece| usize::from(p.queue.0) == queue;
+            let free = self.run(first).chain(self.run(kept)).count();
+            let out = self.iter().filter(|(_, p)| of_queue(p)).count();
+            assert_eq!(free + out, shape.tags.into(), "tags of queue {queue}");
             open += self.run(first).count();
             closed += self.run(kept).count();
         }
+        let stalled = self.slots.iter().filter(|s| s.next_free == STALLED);
+        let spare = self.run(self.spare).count();
+        assert_eq!(spare, self.spares as usize, "spare names");
         assert_eq!(open, self.left as usize, "free tags");
-        assert_eq!(taken + open + closed, self.slots.len(), "a tag is lost");
+        let all = taken + open + closed + stalled.count() + spare;
+        assert_eq!(all, self.slots.len(), "a tag is lost");
     }
 
+    /// The pieces in flight with their tags; of stalled spaces only those that have gone since.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tag, &Piece)> {
         let slots = self.slots.iter().enumerate();
         slots

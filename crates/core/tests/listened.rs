@@ -227,6 +227,7 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                     reserved: 3,
                     scheduler_tags: 4 + (seed as u32 % 3) * 10,
                     events: 1_000_000,
+                    stalled: 0,
                 },
                 drive: DriveShape {
                     queues: 1 + (seed / 4 % 2) as u16,
@@ -264,6 +265,7 @@ fn hundreds_of_groups_wait_under_io_cost() {
         reserved: 4,
         scheduler_tags: 4 * GROUPS,
         events: 1_000_000,
+        stalled: 0,
     };
     // As fast as the model says, however quickly the drive answers, and short periods.
     let cost = control::cost::Config {

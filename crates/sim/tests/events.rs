@@ -188,6 +188,7 @@ fn what_the_layer_has_no_room_for_waits_and_comes_later() {
             reserved,
             scheduler_tags: 3,
             events: 0,
+            stalled: 0,
         });
         let results = Run::new(&s, &Policy::none(), 0)
             .unwrap()

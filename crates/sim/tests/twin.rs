@@ -240,6 +240,7 @@ fn sizes(rng: &mut Rng, s: &Scenario) -> Sizes {
         reserved,
         scheduler_tags: rng.range(1, 30) as u32,
         events: 4096,
+        stalled: 0,
     }
 }
 

@@ -31,7 +31,6 @@ const LANES_MAX: u32 = 1 << 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
     queues: u32,
-    tags: u32,
     each: u32,
     spaces: u32,
 }
@@ -41,7 +40,6 @@ impl Lanes {
         let (queues, spaces) = (u32::from(config.drive.queues), config.sizes.spaces);
         Self {
             queues,
-            tags: config.drive.tags.into(),
             each: queues.min((LANES_MAX / spaces.max(1)).max(1)),
             spaces,
         }
@@ -55,11 +53,6 @@ impl Lanes {
     /// The hardware queue that a stream's requests go to.
     pub fn queue_of(&self, stream: StreamId) -> usize {
         (stream.slot() % self.queues) as usize
-    }
-
-    /// The hardware queue of a tag.
-    pub fn queue_of_tag(&self, tag: u32) -> usize {
-        (tag / self.tags) as usize
     }
 
     /// The lane of a stream's flushes of a space.

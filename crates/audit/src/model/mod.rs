@@ -13,7 +13,7 @@ pub use tree::{Group, Tree};
 
 use index::Index;
 use weir_core::{
-    Completion, Config, Dispatch, Edit, GroupId, Instant, Op, Outcome, Request, StreamId,
+    Completion, Config, Dispatch, Edit, GroupId, Instant, Op, Outcome, Request, SpaceId, StreamId,
     StreamSpec,
 };
 
@@ -64,6 +64,10 @@ pub struct Live {
     pub members: u32,
     /// Its command was taken apart while it waited, so that a controller may have had it anew.
     pub was_parted: bool,
+    /// Its space has stalled: what of it may be sent is for [`Stalls`](crate::Stalls) to say.
+    pub in_stalled_space: bool,
+    /// What of it is in flight has stalled.
+    pub stalled: bool,
     /// Bytes of a piece that is on its way to the drive and has no tag yet.
     pub ahead: u32,
     /// Neighbours in the list of its stream.
@@ -110,6 +114,8 @@ pub struct Flight {
     sequence: u64,
     /// The drive returned it as busy.
     pub busy: bool,
+    /// Its space has stalled: it takes up no place in its queue.
+    pub stalled: bool,
 }
 
 /// A space.
@@ -117,6 +123,8 @@ pub struct Flight {
 pub struct Space {
     /// Its size, if it exists.
     pub size: Option<u64>,
+    /// It has stalled at some time.
+    pub stalls: bool,
 }
 
 /// See the module's documentation.
@@ -140,8 +148,10 @@ pub struct Model {
     pub layout: Lanes,
     /// Pieces in flight, by tag.
     pub tags: Vec<Option<Flight>>,
-    /// Their number, busy ones included.
+    /// Their number, busy ones included and those that have stalled not.
     pub in_flight: u32,
+    /// How many have stalled.
+    pub stalled: u32,
     /// How many of them the drive returned as busy.
     pub busy: u32,
     /// Live requests.
@@ -162,7 +172,7 @@ impl Model {
     /// The model of a layer that was just created.
     pub fn new(config: &Config) -> Self {
         let (limits, layout) = (config.sizes, Lanes::new(config));
-        let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
+        let tags = config.tags() as usize;
         Self {
             config: config.clone(),
             now: Instant::ZERO,
@@ -174,6 +184,7 @@ impl Model {
             layout,
             tags: vec![None; tags],
             in_flight: 0,
+            stalled: 0,
             busy: 0,
             live: 0,
             sendable: 0,
@@ -318,6 +329,8 @@ impl Model {
             member: NIL,
             members: 1,
             was_parted: false,
+            in_stalled_space: (self.spaces.get(request.space.0 as usize)).is_some_and(|s| s.stalls),
+            stalled: false,
             ahead: 0,
             prev: stream.last,
             next: NIL,
@@ -472,16 +485,19 @@ impl Model {
         let Some(place) = self.tags.get_mut(dispatch.tag.0 as usize) else {
             return;
         };
-        let before = place.replace(Flight {
+        let before = *place;
+        *place = Some(Flight {
             dispatch: *dispatch,
             slot,
             sequence: self.requests[slot as usize].sequence,
             busy: false,
+            stalled: before.is_some_and(|f| f.stalled),
         });
         let (fresh, again) = (before.is_none(), before.is_some_and(|f| f.busy));
-        let queue = &mut self.queues[self.layout.queue_of_tag(dispatch.tag.0)];
-        queue.in_flight += u32::from(fresh);
-        queue.busy -= u32::from(again);
+        if let Some(queue) = self.queues.get_mut(usize::from(dispatch.queue.0)) {
+            queue.in_flight += u32::from(fresh);
+            queue.busy = queue.busy.saturating_sub(again.into());
+        }
         self.in_flight += u32::from(fresh);
         self.busy -= u32::from(again);
         if repetition {
@@ -517,23 +533,75 @@ impl Model {
         if flight.busy {
             return;
         }
-        let queue = &mut self.queues[self.layout.queue_of_tag(completion.tag.0)];
+        let mut nowhere = Queue::default();
+        let queue = self.queues.get_mut(usize::from(flight.dispatch.queue.0));
+        let queue = queue.unwrap_or(&mut nowhere);
         let Some(outcome) = completion.outcome else {
             flight.busy = true;
             self.busy += 1;
             queue.busy += 1;
             return;
         };
-        queue.in_flight -= 1;
+        let counts = u32::from(!flight.stalled);
+        queue.in_flight = queue.in_flight.saturating_sub(counts);
         let flight = *flight;
         self.tags[completion.tag.0 as usize] = None;
-        self.in_flight -= 1;
+        self.in_flight -= counts;
+        self.stalled -= 1 - counts;
         if flight.dispatch.op == Op::Flush {
             return self.end_flush(&flight.dispatch, outcome);
         }
         let live = self.request(flight.slot);
         if live.in_use && live.sequence == flight.sequence {
             self.piece_back(flight.slot, outcome);
+        }
+    }
+
+    /// Pieces of a space in flight that have not stalled.
+    fn flights_of(&self, space: SpaceId) -> impl Iterator<Item = &Flight> {
+        let flights = self.tags.iter().flatten();
+        flights.filter(move |f| f.dispatch.space == space && !f.stalled)
+    }
+
+    /// Whether [`weir_core::Layer::stall`] changes anything for a space.
+    pub fn can_stall(&self, space: SpaceId) -> bool {
+        let pieces = self.flights_of(space).count() as u32;
+        let busy = self.flights_of(space).any(|f| f.busy);
+        let room = self.config.sizes.stalled - self.stalled;
+        pieces > 0 && !busy && pieces <= room
+    }
+
+    /// A space stalls.
+    pub(crate) fn stall(&mut self, space: SpaceId) {
+        for at in 0..self.tags.len() {
+            let Some(flight) = &mut self.tags[at] else {
+                continue;
+            };
+            if flight.dispatch.space != space || flight.stalled {
+                continue;
+            }
+            flight.stalled = true;
+            let flight = *flight;
+            self.stalled += 1;
+            self.in_flight -= 1;
+            if let Some(queue) = self.queues.get_mut(usize::from(flight.dispatch.queue.0)) {
+                queue.in_flight = queue.in_flight.saturating_sub(1);
+            }
+            let live = &mut self.requests[flight.slot as usize];
+            let is_its = live.in_use && live.sequence == flight.sequence;
+            if is_its && flight.dispatch.op != Op::Flush && !live.stalled {
+                live.stalled = true;
+                self.leaves_drive(flight.slot);
+            }
+        }
+        if let Some(space) = self.spaces.get_mut(space.0 as usize) {
+            space.stalls = true;
+        }
+        for slot in 0..self.requests.len() as u32 {
+            let live = self.request(slot);
+            if live.in_use && live.request.space == space {
+                self.update(slot, |live| live.in_stalled_space = true);
+            }
         }
     }
 
@@ -548,7 +616,7 @@ impl Model {
         {
             lane.riders.retain(|&s| s != slot);
         }
-        if live.pieces > 0 && live.request.op != Op::Flush {
+        if live.pieces > 0 && live.request.op != Op::Flush && !live.stalled {
             self.leaves_drive(slot);
         }
         self.index.remove((id.to_bits(), live.request.cookie));
@@ -646,6 +714,7 @@ impl Model {
             && !live.given_up
             && !live.over
             && live.leader == NIL
+            && (live.request.op == Op::Flush || !live.in_stalled_space)
             && state == State::Open
     }
 
@@ -749,7 +818,10 @@ impl Model {
         if self.request(slot).over && self.request(slot).members > 1 {
             self.end_members(slot);
         }
-        if self.request(slot).pieces == 0 {
+        if self.request(slot).pieces > 0 {
+            return;
+        }
+        if !std::mem::take(&mut self.requests[slot as usize].stalled) {
             self.leaves_drive(slot);
         }
     }

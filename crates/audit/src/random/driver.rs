@@ -66,6 +66,7 @@ impl<'a, S: Source> Driver<'a, S> {
             Operation::Change => self.change(),
             Operation::Stray => self.stray(),
             Operation::Stale => self.stale(),
+            Operation::Stall => self.stall(),
             Operation::Nothing => {}
         }
         // Occasionally time does not advance.
@@ -393,6 +394,12 @@ impl<'a, S: Source> Driver<'a, S> {
         // Occasionally it is set to the current value.
         *held ^= !self.source.once_in(16);
         self.layer.hold(self.now, *stream, *held);
+    }
+
+    fn stall(&mut self) {
+        let spaces = u64::from(self.plan.config.sizes.spaces);
+        let space = SpaceId(self.source.below(spaces) as u32);
+        self.layer.stall(self.now, space);
     }
 
     fn cancel(&mut self) {

@@ -58,11 +58,13 @@ pub enum Operation {
     Stale,
     /// Only advances the time and polls.
     Nothing,
+    /// Says that a space stalls.
+    Stall,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Submit,
         Self::Complete,
         Self::Open,
@@ -73,6 +75,7 @@ impl Operation {
         Self::Stray,
         Self::Stale,
         Self::Nothing,
+        Self::Stall,
     ];
 }
 
@@ -100,7 +103,7 @@ impl Plan {
                 Source::magnitude(source, 200)
             }
         };
-        let weights = [
+        let mut weights = [
             2_000 + source.below(2_000),
             2_000 + source.below(2_000),
             100,
@@ -111,6 +114,7 @@ impl Plan {
             rare(source) / 4,
             rare(source) / 4,
             source.below(2_000),
+            0,
         ];
         let mut config = config;
         config.merge = draw_merge(source, &config.elevator);
@@ -120,6 +124,10 @@ impl Plan {
         let mut of_controllers = Random::new(seed);
         config.controllers.cost = draw_cost(&mut of_controllers);
         config.controllers.slices = draw_slices(&mut of_controllers);
+        if !config.merge.is_on() && !config.merge.ahead && of_controllers.once_in(3) {
+            config.sizes.stalled = of_controllers.magnitude(128) as u32;
+            weights[Operation::Stall as usize] = 1 + of_controllers.magnitude(400);
+        }
         Self {
             edits,
             weights,
@@ -195,6 +203,7 @@ fn sizes(source: &mut impl Source) -> Sizes {
         reserved,
         scheduler_tags: source.magnitude(128) as u32,
         events: 4096,
+        stalled: 0,
     }
 }
 

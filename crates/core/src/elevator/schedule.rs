@@ -65,6 +65,12 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     /// The piece that had this tag came back from the drive (flushes among them, which no elevator chose); the tag is free, and
     /// [`Pieces::last`](crate::table::Pieces::last) still has the piece.
     fn complete(&mut self, _cx: &mut Cx, _tag: Tag) {}
+    /// The piece that has this tag counts as back from the drive from now on, though the drive has
+    /// it still: its space stalls, and how long it took says nothing of the drive. That it is
+    /// really back is not told.
+    fn stall(&mut self, cx: &mut Cx, tag: Tag) {
+        self.complete(cx, tag);
+    }
     /// A request has its scheduler tag and is about to be inserted, or merged.
     fn arrive(&mut self, _cx: &mut Cx, _request: u32) {}
     /// A command inside that a request that has come may join (Linux: `elv_merge`); only asked where requests are merged, as are the

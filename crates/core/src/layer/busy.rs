@@ -27,14 +27,14 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    pub(super) fn new(shape: &DriveShape) -> Self {
+    pub(super) fn new(shape: &DriveShape, names: u32) -> Self {
         let queue = Queue {
             tags: List::EMPTY,
             retry: None,
         };
         Self {
             queues: vec![queue; shape.queues.into()],
-            links: Links::new(shape.all_tags()),
+            links: Links::new(names),
             number: 0,
         }
     }

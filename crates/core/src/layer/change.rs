@@ -24,7 +24,7 @@ impl Layer {
         self.release(now);
         for edit in edits {
             if let Edit::SetSpace { id, size } = *edit {
-                self.cx.table.spaces.set(id, size);
+                self.space_changed(now, id, size);
             }
         }
         self.elevator.change(&mut self.cx, edits);
@@ -78,6 +78,7 @@ impl Layer {
             || self.merging
             || self.config.merge.ahead
             || self.config.drive.queues > 1;
+        self.update_ends_seen();
         for index in 0..self.cx.table.streams.capacity() {
             if let Some(stream) = self.cx.table.streams.get_mut(index) {
                 let covered = self.chain.covers(stream.spec.group);

@@ -24,8 +24,7 @@ impl Layer {
             return;
         }
         let Some(&Piece { request, .. }) = self.cx.table.pieces.get(tag) else {
-            self.counters.stray += 1;
-            return;
+            return self.complete_stalled(now, completion);
         };
         let Some(outcome) = completion.outcome else {
             if mutant::is(mutant::BUSY_LOSES_PIECE) {
@@ -38,6 +37,12 @@ impl Layer {
         if let Some(elevator) = self.elevator.other_mut() {
             elevator.complete(&mut self.cx, tag);
         }
+        self.piece_is_back(now, request, outcome);
+    }
+
+    /// A piece of a request has come back from the drive.
+    #[inline]
+    pub(super) fn piece_is_back(&mut self, now: Instant, request: u32, outcome: Outcome) {
         let live = &mut self.cx.table.requests[request];
         if outcome != Outcome::Ok {
             live.fail(outcome);
@@ -60,7 +65,10 @@ impl Layer {
     fn leave_drive(&mut self, now: Instant, request: u32) {
         match self.cx.table.requests[request].stage {
             Stage::Flushing => self.end_flush(now, request),
-            Stage::OnHold => self.release_held_tag(now, request),
+            Stage::OnHold => {
+                self.release_held_tag(now, request);
+                self.resume_stalled(now, request);
+            }
             _ => {}
         }
     }
@@ -69,7 +77,9 @@ impl Layer {
     /// room again.
     #[cold]
     fn is_sent_back(&mut self, tag: Tag) -> bool {
-        let Some(&Piece { queue, .. }) = self.cx.table.pieces.get(tag) else {
+        let pieces = &self.cx.table.pieces;
+        let piece = pieces.get(tag).or_else(|| pieces.get_stalled(tag));
+        let Some(&Piece { queue, .. }) = piece else {
             return false;
         };
         if self.busy.contains(tag) {
@@ -127,7 +137,7 @@ impl Layer {
         self.finished.push(request);
         self.tags.release_any(tagged);
         debug_assert!(self.cx.table.requests[request].pieces == 0);
-        if self.fast_path_off || !self.front.is_empty() {
+        if self.ends_seen || !self.front.is_empty() {
             self.after_end(now, request, tagged);
         }
     }
@@ -150,6 +160,12 @@ impl Layer {
             if self.chain.ended(&mut self.cx, request, took) {
                 self.release(now);
             }
+        }
+        if self.stalls.any() {
+            let live = &self.cx.table.requests[request];
+            let (space, answered) = (live.request.space, live.is_dispatched());
+            self.leave_space(request);
+            self.space_has_room(now, space, answered);
         }
     }
 }

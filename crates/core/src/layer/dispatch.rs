@@ -243,7 +243,7 @@ impl Layer {
 
     /// Hands the piece of a tag that the drive sent back to it again.
     fn send_again(&mut self, tag: Tag, out: &mut Vec<Output>) {
-        let piece = self.cx.table.pieces.get(tag).expect("the tag is in flight");
+        let piece = self.cx.table.pieces.last(tag);
         let request = &self.cx.table.requests[piece.request].request;
         out.push(Output::Dispatch(dispatch_of(
             request,

@@ -69,6 +69,7 @@ impl Layer {
             self.check_request(request, live);
         }
         self.check_stages();
+        self.check_stalls();
         self.check_pieces();
         self.check_tags(&mut sums);
         self.check_streams(&mut sums);
@@ -129,7 +130,11 @@ impl Layer {
         let holds = match live.stage {
             Stage::Controller(number) => number < self.chain.len() && !live.tagged,
             Stage::Front => stream.state == State::Open && !live.tagged && !in_drive,
-            Stage::OnHold => stream.state == State::Held && live.tagged == in_drive,
+            Stage::OnHold => {
+                let stalls = self.stalls.is_on(live.request.space) || live.stalled > 0;
+                let tagged = live.tagged == (in_drive && live.stalled == 0);
+                (stream.state == State::Held || stalls) && tagged
+            }
             Stage::Plug => false,
             Stage::Merged => {
                 let leader = table.merges.leader(request);
@@ -148,7 +153,7 @@ impl Layer {
                 stream.state == State::Open && live.tagged && unsent
             }
             Stage::Flushing => live.request.op == Op::Flush && !live.tagged && in_drive,
-            Stage::Drive => in_drive && live.tagged,
+            Stage::Drive => in_drive && live.tagged == (live.stalled == 0),
             Stage::Finished => !in_drive,
         };
         assert!(
@@ -186,7 +191,7 @@ impl Layer {
     /// What is in the drive is what was sent less what came back.
     fn check_pieces(&self) {
         let table = &self.cx.table;
-        table.pieces.invariants();
+        table.pieces.invariants(&table.shape);
         let mut pieces = u32::from(self.ahead.is_some());
         for (tag, piece) in table.pieces.iter() {
             let live = &table.requests[piece.request];
@@ -203,11 +208,13 @@ impl Layer {
         let sent = live.filter(|live| live.request.op != Op::Flush);
         assert_eq!(
             pieces,
-            sent.map(|live| live.pieces).sum(),
+            sent.map(|live| live.pieces - live.stalled).sum(),
             "pieces in the drive"
         );
         for (queue, tag) in self.busy.checked() {
-            let piece = table.pieces.get(tag).expect("what is busy is in the drive");
+            let piece = table.pieces.get(tag);
+            let piece = piece.or_else(|| table.pieces.get_stalled(tag));
+            let piece = piece.expect("what is busy is in the drive");
             assert_eq!(piece.queue, queue, "tag {}", tag.0);
         }
     }

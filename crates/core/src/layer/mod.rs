@@ -12,6 +12,7 @@ mod merge;
 mod planted;
 mod plug;
 mod session;
+mod stall;
 mod submit;
 mod tags;
 
@@ -33,6 +34,7 @@ use front::Front;
 use merge::Ahead;
 pub use merge::Part;
 use plug::Plug;
+use stall::Stalls;
 use tags::SchedulerTags;
 
 /// Everything a [`Layer`] is made from.
@@ -51,6 +53,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Numbers that tags may have, from 0 on: those of all hardware queues, and as many as may
+    /// stall.
+    pub fn tags(&self) -> u32 {
+        self.drive.all_tags() + self.sizes.stalled
+    }
+
     /// This elevator alone: sizes and a drive as by default, no controllers, and nothing is merged.
     pub fn of(elevator: elevator::Config) -> Self {
         Self {
@@ -163,11 +171,13 @@ pub struct Layer {
     ahead: Option<Ahead>,
     /// One of those, a listener or a controller must see every request: none goes straight to the elevator, and the end of each is told.
     fast_path_off: bool,
+    /// One of those must see the end of every request, or a space that stalls.
+    ends_seen: bool,
     /// A listener or a controller must see every request.
     chain_for_all: bool,
     /// A controller must be told of the end of each.
     chain_counts: bool,
-    /// Room to list a stream's requests in.
+    /// Room to list the requests of a stream or of a space in.
     listed: Vec<u32>,
     /// Requests that are over and not yet reported, in the order in which they ended.
     finished: Vec<u32>,
@@ -188,6 +198,8 @@ pub struct Layer {
     unpaused_max: u32,
     /// What the drive sent back as busy.
     busy: Busy,
+    /// Spaces whose storage does not answer.
+    stalls: Stalls,
     counters: Counters,
     #[cfg(debug_assertions)]
     check: invariants::Check,
@@ -213,6 +225,12 @@ impl Layer {
         } else {
             queues.into()
         };
+        // Of a stream, or of a space.
+        let listed = match l.stalled {
+            0 => l.requests.min(l.per_stream),
+            _ => l.requests,
+        };
+        let fast_path_off = limits_tags || merging || config.merge.ahead || queues > 1;
         let chain = Chain::new(&config.controllers, &table, elevator.other().is_some());
         Ok(Self {
             chain_for_all: chain.counts(),
@@ -222,12 +240,13 @@ impl Layer {
             elevator,
             front: Front::new(queues, lanes, l.requests),
             limits_tags,
-            fast_path_off: limits_tags || merging || config.merge.ahead || queues > 1,
+            fast_path_off,
+            ends_seen: fast_path_off,
             sorts,
             merging,
             plug: Plug::new(merging),
             ahead: None,
-            listed: Vec::with_capacity(l.requests.min(l.per_stream) as usize),
+            listed: Vec::with_capacity(listed as usize),
             finished: Vec::with_capacity(l.requests as usize),
             tags: SchedulerTags::new(&l, &config.drive),
             notices: List::EMPTY,
@@ -238,7 +257,8 @@ impl Layer {
             shared: 0,
             shared_max: l.shared(),
             unpaused_max: l.per_stream.saturating_sub(1),
-            busy: Busy::new(&config.drive),
+            busy: Busy::new(&config.drive, table.pieces.names()),
+            stalls: Stalls::new(&l),
             counters: Counters::default(),
             #[cfg(debug_assertions)]
             check: invariants::Check::new(&config),
@@ -349,6 +369,18 @@ fn check(config: &Config) -> Result<(), ConfigError> {
             "at most sizes.requests / sizes.streams",
         ),
         some("sizes.scheduler_tags", l.scheduler_tags),
+        (
+            l.stalled <= 1 << 24,
+            "sizes.stalled",
+            l.stalled.into(),
+            "at most 2^24",
+        ),
+        (
+            l.stalled == 0 || !config.merge.is_on() && !config.merge.ahead,
+            "sizes.stalled",
+            l.stalled.into(),
+            "0 where requests are merged",
+        ),
         some("drive.queues", d.queues.into()),
         some("drive.tags", d.tags.into()),
         (

@@ -89,8 +89,9 @@ impl Layer {
         self.for_each_of(index, |layer, request| {
             if withdraw {
                 layer.withdraw(now, request);
+                layer.hold_in_space(now, request);
             } else if layer.cx.table.requests[request].stage == Stage::OnHold {
-                layer.climb(now, request, layer.chain.gate());
+                layer.leave_hold(now, request);
             }
         });
         self.release(now);
@@ -100,6 +101,15 @@ impl Layer {
         }
         #[cfg(debug_assertions)]
         self.check();
+    }
+
+    /// The stream of a request that was taken out is on hold no longer.
+    fn leave_hold(&mut self, now: Instant, request: u32) {
+        if self.must_wait_for_space(request) {
+            self.wait_for_space(now, request);
+        } else if self.cx.table.requests[request].stalled == 0 {
+            self.climb(now, request, self.chain.gate());
+        }
     }
 
     /// The client gave a request up. It ends as cancelled if nothing of it has reached the drive and as the drive says otherwise.
@@ -195,6 +205,7 @@ impl Layer {
                     self.cx.table.merges.remove_end(request);
                 }
             }
+            Stage::OnHold if self.stalls.any() => self.leave_space(request),
             Stage::OnHold
             | Stage::Plug
             | Stage::Merged
@@ -231,8 +242,9 @@ impl Layer {
         self.finish_if_over(now, request);
     }
 
-    /// Takes a request of a held stream back from the elevator; it need not pass its limits again.
-    fn withdraw(&mut self, now: Instant, request: u32) {
+    /// Takes a request of a held stream or a stalled space back from the elevator; it need not pass
+    /// its limits again.
+    pub(super) fn withdraw(&mut self, now: Instant, request: u32) {
         self.dissolve_command(now, request);
         if matches!(
             self.cx.table.requests[request].stage,

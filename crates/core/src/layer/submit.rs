@@ -101,10 +101,11 @@ impl Layer {
         if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
             on_hold = false;
         }
+        let mut holder = None;
+        on_hold |= self.must_wait_for_space(request);
         // What has a scheduler tag is in the drive in part and was past the chain before.
         let is_stopped = on_hold || tagged || self.merging;
         let stop = if is_stopped { gate } else { len };
-        let mut holder = None;
         if through_chain {
             holder = self.chain.climb(&mut self.cx, request, from, stop);
         }
@@ -187,6 +188,7 @@ impl Layer {
                 self.flushes.insert(space, queue, request);
             }
             Stage::Drive => self.finish_if_over(now, request),
+            Stage::OnHold if self.stalls.is_on(space) => self.wait_for_space(now, request),
             Stage::OnHold | Stage::Plug | Stage::Merged | Stage::Flushing | Stage::Finished => {}
         }
     }
@@ -446,7 +448,7 @@ impl Layer {
         }
         let slot = self.take_slot(now, request, shared);
         let accepted = &mut self.cx.table.requests[slot];
-        (accepted.since, accepted.tagged) = (now, false);
+        (accepted.since, accepted.tagged, accepted.admitted) = (now, false, false);
         if self.merging {
             self.cx.table.merges.begin(slot, request);
             if self.plug.turn_to(index) {

@@ -52,6 +52,13 @@ pub enum Call<'a> {
         /// What came back from the drive.
         batch: &'a [Completion],
     },
+    /// [`Layer::stall`].
+    Stall {
+        /// Which.
+        space: SpaceId,
+        /// Whether there was anything to stall, and room for it.
+        stalled: bool,
+    },
     /// [`Layer::change`].
     Change {
         /// What was to be changed.
@@ -102,6 +109,10 @@ impl Call<'_> {
                 layer.complete(now, batch);
                 Call::Complete { batch }
             }
+            Self::Stall { space, .. } => Call::Stall {
+                space,
+                stalled: layer.stall(now, space),
+            },
             Self::Change { edits, .. } => Call::Change {
                 edits,
                 result: layer.change(now, edits),
@@ -139,6 +150,10 @@ impl Call<'_> {
                 result.put(out);
             }
             Self::Complete { batch } => put_all(batch, out),
+            Self::Stall { space, stalled } => {
+                space.put(out);
+                stalled.put(out);
+            }
             Self::Change { edits, result } => {
                 put_all(edits, out);
                 result.put(out);
@@ -161,6 +176,7 @@ impl Call<'_> {
             Self::Complete { .. } => 5,
             Self::Change { .. } => 6,
             Self::Poll { .. } => 7,
+            Self::Stall { .. } => 8,
         }
     }
 }
@@ -221,6 +237,10 @@ impl Room {
                     wake: Code::take(input)?,
                 }
             }
+            8 => Call::Stall {
+                space: Code::take(input)?,
+                stalled: Code::take(input)?,
+            },
             _ => return input.malformed("a kind of call before this"),
         })
     }

@@ -10,10 +10,59 @@ use alloc::vec::Vec;
 
 settings! {
     merge::Config { nomerges, max_segments, segment_size, ahead }
-    Sizes { requests, streams, groups, spaces, per_stream, reserved, scheduler_tags, events }
     DriveShape { queues, tags, max_transfer, rotational, capacity }
     Capacity { read, write, iops, read_iops, write_iops }
 }
+
+/// As [`settings`] would write it; the room for stalled commands is there only if there is any, as
+/// in records from before there was.
+impl Code for Sizes {
+    fn put(&self, out: &mut Vec<u8>) {
+        let stalled = (self.stalled > 0).then_some(self.stalled);
+        (SIZES + usize::from(stalled.is_some())).put(out);
+        let fields = [
+            self.requests,
+            self.streams,
+            self.groups,
+            self.spaces,
+            self.per_stream,
+            self.reserved,
+            self.scheduler_tags,
+            self.events,
+        ];
+        for field in fields.into_iter().chain(stalled) {
+            field.put(out);
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        let fields = usize::take(input)?;
+        if fields != SIZES && fields != SIZES + 1 {
+            return input.malformed("as many fields of Sizes as this build of weir has");
+        }
+        let mut sizes = Self {
+            requests: Code::take(input)?,
+            streams: Code::take(input)?,
+            groups: Code::take(input)?,
+            spaces: Code::take(input)?,
+            per_stream: Code::take(input)?,
+            reserved: Code::take(input)?,
+            scheduler_tags: Code::take(input)?,
+            events: Code::take(input)?,
+            stalled: 0,
+        };
+        if fields > SIZES {
+            sizes.stalled = Code::take(input)?;
+            if sizes.stalled == 0 {
+                return input.malformed("sizes in their one form");
+            }
+        }
+        Ok(sizes)
+    }
+}
+
+/// Fields of [`Sizes`] that each record has.
+const SIZES: usize = 8;
 
 /// An elevator is its code, then the number of its tunables and their values: what was written by a build with more or fewer of them is
 /// refused, not misread.

@@ -39,7 +39,8 @@ pub const FRAME_MAX: usize = 16 << 20;
 /// What every record begins with.
 const MAGIC: [u8; 8] = *b"WEIRREC\0";
 
-/// The layout written and the only one read. A change to what [`Call`] carries, or to the order of fields, takes the next number.
+/// The layout written and the only one read. A change to what [`Call`] carries, or to the order of
+/// fields, takes the next number; a new kind of call does not, since older records have none.
 const VERSION: u32 = 4;
 
 /// Stands where the length of a frame would: nothing more was done.

@@ -3,7 +3,7 @@
 use super::{Call, Recorder};
 use crate::{
     Completion, Cookie, Edit, Instant, Layer, OpenError, Output, Promised, Refusal, Rejected,
-    Request, StreamId, StreamSpec, Wake,
+    Request, SpaceId, StreamId, StreamSpec, Wake,
 };
 use alloc::vec::Vec;
 
@@ -145,6 +145,13 @@ impl<O: Observer> Observed<O> {
     pub fn complete(&mut self, now: Instant, batch: &[Completion]) {
         self.layer.complete(now, batch);
         self.tell(now, &Call::Complete { batch });
+    }
+
+    /// As [`Layer::stall`].
+    pub fn stall(&mut self, now: Instant, space: SpaceId) -> bool {
+        let stalled = self.layer.stall(now, space);
+        self.tell(now, &Call::Stall { space, stalled });
+        stalled
     }
 
     /// As [`Layer::change`].

@@ -208,6 +208,7 @@ const fn name(call: &Call<'_>) -> &'static str {
         Call::Cancel { .. } => "cancel",
         Call::Submit { .. } => "submit",
         Call::Complete { .. } => "complete",
+        Call::Stall { .. } => "stall",
         Call::Change { .. } => "change",
         Call::Poll { .. } => "poll",
     }

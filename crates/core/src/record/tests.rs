@@ -18,6 +18,7 @@ fn config() -> Config {
             groups: 4,
             spaces: 2,
             per_stream: 16,
+            stalled: 12,
             ..Sizes::default()
         },
         drive: DriveShape {
@@ -104,6 +105,9 @@ fn run(steps: u64) -> Vec<u8> {
             0..3 => drop(layer.submit(now, &[request(0), request(1), request(2)])),
             3 => drop(layer.cancel(now, streams[0], step - 1)),
             4 => layer.hold(now, streams[1], state >> 63 == 0),
+            5 if state.is_multiple_of(7) => {
+                layer.stall(now, SpaceId(1));
+            }
             _ => layer.complete(now, &core::mem::take(&mut flying)),
         }
         out.clear();
@@ -288,7 +292,7 @@ fn a_header_of_another_version_or_with_other_settings_is_refused() {
     newer[8] += 1;
     let mut settings = good.clone();
     // After the magic, the version, the frame's length and the number of the header's parts: the number of limits.
-    settings[8 + 4 + 4 + 1] += 1;
+    settings[8 + 4 + 4 + 1] += 2;
     let mut magic = good.clone();
     magic[0] = b'w';
     for (bytes, offset) in [(older, 8), (newer, 8), (settings, 18), (magic, 0)] {

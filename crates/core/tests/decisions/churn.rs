@@ -171,6 +171,7 @@ impl Churn {
             reserved: 3,
             scheduler_tags: 24,
             events: 40,
+            stalled: 0,
         };
         let drive = DriveShape {
             queues: 2,

@@ -3,6 +3,7 @@
 mod commands;
 mod driver;
 mod found;
+mod stalled;
 
 use weir_core::{Config, Edit, GroupId, Instant, Layer, Priority, SpaceId, StreamId, StreamSpec};
 

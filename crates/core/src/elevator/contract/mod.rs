@@ -495,6 +495,41 @@ impl Schedule for Contracts {
         }
     }
 
+    /// Nothing is learned of a piece that stalls, nor of the time in which it was in the drive.
+    fn stall(&mut self, cx: &mut Cx, tag: Tag) {
+        let (now, table) = (cx.now, &cx.table);
+        let piece = table.pieces.last(tag);
+        let live = &table.requests[piece.request];
+        let stream = live.request.stream.slot();
+        self.model.spoil_round();
+        self.restraint.spoil_round();
+        if piece.op == Op::Flush {
+            self.pace.observe_stall(now);
+            self.reservations.observe_flush_end(now, live.group);
+            if self.pace.running() == 0 {
+                self.reservations.forget_flushes();
+            }
+            return;
+        }
+        let sent = &mut self.sent[piece.request as usize];
+        let cost = sent.cost / u64::from(live.pieces.max(1));
+        sent.cost -= cost;
+        if sent.lingers {
+            self.writes = self.writes.saturating_sub(cost);
+        }
+        self.flight = self.flight.saturating_sub(cost);
+        let presence = self.shares.presence(live.group);
+        presence.observe_completion(cost);
+        let last = live.pieces == 1 && live.issued == live.request.length;
+        if last {
+            presence.arrivals.observe_answer(now);
+            self.turn.observe_answer(now, stream);
+        }
+        let bytes = Bytes::from(piece.length);
+        self.reservations
+            .observe_stall(now, live.group, (piece.op, bytes), cost, last);
+    }
+
     /// Takes the promises and what is in flight anew.
     fn settle(&mut self, cx: &mut Cx) {
         let (now, table) = (cx.now, &cx.table);

@@ -80,6 +80,11 @@ impl Restraint {
         self.counts
     }
 
+    /// The drive did nothing for some time: the round that runs says nothing.
+    pub(super) fn spoil_round(&mut self) {
+        (self.counts, self.suffers) = (false, false);
+    }
+
     /// A piece came back, which was `work` for the drive, however its request was cut.
     pub(super) fn observe_completion(&mut self, now: Instant, work: Cost) {
         self.work += work;

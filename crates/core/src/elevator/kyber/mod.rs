@@ -173,6 +173,14 @@ impl Schedule for Kyber {
         self.latency.ended(domain, cx.now, total, in_drive);
     }
 
+    /// How long it took is no latency of the drive's.
+    fn stall(&mut self, cx: &mut Cx, tag: Tag) {
+        let piece = cx.table.pieces.last(tag);
+        if piece.op != Op::Flush {
+            self.in_drive[domain::of(piece.op)] -= 1;
+        }
+    }
+
     /// Linux: `kyber_bio_merge`.
     fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
         if cx.table.merges.is_one_hit() {

@@ -114,18 +114,33 @@ impl Reservations {
                 r.period = r.time_for_usual();
             }
             hidden |= r.observe_completion(drive);
-            r.flight = r.flight.saturating_sub(cost);
-            let (all, gone) = (r.bytes_in_drive, served(drive.op, bytes));
-            r.bytes_in_drive = all.saturating_sub(gone);
-            let promised = r.promised_in_drive.as_nanos();
-            let left = mul_div_floor(promised, r.bytes_in_drive.0, all.0.max(1));
-            r.promised_in_drive = Span::from_nanos(left);
+            r.leave_drive(drive.op, bytes, cost);
             let above = r.above;
             self.forget_outstanding(now, at, bytes, last);
             self.update_bound(at);
             at = above;
         }
         hidden
+    }
+
+    /// A piece stalled; `last` if nothing of its request is anywhere else.
+    pub(crate) fn observe_stall(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        (op, bytes): (Op, Bytes),
+        cost: Cost,
+        last: bool,
+    ) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            let r = &mut self.table[at as usize];
+            r.leave_drive(op, bytes, cost);
+            let above = r.above;
+            self.forget_outstanding(now, at, bytes, last);
+            self.update_bound(at);
+            at = above;
+        }
     }
 
     /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given

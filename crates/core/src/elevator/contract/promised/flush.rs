@@ -125,6 +125,13 @@ impl Pace {
         self.held = None;
     }
 
+    /// A flush stalled: it runs no longer, and says nothing of how long flushes take.
+    pub(crate) fn observe_stall(&mut self, now: Instant) {
+        self.running = self.running.saturating_sub(1);
+        self.ended = now;
+        self.held = None;
+    }
+
     /// A flush of a stream ended that began then. Gives what the stream is charged of the time for which the drive was busy with it,
     /// in nanoseconds.
     pub(crate) fn observe_end(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {

@@ -113,7 +113,8 @@ pub(crate) fn served(op: Op, bytes: Bytes) -> Bytes {
 /// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
 pub(crate) fn is_outstanding(live: &Live) -> bool {
     let whole = live.stage == Stage::Drive && live.issued == live.request.length;
-    live.request.op != Op::Flush && (whole || live.stage == Stage::Elevator)
+    let inside = whole && live.stalled == 0 || live.stage == Stage::Elevator;
+    live.request.op != Op::Flush && inside
 }
 
 /// One request, where they are averaged.
@@ -178,6 +179,17 @@ impl Reservation {
             }
         };
         Span::from_nanos(at(bytes.0, self.bandwidth).max(at(requests, self.iops)))
+    }
+
+    /// A piece of it that cost `cost` is not in the drive any more.
+    #[inline]
+    fn leave_drive(&mut self, op: Op, bytes: Bytes, cost: Cost) {
+        self.flight = self.flight.saturating_sub(cost);
+        let (all, gone) = (self.bytes_in_drive, served(op, bytes));
+        self.bytes_in_drive = all.saturating_sub(gone);
+        let promised = self.promised_in_drive.as_nanos();
+        let left = mul_div_floor(promised, self.bytes_in_drive.0, all.0.max(1));
+        self.promised_in_drive = Span::from_nanos(left);
     }
 
     /// The time that what it has outstanding as a rule takes at the promised rate.

@@ -1,0 +1,238 @@
+//! Storage that hangs behind one space of a drive: the drive's other spaces go on, and nothing is
+//! lost when it answers again.
+
+use super::{at, open};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::elevator::{self, KINDS, Kind};
+use weir_core::{
+    Completion, Config, Contract, Edit, Flags, GroupId, Layer, Op, Output, ROOT, Request, Sizes,
+    SpaceId, Span, StreamId, Tag, Wake,
+};
+
+const MS: u64 = 1_000;
+const SECOND: u64 = 1_000 * MS;
+/// What a request takes a server that answers, microseconds.
+const SERVICE: u64 = 1_500;
+
+/// A drive with two spaces, each on a server of its own; the first one hangs at times.
+struct Host {
+    layer: Layer,
+    now: u64,
+    wake: Option<Wake>,
+    streams: [StreamId; 2],
+    depths: [u64; 2],
+    /// Cookies that have been submitted and not answered.
+    asked: [BTreeSet<u64>; 2],
+    answered: [u64; 2],
+    cookie: u64,
+    /// By tag: the space, and when it was sent.
+    out: BTreeMap<u32, (u32, u64)>,
+    /// What ends when.
+    ends: BTreeSet<(u64, u32)>,
+    hangs: bool,
+    /// It was seen to hang, and has answered nothing since.
+    silent: bool,
+    /// Of each number of requests of the first space one is never answered.
+    lost_in: Option<u64>,
+}
+
+impl Host {
+    fn new(elevator: elevator::Config, depths: [u64; 2]) -> Self {
+        let sizes = Sizes {
+            scheduler_tags: 64,
+            stalled: 1024,
+            ..Sizes::default()
+        };
+        let mut layer = super::layer(Config {
+            sizes,
+            ..Config::of(elevator)
+        });
+        let group = |id| Edit::AddGroup {
+            id: GroupId(id),
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+        };
+        let space = Edit::SetSpace {
+            id: SpaceId(1),
+            size: Some(1 << 30),
+        };
+        layer.change(at(0), &[group(1), group(2), space]).unwrap();
+        let streams = [1, 2].map(|id| open(&mut layer, GroupId(id)));
+        Self {
+            layer,
+            now: 0,
+            wake: None,
+            streams,
+            depths,
+            asked: Default::default(),
+            answered: [0; 2],
+            cookie: 0,
+            out: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            hangs: false,
+            silent: false,
+            lost_in: None,
+        }
+    }
+
+    fn request(&mut self, space: usize) -> Request {
+        self.cookie += 1;
+        let op = match self.cookie % 16 {
+            7 => Op::Flush,
+            n if n % 2 == 0 => Op::Read,
+            _ => Op::Write,
+        };
+        let moves = u64::from(op != Op::Flush);
+        Request {
+            stream: self.streams[space],
+            space: SpaceId(space as u32),
+            op,
+            flags: Flags::NONE,
+            offset: moves * (self.cookie * 65536 % (1 << 29)),
+            length: 65536 * moves as u32,
+            cookie: self.cookie,
+        }
+    }
+
+    fn submit(&mut self) {
+        for space in 0..2 {
+            while (self.asked[space].len() as u64) < self.depths[space] {
+                let request = self.request(space);
+                self.asked[space].insert(request.cookie);
+                self.layer.submit(at(self.now), &[request]).unwrap();
+            }
+        }
+    }
+
+    fn poll(&mut self) {
+        let mut out = Vec::new();
+        self.wake = self.layer.poll(at(self.now), &mut out);
+        for output in out {
+            match output {
+                Output::Dispatch(d) => {
+                    let before = self.out.insert(d.tag.0, (d.space.0, self.now));
+                    assert_eq!(before, None, "tag {} is out", d.tag.0);
+                    let lost = self.lost_in.is_some_and(|n| d.cookie.is_multiple_of(n));
+                    if d.space.0 == 1 || !self.hangs && !lost {
+                        self.ends.insert((self.now + SERVICE, d.tag.0));
+                    }
+                }
+                Output::Done(done) => {
+                    let space = usize::from(done.stream == self.streams[1]);
+                    assert!(self.asked[space].remove(&done.cookie), "answered twice");
+                    self.answered[space] += 1;
+                }
+                Output::Pause(_) | Output::Resume(_) => {}
+            }
+        }
+    }
+
+    /// As a driver does that looks four times a second. What is sent to a server that has not
+    /// answered since is not waited for.
+    fn look(&mut self) {
+        let longest = if self.silent { 0 } else { SECOND };
+        let late = |&(space, sent): &(u32, u64)| space == 0 && sent + longest <= self.now;
+        if self.out.values().any(late) {
+            assert!(self.layer.stall(at(self.now), SpaceId(0)));
+            self.silent = true;
+            for out in self.out.values_mut().filter(|out| out.0 == 0) {
+                // It has stalled, and is not looked at again.
+                out.1 = u64::MAX / 2;
+            }
+        }
+    }
+
+    /// Until then; how much was answered of each space.
+    fn run_until(&mut self, end: u64) -> [u64; 2] {
+        let before = self.answered;
+        while self.now < end {
+            self.poll();
+            self.submit();
+            self.poll();
+            let look = (self.now / (250 * MS) + 1) * 250 * MS;
+            let wake = self.wake.map(|w| w.at.as_nanos().div_ceil(1_000));
+            let ended = self.ends.first().map(|e| e.0);
+            let next = [Some(look), wake, ended].into_iter().flatten().min();
+            self.now = next.unwrap().max(self.now + 1);
+            if self.now == look {
+                self.look();
+            }
+            while let Some(&(time, tag)) = self.ends.first().filter(|e| e.0 <= self.now) {
+                self.ends.remove(&(time, tag));
+                let (space, _) = self.out.remove(&tag).unwrap();
+                self.silent &= space == 1;
+                self.layer
+                    .complete(at(self.now), &[Completion::ok(Tag(tag))]);
+            }
+        }
+        [0, 1].map(|space| self.answered[space] - before[space])
+    }
+
+    /// The first server answers what it has, and goes on.
+    fn recover(&mut self) {
+        (self.hangs, self.lost_in) = (false, None);
+        for (&tag, _) in self.out.iter().filter(|(_, out)| out.0 == 0) {
+            self.ends.insert((self.now + SERVICE, tag));
+        }
+    }
+}
+
+/// It gives the drive to one after the other, and waits for what that has in the drive.
+fn waits_for_one(kind: &Kind) -> bool {
+    matches!(kind.name, "bfq" | "cfq")
+}
+
+#[test]
+fn a_server_that_hangs_takes_nothing_from_a_neighbour() {
+    for kind in KINDS {
+        let alone = Host::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
+        for deep in [1, 64, 250] {
+            let mut host = Host::new((kind.default)(), [deep, 16]);
+            let before = host.run_until(2 * SECOND)[0] / 2;
+            host.hangs = true;
+            host.run_until(5 * SECOND);
+            for second in 6..12 {
+                let [_, got] = host.run_until(second * SECOND);
+                assert!(
+                    got >= alone * 9 / 10,
+                    "{}, {deep}: {got} of {alone} in second {second}",
+                    kind.name
+                );
+            }
+            host.recover();
+            host.run_until(14 * SECOND);
+            let after = host.run_until(16 * SECOND)[0] / 2;
+            assert!(
+                after >= before * if waits_for_one(kind) { 3 } else { 9 } / 10,
+                "{}, {deep}: {after} of {before}",
+                kind.name
+            );
+            host.depths = [0, 0];
+            host.run_until(18 * SECOND);
+            assert_eq!(host.asked, <[BTreeSet<u64>; 2]>::default(), "{}", kind.name);
+            assert_eq!(host.layer.live() + host.layer.in_flight(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_server_that_loses_requests_leaves_most_to_a_neighbour() {
+    for kind in KINDS.iter().filter(|kind| !waits_for_one(kind)) {
+        let alone = Host::new((kind.default)(), [0, 16]).run_until(2 * SECOND)[1] / 2;
+        for lost_in in [10, 1_000] {
+            let mut elevator = (kind.default)();
+            if let elevator::Config::Contract(contract) = &mut elevator {
+                contract.remote = Span::from_millis(40);
+            }
+            let mut host = Host::new(elevator, [250, 16]);
+            host.lost_in = Some(lost_in);
+            host.run_until(10 * SECOND);
+            let got = host.run_until(20 * SECOND)[1] / 10;
+            assert!(
+                got >= alone * 7 / 10,
+                "{}, one in {lost_in}: {got} of {alone}",
+                kind.name
+            );
+        }
+    }
+}
