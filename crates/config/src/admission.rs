@@ -647,6 +647,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
             reserved: 1,
             scheduler_tags: 1,
             events: 1,
+            stalled: 0,
             ..config.sizes
         },
         drive: DriveShape {

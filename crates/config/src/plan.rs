@@ -10,6 +10,8 @@ use weir_core::{Config, Contract, DriveShape, Edit, GroupId, Knobs, ROOT, Sizes,
 pub(crate) const PER_STREAM_RESERVED: u32 = 4;
 /// Events kept for a listener.
 const EVENTS: u32 = 4096;
+/// Room for commands that remote servers do not answer, at most.
+const STALLED_MAX: u32 = 1 << 16;
 
 /// Where a volume is in the core's tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,6 +222,17 @@ pub(crate) fn streams(limits: &crate::Limits) -> u32 {
     limits.connections.saturating_mul(2)
 }
 
+/// Commands that remote servers may have without an answer beside those that the drive has room
+/// for: eight times as many, since several servers may hang, one after the other. A modelled drive
+/// has no volumes of other servers.
+fn stalled(drive: &Drive) -> u32 {
+    let tags = u32::from(drive.queues) * u32::from(drive.tags);
+    match drive.model {
+        Some(_) => 0,
+        None => (8 * tags).min(STALLED_MAX),
+    }
+}
+
 /// The core's configuration.
 pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
     let per_stream = server.limits.requests_per_connection;
@@ -234,6 +247,7 @@ pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
             reserved: per_stream.min(PER_STREAM_RESERVED),
             scheduler_tags: drive.limits.scheduler_tags,
             events: EVENTS,
+            stalled: stalled(drive),
         },
         drive: DriveShape {
             queues: drive.queues,

@@ -51,17 +51,12 @@ impl Bench {
             clients: Vec::new(),
             _mailbox: mailbox,
         };
-<<<<<<< HEAD
-        let mut places = Places::new(1000, Clock::start());
         for export in opened
             .exports
             .iter()
             .cycle()
             .take(each * opened.exports.len())
         {
-=======
-        for export in opened.exports.iter().chain(&opened.exports) {
->>>>>>> 6f8154d8 (serve: divide connections by promise and volume, busy ones included)
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
             bench.shard.arrive(Arrival {

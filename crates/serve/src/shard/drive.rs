@@ -10,6 +10,7 @@ use weir_core::{
 };
 use weir_uring::{AnyRing, Ring};
 
+use super::asked::Asked;
 use super::busy::{Counted, Sent};
 use super::front::Ask;
 use super::model::Model;
@@ -52,7 +53,7 @@ pub(crate) struct Drive {
     pub(super) tenants: Vec<Tenant>,
     pub(super) counted: Counted,
     /// By tag: the piece in the drive.
-    flights: Vec<Flight>,
+    pub(super) flights: Vec<Flight>,
     pub(crate) finished: Vec<Finished>,
     completions: Vec<Completion>,
     /// Something was told to the layer since it was asked what to do.
@@ -71,6 +72,8 @@ pub(crate) struct Drive {
     pub(super) has_new_terms: bool,
     /// The shard slept before this turn, so the latency of what the drive returned is the drive's and not the shard's.
     pub(super) is_timely: bool,
+    /// When to look whether remote servers answer.
+    pub(super) look_at: Instant,
 }
 
 /// An open stream.
@@ -106,15 +109,17 @@ pub(crate) enum Notice {
 
 /// A piece in the drive.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+pub(super) struct Flight {
     cookie: u64,
-    space: u32,
+    pub(super) space: u32,
     within: u32,
-    op: Op,
+    pub(super) op: Op,
     flags: Flags,
     offset: u64,
     length: u32,
     sent: Sent,
+    /// When it was sent to a remote server, while that has it.
+    pub(super) asked: Option<Asked>,
 }
 
 impl Flight {
@@ -136,6 +141,7 @@ impl Flight {
         offset: 0,
         length: 0,
         sent: Sent::NONE,
+        asked: None,
     };
 }
 
@@ -149,7 +155,7 @@ impl Drive {
         tape: Option<Tape>,
     ) -> Self {
         let config = layer.layer().config();
-        let tags = usize::from(config.drive.queues) * usize::from(config.drive.tags);
+        let tags = config.tags() as usize;
         let streams = config.sizes.streams as usize;
         Self {
             name,
@@ -177,6 +183,7 @@ impl Drive {
             lapses_at: Instant::MAX,
             has_new_terms: true,
             is_timely: true,
+            look_at: Instant::MAX,
             layer,
         }
     }
@@ -334,6 +341,7 @@ impl Drive {
     pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Notice>) {
         self.touched = false;
         self.run_model(ring, now);
+        self.look_for_stalls(now);
         let mut out = std::mem::take(&mut self.out);
         for _ in 0..ROUNDS {
             self.complete(now);
@@ -356,7 +364,9 @@ impl Drive {
     /// When this drive has something to do if nothing happens before.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let model = self.model.as_ref().and_then(Model::next);
-        [self.wake.map(|w| w.at), model].into_iter().flatten().min()
+        let look = Some(self.look_at).filter(|&at| at < Instant::MAX);
+        let all = [self.wake.map(|w| w.at), model, look];
+        all.into_iter().flatten().min()
     }
 
     /// Carries out what the modelled drive has ended.
@@ -379,6 +389,7 @@ impl Drive {
             offset: dispatch.offset,
             length: dispatch.length,
             sent,
+            asked: self.asked(now, space),
         };
         let Some(volume) = &mut self.volumes[space as usize] else {
             return self.end(dispatch.tag, Some(Outcome::Error(EIO)));
@@ -451,6 +462,7 @@ impl Drive {
                 }
                 continue;
             }
+            self.observe_answer(now, tag);
             let flight = self.flights[tag.0 as usize];
             if let (Some(Outcome::Error(errno)), Some(volume)) =
                 (outcome, self.volumes[flight.space as usize].as_mut())

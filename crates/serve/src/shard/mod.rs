@@ -8,6 +8,7 @@
 mod allocations;
 mod answer;
 mod arrive;
+mod asked;
 mod busy;
 mod change;
 mod client;
@@ -24,6 +25,7 @@ mod schedule;
 mod second;
 mod seen;
 mod shared;
+mod stalls;
 mod take;
 mod token;
 mod turn;

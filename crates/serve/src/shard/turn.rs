@@ -209,11 +209,8 @@ impl Shard {
             .chain(changes)
             .chain(records)
             .chain(self.evict_at)
-<<<<<<< HEAD
             .chain(self.schedule.release_at())
-=======
             .chain(self.evicted.front().map(|(at, _)| *at))
->>>>>>> 6f8154d8 (serve: divide connections by promise and volume, busy ones included)
             .min()?;
         Some(until(self.now, next))
     }

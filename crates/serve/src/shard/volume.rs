@@ -7,6 +7,7 @@ use weir_core::{Contract, Flags, GroupId, Op};
 use weir_measure::promise::Promise;
 
 use super::ShardError;
+use super::asked::Answers;
 use super::shared::Shared;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
@@ -59,6 +60,8 @@ pub(crate) struct Volume {
     pub(super) member: Option<usize>,
     pub(crate) group: GroupId,
     pub(crate) backend: Box<dyn Backend>,
+    /// What its server takes to answer, if another server has its storage.
+    pub(super) remote: Option<Answers>,
     /// A flush has failed: what was written before may be lost, and no later flush may say otherwise.
     pub(crate) sync_failed: bool,
     /// Something was written since the last flush.
@@ -118,19 +121,23 @@ impl VolumeSetup {
     /// Gives the storage to the thread that calls it, for the slots that the plan has for the volume.
     pub(super) fn start(self, plan: &Plan) -> Result<Started, ShardError> {
         let slot = plan.volumes[&self.name];
+        let (size, traits) = (self.storage.size(), self.storage.traits());
+        let started = self.storage.start().map_err(|error| ShardError::Volume {
+            volume: self.name.clone(),
+            error,
+        });
+        let backend = started?;
         Ok(Started {
             space: slot.space.0,
             volume: Volume {
-                size: self.storage.size(),
-                traits: self.storage.traits(),
+                size,
+                traits,
                 terms: self.terms,
                 shared: Shared::nothing(0),
                 member: None,
                 group: slot.group,
-                backend: self.storage.start().map_err(|error| ShardError::Volume {
-                    volume: self.name.clone(),
-                    error,
-                })?,
+                remote: backend.remote().map(|_| Answers::NONE),
+                backend,
                 name: self.name,
                 sync_failed: false,
                 unsynced: false,

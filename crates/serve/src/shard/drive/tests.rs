@@ -1,8 +1,11 @@
 //! A drive of volumes in memory: what is carried out at once is carried out in parts.
 
-use weir_core::{Op, Priority, Request, SpaceId, StreamId, StreamSpec};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_core::{Op, Priority, Request, SpaceId, Span, StreamId, StreamSpec};
 use weir_uring::{AnyRing, Arena, Config};
 
+use super::super::asked::Answers;
 use super::*;
 
 /// A drive with the volumes `a` and `b`, and what a shard keeps beside it.
@@ -88,7 +91,10 @@ impl Bench {
 
     /// One turn of the shard as far as the drive is concerned; the requests that ended in it.
     fn turn(&mut self) -> Vec<u32> {
-        let now = Instant::ZERO;
+        self.turn_at(Instant::ZERO)
+    }
+
+    fn turn_at(&mut self, now: Instant) -> Vec<u32> {
         self.drive.settle(&mut self.ring, now);
         if self.drive.is_due(now) {
             self.drive.turn(&mut self.ring, now, &mut self.notices);
@@ -180,4 +186,86 @@ fn a_zeroing_of_holes_is_done_at_once() {
     assert!(bench.run(&[zeroing]) <= 2);
     let trim = bench.submit(0, Op::Discard, 0, LONG);
     assert!(bench.run(&[trim]) <= 2);
+}
+
+/// A remote server that answers nothing until it is told to.
+#[derive(Debug)]
+struct Hung {
+    /// Jobs, and whether they are answered when the backend is woken.
+    jobs: Vec<Job>,
+    answers: Arc<AtomicBool>,
+}
+
+impl Backend for Hung {
+    fn submit(&mut self, job: Job, _cx: &mut Context<'_>) {
+        self.jobs.push(job);
+    }
+
+    fn completed(&mut self, _op: u32, _completion: weir_uring::Completion, _cx: &mut Context<'_>) {}
+
+    fn size(&self, _wanted: Option<u64>) -> std::io::Result<u64> {
+        Ok(0)
+    }
+
+    fn woken(&mut self, cx: &mut Context<'_>) {
+        if self.answers.load(Ordering::Relaxed) {
+            for job in self.jobs.drain(..) {
+                cx.finish(job.tag, Ok(()), job.data);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
+    let at = |ms| Instant::ZERO + Span::from_millis(ms);
+    let mut bench = Bench::new(16 << 20);
+    let answers = Arc::new(AtomicBool::new(false));
+    let volume = bench.drive.volumes[0].as_mut().unwrap();
+    volume.remote = Some(Answers::NONE);
+    volume.backend = Box::new(Hung {
+        jobs: Vec::new(),
+        answers: Arc::clone(&answers),
+    });
+    let submit_all = |bench: &mut Bench| -> Vec<u32> {
+        let ops = [Op::Read, Op::Write, Op::Flush, Op::WriteZeroes];
+        let each = ops.into_iter().cycle().take(60);
+        each.map(|op| match op {
+            Op::Flush => bench.submit(0, op, 0, 0),
+            op => bench.submit(0, op, 0, 65536),
+        })
+        .collect()
+    };
+    let mut hung = submit_all(&mut bench);
+    bench.turn_at(at(0));
+    let tags = u32::from(bench.drive.layer.layer().config().drive.tags);
+    assert_eq!(bench.drive.layer.layer().in_flight(), tags);
+    let read = bench.submit(1, Op::Read, 0, 65536);
+    assert!(bench.turn_at(at(999)).is_empty(), "the drive is full");
+    // It is looked at by itself.
+    let look = bench.drive.next_due().unwrap();
+    assert!(look <= at(1_249));
+    assert_eq!(bench.turn_at(at(1_250)), [read]);
+    // However often it is asked, and whatever its clients ask, the others have the drive.
+    hung.extend(submit_all(&mut bench));
+    for second in 2..60 {
+        let reads: Vec<u32> = (0..16)
+            .map(|_| bench.submit(1, Op::Read, 0, 65536))
+            .collect();
+        let mut ended = bench.turn_at(at(1_000 * second + 300));
+        ended.extend(bench.turn_at(at(1_000 * second + 600)));
+        assert_eq!(ended, reads, "second {second}");
+    }
+    let out = bench.drive.layer.layer().in_flight();
+    assert!(out <= tags + 8, "{out} requests are there");
+    answers.store(true, Ordering::Relaxed);
+    for ms in 61_000..62_000 {
+        bench.drive.woken(&mut bench.ring, at(ms));
+        for ended in bench.turn_at(at(ms)) {
+            let found = hung.iter().position(|&id| id == ended);
+            hung.swap_remove(found.expect("it was asked, and not answered before"));
+        }
+    }
+    assert!(hung.is_empty(), "{hung:?}");
+    assert!(bench.drive.is_idle());
 }

@@ -1,0 +1,89 @@
+//! Remote servers that hang: what they do not answer must not keep the drive from its other
+//! volumes.
+
+use weir_core::{Instant, Op, SpaceId, Span, Tag};
+
+use super::asked::Asked;
+use super::drive::Drive;
+
+/// How often requests are looked at that remote servers have.
+const LOOK: Span = Span::from_millis(250);
+/// That a server hangs is logged once in this time.
+const QUIET: Span = Span::from_secs(60);
+
+impl Drive {
+    /// What is kept of a piece that goes to a volume now, if that is a remote server's.
+    #[inline]
+    pub(super) fn asked(&mut self, now: Instant, space: u32) -> Option<Asked> {
+        self.volumes[space as usize].as_ref()?.remote?;
+        self.look_at = self.look_at.min(now + LOOK);
+        let stalled = false;
+        Some(Asked { at: now, stalled })
+    }
+
+    /// A piece has come back.
+    #[inline]
+    pub(super) fn observe_answer(&mut self, now: Instant, tag: Tag) {
+        let flight = &mut self.flights[tag.0 as usize];
+        let Some(asked) = flight.asked.take() else {
+            return;
+        };
+        let volume = self.volumes[flight.space as usize].as_mut();
+        if let Some(answers) = volume.and_then(|v| v.remote.as_mut()) {
+            answers.silent = false;
+            if flight.op != Op::Flush {
+                answers.observe(now.since(asked.at));
+            }
+        }
+    }
+
+    /// Tells the core of volumes whose server has not answered for too long.
+    pub(super) fn look_for_stalls(&mut self, now: Instant) {
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = Instant::MAX;
+        for tag in 0..self.flights.len() {
+            let flight = self.flights[tag];
+            let Some(asked) = flight.asked.filter(|asked| !asked.stalled) else {
+                continue;
+            };
+            self.look_at = now + LOOK;
+            let volume = self.volumes[flight.space as usize].as_ref();
+            let answers = volume.and_then(|volume| volume.remote);
+            let longest = answers.map(|answers| answers.longest(flight.op));
+            if longest.is_some_and(|longest| now.since(asked.at) >= longest) {
+                self.stall(now, flight.space);
+            }
+        }
+    }
+
+    /// The server of a volume hangs.
+    fn stall(&mut self, now: Instant, space: u32) {
+        if !self.layer.stall(now, SpaceId(space)) {
+            return;
+        }
+        let mut requests = 0;
+        let of_volume = self.flights.iter_mut().filter(|f| f.space == space);
+        for asked in of_volume.filter_map(|flight| flight.asked.as_mut()) {
+            asked.stalled = true;
+            requests += 1;
+        }
+        let Some(volume) = self.volumes[space as usize].as_mut() else {
+            return;
+        };
+        let Some(answers) = volume.remote.as_mut() else {
+            return;
+        };
+        answers.silent = true;
+        if now >= answers.quiet_until {
+            answers.quiet_until = now + QUIET;
+            let volume = &volume.name;
+            tracing::warn!(
+                volume,
+                requests,
+                "the remote server does not answer: until it does, the volume gets few requests there at a time"
+            );
+        }
+    }
+}
