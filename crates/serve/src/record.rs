@@ -123,7 +123,7 @@ fn open(path: &Path) -> io::Result<(PathBuf, File, Option<Created>)> {
     loop {
         match options.clone().create_new(true).open(&numbered) {
             Ok(file) => {
-                let created = Created::at(&numbered, None)?;
+                let created = Created::at(&numbered, &file)?;
                 return Ok((numbered, file, Some(created)));
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

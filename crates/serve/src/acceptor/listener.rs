@@ -2,18 +2,17 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, FileType};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::Uid;
+use rustix::process::{Gid, Uid};
 use weir_config::{Address, Id, Owner, Server};
 
-use crate::created::Created;
+use crate::created::{Created, Entry, Identity};
 use crate::holder::Holder;
 use crate::places::Peer;
 use weir_config::os_error;
@@ -75,13 +74,14 @@ impl Listener {
         match address {
             Address::Unix(path) => {
                 let owner = numbers(sockets.owner)?;
-                let dead = occupied(path)?;
                 let refused = |error: io::Error| system(address, &error);
-                let aside = dead.then(|| set_aside(path)).transpose().map_err(refused)?;
-                let (socket, made) = bind(path, aside).map_err(refused)?;
-                own(path, owner).map_err(|error| not_owned(sockets.owner, path, &error))?;
-                let mode = std::fs::Permissions::from_mode(sockets.mode);
-                std::fs::set_permissions(path, mode).map_err(refused)?;
+                let entry = Entry::of(path).map_err(refused)?;
+                let dead = occupied(&entry, address)?;
+                let (socket, file, made) = bind(entry, dead).map_err(refused)?;
+                own(&file, owner).map_err(|errno| not_owned(sockets.owner, path, errno))?;
+                let mode = Mode::from_raw_mode(sockets.mode);
+                rustix::fs::chmod(by_descriptor(&file), mode)
+                    .map_err(|errno| refused(errno.into()))?;
                 // Only now: before, nobody can connect.
                 rustix::net::listen(&socket, BACKLOG).map_err(|errno| refused(errno.into()))?;
                 Ok(Self::Unix(socket, path.clone(), Some(made)))
@@ -98,19 +98,15 @@ impl Listener {
         match address {
             Address::Unix(path) => {
                 let owner = numbers(sockets.owner)?;
-                occupied(path)?;
                 let refused = |errno: Errno| system(address, &errno.into());
+                let entry = Entry::of(path).map_err(|error| system(address, &error))?;
+                occupied(&entry, address)?;
                 let parent = path.parent().unwrap_or_else(|| Path::new("/"));
-                let directory = rustix::fs::stat(parent).map_err(refused)?;
-                if FileType::from_raw_mode(directory.st_mode) != FileType::Directory {
-                    return Err(refused(Errno::NOTDIR));
-                }
                 let access = Access::WRITE_OK | Access::EXEC_OK;
                 rustix::fs::accessat(CWD, parent, access, AtFlags::EACCESS).map_err(refused)?;
                 let (own, root) = (rustix::process::geteuid(), Uid::ROOT);
                 if owner.0.is_some_and(|user| user != own.as_raw()) && own != root {
-                    let errno = Errno::PERM.into();
-                    return Err(not_owned(sockets.owner, path, &errno));
+                    return Err(not_owned(sockets.owner, path, Errno::PERM));
                 }
                 Ok(None)
             }
@@ -234,13 +230,14 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
 
 const STOP: &str = "stop the other program, or choose another address";
 
-/// Whether there is a socket at the path that nobody listens on any more, as a server that was killed leaves it; anything else there
-/// is a reason not to listen.
-fn occupied(path: &Path) -> Result<bool, Refusal> {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else {
-        return Ok(false);
+/// The socket at an entry that nobody listens on any more, as a server that was killed leaves it; anything else there is a reason not
+/// to listen.
+fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusal> {
+    let refused = |errno: Errno| system(address, &errno.into());
+    let there = match entry.open() {
+        Err(Errno::NOENT) => return Ok(None),
+        there => there.map_err(refused)?,
     };
-    let address = Address::Unix(path.to_owned());
     let refusal = |what: &str, help: &str, taken, holder| Refusal {
         owner: false,
         what: format!("cannot listen on {address}: {what}"),
@@ -249,7 +246,8 @@ fn occupied(path: &Path) -> Result<bool, Refusal> {
         holder,
         forbidden: false,
     };
-    if !metadata.file_type().is_socket() {
+    let stat = rustix::fs::fstat(&there).map_err(refused)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
         let help = "remove what is there, or choose another path";
         return Err(refusal(
             "something that is not a socket is in its place",
@@ -258,10 +256,13 @@ fn occupied(path: &Path) -> Result<bool, Refusal> {
             None,
         ));
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
-        Ok(stream) => {
-            let peer = rustix::net::sockopt::socket_peercred(&stream).ok();
+    // One that does not block: another's socket may have no room for a client, for ever.
+    let client = unbound().map_err(refused)?;
+    let name = SocketAddrUnix::new(by_descriptor(&there)).map_err(refused)?;
+    match rustix::net::connect(&client, &name) {
+        Err(Errno::CONNREFUSED) => Ok(Some(Identity::of(&stat))),
+        Ok(()) | Err(Errno::AGAIN) => {
+            let peer = rustix::net::sockopt::socket_peercred(&client).ok();
             let pid = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
             let holder = pid.and_then(Holder::of_pid);
             let by = holder
@@ -269,27 +270,48 @@ fn occupied(path: &Path) -> Result<bool, Refusal> {
                 .map_or_else(|| "another program".to_owned(), Holder::to_string);
             Err(refusal(&format!("{by} listens there"), STOP, true, holder))
         }
-        Err(error) => Err(system(&address, &error)),
+        Err(errno) => Err(refused(errno)),
     }
 }
 
-/// Moves a socket that nobody listens on out of the way, until it is clear that this one stays.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(format!(".{}", std::process::id()));
-    let aside = PathBuf::from(aside);
-    std::fs::rename(path, &aside)?;
-    Ok(aside)
+/// Binds a socket to an entry, once a dead one there is out of the way: the socket, its file, and what makes it go again.
+fn bind(entry: Entry, dead: Option<Identity>) -> io::Result<(OwnedFd, OwnedFd, Created)> {
+    let aside = dead.map(|dead| entry.set_aside(std::process::id(), dead));
+    let aside = aside.transpose()?;
+    let bound = unbound().map_err(io::Error::from).and_then(|socket| {
+        rustix::fs::fchmod(&socket, UNFINISHED)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(entry.path())?)?;
+        let (file, is) = bound_file(&entry)?;
+        Ok((socket, file, is))
+    });
+    let (socket, file, is) =
+        bound.inspect_err(|_| aside.iter().for_each(|aside| entry.put_back(aside)))?;
+    Ok((socket, file, Created::new(entry, is, aside)))
 }
 
-fn bind(path: &Path, aside: Option<PathBuf>) -> io::Result<(OwnedFd, Created)> {
-    let back = |aside: &PathBuf| drop(std::fs::rename(aside, path));
-    let socket = unbound().and_then(|socket| {
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(socket)
-    });
-    let socket = socket.inspect_err(|_| aside.iter().for_each(back))?;
-    Ok((socket, Created::at(path, aside)?))
+/// The file of the socket that was bound at an entry just now, and nothing else that is there.
+fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
+    let file = entry.open()?;
+    let stat = rustix::fs::fstat(&file)?;
+    let (kind, mode) = (
+        FileType::from_raw_mode(stat.st_mode),
+        Mode::from_raw_mode(stat.st_mode),
+    );
+    let user = rustix::process::geteuid().as_raw();
+    if (kind, mode, stat.st_uid) == (FileType::Socket, UNFINISHED, user) {
+        return Ok((file, Identity::of(&stat)));
+    }
+    let what = "another user put a file in its place; let only the server's user write to the directory";
+    Err(io::Error::other(what))
+}
+
+/// Mode of a socket's file from bind(2), which takes it from the socket (Linux, `unix_bind_bsd`), until the file has its owner and its own mode: no other
+/// file has it, so that a server knows its own where another user can put files in its place; and nobody connects.
+const UNFINISHED: Mode = Mode::SUID.union(Mode::SVTX);
+
+/// A path that leads to what is open, and nowhere else.
+fn by_descriptor(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 fn unbound() -> Result<OwnedFd, Errno> {
@@ -297,26 +319,27 @@ fn unbound() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// Gives a socket the owner that was looked up.
-fn own(path: &Path, (user, group): (Option<u32>, Option<u32>)) -> io::Result<()> {
-    if user.is_some() || group.is_some() {
-        std::os::unix::fs::chown(path, user, group)?;
+/// Gives a socket's file the owner that was looked up.
+fn own(file: &OwnedFd, (user, group): (Option<u32>, Option<u32>)) -> Result<(), Errno> {
+    if user.is_none() && group.is_none() {
+        return Ok(());
     }
-    Ok(())
+    let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
+    rustix::fs::chownat(file, "", user, group, AtFlags::EMPTY_PATH)
 }
 
-fn not_owned(owner: &Owner, path: &Path, error: &io::Error) -> Refusal {
+fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> Refusal {
     let path = path.display();
     Refusal {
         owner: true,
         what: format!(
             "cannot give {path} to {owner}: {}",
-            os_error::message(error)
+            os_error::message(&errno.into())
         ),
         help: "only root gives files to other users, and to groups that are not its own".to_owned(),
         taken: false,
         holder: None,
-        forbidden: error.kind() == io::ErrorKind::PermissionDenied,
+        forbidden: errno == Errno::PERM,
     }
 }
 
@@ -364,4 +387,46 @@ pub fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)>
         let what = format!("there is no {kind} {name:?} in {table}");
         (what, format!("create it, or give the number of a {kind}"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn only_the_socket_that_was_bound_gets_owner_and_mode() {
+        let base = std::env::temp_dir().join(format!("weir-listener-{}", std::process::id()));
+        std::fs::create_dir(&base).unwrap();
+        let (path, secret) = (base.join("socket"), base.join("secret"));
+        std::fs::write(&secret, "").unwrap();
+        let mode = |path: &Path| path.symlink_metadata().unwrap().mode() & 0o7777;
+        let config = format!(
+            "listen.nbd = [\"unix:{}\"]\nlisten.socket_mode = \"0666\"\n[drive.d]\n",
+            path.display()
+        );
+        let config = weir_config::parse("", &config).unwrap();
+        let address = Address::Unix(path.clone());
+        let open = || Listener::open(&address, Sockets::of_listen(&config)).unwrap();
+        // Whatever the umask of tests is.
+        let listener = open();
+        assert_eq!(mode(&path), 0o666);
+        let entry = Entry::of(&path).unwrap();
+        let refused = || bound_file(&entry).unwrap_err().kind();
+        assert_eq!(refused(), io::ErrorKind::Other, "a socket of another's");
+        drop(listener);
+        assert_eq!(refused(), io::ErrorKind::NotFound);
+        symlink(&secret, &path).unwrap();
+        assert_eq!(refused(), io::ErrorKind::Other, "a link");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::hard_link(&secret, &path).unwrap();
+        assert_eq!(refused(), io::ErrorKind::Other, "a file");
+        std::fs::remove_file(&path).unwrap();
+        let (_socket, _file, made) = bind(Entry::of(&path).unwrap(), None).unwrap();
+        bound_file(&entry).unwrap();
+        drop(made);
+        assert_eq!(std::fs::read_dir(&base).unwrap().count(), 1);
+        std::fs::remove_dir_all(base).unwrap();
+    }
 }

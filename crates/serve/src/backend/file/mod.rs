@@ -161,7 +161,7 @@ impl Prepare for Opened {
     }
 
     fn created(&mut self) -> Option<Created> {
-        self.made.take().map(Kept::claim)
+        self.made.take().and_then(Kept::claim)
     }
 
     fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
@@ -325,7 +325,7 @@ fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
     let fd = open(options, OFlags::CREATE | OFlags::EXCL);
     let fd = fd.map_err(|errno| refused(errno.into()))?;
     // It is ours, and goes again if it cannot be made whole.
-    let created = Created::at(path, None).map_err(refused)?;
+    let created = Created::at(path, &fd).map_err(refused)?;
     fill(&fd, size, options.preallocate).map_err(refused)?;
     sync_directory(path).map_err(refused)?;
     Ok((fd, created))
