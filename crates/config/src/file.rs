@@ -7,6 +7,8 @@ use crate::problem::Problem;
 use crate::text::{is_name, quoted};
 use crate::trusted::called;
 use crate::units::Size;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use toml::Spanned;
@@ -38,15 +40,20 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
             None,
         )
     };
-    // Before it is opened: opening a pipe waits for its other end.
-    let kind = std::fs::metadata(path).map_err(refused)?.file_type();
-    if !kind.is_file() {
+    let regular = |kind: std::fs::FileType| {
         let help = "name a regular file".to_owned();
         let what = format!("is {}, not a regular file", called(kind));
-        return Err(problem(what, Some(help)));
-    }
+        let other = || problem(what, Some(help));
+        kind.is_file().then_some(()).ok_or_else(other)
+    };
+    // Before it is opened, because opening a device can have effects.
+    regular(std::fs::metadata(path).map_err(refused)?.file_type())?;
+    // Opening a pipe that has come to its place must not wait for the pipe's other end.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags | OFlags::RDONLY, Mode::empty());
+    let opened = File::from(opened.map_err(|errno| refused(errno.into()))?);
+    regular(opened.metadata().map_err(refused)?.file_type())?;
     let mut text = Vec::new();
-    let opened = std::fs::File::open(path).map_err(refused)?;
     let read = opened.take(FILE_MAX as u64 + 1).read_to_end(&mut text);
     read.map_err(refused)?;
     if text.len() > FILE_MAX {

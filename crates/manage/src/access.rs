@@ -187,13 +187,16 @@ fn token(path: &Path) -> Result<String, String> {
             path.display()
         )
     };
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return made(path).map_err(|e| refused("make", &e));
         }
-        Err(error) => return Err(refused("read", &error)),
+        found => found.map_err(|error| refused("read", &error))?,
     };
+    let (_, text) = weir_config::file_text(path).map_err(|problems| {
+        let why: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+        format!("manage.token_file: {} {}", path.display(), why.join("; "))
+    })?;
     let mode = fs::metadata(path).map_or(0, |m| m.mode());
     if mode & 0o007 != 0 {
         let path = path.display();

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use weir_api::{Change, Edit, Outcome, Words};
@@ -97,13 +98,17 @@ impl Published {
 #[derive(Debug)]
 pub(crate) struct Control {
     inner: Mutex<Inner>,
+    server: Arc<Shared>,
     published: RwLock<Arc<Published>>,
 }
 
+/// The server; nothing once it has been taken back. It is locked after [`Inner`], and not while the configuration's file is read or
+/// written, so that a file system that does not answer keeps nobody from taking it.
+type Shared = Mutex<Option<Server>>;
+
 #[derive(Debug)]
 struct Inner {
-    /// Nothing once it has been taken back.
-    server: Option<Server>,
+    server: Arc<Shared>,
     /// The text in force, and what is written of each table.
     document: Document,
     text: String,
@@ -146,7 +151,7 @@ impl Control {
         let document = Document::parse(&text)?;
         let inner = Inner {
             rooms: rooms(server.config()),
-            server: Some(server),
+            server: Arc::new(Mutex::new(Some(server))),
             words: tables(&document),
             document,
             file: file.map(|path| ConfigFile::new(path, text.clone())),
@@ -158,6 +163,7 @@ impl Control {
         };
         let published = inner.publish().ok_or("the server has ended")?;
         Ok(Self {
+            server: Arc::clone(&inner.server),
             inner: Mutex::new(inner),
             published: RwLock::new(Arc::new(published)),
         })
@@ -169,9 +175,20 @@ impl Control {
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the server back: nothing can be changed any more.
-    pub(crate) fn take(&self) -> Option<Server> {
-        self.lock().server.take()
+    /// Takes the server back: nothing can be changed any more. A change that is under way may end first, within `patience`. If it does
+    /// not, because the configuration's file system does not answer, the server is taken all the same; `None` if the change holds the
+    /// server itself, because the storage of a volume does not answer.
+    pub(crate) fn take(&self, patience: Duration) -> Option<Server> {
+        let until = Instant::now() + patience;
+        let ended = lock_until(&self.inner, until);
+        if ended.is_none() {
+            tracing::error!("a change does not end: it is given up");
+        }
+        let server = lock_until(&self.server, until);
+        if server.is_none() {
+            tracing::error!("the change holds the server, which ends without finishing requests");
+        }
+        server?.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -269,15 +286,11 @@ impl Control {
 impl Inner {
     /// Has the server take a planned change, and the file, and the journal.
     fn put_in_force(&mut self, planned: Planned, how: &How) -> Result<Outcome, Refused> {
-        let Some(server) = &mut self.server else {
-            return Err(Refused::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the server is ending",
-            ));
-        };
-        let name = server.config().file().to_owned();
-        let config = weir_config::parse_again(&name, &planned.text, server.config())
-            .map_err(|problems| Refused::problems(&problems))?;
+        let config = with(&self.server, |server| {
+            let name = server.config().file().to_owned();
+            weir_config::parse_again(&name, &planned.text, server.config())
+                .map_err(|problems| Refused::problems(&problems))
+        })?;
         let rooms = rooms(&config);
         let mut outcome = Outcome {
             change: Change {
@@ -291,15 +304,20 @@ impl Inner {
             promised: sums(&rooms),
         };
         if how.dry_run {
-            outcome.change.lines = server.would_reload(&config)?;
+            let tried = with(&self.server, |server| Ok(server.would_reload(&config)?));
+            outcome.change.lines = tried?;
             return Ok(outcome);
         }
         // Before anything is in force: a full disk refuses the change.
         let prepared = match (&self.file, planned.saved) {
-            (Some(file), Some(text)) => Some(file.prepare(text).map_err(|e| unsaved(file, &e))?),
+            (Some(file), Some(text)) => {
+                let prepared = file.prepare(text);
+                Some(prepared.map_err(|e| unsaved(file, &weir_config::os_error::message(&e)))?)
+            }
             _ => None,
         };
-        outcome.change.lines = server.reload(&config)?;
+        let made = with(&self.server, |server| Ok(server.reload(&config)?));
+        outcome.change.lines = made?;
         if let (Some(file), Some(prepared)) = (&mut self.file, prepared)
             && let Err(error) = file.replace(prepared)
         {
@@ -331,7 +349,8 @@ impl Inner {
     }
 
     fn publish(&self) -> Option<Published> {
-        let server = self.server.as_ref()?;
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = server.as_ref()?;
         Some(Published {
             config: server.config().clone(),
             devices: server.devices(),
@@ -397,7 +416,10 @@ impl Inner {
                 let error = format!("{shown} has been changed since it was read: reload it first");
                 return Err(Refused::conflict(error));
             }
-            Err(error) => return Err(unsaved(file, &error)),
+            Err(problems) => {
+                let why: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+                return Err(unsaved(file, &why.join("; ")));
+            }
         }
         if file.text == self.text {
             return Ok(Some(changed.to_owned()));
@@ -456,8 +478,30 @@ fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, R
     }
 }
 
-fn unsaved(file: &ConfigFile, error: &std::io::Error) -> Refused {
-    let reason = weir_config::os_error::message(error);
+/// Locks what others may hold until then; tries it once at least.
+fn lock_until<T>(mutex: &Mutex<T>, until: Instant) -> Option<MutexGuard<'_, T>> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    loop {
+        match mutex.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => return None,
+        }
+    }
+}
+
+/// What comes of the server, unless it has been taken back.
+fn with<T>(
+    server: &Shared,
+    ask: impl FnOnce(&mut Server) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+    let ending = || Refused::new(StatusCode::SERVICE_UNAVAILABLE, "the server is ending");
+    ask(server.as_mut().ok_or_else(ending)?)
+}
+
+fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
     Refused::new(
         StatusCode::INSUFFICIENT_STORAGE,
         format!(
@@ -510,4 +554,29 @@ fn changed(was: &Tables, now: &Tables) -> BTreeSet<(&'static str, String)> {
     all.filter(|key| was.get(*key) != now.get(*key))
         .cloned()
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The management server ends while the configuration's file, or a volume's, is on a file system that does not answer.
+    #[test]
+    fn a_change_that_does_not_end_does_not_keep_the_server() {
+        let path = std::env::temp_dir().join(format!("weir-control-{}.sock", std::process::id()));
+        let text = format!(
+            "listen.nbd = [\"unix:{}\"]\n[drive.d]\n",
+            path.display()
+        );
+        let config = weir_config::parse("", &text).unwrap();
+        let server = Server::start(&config, &weir_serve::Options::default()).unwrap();
+        let control = Control::new(server, None, text).unwrap();
+        let (of_file, of_server) = (control.inner.lock().unwrap(), control.server.lock().unwrap());
+        assert!(control.take(Duration::ZERO).is_none());
+        drop(of_server);
+        assert!(control.take(Duration::ZERO).unwrap().shutdown());
+        drop(of_file);
+        let refused = control.change(&[], &How::default()).unwrap_err();
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    }
 }

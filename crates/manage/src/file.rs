@@ -1,9 +1,14 @@
 //! The configuration's file: read, compared, and replaced as a whole.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use weir_config::Problem;
+use weir_config::trusted::{self, Dir};
 
 /// The file, and what it said when it was read or written last.
 #[derive(Debug)]
@@ -15,9 +20,10 @@ pub(crate) struct ConfigFile {
 /// A text that lies beside the file, ready to take its place. It goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    temporary: PathBuf,
     /// Where a link leads, if the file is one.
-    target: PathBuf,
+    directory: Dir,
+    name: OsString,
+    temporary: OsString,
     text: String,
 }
 
@@ -31,27 +37,30 @@ impl ConfigFile {
     }
 
     /// Whether somebody else has changed it since.
-    pub(crate) fn is_changed(&self) -> io::Result<bool> {
-        Ok(fs::read(&self.path)? != self.text.as_bytes())
+    pub(crate) fn is_changed(&self) -> Result<bool, Vec<Problem>> {
+        Ok(weir_config::file_text(&self.path)?.1 != self.text)
     }
 
-    /// Writes a text beside the file, with its mode and owner, and makes it durable.
+    /// Writes a text beside the file, with its mode and owner, and makes it durable. Whatever is put in the place of the file or of its
+    /// directory in the meantime, only a file with the text that was read last is replaced.
     pub(crate) fn prepare(&self, text: String) -> io::Result<Prepared> {
         let target = fs::canonicalize(&self.path)?;
-        let mut name = std::ffi::OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(".weir-new");
-        let temporary = target.with_file_name(name);
+        let (parent, name) = trusted::split(&target)?;
+        let directory = Dir::open(parent)?;
+        let like = self.unchanged(&directory, name)?.metadata()?;
+        let mut temporary = OsString::from(".");
+        temporary.push(name);
+        temporary.push(".weir-new");
         // What a server that was killed in between left.
-        let _ = fs::remove_file(&temporary);
-        let like = fs::metadata(&target)?;
+        directory.remove(&temporary)?;
+        let mut file = directory.create_new(&temporary, 0o600)?;
         let prepared = Prepared {
+            name: name.to_owned(),
+            directory,
             temporary,
-            target,
             text,
         };
-        let mut file = File::create_new(&prepared.temporary)?;
-        file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o7777))?;
+        file.set_permissions(Permissions::from_mode(like.mode() & 0o7777))?;
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
             match fchown(&file, Some(like.uid()), Some(like.gid())) {
@@ -65,18 +74,85 @@ impl ConfigFile {
         Ok(prepared)
     }
 
+    /// The file with this name, if it still has the text that was read last.
+    fn unchanged(&self, directory: &Dir, name: &OsStr) -> io::Result<File> {
+        let changed = || io::Error::other("it has been changed since it was read: reload it first");
+        // Before it is opened, because opening a device can have effects.
+        if !directory.metadata(name)?.is_file() {
+            return Err(changed());
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = flags | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(directory, name, flags, Mode::empty())?);
+        let mut text = Vec::new();
+        let most = self.text.len() as u64 + 1;
+        (&file).take(most).read_to_end(&mut text)?;
+        if text != self.text.as_bytes() {
+            return Err(changed());
+        }
+        Ok(file)
+    }
+
     /// Puts what was prepared in the file's place.
     pub(crate) fn replace(&mut self, mut prepared: Prepared) -> io::Result<()> {
-        fs::rename(&prepared.temporary, &prepared.target)?;
+        let directory = &prepared.directory;
+        rustix::fs::renameat(directory, &prepared.temporary, directory, &prepared.name)?;
         self.text = std::mem::take(&mut prepared.text);
-        let directory = prepared.target.parent().unwrap_or_else(|| Path::new("/"));
-        File::open(directory)?.sync_all()
+        prepared.directory.sync()
     }
 }
 
 impl Drop for Prepared {
     fn drop(&mut self) {
         // After it took the file's place it is not there.
-        let _ = fs::remove_file(&self.temporary);
+        let _ = self.directory.remove(&self.temporary);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_the_file_that_was_read_is_replaced() {
+        let base = std::env::temp_dir().join(format!("weir-file-{}", std::process::id()));
+        let at = |name: &str| base.join(name);
+        fs::create_dir(&base).unwrap();
+        fs::write(at("other"), "other").unwrap();
+        fs::write(at("real.toml"), "text").unwrap();
+        symlink("real.toml", at("c.toml")).unwrap();
+        let mut file = ConfigFile::new(at("c.toml"), "text".to_owned());
+        assert_eq!(file.is_changed(), Ok(false));
+        let prepared = file.prepare("next".to_owned()).unwrap();
+        file.replace(prepared).unwrap();
+        assert_eq!(fs::read_to_string(at("real.toml")).unwrap(), "next");
+        assert!(at("c.toml").is_symlink());
+
+        let replace = |place: &dyn Fn(&Path)| {
+            fs::remove_file(at("c.toml")).unwrap();
+            place(&at("c.toml"));
+            // After it was found unchanged, whoever owns the directory was quick.
+            let refused = file.prepare("last".to_owned()).unwrap_err();
+            (refused.to_string(), file.is_changed())
+        };
+        let (refused, changed) = replace(&|path| symlink("other", path).unwrap());
+        assert!(refused.contains("has been changed"), "{refused}");
+        assert_eq!(changed, Ok(true));
+        for (device, kind) in [("/dev/zero", "a character device"), ("pipe", "a pipe")] {
+            let (_, changed) = replace(&|path| {
+                if device == "pipe" {
+                    rustix::fs::mkfifoat(rustix::fs::CWD, path, Mode::RWXU).unwrap();
+                } else {
+                    symlink(device, path).unwrap();
+                }
+            });
+            let said = changed.unwrap_err().remove(0).message;
+            assert_eq!(said, format!("is {kind}, not a regular file"));
+        }
+        assert_eq!(fs::read_to_string(at("other")).unwrap(), "other");
+        assert_eq!(fs::read_dir(&base).unwrap().count(), 3);
+        fs::remove_dir_all(base).unwrap();
     }
 }

@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
@@ -52,6 +52,9 @@ pub struct Source {
     /// Its file, to which changes are written.
     pub file: Option<PathBuf>,
 }
+
+/// How long a change that is under way may still take when the server ends.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the management server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +151,11 @@ impl Management {
         let (stop, stopped) = oneshot::channel();
         let manager = Arc::clone(&self.manager);
         let thread = std::thread::Builder::new().name("weir-manage".to_owned());
-        let thread = thread.spawn(move || serve(&runtime, doors, &manager, stopped))?;
+        let thread = thread.spawn(move || {
+            serve(&runtime, doors, &manager, stopped);
+            // A change that does not end has one of the threads that wait.
+            runtime.shutdown_background();
+        })?;
         (self.stop, self.thread) = (Some(stop), Some(thread));
         Ok(())
     }
@@ -190,10 +197,10 @@ impl Management {
         Ok(outcome.change.lines)
     }
 
-    /// Ends it, and gives the server back.
+    /// Ends it, and gives the server back; `None` if a change that is under way does not end within five seconds.
     pub fn end(mut self) -> Option<Server> {
         self.stop();
-        self.manager.control.take()
+        self.manager.control.take(PATIENCE)
     }
 
     fn stop(&mut self) {

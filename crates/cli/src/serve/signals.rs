@@ -27,8 +27,11 @@ impl Watch {
         let ends = Arc::clone(&ending);
         let watch = move || {
             for signal in signals.forever() {
-                if let Some(place) = ends.get().filter(|_| ends_it(signal)) {
-                    end_at_once(place.as_ref());
+                if ends_it(signal) {
+                    match ends.get() {
+                        Some(place) => end_at_once(AGAIN, place.as_ref()),
+                        None => end_in_time(&ends),
+                    }
                 }
                 // When nobody waits any more, the process ends.
                 let _ = sender.send(signal);
@@ -59,7 +62,7 @@ impl Watch {
         let _ = self.ending.set(place);
         // It may have come already.
         if self.signals.try_iter().any(ends_it) {
-            end_at_once(self.ending.get().and_then(Option::as_ref));
+            end_at_once(AGAIN, self.ending.get().and_then(Option::as_ref));
         }
     }
 }
@@ -68,8 +71,27 @@ fn ends_it(signal: c_int) -> bool {
     !matches!(signal, SIGHUP | SIGCHLD)
 }
 
-fn end_at_once(place: Option<&PathBuf>) {
-    tracing::error!("a second signal: ending at once, requests in flight are not answered");
+/// How long the server may take to begin to end: a reload that waits for a drive ends first.
+const PATIENCE: Duration = Duration::from_secs(15);
+const AGAIN: &str = "a second signal";
+
+/// Ends the process if the server has not begun to end in time, because a reload reads a file that does not answer.
+fn end_in_time(ending: &Arc<OnceLock<Option<PathBuf>>>) {
+    let ending = Arc::clone(ending);
+    let wait = move || {
+        std::thread::sleep(PATIENCE);
+        if ending.get().is_none() {
+            end_at_once("a reload does not end", None);
+        }
+    };
+    let thread = std::thread::Builder::new().name("weir-ending".into());
+    if let Err(error) = thread.spawn(wait) {
+        tracing::warn!("a reload that does not end would keep the server from ending: {error}");
+    }
+}
+
+fn end_at_once(why: &str, place: Option<&PathBuf>) {
+    tracing::error!("{why}: ending at once, requests in flight are not answered");
     if let Some(place) = place {
         let _ = fs::remove_dir_all(place);
     }
