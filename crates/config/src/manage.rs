@@ -17,6 +17,9 @@ pub struct Manage {
     pub users: Vec<Id>,
     /// Groups whose processes may.
     pub groups: Vec<Id>,
+    /// Absolute paths at or below which other clients than root and the server's own user may put the storage of volumes. `None`: the
+    /// directories of the volumes' files.
+    pub storage: Option<Vec<PathBuf>>,
     /// A loopback address for browsers.
     pub http: Option<SocketAddr>,
     /// The file with the token that requests there need; there if `http` is.
@@ -31,6 +34,7 @@ impl Default for Manage {
             socket_owner: Owner::default(),
             users: Vec::new(),
             groups: Vec::new(),
+            storage: None,
             http: None,
             token_file: None,
         }

@@ -185,6 +185,10 @@ fn print_manage(f: &mut Formatter<'_>, manage: &Manage) -> fmt::Result {
         writeln!(f, "users = [{}]", ids(&manage.users))?;
         writeln!(f, "groups = [{}]", ids(&manage.groups))?;
     }
+    if let Some(storage) = &manage.storage {
+        let storage: Vec<String> = storage.iter().map(|at| path(at)).collect();
+        writeln!(f, "storage = [{}]", storage.join(", "))?;
+    }
     if let Some(http) = manage.http {
         writeln!(f, "http = \"{http}\"")?;
     }

@@ -8,9 +8,9 @@ use crate::places::Places;
 use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::text::join;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_core::{Capacity, Contract, Knobs, Span};
-use weir_wire::nbd::Uri;
+use weir_wire::nbd::{self, Uri};
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
@@ -188,6 +188,18 @@ impl Volume {
     /// What its size is a multiple of, bytes: 4096 where it is opened past the page cache, else 512.
     pub fn block(&self) -> u64 {
         block(&self.storage, self.cache)
+    }
+
+    /// What holds its data in this machine's file system: a file, a device, or the Unix socket of another NBD server.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.storage {
+            Storage::File(path) | Storage::Device(path) => Some(path),
+            Storage::Nbd(remote) => match &remote.uri.address {
+                nbd::Address::Unix(socket) => Some(socket),
+                nbd::Address::Tcp(_) => None,
+            },
+            Storage::Memory | Storage::Model => None,
+        }
     }
 
     /// True if something is promised: a min, or a realtime class.

@@ -46,7 +46,7 @@ impl Peer {
         })
     }
 
-    /// It is a process of root or of the server's own user.
+    /// It is a process of root or of the server's own user, so it can read and write whatever the server can.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self, Self::Process { user, .. } if own_users().contains(user))
     }

@@ -16,6 +16,7 @@ use crate::error::Refused;
 use crate::file::ConfigFile;
 use crate::journal::{Back, Journal};
 use crate::now_ms;
+use crate::reach::Reach;
 
 /// The tables that have names, and changes of their own.
 pub(crate) const KINDS: [&str; 3] = ["drive", "tenant", "volume"];
@@ -29,6 +30,8 @@ pub(crate) struct How {
     pub(crate) dry_run: bool,
     /// Write it to the file; if there is a file, unless it is said otherwise.
     pub(crate) save: Option<bool>,
+    /// It comes from a client with fewer rights than the server, which may not name every storage.
+    pub(crate) confined: bool,
     /// What must be so of a table when the change is made.
     pub(crate) expected: Option<Expected>,
 }
@@ -116,6 +119,7 @@ struct Inner {
     /// What of each drive is promised and left, by its name.
     rooms: BTreeMap<String, Room>,
     file: Option<ConfigFile>,
+    reach: Reach,
     journal: Journal,
     versions: Versions,
     run: u64,
@@ -151,6 +155,7 @@ impl Control {
         let document = Document::parse(&text)?;
         let inner = Inner {
             rooms: rooms(server.config()),
+            reach: Reach::new(server.config()),
             server: Arc::new(Mutex::new(Some(server))),
             words: tables(&document),
             document,
@@ -260,7 +265,12 @@ impl Control {
             text: text.clone(),
             undoes: None,
         };
-        let outcome = inner.put_in_force(planned, how)?;
+        // Whoever asks for it: root wrote the file.
+        let whole = How {
+            confined: false,
+            ..how.clone()
+        };
+        let outcome = inner.put_in_force(planned, &whole)?;
         if let Some(file) = inner.file.as_mut().filter(|_| !how.dry_run) {
             file.text = text;
         }
@@ -291,6 +301,9 @@ impl Inner {
             weir_config::parse_again(&name, &planned.text, server.config())
                 .map_err(|problems| Refused::problems(&problems))
         })?;
+        if how.confined {
+            self.reach.check(&config)?;
+        }
         let rooms = rooms(&config);
         let mut outcome = Outcome {
             change: Change {
@@ -318,6 +331,9 @@ impl Inner {
         };
         let made = with(&self.server, |server| Ok(server.reload(&config)?));
         outcome.change.lines = made?;
+        if !how.confined {
+            self.reach.include(&config);
+        }
         if let (Some(file), Some(prepared)) = (&mut self.file, prepared)
             && let Err(error) = file.replace(prepared)
         {

@@ -17,6 +17,7 @@ mod journal;
 mod listener;
 mod openapi;
 mod places;
+mod reach;
 mod route;
 mod sample;
 mod view;

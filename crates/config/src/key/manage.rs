@@ -44,6 +44,15 @@ pub(crate) const MANAGE: Shape = Shape {
             example: "[\"storage\"]",
         },
         Key {
+            name: "storage",
+            kind: Kind::List("absolute paths of directories and block devices"),
+            default: DefaultValue::Words("the directories of the volumes' files at the start"),
+            about: "Where clients of the interface may put the storage of volumes: a `file`, a `device`, or the Unix socket of an `nbd` must be at \
+                    or below one of these paths. Storage that the configuration named at the start is permitted, too. Root and the server's own \
+                    user may name any storage.",
+            example: "[\"/var/lib/weir\", \"/dev/vg0\"]",
+        },
+        Key {
             name: "http",
             kind: Kind::Text("an IP address of this machine alone, and a port"),
             default: DefaultValue::Words("none"),

@@ -1,16 +1,17 @@
 //! `[manage]`.
 
 use super::listen::{id, socket_mode, socket_owner, socket_path, tcp};
+use super::volume::absolute;
 use crate::document::{Document, Entry, Table};
 use crate::key::MANAGE;
 use crate::listen::{Address, Id, Listen};
 use crate::manage::Manage;
 use crate::text::quoted;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 
-/// Most users, and most groups.
-const IDS_MAX: usize = 256;
+/// Most users, groups, and places of storage.
+const ELEMENTS_MAX: usize = 256;
 
 /// `listen`: the addresses that are taken already.
 pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &Listen) -> Manage {
@@ -46,7 +47,48 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
     manage.groups = ids(doc, &table, "groups");
     manage.http = table.entry("http").and_then(|e| http(doc, &e, listen));
     manage.token_file = token_file(doc, &table);
+    manage.storage = table.entry("storage").map(|e| storage(doc, &table, &e));
     manage
+}
+
+/// Directories and devices.
+fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
+    if table.entry("socket").is_none() && table.entry("http").is_none() {
+        let help = "remove it, or say the path of a socket";
+        doc.report(entry, "is for the interface, and there is none", help);
+    }
+    let elements = elements(doc, entry, "[\"/var/lib/weir\"]", "paths");
+    let mut all = Vec::new();
+    for element in &elements {
+        let Some(path) = absolute(doc, element) else {
+            continue;
+        };
+        if path.components().any(|part| part == Component::ParentDir) {
+            let what = format!("{} has a part \"..\"", quoted(&path.display().to_string()));
+            doc.report(element, what, "write the path without it");
+        }
+        all.push(path);
+    }
+    all
+}
+
+/// The elements of a list that has at most [`ELEMENTS_MAX`].
+fn elements<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    example: &str,
+    called: &str,
+) -> Vec<Entry<'a>> {
+    let mut elements = entry.array(doc, example).unwrap_or_default();
+    if elements.len() > ELEMENTS_MAX {
+        let what = format!(
+            "has {} {called}; at most {ELEMENTS_MAX} are permitted",
+            elements.len()
+        );
+        doc.report(entry, what, "");
+        elements.truncate(ELEMENTS_MAX);
+    }
+    elements
 }
 
 fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Option<PathBuf> {
@@ -109,18 +151,9 @@ fn ids<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Vec<Id> {
     let Some(entry) = entry else {
         return Vec::new();
     };
-    let elements = entry
-        .array(doc, "[\"operator\", \"1001\"]")
-        .unwrap_or_default();
-    if elements.len() > IDS_MAX {
-        let what = format!(
-            "has {} names; at most {IDS_MAX} are permitted",
-            elements.len()
-        );
-        doc.report(&entry, what, "");
-    }
+    let elements = elements(doc, &entry, "[\"operator\", \"1001\"]", "names");
     let mut all = Vec::new();
-    for element in elements.iter().take(IDS_MAX) {
+    for element in &elements {
         let Some(text) = element.text(doc, "a name or a number", "\"operator\" or \"1001\"") else {
             continue;
         };

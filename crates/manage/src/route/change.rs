@@ -239,6 +239,7 @@ fn how(peer: &Peer, asked: Asked, expected: Option<Expected>) -> How {
         by: peer.name(),
         dry_run: asked.dry_run,
         save: asked.save,
+        confined: !peer.is_own(),
         expected,
     }
 }

@@ -1,0 +1,151 @@
+//! Which storage of volumes clients may name that have fewer rights than the server.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use axum::http::StatusCode;
+use weir_config::{Problem, Server, Storage, Volume};
+
+use crate::error::Refused;
+
+/// What may be named: everything at or below the listed paths, and what root or the server's own user has named.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    listed: Vec<PathBuf>,
+    named: BTreeSet<PathBuf>,
+}
+
+impl Reach {
+    /// As the configuration says at the start: `manage.storage`, or the directories of its volumes' files.
+    pub(crate) fn new(config: &Server) -> Self {
+        let listed = config.manage.storage.clone();
+        let mut reach = Self {
+            listed: listed.unwrap_or_else(|| directories(config)),
+            named: BTreeSet::new(),
+        };
+        reach.include(config);
+        reach
+    }
+
+    /// What a configuration names may be named from now on: root or the server's own user wrote it.
+    pub(crate) fn include(&mut self, config: &Server) {
+        let named = config.volumes.iter().filter_map(Volume::path);
+        self.named.extend(named.map(Path::to_owned));
+    }
+
+    /// Whether a configuration names only what may be named.
+    ///
+    /// # Errors
+    /// 403, with a problem for each volume whose storage may not.
+    pub(crate) fn check(&self, config: &Server) -> Result<(), Refused> {
+        let outside = config.volumes.iter().filter_map(|volume| {
+            let path = volume.path().filter(|path| !self.permits(path))?;
+            Some(self.problem(config, volume, path))
+        });
+        let problems: Vec<Problem> = outside.collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Refused {
+            status: StatusCode::FORBIDDEN,
+            ..Refused::problems(&problems)
+        })
+    }
+
+    fn permits(&self, path: &Path) -> bool {
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        let mut listed = self.listed.iter();
+        self.named.contains(path) || !climbs && listed.any(|listed| path.starts_with(listed))
+    }
+
+    fn problem(&self, config: &Server, volume: &Volume, path: &Path) -> Problem {
+        let message = format!("{} is not below a path of manage.storage", path.display());
+        let listed = self.listed.iter().map(|listed| listed.display().to_string());
+        let listed: Vec<String> = listed.collect();
+        let help = match &listed[..] {
+            [] => "have root add the directory to storage in [manage], or the volume".to_owned(),
+            _ => format!(
+                "name a path below {}, without \"..\"; or have root add the directory to storage in [manage], or the volume",
+                listed.join(" or ")
+            ),
+        };
+        Problem {
+            help: Some(help),
+            ..config.storage_problem(volume, message)
+        }
+    }
+}
+
+/// The directories of volumes' files; not the root, which would be everything.
+fn directories(config: &Server) -> Vec<PathBuf> {
+    let parents = config.volumes.iter().filter_map(|v| match &v.storage {
+        Storage::File(file) => file.parent().filter(|p| p.parent().is_some()),
+        _ => None,
+    });
+    let parents: BTreeSet<&Path> = parents.collect();
+    parents.into_iter().map(Path::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(manage: &str, storages: &[&str]) -> Server {
+        let mut text = format!(
+            "listen.nbd = [\"unix:/run/weir/nbd.sock\"]\n[manage]\nsocket = \"/run/weir/m.sock\"\n{manage}\n[drive.d]\n"
+        );
+        for (n, storage) in storages.iter().enumerate() {
+            text += &format!("[volume.v{n}]\ndrive = \"d\"\n{storage}\n");
+        }
+        weir_config::parse("", &text).unwrap()
+    }
+
+    #[test]
+    fn storage_is_named_below_listed_paths_only() {
+        let start = [
+            "file = \"/srv/a/1.img\"",
+            "device = \"/dev/sdb\"",
+            "file = \"/top.img\"",
+        ];
+        let named = |reach: &Reach, storage: &str| reach.check(&config("", &[storage])).is_ok();
+        let by_default = Reach::new(&config("", &start));
+        let listed = Reach::new(&config("storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]", &start));
+        let none = Reach::new(&config("storage = []", &[]));
+        for (storage, of) in [
+            ("file = \"/srv/a/1.img\"", [true, true, false]),
+            ("file = \"/srv/a/2.img\"", [true, false, false]),
+            ("file = \"/srv/a/deep/2.img\"", [true, false, false]),
+            ("file = \"/srv/./a//2.img\"", [true, false, false]),
+            ("file = \"/srv/ab.img\"", [false, false, false]),
+            ("file = \"/srv/a/../b.img\"", [false, false, false]),
+            ("file = \"/etc/shadow\"", [false, false, false]),
+            ("file = \"/top.img\"", [true, true, false]),
+            ("file = \"/dev/sdb\"", [true, true, false]),
+            ("device = \"/dev/sdb\"", [true, true, false]),
+            ("device = \"/dev/sdc\"", [false, false, false]),
+            ("device = \"/dev/vg/lv\"", [false, true, false]),
+            ("file = \"/images/x\"", [false, true, false]),
+            ("file = \"/imagesx\"", [false, false, false]),
+            ("file = \"/images/../etc/shadow\"", [false, false, false]),
+            ("nbd = \"nbd+unix:///x?socket=/run/q.sock\"", [false, true, false]),
+            ("nbd = \"nbd+unix:///x?socket=/run/r.sock\"", [false, false, false]),
+            ("nbd = \"nbd://host/x\"", [true, true, true]),
+            ("memory = true\nsize = \"1MiB\"", [true, true, true]),
+        ] {
+            let found = [&by_default, &listed, &none].map(|reach| named(reach, storage));
+            assert_eq!(found, of, "{storage}");
+        }
+        let refused = listed.check(&config("", &["file = \"/etc/shadow\""]));
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.status, StatusCode::FORBIDDEN);
+        assert_eq!(
+            refused.refusal.error,
+            "volume.v0.file: /etc/shadow is not below a path of manage.storage"
+        );
+        let help = refused.refusal.problems[0].help.clone().unwrap();
+        assert!(help.contains("/images or /dev/vg"), "{help}");
+        let mut later = none;
+        later.include(&config("", &["file = \"/etc/shadow\""]));
+        assert!(named(&later, "file = \"/etc/shadow\""));
+    }
+}
