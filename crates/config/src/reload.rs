@@ -235,7 +235,10 @@ fn manage_values(manage: &Manage) -> Vec<Value> {
         ("socket_owner", quoted(&manage.socket_owner.to_string())),
         ("users", format!("{:?}", manage.users)),
         ("groups", format!("{:?}", manage.groups)),
-        ("storage", text(manage.storage.as_ref(), |s| format!("{s:?}"))),
+        (
+            "storage",
+            text(manage.storage.as_ref(), |s| format!("{s:?}")),
+        ),
         ("http", text(manage.http, |a| a.to_string())),
         ("token_file", text(manage.token_file.as_ref(), path)),
     ]

@@ -117,6 +117,52 @@ impl Dir {
         walk(path, Trust::Links, None)
     }
 
+    /// Opens the directory of a file, which may belong to any user, and returns the name of the file in it. If the path names a
+    /// symbolic link, the link is followed where no other user could have made it. The file may be missing.
+    ///
+    /// # Errors
+    /// [`Untrusted`], `EINVAL` if the path does not end with a name, or the system's error.
+    pub fn of_file(path: &Path) -> io::Result<(Self, OsString)> {
+        let mut path = std::path::absolute(path)?;
+        for _ in 0..LINKS_MAX {
+            let (parent, name) = split(&path)?;
+            let dir = Self::open(parent)?;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let found = match rustix::fs::openat(&dir.fd, name, flags, Mode::empty()) {
+                Err(Errno::NOENT) => return Ok((dir, name.to_owned())),
+                found => File::from(found?),
+            };
+            let metadata = found.metadata()?;
+            if !metadata.is_symlink() {
+                return Ok((dir, name.to_owned()));
+            }
+            let link = dir.path.join(name);
+            if !dir.is_trusted || check_owner(&metadata, || link.clone()).is_err() {
+                return Err(Untrusted::Link(link).into());
+            }
+            let target = rustix::fs::readlinkat(&found, "", Vec::new())?;
+            path = dir.path.join(OsString::from_vec(target.into_bytes()));
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    /// Whether only root and the program's own user can change what the directory holds.
+    pub fn is_trusted(&self) -> bool {
+        self.is_trusted
+    }
+
+    /// Checks a file of this directory that is open, whatever its owner is. Where other users can change the directory, the file must
+    /// have one name: another user can give a second name to a file of root's.
+    ///
+    /// # Errors
+    /// [`Untrusted::Names`].
+    pub fn check_names(&self, name: &OsStr, links: u64) -> Result<(), Untrusted> {
+        if self.is_trusted || links == 1 {
+            return Ok(());
+        }
+        Err(Untrusted::Names(self.path.join(name)))
+    }
+
     /// The path by which the directory was opened, with the links on the way resolved.
     pub fn path(&self) -> &Path {
         &self.path

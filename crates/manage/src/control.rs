@@ -580,14 +580,14 @@ mod tests {
     #[test]
     fn a_change_that_does_not_end_does_not_keep_the_server() {
         let path = std::env::temp_dir().join(format!("weir-control-{}.sock", std::process::id()));
-        let text = format!(
-            "listen.nbd = [\"unix:{}\"]\n[drive.d]\n",
-            path.display()
-        );
+        let text = format!("listen.nbd = [\"unix:{}\"]\n[drive.d]\n", path.display());
         let config = weir_config::parse("", &text).unwrap();
         let server = Server::start(&config, &weir_serve::Options::default()).unwrap();
         let control = Control::new(server, None, text).unwrap();
-        let (of_file, of_server) = (control.inner.lock().unwrap(), control.server.lock().unwrap());
+        let (of_file, of_server) = (
+            control.inner.lock().unwrap(),
+            control.server.lock().unwrap(),
+        );
         assert!(control.take(Duration::ZERO).is_none());
         drop(of_server);
         assert!(control.take(Duration::ZERO).unwrap().shutdown());

@@ -60,7 +60,10 @@ impl Reach {
 
     fn problem(&self, config: &Server, volume: &Volume, path: &Path) -> Problem {
         let message = format!("{} is not below a path of manage.storage", path.display());
-        let listed = self.listed.iter().map(|listed| listed.display().to_string());
+        let listed = self
+            .listed
+            .iter()
+            .map(|listed| listed.display().to_string());
         let listed: Vec<String> = listed.collect();
         let help = match &listed[..] {
             [] => "have root add the directory to storage in [manage], or the volume".to_owned(),
@@ -109,7 +112,10 @@ mod tests {
         ];
         let named = |reach: &Reach, storage: &str| reach.check(&config("", &[storage])).is_ok();
         let by_default = Reach::new(&config("", &start));
-        let listed = Reach::new(&config("storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]", &start));
+        let listed = Reach::new(&config(
+            "storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]",
+            &start,
+        ));
         let none = Reach::new(&config("storage = []", &[]));
         for (storage, of) in [
             ("file = \"/srv/a/1.img\"", [true, true, false]),
@@ -127,8 +133,14 @@ mod tests {
             ("file = \"/images/x\"", [false, true, false]),
             ("file = \"/imagesx\"", [false, false, false]),
             ("file = \"/images/../etc/shadow\"", [false, false, false]),
-            ("nbd = \"nbd+unix:///x?socket=/run/q.sock\"", [false, true, false]),
-            ("nbd = \"nbd+unix:///x?socket=/run/r.sock\"", [false, false, false]),
+            (
+                "nbd = \"nbd+unix:///x?socket=/run/q.sock\"",
+                [false, true, false],
+            ),
+            (
+                "nbd = \"nbd+unix:///x?socket=/run/r.sock\"",
+                [false, false, false],
+            ),
             ("nbd = \"nbd://host/x\"", [true, true, true]),
             ("memory = true\nsize = \"1MiB\"", [true, true, true]),
         ] {

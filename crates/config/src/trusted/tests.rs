@@ -127,6 +127,33 @@ fn every_directory_on_the_way_counts() {
 }
 
 #[test]
+fn the_link_of_another_user_does_not_lead_to_a_file() {
+    let base = tempfile::tempdir().unwrap();
+    let (shared, secret) = (base.path().join("shared"), base.path().join("secret"));
+    fs::create_dir(&shared).unwrap();
+    fs::write(&secret, "secret").unwrap();
+    symlink("../secret", shared.join("link")).unwrap();
+    symlink("shared/link", base.path().join("own")).unwrap();
+    let file =
+        |name: &str| Dir::of_file(&base.path().join(name)).map(|(dir, name)| dir.path.join(name));
+    for name in ["own", "shared/link", "secret", "shared/../own"] {
+        assert_eq!(file(name).unwrap(), secret.canonicalize().unwrap());
+    }
+    assert_eq!(file("none").unwrap(), base.path().join("none"));
+    set_mode(&shared, 0o777);
+    for name in ["own", "shared/link"] {
+        assert_eq!(why(file(name)), Untrusted::Link(shared.join("link")));
+    }
+    let names = |path: &Path, links| Dir::open(path).unwrap().check_names("x".as_ref(), links);
+    assert_eq!(names(base.path(), 2), Ok(()));
+    assert_eq!(names(&shared, 1), Ok(()));
+    assert_eq!(names(&shared, 2), Err(Untrusted::Names(shared.join("x"))));
+    symlink("loop", base.path().join("loop")).unwrap();
+    let error = file("loop").unwrap_err();
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::LOOP));
+}
+
+#[test]
 fn files_belong_to_the_expected_owner() {
     if !is_root() {
         return; // Giving files away takes root.

@@ -301,7 +301,8 @@ fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
     if (kind, mode, stat.st_uid) == (FileType::Socket, UNFINISHED, user) {
         return Ok((file, Identity::of(&stat)));
     }
-    let what = "another user put a file in its place; let only the server's user write to the directory";
+    let what =
+        "another user put a file in its place; let only the server's user write to the directory";
     Err(io::Error::other(what))
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, Dev, FileType, Mode, OFlags, SeekFrom};
+use weir_config::trusted::Dir;
 use weir_uring::{Errno, device};
 
 use super::file::{Geometry, Kind, Offers, OpenError, Opened, alignment, error};
@@ -37,7 +38,8 @@ impl Opened {
     /// See [`OpenError`].
     pub fn device(options: &DeviceOptions) -> Result<Self, OpenError> {
         let path = &options.path;
-        let (dev, uses) = unused(options)?;
+        let place = place(options)?;
+        let (dev, uses) = unused(options, &place)?;
         if !uses.is_empty() {
             let uses = uses.join("; ");
             tracing::warn!(device = %path.display(), uses, "the device is in use: what clients read of it may be changing");
@@ -47,7 +49,7 @@ impl Opened {
         } else {
             OFlags::RDWR
         };
-        let fd = open(options, access)?;
+        let fd = open(options, &place, access)?;
         let opened = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
         if opened.st_rdev != dev {
             return Err(OpenError::InUse {
@@ -72,7 +74,8 @@ impl Opened {
 /// Looks at what [`Opened::device`] would open; see [`look`](super::look).
 pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     let path = &options.path;
-    let (dev, _) = unused(options)?;
+    let place = place(options)?;
+    let (dev, _) = unused(options, &place)?;
     if !options.read_only {
         let access = rustix::fs::accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS);
         access.map_err(OpenError::system(path, "write to"))?;
@@ -81,7 +84,7 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
         }
     }
     // Not for writing: when such a descriptor is closed, other programs look what is new on the device.
-    let fd = open(options, OFlags::RDONLY)?;
+    let fd = open(options, &place, OFlags::RDONLY)?;
     let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
     let locked = locks::look(&fd, !options.read_only);
     locked.map_err(OpenError::lock(path, &stat))?;
@@ -94,10 +97,20 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     })
 }
 
-/// The device's number, and its user: none, if the device is to be written to.
-fn unused(options: &DeviceOptions) -> Result<(Dev, Vec<String>), OpenError> {
+/// The device's directory and its name there. The links of `/dev/disk` lead to it, and no link that another user could have made.
+fn place(options: &DeviceOptions) -> Result<(Dir, OsString), OpenError> {
     let path = &options.path;
-    let stat = rustix::fs::stat(path).map_err(OpenError::system(path, "open"))?;
+    Dir::of_file(path).map_err(OpenError::system(path, "open"))
+}
+
+/// The device's number, and its user: none, if the device is to be written to.
+fn unused(
+    options: &DeviceOptions,
+    (directory, name): &(Dir, OsString),
+) -> Result<(Dev, Vec<String>), OpenError> {
+    let path = &options.path;
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    let stat = stat.map_err(OpenError::system(path, "open"))?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     if kind != FileType::BlockDevice {
         return Err(OpenError::NotADevice {
@@ -125,16 +138,21 @@ fn shape(fd: &OwnedFd, options: &DeviceOptions) -> Result<(u64, Geometry), OpenE
 }
 
 /// Opens it, and claims it if it is to be written to.
-fn open(options: &DeviceOptions, access: OFlags) -> Result<OwnedFd, OpenError> {
+fn open(
+    options: &DeviceOptions,
+    (directory, name): &(Dir, OsString),
+    access: OFlags,
+) -> Result<OwnedFd, OpenError> {
     let path = &options.path;
     let claim = if options.read_only {
         OFlags::empty()
     } else {
         OFlags::EXCL
     };
-    let flags = access | claim | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let always = OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let flags = access | claim | always;
     let opened = locks::patiently(options.patience, Errno::BUSY, || {
-        rustix::fs::open(path, flags, Mode::empty())
+        rustix::fs::openat(directory, name, flags, Mode::empty())
     });
     opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse {

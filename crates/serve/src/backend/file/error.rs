@@ -171,15 +171,15 @@ const DEVICE: &str = "a block device";
 const FILE: &str = "a regular file";
 
 impl OpenError {
-    pub(in crate::backend) fn system(
+    pub(in crate::backend) fn system<E: Into<io::Error>>(
         path: &Path,
         call: &'static str,
-    ) -> impl FnOnce(Errno) -> Self {
+    ) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.to_path_buf();
-        move |errno| Self::System {
+        move |error| Self::System {
             path,
             call,
-            source: errno.into(),
+            source: error.into(),
         }
     }
 

@@ -12,8 +12,7 @@ mod refusals;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::ffi::OsString;
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::process::{Resource, getrlimit};
+use weir_config::trusted::{self, Dir};
 use weir_uring::Errno;
 
 use super::found::{self, Found, Place};
@@ -238,15 +238,25 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
     Ok(found)
 }
 
-/// The file, open, if it is there.
+/// The file, open, if it is there. A link is followed only where no other user could have made it: whoever owns an image's directory
+/// decides which image is served, and not which other file.
 fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
     let path = &options.path;
+    let refused = |error: io::Error| OpenError::system(path, "open")(error);
+    let (directory, name) = match Dir::of_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(refused)?,
+    };
     // What is no regular file may not like to be opened.
-    match rustix::fs::stat(path) {
+    match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
         found => regular(path, &found.map_err(OpenError::system(path, "open"))?)?,
     }
-    let fd = open(options, OFlags::empty()).map_err(OpenError::system(path, "open"))?;
+    let fd = open((&directory, &name), options, OFlags::empty());
+    let fd = fd.map_err(OpenError::system(path, "open"))?;
+    let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
+    let names = directory.check_names(&name, stat.st_nlink);
+    names.map_err(|untrusted| refused(untrusted.into()))?;
     Ok(Some(fd))
 }
 
@@ -301,15 +311,20 @@ fn permitted(size: u64) -> io::Result<()> {
 }
 
 /// Opens the file through the page cache; it is changed to go past it when it is known to be one.
-fn open(options: &ImageOptions, create: OFlags) -> Result<OwnedFd, Errno> {
+fn open(
+    (directory, name): (&Dir, &OsStr),
+    options: &ImageOptions,
+    create: OFlags,
+) -> Result<OwnedFd, Errno> {
     let access = if options.read_only {
         OFlags::RDONLY
     } else {
         OFlags::RDWR
     };
     // Without NONBLOCK opening a pipe would wait for its other end.
-    let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | create;
-    rustix::fs::open(&options.path, flags, Mode::RUSR | Mode::WUSR)
+    let always = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::openat(directory, name, access | always | create, mode)
 }
 
 /// Makes the image, whole and on stable storage, directory entry included.
@@ -322,12 +337,14 @@ fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
         source,
     };
     permitted(size).map_err(refused)?;
-    let fd = open(options, OFlags::CREATE | OFlags::EXCL);
+    let (parent, name) = trusted::split(path).map_err(refused)?;
+    let directory = Dir::open(parent).map_err(refused)?;
+    let fd = open((&directory, name), options, OFlags::CREATE | OFlags::EXCL);
     let fd = fd.map_err(|errno| refused(errno.into()))?;
     // It is ours, and goes again if it cannot be made whole.
     let created = Created::at(path, &fd).map_err(refused)?;
     fill(&fd, size, options.preallocate).map_err(refused)?;
-    sync_directory(path).map_err(refused)?;
+    directory.sync().map_err(refused)?;
     Ok((fd, created))
 }
 
@@ -344,10 +361,6 @@ fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
         rustix::fs::ftruncate(fd, size)?;
     }
     Ok(rustix::fs::fsync(fd)?)
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(found::directory(path))?.sync_all()
 }
 
 /// The image's size, if it is the one it should have.

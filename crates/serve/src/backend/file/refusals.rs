@@ -1,6 +1,7 @@
 //! What is refused, and in which words; file systems that are full.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use weir_core::{Flags, Op};
@@ -18,6 +19,33 @@ fn refused(options: &ImageOptions) -> String {
         Err(OpenError::Locked { .. }) => None,
         refused => Some(refused.unwrap_err().to_string()),
     })
+}
+
+/// A directory that other users may write to decides which image is served, and not which other file.
+#[test]
+fn links_that_another_user_could_have_made_are_not_followed() {
+    let directory = Directory::new();
+    let image = directory.options(MIB);
+    drop(open_soon(&image));
+    let shared = directory.0.join("shared");
+    fs::create_dir(&shared).unwrap();
+    let named = |name: &str| ImageOptions {
+        path: shared.join(name),
+        ..image.clone()
+    };
+    std::os::unix::fs::symlink(&image.path, shared.join("link")).unwrap();
+    std::os::unix::fs::symlink(shared.join("new"), shared.join("dangling")).unwrap();
+    fs::hard_link(&image.path, shared.join("name")).unwrap();
+    drop(open_soon(&named("link")));
+    drop(open_soon(&named("name")));
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    for (name, why) in [("link", "is a symbolic link"), ("name", "has another name")] {
+        let refused = refused(&named(name));
+        assert!(refused.contains(why), "{refused}");
+        assert_eq!(look(&named(name)).unwrap_err().to_string(), refused);
+    }
+    drop(open_soon(&named("new")));
+    assert!(refused(&named("dangling")).contains("is a symbolic link"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Images: what is read is what was written, whatever the sizes, and however much at a time.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
