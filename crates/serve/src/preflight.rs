@@ -172,13 +172,7 @@ impl Preflight {
                 // Volumes that are only read may share it.
                 Entry::Occupied(entry) if entry.get().read_only && volume.read_only => {}
                 Entry::Occupied(entry) => {
-                    let what = format!(
-                        "is the storage of volume.{} by another name",
-                        entry.get().name
-                    );
-                    let mut problem = config.storage_problem(volume, what);
-                    problem.help = Some("two volumes on one would overwrite each other".to_owned());
-                    shared.push(problem);
+                    shared.push(setup::shared_problem(config, volume, entry.get()));
                 }
             }
         }

@@ -7,7 +7,7 @@ use weir_config::{DriveReload, Plan, Problem, Reload, Volume, plan};
 use weir_core::{Instant, Layer};
 
 use crate::acceptor::{Export, Place};
-use crate::backend::{Open, Prepare};
+use crate::backend::{self, Open, OpenError, Prepare};
 use crate::created::Created;
 use crate::error::{ReloadError, StartError};
 use crate::shard::{
@@ -156,9 +156,29 @@ pub(crate) fn storage_problem(
     volume: &Volume,
     error: &std::io::Error,
 ) -> Problem {
+    // A lock or a claim without a process that has it is this server's own, if another of its volumes lies there.
+    let inner = error.get_ref().and_then(|e| e.downcast_ref());
+    let own = inner.is_some_and(OpenError::is_held_by_unknown);
+    let mut others = config.volumes.iter().filter(|v| v.name != volume.name);
+    if let Some(other) = others.find(|other| own && backend::shares(volume, other)) {
+        return shared_problem(config, volume, other);
+    }
     Problem {
         exceeds: error.kind() == std::io::ErrorKind::StorageFull,
         ..config.storage_problem(volume, os_error::message(error))
+    }
+}
+
+/// What is wrong with a volume whose storage is another volume's.
+pub(crate) fn shared_problem(
+    config: &weir_config::Server,
+    volume: &Volume,
+    other: &Volume,
+) -> Problem {
+    let what = format!("is the storage of volume.{} by another name", other.name);
+    Problem {
+        help: Some("two volumes on one would overwrite each other".to_owned()),
+        ..config.storage_problem(volume, what)
     }
 }
 

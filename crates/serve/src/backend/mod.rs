@@ -8,6 +8,7 @@
 //! operations on the ring, and calls [`Context::finish`] exactly once for each job, then or from a later call. It must never
 //! block: what can (fallocate(2) with data to move, `SEEK_DATA`, opening) belongs on a thread of its own that wakes the shard.
 
+mod behind;
 mod device;
 mod extents;
 mod file;
@@ -21,7 +22,9 @@ mod sysfs;
 mod usage;
 mod workers;
 
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use weir_config::{Cache, Storage, Volume};
@@ -82,6 +85,35 @@ pub fn look(volume: &Volume) -> io::Result<Found> {
         Storage::Device(path) => device::look(&device_options(volume, path))?,
         Storage::Nbd(remote) => nbd::look(volume, remote)?,
     })
+}
+
+/// Whether two volumes lie on the same file or device, whatever their paths are: through links, and through loop devices.
+pub(crate) fn shares(one: &Volume, other: &Volume) -> bool {
+    let (one, other) = (places(one), places(other));
+    one.iter().any(|place| other.contains(place))
+}
+
+/// The files and devices on which a volume lies: device and inode of a file, zero and the number of a device.
+fn places(volume: &Volume) -> Vec<(u64, u64)> {
+    let (Storage::File(path) | Storage::Device(path)) = &volume.storage else {
+        return Vec::new();
+    };
+    let Ok(found) = std::fs::metadata(path) else {
+        return Vec::new();
+    };
+    let place = |found: &Metadata| match found.file_type().is_block_device() {
+        true => (0, found.rdev()),
+        false => (found.dev(), found.ino()),
+    };
+    let mut places = vec![place(&found)];
+    if found.file_type().is_block_device() {
+        let behind = behind::of_device(Path::new(sysfs::SYS), found.rdev());
+        let behind = behind
+            .iter()
+            .filter_map(|path| std::fs::metadata(path).ok());
+        places.extend(behind.map(|found| place(&found)));
+    }
+    places
 }
 
 fn image_options(volume: &Volume, path: &Path) -> ImageOptions {

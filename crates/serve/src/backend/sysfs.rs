@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, major, minor};
@@ -39,6 +40,13 @@ pub(super) fn rotational(dev: Dev) -> Option<bool> {
 pub(super) fn read_only(dev: Dev) -> bool {
     let flag = directory(Path::new(SYS), dev).map(|d| fs::read_to_string(d.join("ro")));
     flag.is_some_and(|text| text.is_ok_and(|text| text.trim() == "1"))
+}
+
+/// The file of the loop device that has this directory.
+pub(super) fn backing(directory: &Path) -> Option<PathBuf> {
+    let mut file = fs::read(directory.join("loop/backing_file")).ok()?;
+    file.pop_if(|last| *last == b'\n');
+    Some(OsString::from_vec(file).into())
 }
 
 /// The device number in a directory's file `dev`.

@@ -4,6 +4,7 @@
 //! knows those of files.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, makedev};
 
+use super::behind;
 use super::sysfs::{self, SYS};
 
 /// What is looked at. Replaced by tests.
@@ -73,17 +75,47 @@ pub(super) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     if swaps(&sources.swaps).any(|path| is_it(&path)) {
         uses.push("is swap space".into());
     }
-    let devices = sources.sys.join("class/block");
-    for name in sysfs::names(&devices) {
-        let backing = devices.join(&name).join("loop/backing_file");
-        let Ok(backing) = fs::read_to_string(backing) else {
-            continue;
-        };
-        if is_it(Path::new(backing.trim_end_matches('\n'))) {
-            uses.push(format!("is behind /dev/{}", name.display()));
-        }
-    }
+    let behind = loops(&sources).into_iter().filter(|l| is_it(&l.file));
+    uses.extend(behind.map(|l| format!("is behind /dev/{}", l.name.display())));
     uses
+}
+
+/// The uses of loop devices that have one of these files, except of those devices through which `dev` itself is on the file.
+pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
+    let sources = Sources::of_system();
+    let identity = |path: &Path| fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    let files: BTreeSet<_> = files.iter().filter_map(|file| identity(file)).collect();
+    let others = loops(&sources).into_iter().filter(|l| {
+        let is_it = identity(&l.file).is_some_and(|file| files.contains(&file));
+        is_it
+            && !l
+                .number
+                .is_some_and(|number| behind::is_on(&sources.sys, dev, number))
+    });
+    let used = others.filter_map(|l| uses(&sources, l.number?).into_iter().next());
+    used.map(|used| format!("its file is behind another device: {used}"))
+        .collect()
+}
+
+/// A loop device.
+struct Loop {
+    name: OsString,
+    number: Option<Dev>,
+    file: PathBuf,
+}
+
+fn loops(sources: &Sources) -> Vec<Loop> {
+    let devices = sources.sys.join("class/block");
+    let names = sysfs::names(&devices).into_iter();
+    let all = names.filter_map(|name| {
+        let directory = devices.join(&name);
+        Some(Loop {
+            file: sysfs::backing(&directory)?,
+            number: sysfs::number(&directory),
+            name,
+        })
+    });
+    all.collect()
 }
 
 fn uses(sources: &Sources, dev: Dev) -> Vec<String> {

@@ -5,6 +5,7 @@ mod tests;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use weir_uring::{Errno, device};
 
 use super::file::{Geometry, Kind, Offers, OpenError, Opened, alignment, error};
 use super::found::{Found, Place};
-use super::{locks, sysfs, usage};
+use super::{behind, locks, sysfs, usage};
 
 /// Which device to open as a volume, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,15 +60,17 @@ impl Opened {
         }
         let locked = locks::lock(&fd, !options.read_only, options.patience);
         locked.map_err(OpenError::lock(path, &opened))?;
+        let behind = behind::lock(path, dev, !options.read_only, options.patience)?;
         let queue = |name| sysfs::queue(Path::new(sysfs::SYS), dev, name).unwrap_or(0);
         let zeroes = queue("write_zeroes_max_bytes") > 0;
         let kind = Kind::Device { zeroes };
         let shape = shape(&fd, options)?;
-        Self::new(fd, path, kind, shape, |_| Offers {
+        let opened = Self::new(fd, path, kind, shape, |_| Offers {
             trim: queue("discard_max_bytes") > 0,
             fast_zero: zeroes,
             allocation: false,
-        })
+        });
+        Ok(opened?.with_behind(behind))
     }
 }
 
@@ -88,11 +91,17 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     let stat = rustix::fs::fstat(&fd).map_err(OpenError::system(path, "open"))?;
     let locked = locks::look(&fd, !options.read_only);
     locked.map_err(OpenError::lock(path, &stat))?;
+    behind::look(path, dev, !options.read_only)?;
     let (size, geometry) = shape(&fd, options)?;
+    let mut place = Place::of(dev, None, (0, OsString::new()));
+    let behind = behind::of_device(Path::new(sysfs::SYS), dev);
+    if let Some(file) = behind.first().and_then(|file| std::fs::metadata(file).ok()) {
+        (place.number, place.identity.0) = (file.dev(), file.ino());
+    }
     Ok(Found {
         size,
         now: Some(size),
-        place: Some(Place::of(dev, None, (0, OsString::new()))),
+        place: Some(place),
         block: geometry.block,
     })
 }
@@ -118,7 +127,11 @@ fn unused(
             found: error::name(kind),
         });
     }
-    let uses = usage::of_device(stat.st_rdev);
+    let mut uses = usage::of_device(stat.st_rdev);
+    let behind = behind::of_device(Path::new(sysfs::SYS), stat.st_rdev);
+    if !behind.is_empty() {
+        uses.extend(usage::of_other_loops(stat.st_rdev, &behind));
+    }
     if !options.read_only {
         error::unused(path, uses)?;
         return Ok((stat.st_rdev, Vec::new()));
@@ -157,7 +170,7 @@ fn open(
     opened.map_err(|errno| match errno {
         Errno::BUSY => OpenError::InUse {
             path: path.clone(),
-            uses: vec!["another program has claimed it".into()],
+            uses: vec![error::CLAIMED.into()],
         },
         errno => OpenError::system(path, "open")(errno),
     })

@@ -217,3 +217,54 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     drop(read);
     soon(|| Opened::device(&options(&device.0, false)).ok());
 }
+
+/// By its name, through one loop device, and through another: what one has the others do not get.
+#[test]
+fn a_file_has_one_user_by_whatever_device() {
+    let directory = Directory::new();
+    let image = image(&directory);
+    let volumes = |storage: String| {
+        let text = format!(
+            "listen.nbd = [\"unix:/run/x\"]\n[drive.d]\n[volume.a]\ndrive = \"d\"\nfile = \"{}\"\n[volume.b]\ndrive = \"d\"\n{storage}\n",
+            image.path.display()
+        );
+        weir_config::parse("", &text).unwrap()
+    };
+    let shared = |storage: String| {
+        let config = volumes(storage);
+        super::super::shares(&config.volumes[0], &config.volumes[1])
+    };
+    let read_only = ImageOptions {
+        read_only: true,
+        ..image.clone()
+    };
+    let held = soon(|| Opened::image(&image).ok());
+    let Some(one) = Loop::new(&image.path, 512) else {
+        return;
+    };
+    let open = |device: &Loop, read| Opened::device(&options(&device.0, read));
+    for read in [false, true] {
+        let refused = open(&one, read).unwrap_err();
+        assert!(
+            matches!(&refused, OpenError::Locked { path, .. } if *path == image.path),
+            "{refused}"
+        );
+        let options = options(&one.0, read);
+        assert_eq!(look(&options).unwrap_err().to_string(), refused.to_string());
+    }
+    drop(held);
+    let held = soon(|| open(&one, false).ok());
+    assert!(matches!(
+        Opened::image(&read_only),
+        Err(OpenError::Locked { .. })
+    ));
+    let other = Loop::new(&image.path, 512).unwrap();
+    assert!(matches!(open(&other, false), Err(OpenError::Locked { .. })));
+    drop(held);
+    let held = soon(|| open(&other, true).ok());
+    assert!(matches!(open(&one, false), Err(OpenError::Locked { .. })));
+    soon(|| open(&one, true).ok());
+    drop(held);
+    assert!(shared(format!("device = \"{}\"", one.0.display())));
+    assert!(!shared("device = \"/dev/null\"".to_owned()));
+}

@@ -167,6 +167,8 @@ pub enum OpenError {
     },
 }
 
+/// The use of a device that a program has opened as its own.
+pub(in crate::backend) const CLAIMED: &str = "another program has claimed it";
 const DEVICE: &str = "a block device";
 const FILE: &str = "a regular file";
 
@@ -180,6 +182,15 @@ impl OpenError {
             path,
             call,
             source: error.into(),
+        }
+    }
+
+    /// Whether it is locked or claimed by a program that cannot be seen, or by this one.
+    pub(crate) fn is_held_by_unknown(&self) -> bool {
+        match self {
+            Self::Locked { holder, .. } => holder.is_none(),
+            Self::InUse { uses, .. } => uses.iter().any(|of| of == CLAIMED),
+            _ => false,
         }
     }
 

@@ -17,6 +17,8 @@ pub(in crate::backend) struct Medium {
     pub(in crate::backend) path: PathBuf,
     pub(in crate::backend) fd: OwnedFd,
     pub(in crate::backend) kind: Kind,
+    /// What is behind a device, for the locks on it.
+    pub(in crate::backend) behind: Vec<OwnedFd>,
 }
 
 /// What stands behind a descriptor.

@@ -87,6 +87,7 @@ impl Opened {
             path: path.to_owned(),
             fd: worker,
             kind,
+            behind: Vec::new(),
         };
         let offers = offers(&medium);
         let traits = Traits {
@@ -110,6 +111,12 @@ impl Opened {
             traits,
             made: None,
         })
+    }
+
+    /// Keeps what is behind it locked as long as it is open.
+    pub(super) fn with_behind(mut self, behind: Vec<OwnedFd>) -> Self {
+        self.medium.behind = behind;
+        self
     }
 
     /// Opens an image, creates it first if need be, and locks it against every other process that would change it (or, if it is to be
