@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use weir_config::trusted::{self, Dir, Untrusted};
 use weir_core::record::Recorder;
 use weir_core::{Instant, Span};
 
@@ -114,29 +115,36 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     Ok((tape, record))
 }
 
-/// The first of `path`, `path.1`, `path.2` and so on that is not there, made; or `path` if something is there that is no file.
+/// The first of `path`, `path.1`, `path.2` and so on that is not there, made; or `path` if something is there that is no file, and no
+/// other user could have put it there.
 fn open(path: &Path) -> io::Result<(PathBuf, File, Option<Created>)> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    let mut numbered = path.to_owned();
+    let path = std::path::absolute(path)?;
+    let (parent, name) = trusted::split(&path)?;
+    let directory = Dir::open(parent)?;
+    let mut numbered = name.to_owned();
     let mut number = 0;
     loop {
-        match options.clone().create_new(true).open(&numbered) {
+        match directory.create_new(&numbered, 0o666) {
             Ok(file) => {
-                let created = Created::at(&numbered, &file)?;
-                return Ok((numbered, file, Some(created)));
+                let path = path.with_file_name(numbered);
+                let created = Created::at(&path, &file)?;
+                return Ok((path, file, Some(created)));
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Err(_) => {}
         }
         // A device or a pipe takes one record after another; a directory takes none.
-        if number == 0 && !std::fs::metadata(path).is_ok_and(|m| m.is_file()) {
-            return Ok((numbered, options.open(path)?, None));
+        if number == 0 && !std::fs::metadata(&path).is_ok_and(|m| m.is_file()) {
+            if !directory.is_trusted() {
+                let kind = "a link, a device or a pipe in a directory of other users";
+                return Err(Untrusted::Kind(path, kind).into());
+            }
+            let file = OpenOptions::new().write(true).open(&path)?;
+            return Ok((path, file, None));
         }
         number += 1;
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{number}"));
-        numbered = PathBuf::from(name);
+        name.clone_into(&mut numbered);
+        numbered.push(format!(".{number}"));
     }
 }
 
@@ -199,6 +207,8 @@ impl Tape {
 mod tests {
     use super::*;
 
+    use std::os::unix::fs::PermissionsExt;
+
     use weir_core::record::{Call, replay};
 
     fn tape(chunks: usize) -> (Tape, Receiver<Vec<u8>>) {
@@ -241,6 +251,30 @@ mod tests {
         let replayed = replay(&chunks.concat()).map_err(|error| error.to_string());
         // Such a layer does nothing whenever it is asked.
         assert!(replayed.is_ok_and(|r| r.whole && r.calls == 100_000));
+    }
+
+    #[test]
+    fn what_another_user_could_have_put_there_takes_no_record() {
+        let base = std::env::temp_dir().join(format!("weir-record-{}", std::process::id()));
+        let (path, other) = (base.join("record"), base.join("other"));
+        std::fs::create_dir(&base).unwrap();
+        let made = ["record", "record.1"].map(|name| {
+            let made = open(&path).unwrap();
+            assert_eq!(made.0, base.join(name));
+            made
+        });
+        drop(made);
+        assert_eq!(std::fs::read_dir(&base).unwrap().count(), 0);
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        assert_eq!(open(&path).unwrap().0, path);
+        std::fs::set_permissions(&base, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = open(&path).unwrap_err().to_string();
+        assert!(
+            refused.contains("in a directory of other users"),
+            "{refused}"
+        );
+        drop(open(&other).unwrap());
+        std::fs::remove_dir_all(base).unwrap();
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The file that keeps what was found, so that a calibration goes on after a break.
 
 use crate::failure::Failure;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
 use weir_calibrate::Calibration;
+use weir_config::trusted::{self, Dir};
 
 /// The bytes of a state file at most: more is something else.
 const LARGEST: u64 = 16 << 20;
@@ -52,32 +54,32 @@ fn read(path: &Path) -> io::Result<String> {
 
 /// Whether results can be written there; nothing is changed.
 pub(super) fn writable(path: &Path) -> Result<(), Failure> {
-    let draft = draft(path);
-    let made = File::create(&draft).and_then(|_| fs::remove_file(&draft));
-    made.map_err(|error| Failure::file("write", path, &error))
+    let mut probe = OsString::from(".");
+    let written = place(path).and_then(|(directory, name)| {
+        probe.push(name);
+        probe.push(".weir-new");
+        directory.remove(&probe)?;
+        directory.create_new(&probe, MODE)?;
+        directory.remove(&probe)
+    });
+    written.map_err(|error| Failure::file("write", path, &error))
 }
 
-/// The file beside it that is written first.
-fn draft(path: &Path) -> PathBuf {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    PathBuf::from(draft)
+/// Permission bits of a result, less those of the umask.
+const MODE: u32 = 0o666;
+
+/// The directory of a file, which is held open: nobody leads what is written elsewhere.
+fn place(path: &Path) -> io::Result<(Dir, OsString)> {
+    let path = std::path::absolute(path)?;
+    let (directory, name) = trusted::split(&path)?;
+    Ok((Dir::open(directory)?, name.to_owned()))
 }
 
 /// Writes what was found: a break at any time leaves the old text or the new one.
 pub(super) fn save(path: &Path, known: &Calibration) -> Result<(), Failure> {
-    let failed = |error: &io::Error| Failure::file("write", path, error);
-    let draft = draft(path);
-    let write = || {
-        let mut file = File::create(&draft)?;
-        file.write_all(text(known).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&draft);
-        failed(&error)
-    })
+    let written = place(path)
+        .and_then(|(directory, name)| directory.replace(&name, text(known).as_bytes(), MODE));
+    written.map_err(|error| Failure::file("write", path, &error))
 }
 
 /// What was found as JSON.
