@@ -155,7 +155,7 @@ impl Control {
         let document = Document::parse(&text)?;
         let inner = Inner {
             rooms: rooms(server.config()),
-            reach: Reach::new(server.config()),
+            reach: Reach::new(server.config(), file.as_deref()),
             server: Arc::new(Mutex::new(Some(server))),
             words: tables(&document),
             document,

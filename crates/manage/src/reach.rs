@@ -13,15 +13,21 @@ use crate::error::Refused;
 pub(crate) struct Reach {
     listed: Vec<PathBuf>,
     named: BTreeSet<PathBuf>,
+    /// Files of the server's own, which are no storage wherever they are.
+    own: Vec<PathBuf>,
 }
 
 impl Reach {
     /// As the configuration says at the start: `manage.storage`, or the directories of its volumes' files.
-    pub(crate) fn new(config: &Server) -> Self {
+    pub(crate) fn new(config: &Server, file: Option<&Path>) -> Self {
         let listed = config.manage.storage.clone();
+        let own = config.manage.token_file.as_deref().into_iter().chain(file);
         let mut reach = Self {
             listed: listed.unwrap_or_else(|| directories(config)),
             named: BTreeSet::new(),
+            own: own
+                .filter_map(|path| std::path::absolute(path).ok())
+                .collect(),
         };
         reach.include(config);
         reach
@@ -53,9 +59,12 @@ impl Reach {
     }
 
     fn permits(&self, path: &Path) -> bool {
+        if self.named.contains(path) {
+            return true;
+        }
         let climbs = path.components().any(|part| part == Component::ParentDir);
-        let mut listed = self.listed.iter();
-        self.named.contains(path) || !climbs && listed.any(|listed| path.starts_with(listed))
+        let is_below = self.listed.iter().any(|listed| path.starts_with(listed));
+        is_below && !climbs && !self.own.iter().any(|own| own == path)
     }
 
     fn problem(&self, config: &Server, volume: &Volume, path: &Path) -> Problem {
@@ -93,6 +102,8 @@ fn directories(config: &Server) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    const LISTED: &str = "storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]\nhttp = \"127.0.0.1:0\"\ntoken_file = \"/images/token\"";
+
     fn config(manage: &str, storages: &[&str]) -> Server {
         let mut text = format!(
             "listen.nbd = [\"unix:/run/weir/nbd.sock\"]\n[manage]\nsocket = \"/run/weir/m.sock\"\n{manage}\n[drive.d]\n"
@@ -111,17 +122,16 @@ mod tests {
             "file = \"/top.img\"",
         ];
         let named = |reach: &Reach, storage: &str| reach.check(&config("", &[storage])).is_ok();
-        let by_default = Reach::new(&config("", &start));
-        let listed = Reach::new(&config(
-            "storage = [\"/images\", \"/dev/vg\", \"/run/q.sock\"]",
-            &start,
-        ));
-        let none = Reach::new(&config("storage = []", &[]));
+        let by_default = Reach::new(&config("", &start), Some(Path::new("/srv/a/weir.toml")));
+        let listed = Reach::new(&config(LISTED, &start), None);
+        let none = Reach::new(&config("storage = []", &[]), None);
         for (storage, of) in [
             ("file = \"/srv/a/1.img\"", [true, true, false]),
             ("file = \"/srv/a/2.img\"", [true, false, false]),
             ("file = \"/srv/a/deep/2.img\"", [true, false, false]),
             ("file = \"/srv/./a//2.img\"", [true, false, false]),
+            ("file = \"/srv/a/weir.toml\"", [false, false, false]),
+            ("file = \"/images/token\"", [false, false, false]),
             ("file = \"/srv/ab.img\"", [false, false, false]),
             ("file = \"/srv/a/../b.img\"", [false, false, false]),
             ("file = \"/etc/shadow\"", [false, false, false]),

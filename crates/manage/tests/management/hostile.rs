@@ -11,6 +11,49 @@ fn request(line: &str, headers: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n\r\n").into_bytes()
 }
 
+/// A client with the token has fewer rights than root, as a member of `manage.users` has, who cannot be had in a test.
+#[test]
+fn clients_name_storage_only_where_it_is_permitted() {
+    let site = Site::new();
+    let address = site.management().addresses().http.unwrap();
+    let outside = site.path("outside");
+    std::fs::write(&outside, vec![7; 1 << 20]).unwrap();
+    let headers = |length| {
+        let token = site.token();
+        format!("Host: {address}\r\nAuthorization: Bearer {token}\r\nContent-Length: {length}")
+    };
+    let ask = |line: &str, body: &serde_json::Value| {
+        let body = body.to_string();
+        let mut bytes = request(line, &headers(body.len()));
+        bytes.extend_from_slice(body.as_bytes());
+        site.http(&bytes)
+    };
+    let volume = serde_json::json!({ "drive": "fast", "file": outside, "cache": "host" });
+    let edit = serde_json::json!({ "key": ["volume", "gamma"], "value": volume });
+    let edits = serde_json::json!({ "edits": [edit] });
+    let before = site.text();
+    for (line, body) in [
+        ("PUT /v1/volumes/gamma", &volume),
+        ("PUT /v1/volumes/gamma?dry_run=true", &volume),
+        ("POST /v1/changes", &edits),
+    ] {
+        let answer = ask(line, body);
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+        assert!(
+            answer.contains("is not below a path of manage.storage"),
+            "{answer}"
+        );
+    }
+    assert_eq!(site.text(), before);
+    // Root, or the user that runs the server, may; and what that user has named may be named from then on.
+    site.send("PUT", "/v1/volumes/gamma", &volume);
+    assert!(ask("DELETE /v1/volumes/gamma", &serde_json::Value::Null).contains(" 200 "));
+    assert!(ask("PUT /v1/volumes/gamma", &volume).contains(" 200 "));
+    let everything =
+        serde_json::json!({ "edits": [{ "key": ["manage", "storage"], "value": ["/"] }] });
+    assert!(ask("POST /v1/changes", &everything).contains(" 422 "));
+}
+
 #[test]
 fn browsers_need_the_token_and_ask_for_this_machine() {
     let site = Site::new();
