@@ -109,6 +109,15 @@ pub(crate) struct Control {
 /// written, so that a file system that does not answer keeps nobody from taking it.
 type Shared = Mutex<Option<Server>>;
 
+/// How long a change that is under way may still take when the server ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// With the configuration's file.
+    pub(crate) file: Duration,
+    /// With volumes' storage; at least as long.
+    pub(crate) storage: Duration,
+}
+
 #[derive(Debug)]
 struct Inner {
     server: Arc<Shared>,
@@ -180,20 +189,16 @@ impl Control {
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the server back: nothing can be changed any more. A change that is under way may end first, within `patience`. If it does
-    /// not, because the configuration's file system does not answer, the server is taken all the same; `None` if the change holds the
-    /// server itself, because the storage of a volume does not answer.
-    pub(crate) fn take(&self, patience: Duration) -> Option<Server> {
-        let until = Instant::now() + patience;
-        let ended = lock_until(&self.inner, until);
+    /// Takes the server back: nothing can be changed any more. A change that is under way may end first. If it does not, because the
+    /// configuration's file system does not answer, the server is taken all the same. `None` if the change holds the server itself for
+    /// longer, because the storage of a volume does not answer.
+    pub(crate) fn take(&self, patience: Patience) -> Option<Server> {
+        let begun = Instant::now();
+        let ended = lock_until(&self.inner, begun + patience.file);
         if ended.is_none() {
-            tracing::error!("a change does not end: it is given up");
+            tracing::warn!("a change does not end: it is given up");
         }
-        let server = lock_until(&self.server, until);
-        if server.is_none() {
-            tracing::error!("the change holds the server, which ends without finishing requests");
-        }
-        server?.take()
+        lock_until(&self.server, begun + patience.storage)?.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -588,9 +593,13 @@ mod tests {
             control.inner.lock().unwrap(),
             control.server.lock().unwrap(),
         );
-        assert!(control.take(Duration::ZERO).is_none());
+        let none = Patience {
+            file: Duration::ZERO,
+            storage: Duration::ZERO,
+        };
+        assert!(control.take(none).is_none());
         drop(of_server);
-        assert!(control.take(Duration::ZERO).unwrap().shutdown());
+        assert!(control.take(none).unwrap().shutdown());
         drop(of_file);
         let refused = control.change(&[], &How::default()).unwrap_err();
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);

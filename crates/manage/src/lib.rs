@@ -38,7 +38,7 @@ use weir_serve::places::Peer as Client;
 use weir_serve::{Doors, Explainer, Server};
 
 use access::{Access, Peer};
-use control::{Control, How};
+use control::{Control, How, Patience};
 use gateways::Gateways;
 use watcher::Watcher;
 
@@ -54,8 +54,12 @@ pub struct Source {
     pub file: Option<PathBuf>,
 }
 
-/// How long a change that is under way may still take when the server ends.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a change that is under way may still take when the server ends. With what the server then takes to finish requests, less
+/// than the 30 s after which the unit of systemd kills it.
+const PATIENCE: Patience = Patience {
+    file: Duration::from_secs(5),
+    storage: Duration::from_secs(15),
+};
 
 /// Why the management server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -198,7 +202,8 @@ impl Management {
         Ok(outcome.change.lines)
     }
 
-    /// Ends it, and gives the server back; `None` if a change that is under way does not end within five seconds.
+    /// Ends it, and gives the server back; `None` if a change that is under way holds the server for longer than 15 seconds,
+    /// because the storage of a volume does not answer. The server's threads go with the process then.
     pub fn end(mut self) -> Option<Server> {
         self.stop();
         self.manager.control.take(PATIENCE)

@@ -119,9 +119,16 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if let Some(running) = running {
         running.end();
     }
-    let whole = management.end().is_none_or(Server::shutdown);
+    let whole = management.end().map(Server::shutdown);
     drop(source.place);
-    if whole { outcome } else { Err(fault()) }
+    match whole {
+        Some(true) => outcome,
+        Some(false) => Err(fault()),
+        None => Err(Failure::Run(
+            "a change of the configuration did not end: requests in flight were not finished"
+                .into(),
+        )),
+    }
 }
 
 /// What a server ends with that has lost a thread.
