@@ -217,7 +217,7 @@ mod tests {
             let there = entry.open().map(|fd| identity(&fd));
             let aside = there.ok().map(|is| entry.set_aside(7, is).unwrap());
             fs::write(&path, text).unwrap();
-            let made = identity(&entry.open().unwrap());
+            let made = identity(entry.open().unwrap());
             Created::new(entry, made, aside)
         };
         let there = || {
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"other");
         // Nothing else is set aside than what was looked at.
         let entry = Entry::of(&path).unwrap();
-        let older = identity(&Entry::of(&base.join("file.7")).unwrap().open().unwrap());
+        let older = identity(Entry::of(&base.join("file.7")).unwrap().open().unwrap());
         assert_eq!(entry.set_aside(8, older).unwrap_err(), Errno::STALE);
         assert_eq!(fs::read(&path).unwrap(), b"other");
         fs::remove_dir_all(base).unwrap();

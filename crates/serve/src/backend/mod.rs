@@ -101,9 +101,13 @@ fn places(volume: &Volume) -> Vec<(u64, u64)> {
     let Ok(found) = std::fs::metadata(path) else {
         return Vec::new();
     };
-    let place = |found: &Metadata| match found.file_type().is_block_device() {
-        true => (0, found.rdev()),
-        false => (found.dev(), found.ino()),
+    let place = |found: &Metadata| {
+        let is_device = found.file_type().is_block_device();
+        if is_device {
+            (0, found.rdev())
+        } else {
+            (found.dev(), found.ino())
+        }
     };
     let mut places = vec![place(&found)];
     if found.file_type().is_block_device() {
