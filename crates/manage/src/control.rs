@@ -270,7 +270,7 @@ impl Control {
             text: text.clone(),
             undoes: None,
         };
-        // Whoever asks for it: root wrote the file.
+        // Any client may ask for it, because root wrote the file.
         let whole = How {
             confined: false,
             ..how.clone()

@@ -133,7 +133,7 @@ mod tests {
         let replace = |place: &dyn Fn(&Path)| {
             fs::remove_file(at("c.toml")).unwrap();
             place(&at("c.toml"));
-            // After it was found unchanged, whoever owns the directory was quick.
+            // After it was found unchanged, the owner of the directory was quick.
             let refused = file.prepare("last".to_owned()).unwrap_err();
             (refused.to_string(), file.is_changed())
         };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// A name in a directory that is held open: whoever puts another directory at its path cannot lead the server to files elsewhere.
+/// A name in a directory that is held open: a user that puts another directory at its path cannot lead the server to files elsewhere.
 #[derive(Debug)]
 pub(crate) struct Entry {
     path: PathBuf,

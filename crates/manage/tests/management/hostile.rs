@@ -11,7 +11,7 @@ fn request(line: &str, headers: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n\r\n").into_bytes()
 }
 
-/// A client with the token has fewer rights than root, as a member of `manage.users` has, who cannot be had in a test.
+/// A client with the token has fewer rights than root, like the members of `manage.users`.
 #[test]
 fn clients_name_storage_only_where_it_is_permitted() {
     let site = Site::new();

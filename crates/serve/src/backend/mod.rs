@@ -111,7 +111,7 @@ fn places(volume: &Volume) -> Vec<(u64, u64)> {
     };
     let mut places = vec![place(&found)];
     if found.file_type().is_block_device() {
-        let behind = behind::of_device(Path::new(sysfs::SYS), found.rdev());
+        let behind = sysfs::files_behind(Path::new(sysfs::SYS), found.rdev());
         let behind = behind
             .iter()
             .filter_map(|path| std::fs::metadata(path).ok());

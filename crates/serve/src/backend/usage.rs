@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, makedev};
 
-use super::behind;
 use super::sysfs::{self, SYS};
 
 /// What is looked at. Replaced by tests.
@@ -90,7 +89,7 @@ pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
         is_it
             && !l
                 .number
-                .is_some_and(|number| behind::is_on(&sources.sys, dev, number))
+                .is_some_and(|number| sysfs::is_on(&sources.sys, dev, number))
     });
     let used = others.filter_map(|l| uses(&sources, l.number?).into_iter().next());
     used.map(|used| format!("its file is behind another device: {used}"))

@@ -94,7 +94,7 @@ pub(super) fn look(options: &DeviceOptions) -> Result<Found, OpenError> {
     behind::look(path, dev, !options.read_only)?;
     let (size, geometry) = shape(&fd, options)?;
     let mut place = Place::of(dev, None, (0, OsString::new()));
-    let behind = behind::of_device(Path::new(sysfs::SYS), dev);
+    let behind = sysfs::files_behind(Path::new(sysfs::SYS), dev);
     if let Some(file) = behind.first().and_then(|file| std::fs::metadata(file).ok()) {
         (place.number, place.identity.0) = (file.dev(), file.ino());
     }
@@ -128,7 +128,7 @@ fn unused(
         });
     }
     let mut uses = usage::of_device(stat.st_rdev);
-    let behind = behind::of_device(Path::new(sysfs::SYS), stat.st_rdev);
+    let behind = sysfs::files_behind(Path::new(sysfs::SYS), stat.st_rdev);
     if !behind.is_empty() {
         uses.extend(usage::of_other_loops(stat.st_rdev, &behind));
     }

@@ -245,7 +245,7 @@ fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
     Ok(found)
 }
 
-/// The file, open, if it is there. A link is followed only where no other user could have made it: whoever owns an image's directory
+/// The file, open, if it is there. A link is followed only where no other user could have made it: the owner of an image's directory
 /// decides which image is served, and not which other file.
 fn existing(options: &ImageOptions) -> Result<Option<OwnedFd>, OpenError> {
     let path = &options.path;
