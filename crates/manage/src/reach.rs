@@ -109,7 +109,13 @@ mod tests {
             "listen.nbd = [\"unix:/run/weir/nbd.sock\"]\n[manage]\nsocket = \"/run/weir/m.sock\"\n{manage}\n[drive.d]\n"
         );
         for (n, storage) in storages.iter().enumerate() {
-            text += &format!("[volume.v{n}]\ndrive = \"d\"\n{storage}\n");
+            text.extend([
+                "[volume.v",
+                &n.to_string(),
+                "]\ndrive = \"d\"\n",
+                storage,
+                "\n",
+            ]);
         }
         weir_config::parse("", &text).unwrap()
     }

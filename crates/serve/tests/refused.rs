@@ -192,13 +192,13 @@ fn one_file_and_one_port_under_two_names() {
     };
     for (path, other) in [("link.img", "b-old"), ("here/new.img", "a-new")] {
         let config = scratch.config("]", &volume(path));
-        refused(&scratch, &config, None, "is in use by");
+        let words = format!("volume.c.file: is the storage of volume.{other} by another name");
+        refused(&scratch, &config, None, &words);
         let said: Vec<String> = preflight(&config)
             .findings
             .iter()
             .map(|f| f.problem.to_string())
             .collect();
-        let words = format!("volume.c.file: is the storage of volume.{other} by another name");
         assert!(said.len() == 1 && said[0].contains(&words), "{said:?}");
     }
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
