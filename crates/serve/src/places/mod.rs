@@ -244,7 +244,7 @@ impl Ticket {
 
     /// The connection's peer.
     pub(crate) fn peer(&self) -> Peer {
-        self.0.peer
+        self.0.claim.peer
     }
 
     /// The connection belongs to a shard now.
