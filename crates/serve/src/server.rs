@@ -423,7 +423,9 @@ fn ring(
         weir_config::Storage::Nbd(remote) => 2 * remote.connections as usize,
         _ => 0,
     });
-    let sockets = 2 * config.limits.connections as usize + remotes.sum::<usize>();
+    let connections = config.limits.connections;
+    let connections = connections as usize + crate::places::spare(connections);
+    let sockets = 2 * connections + remotes.sum::<usize>();
     let others = sockets + pieces.sum::<usize>() + 64;
     let in_flight = (others + devices).min(weir_uring::Config::MAX_IN_FLIGHT);
     let files = config.volumes.iter().any(|v| {

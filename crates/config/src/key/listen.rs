@@ -65,7 +65,8 @@ pub(crate) const LIMITS: Shape = Shape {
                     volumes together) reserves an equal part of half of the places, at most 16 and at least one. The other places are \
                     divided evenly between hosts and users, for each of these between volumes, and for each volume between processes. \
                     When all are taken, a client that is entitled to one gets the place of a connection of the group that has the \
-                    most, of the one that has been idle for longest, however busy it is. `serving.md` has the rule.",
+                    most, of the one that has been idle for longest, however busy it is. Beyond these there are a sixteenth more places \
+                    for connections whose place is reserved. `serving.md` has the rule.",
             example: "64",
         },
         Key {

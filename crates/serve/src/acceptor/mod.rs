@@ -23,7 +23,7 @@ use weir_config::Limits;
 
 use crate::clock::Clock;
 use crate::created::Created;
-use crate::places::{Peer, Places, counts_by_peer};
+use crate::places::{Peer, Places, counts_by_peer, spare};
 use crate::shard::{Address, Arrival, Mail};
 use handshake::Opening;
 pub(crate) use handshake::{Handshake, Next};
@@ -166,7 +166,9 @@ pub(crate) fn spawn(
         exports: Arc::clone(&exports),
         shards,
         limits,
-        places: RefCell::new(Places::new(limits.connections as usize)),
+        places: RefCell::new(
+            Places::new(limits.connections as usize).with_spare(spare(limits.connections)),
+        ),
         clock,
         next,
         openings: Vec::new(),

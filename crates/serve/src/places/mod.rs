@@ -6,7 +6,9 @@
 //! each volume between processes. When all places are taken, a newcomer that is entitled to one
 //! gets the place of a connection of the group that has the most of the divided ones: the
 //! connection that has been at rest for longest, however busy all of them are. A newcomer that
-//! would have more than another group after that is refused. Three facts follow:
+//! would have more than another group after that is refused. The NBD server has a
+//! sixteenth more places than `limits.connections` for connections with a reserved place, so that
+//! the first of these end no other connection. Three facts follow:
 //!
 //! - A newcomer to a volume with a promise gets in while the places of the promise are not all
 //!   taken by others that are entitled to them.
@@ -43,6 +45,8 @@ const GRACE: Span = Span::from_millis(50);
 #[derive(Debug)]
 pub struct Places {
     most: usize,
+    /// Places beyond these that only connections with a reserved place may take, so that a few of them need no other's.
+    spare: usize,
     /// In the order of their claims, and of age where these are equal.
     seats: Vec<Arc<Seat>>,
     /// The age of the next one.
@@ -75,6 +79,11 @@ struct Seat {
     left: AtomicBool,
 }
 
+/// How many places there are beyond `limits.connections`, for connections whose place is reserved.
+pub(crate) const fn spare(connections: u32) -> usize {
+    connections as usize / 16
+}
+
 const NOWHERE: usize = usize::MAX;
 
 /// A place among the connections there may be; given back when dropped.
@@ -95,9 +104,15 @@ impl Places {
     pub fn new(most: usize) -> Self {
         Self {
             most,
+            spare: 0,
             seats: Vec::new(),
             next: 0,
         }
+    }
+
+    /// The same with `spare` more places for connections whose place is reserved.
+    pub(crate) fn with_spare(self, spare: usize) -> Self {
+        Self { spare, ..self }
     }
 
     /// A place for a connection that may last, and the connection that must end for it; `None` if
@@ -109,7 +124,7 @@ impl Places {
         now: Instant,
         reservations: &Reservations,
     ) -> Option<(Ticket, Option<Evicted>)> {
-        let evicted = if self.has_room() {
+        let evicted = if self.has_room() || self.has_spare(&claim, reservations) {
             None
         } else {
             // Of all connections and the newcomer, which is refused if it is the last itself.
@@ -150,6 +165,18 @@ impl Places {
     fn has_room(&mut self) -> bool {
         self.seats.retain(|seat| !seat.left.load(Ordering::Relaxed));
         self.seats.len() < self.most
+    }
+
+    /// Whether a spare place is free for a claim whose promise does not have all its places yet.
+    fn has_spare(&self, claim: &Claim, reservations: &Reservations) -> bool {
+        let Some(promise) = reservations.promise(claim) else {
+            return false;
+        };
+        let same = self
+            .seats
+            .iter()
+            .filter(|seat| reservations.promise(&seat.claim) == Some(promise));
+        self.seats.len() < self.most + self.spare && same.count() < reservations.each(self.most)
     }
 
     /// The connections without a reserved place, and the newcomer (`None`) as one more: the most

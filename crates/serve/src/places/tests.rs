@@ -83,6 +83,22 @@ fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
 }
 
 #[test]
+fn spare_places_are_for_reserved_connections_and_end_no_other() {
+    let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
+    let promised = promised(&["honest"]);
+    let mut site = Site::new(32);
+    site.places = Places::new(32).with_spare(2);
+    for _ in 0..32 {
+        site.connect(&evil, at(0), &promised).unwrap();
+    }
+    assert!(site.connect(&evil, at(0), &promised).is_none());
+    for ends in [None, None, Some(evil)] {
+        let (_, gone) = site.connect(&honest, at(0), &promised).unwrap();
+        assert_eq!(gone, ends);
+    }
+}
+
+#[test]
 fn a_changed_promise_holds_from_the_next_newcomer_on() {
     let volumes: Vec<String> = (0..8).map(|n| format!("v{n}")).collect();
     let honest = claim(1, "honest");

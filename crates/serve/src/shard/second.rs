@@ -53,12 +53,18 @@ impl Shard {
         (self.second.stalled, self.second.ends) = (stalled, next(self.now));
         let costs: Vec<Costs> = (0..self.drives.len()).map(|at| self.costs(at)).collect();
         let all: Cost = costs.iter().flat_map(|drive| &drive.volumes).sum();
+        // An estimate is never more than the second that there was.
+        let all_ns = self.turns.time(all).min(SECOND_NS);
+        let time = |cost: Cost| {
+            let ns = u128::from(all_ns) * u128::from(cost) / u128::from(all.max(1));
+            u64::try_from(ns).unwrap_or(all_ns)
+        };
         for (drive, costs) in self.drives.iter_mut().zip(&costs) {
             let server = |own: Cost| ServerTime {
-                others_ns: self.turns.time(all.saturating_sub(own)).min(SECOND_NS),
+                others_ns: time(all.saturating_sub(own)),
                 stalled_ns,
             };
-            drive.note_processor(costs, server, |cost| self.turns.time(cost));
+            drive.note_processor(costs, server, time);
         }
     }
 

@@ -16,9 +16,12 @@ use super::token::{self, Token};
 use super::{Mail, Shard};
 use crate::clock::until;
 
-/// Operations of backends that are taken in in one turn, and clients whose requests are. The rest wait for the next turn: the first of
-/// many clients that are ready at once has its answers, and may go on, while the last still wait.
-const AT_ONCE: usize = 16;
+/// Operations of backends that are taken in in one turn. The rest wait for the next turn: the first of many clients that are ready at
+/// once has its answers, and may go on, while the last still wait.
+const OPERATIONS: usize = 16;
+/// Visits to clients in one turn, for the same reason. With 16 the clients of sixteen volumes took turns with the server instead of
+/// running beside it, and got 4 % less.
+const VISITS: usize = 8;
 /// How long a turn takes requests while others wait, whatever they are estimated to cost: a slow machine, or one that a debugger or a
 /// hypervisor stopped, still answers.
 const LONGEST: Span = Span::from_micros(250);
@@ -337,7 +340,7 @@ impl Shard {
 
     /// Lets the backends take in what their operations came to.
     fn take_returned(&mut self) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..OPERATIONS {
             let Some(returned) = self.returned.pop_front() else {
                 return;
             };
@@ -401,7 +404,7 @@ impl Shard {
             while goes_on && let Some(slot) = self.schedule.pop(self.now) {
                 self.serve(slot);
                 visits += 1;
-                goes_on = visits < AT_ONCE && self.schedule.total() - begun < schedule::TURN;
+                goes_on = visits < VISITS && self.schedule.total() - begun < schedule::TURN;
                 // The clock is asked only if somebody would wait.
                 goes_on &= self.schedule.is_empty() || self.clock.now().since(self.now) < LONGEST;
             }
