@@ -1,25 +1,29 @@
 //! Which client's requests a shard takes next: its processor time is shared like the drive's time.
 //!
-//! A *flow* is all connections and queues through which one peer uses one volume. Only one flow is served at a time, for a bounded
-//! *visit*, and every request that it brings is charged with what the request costs the processor, whether it does I/O or not. Two
-//! rules decide between the flows that have requests:
+//! A *flow* is all connections and queues through which one peer uses one volume. Only one flow is
+//! served at a time, for a bounded *visit*, and every request that it brings is charged with what
+//! the request costs the processor, whether it does I/O or not. Two rules decide between the flows
+//! that have requests, and a third bounds some of them:
 //!
-//! 1. **A volume that is behind its min goes first**, the one furthest behind before the others. Each min has a clock, like the
-//!    reservation clock of mClock (Gulati et al., OSDI 2010). Every request advances the clock by the time for which the min pays
-//!    for the request, also if the request was chosen by the second rule. A request that moves no bytes advances it too, so that
+//! 1. **A volume that is behind its min goes first**, the one furthest behind before the others.
+//!    Each min has a clock, like the reservation clock of mClock (Gulati et al., OSDI 2010). Every
+//!    request advances the clock by the time for which the min pays for the request, also if the
+//!    request was chosen by the second rule. A request that moves no bytes advances it too, so that
 //!    nonsense uses the reservation up like I/O.
-//! 2. **Otherwise by weight**: each flow has a tag that advances by cost divided by weight, and the least tag goes first
-//!    (start-time fair queueing, Goyal et al., SIGCOMM 1996). This gives each flow what deficit round robin would give, without
-//!    rounds: weights differ by up to 10,000, and what a visit costs is known only afterwards. A flow that returns has its debt,
-//!    but never a credit.
+//! 2. **Otherwise by weight**: each flow has a tag that advances by cost divided by weight, and the
+//!    least tag goes first (start-time fair queueing, Goyal et al., SIGCOMM 1996). This gives each
+//!    flow what deficit round robin would give, without rounds: weights differ by up to 10,000, and
+//!    what a visit costs is known only afterwards. A flow that returns has its debt, but never a
+//!    credit.
+//! 3. **Overhead is throttled** while another volume has a min. The cost of requests that move no
+//!    data (refused ones, flushes, look-ups, zeroing), and of the part of a page that a small
+//!    request does not move, may come to a tenth of the processor, all flows together
+//!    ([`OVERHEAD`]). A flood of such requests costs the drive nothing, so nothing else slows it
+//!    down, and it would keep not only the shard busy but also the processors on which honest
+//!    clients run.
 //!
-//! 3. **Overhead is throttled** while another volume has a min. The cost of requests that move no data (refused ones, flushes,
-//!    look-ups, zeroing), and of the part of a page that a small request does not move, may come to a tenth of the processor, all flows
-//!    together ([`OVERHEAD`]). A flood of such requests costs the drive nothing, so nothing else slows it down, and it would keep
-//!    not only the shard busy but also the processors on which honest clients run.
-//!
-//! The peers of one volume share its weight equally, and the connections of one flow take turns. The schedule has no clock:
-//! callers say what time it is.
+//! The peers of one volume share its weight equally, and the connections of one flow take turns.
+//! The schedule has no clock: callers say what time it is.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -32,12 +36,14 @@ use super::front::Ask;
 use crate::places::Peer;
 use crate::slab::Slab;
 
-/// Processor time in nanoseconds, as it is estimated for a typical server. Only the proportions matter for who goes next.
+/// Processor time in nanoseconds, as it is estimated for a typical server. Which flow goes next
+/// depends on proportions only; throttling and the bounds of a turn take the estimate as time.
 pub(super) type Cost = u64;
 
 /// Cost of parsing a request and answering it.
 pub(crate) const REQUEST: Cost = 200;
-/// Cost of a message to a client, which wakes a thread of it: a send, or the signal that calls a guest.
+/// Cost of a message to a client, which wakes a thread of it: a send, or the signal that calls a
+/// guest.
 const MESSAGE: Cost = 4_000;
 /// Cost of what the core and the backend do for a request.
 const CORE: Cost = 600;
@@ -85,7 +91,8 @@ pub(super) fn data(op: Op, length: u32) -> u64 {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Work {
     pub(super) cost: Cost,
-    /// Of the cost, that of requests that move no data, and of those that move less than [`PAGE`] the part that is missing.
+    /// Of the cost, that of requests that move no data, and of those that move less than [`PAGE`]
+    /// the part that is missing.
     pub(super) overhead: Cost,
     /// Requests that count for a min, and their bytes.
     pub(super) requests: u64,
@@ -139,11 +146,13 @@ pub(super) type VolumeId = (usize, u32);
 pub(super) struct Schedule {
     drives: Vec<Drive>,
     flows: Slab<Flow>,
-    /// Flows that have requests, by tag. A flow has at most one entry here, whose tag may lie before its own.
+    /// Flows that have requests, by tag. A flow has at most one entry here, whose tag may lie
+    /// before its own.
     by_weight: BinaryHeap<Reverse<Entry>>,
     /// The same for flows with a min, by its clock.
     by_min: BinaryHeap<Reverse<Entry>>,
-    /// Flows that have requests and are throttled, by the time at which this ends. Each has one entry.
+    /// Flows that have requests and are throttled, by the time at which this ends. Each has one
+    /// entry.
     throttled: BinaryHeap<Reverse<Entry>>,
     overheads: Overheads,
     /// The tag of the flow that was chosen by weight last.
@@ -242,8 +251,8 @@ impl Reservation {
 
     /// The processor did some work for this min, of `promised` that all mins come to.
     ///
-    /// The clock advances by the time for which the min pays for the bytes or requests; at least by the time in which this min's
-    /// part of the processor, among all mins, pays for the cost.
+    /// The clock advances by the time for which the min pays for the bytes or requests; at least by
+    /// the time in which this min's part of the processor, among all mins, pays for the cost.
     fn advance(&mut self, now: Instant, work: Work, promised: u64) {
         let amount = match self.rate.units {
             Units::Bytes => work.bytes,
@@ -442,8 +451,8 @@ impl Schedule {
             reservation.advance(now, work, self.promised);
         }
         if !is_behind {
-            // What a min pays for is not taken from what the weight gives. The flow is counted among the ready ones only if it has
-            // more requests.
+            // What a min pays for is not taken from what the weight gives. The flow is counted
+            // among the ready ones only if it has more requests.
             let peers = account.ready + u64::from(!of.is_ready());
             let advance = ratio(work.cost.saturating_mul(peers), SCALE, account.weight);
             of.tag = of.tag.saturating_add(advance);
@@ -453,8 +462,8 @@ impl Schedule {
         }
     }
 
-    /// Throttles a flow if its overhead has used too much of the processor. All flows that have some share the part that they may
-    /// use.
+    /// Throttles a flow if its overhead has used too much of the processor. All flows that have
+    /// some share the part that they may use.
     fn charge_overhead(&mut self, number: u32, now: Instant, cost: Cost) {
         let share = OVERHEAD * self.count_overhead(number, now);
         let flow = &mut self.flows[number];
@@ -477,7 +486,8 @@ impl Schedule {
         }
     }
 
-    /// Counts a flow that has overhead now; how many had some in this window of time, or in the one before.
+    /// Counts a flow that has overhead now; how many had some in this window of time, or in the one
+    /// before.
     fn count_overhead(&mut self, flow: u32, now: Instant) -> u64 {
         let number = now.as_nanos() / OVERHEAD_BURST.as_nanos();
         let window = &mut self.overheads;
@@ -640,7 +650,8 @@ mod tests {
         })
     }
 
-    /// A schedule whose volumes, on one drive, have these weights and mins, and the flow of one client of each: client n of volume n.
+    /// A schedule whose volumes, on one drive, have these weights and mins, and the flow of one
+    /// client of each: client n of volume n.
     fn schedule(volumes: &[(u64, u64)]) -> Schedule {
         let mut schedule = Schedule::default();
         let terms = DriveTerms {
@@ -661,8 +672,9 @@ mod tests {
         Instant::ZERO + Span::from_micros(us)
     }
 
-    /// Serves for a second one visit after another; each client has requests all the time, and a visit is for `work`. How often each was
-    /// served, and for how long the processor had nothing to do, in nanoseconds.
+    /// Serves for a second one visit after another; each client has requests all the time, and a
+    /// visit is for `work`. How often each was served, and for how long the processor had nothing
+    /// to do, in nanoseconds.
     fn serve(schedule: &mut Schedule, work: &[Work]) -> (Vec<u64>, u64) {
         for client in 0..work.len() as u32 {
             schedule.push(client, client);
@@ -703,7 +715,8 @@ mod tests {
         let mut volumes = vec![(100, 0); 100];
         volumes[7].1 = 400 * MB;
         let (served, _) = serve(&mut schedule(&volumes), &[READ; 100]);
-        // Of the million requests, those that make its min and the headroom; what its weight gives it is counted in these.
+        // Of the million requests, those that make its min and the headroom; what its weight gives
+        // it is counted in these.
         let rest = (1_000_000 - served[7]) / 99;
         let expected = 425 * MB / 4096;
         assert!(served[7].abs_diff(expected) < expected / 20, "{served:?}");
@@ -757,7 +770,8 @@ mod tests {
 
     #[test]
     fn a_min_is_no_licence_to_flood() {
-        // Both are promised the same. One moves no data: it has its part, and the other has its own.
+        // Both are promised the same. One moves no data: it has its part, and the other has its
+        // own.
         let mut schedule = schedule(&[(100, 100 * MB), (100, 100 * MB)]);
         let (served, _) = serve(&mut schedule, &[READ, REFUSED]);
         assert!(served[0] > 100 * MB / 4096, "{served:?}");
@@ -786,7 +800,8 @@ mod tests {
         assert_eq!((flush.overhead, flush.requests), (REQUEST + CORE, 0));
     }
 
-    /// Whatever happens, a client that has requests is served once for each time it was listed, and none waits for ever.
+    /// Whatever happens, a client that has requests is served once for each time it was listed, and
+    /// none waits for ever.
     #[test]
     fn every_client_is_served_in_the_end() {
         let mut rng = Rng::new(7);

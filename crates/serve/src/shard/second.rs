@@ -1,4 +1,5 @@
-//! The end of a second on a shard: what its processor was used for, told to the promises and to the journal.
+//! The end of a second on a shard: what its processor was used for, told to the promises and to the
+//! journal.
 
 use weir_core::{GroupId, Instant, Span};
 use weir_measure::SECOND_NS;
@@ -45,7 +46,8 @@ fn next(now: Instant) -> Instant {
 }
 
 impl Shard {
-    /// The second that was under way is over. Its promises are judged only after this, when the drives pass it.
+    /// The second that was under way is over. Its promises are judged only after this, when the
+    /// drives pass it.
     pub(super) fn end_second(&mut self) {
         self.count_untaken();
         let stalled = self.waited.total().unwrap_or(self.second.stalled);
@@ -136,7 +138,8 @@ impl Drive {
         }
     }
 
-    /// What the processor is shared by: the weights of the contracts, tenants first, and the mins that hold here.
+    /// What the processor is shared by: the weights of the contracts, tenants first, and the mins
+    /// that hold here.
     fn processor_terms(&self) -> DriveTerms {
         let tenants: Vec<_> = self
             .tenants
