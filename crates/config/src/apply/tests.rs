@@ -64,17 +64,24 @@ fn a_file_has_drives_with_their_cgroups() {
 }
 
 #[test]
+fn a_control_character_in_a_cgroups_path_is_refused_and_escaped() {
+    let found = problems(|file| {
+        file.replace(
+            "cgroup = \"/acme/alpha\"",
+            r#"cgroup = "/acme/al\u001bpha""#,
+        )
+    });
+    let said = r#""/acme/al\u{1b}pha" is no cgroup's path"#;
+    assert!(found[0].contains(said), "{found:?}");
+}
+
+#[test]
 fn what_is_wrong_is_said_where_it_stands() {
     for (from, to, said) in [
         (
             "cgroup = \"/acme/alpha\"",
             "cgroup = \"/\"",
             "is no cgroup's path",
-        ),
-        (
-            "cgroup = \"/acme/alpha\"",
-            r#"cgroup = "/acme/al\u001bpha""#,
-            r#""/acme/al\u{1b}pha" is no cgroup's path"#,
         ),
         (
             "cgroup = \"/acme/alpha\"",

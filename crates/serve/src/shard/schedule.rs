@@ -642,12 +642,12 @@ mod tests {
         bytes: 4096,
     };
 
-    fn volume(weight: u64, min: u64) -> Option<Terms> {
-        Some(Terms {
+    fn volume(weight: u64, min: u64) -> Terms {
+        Terms {
             weight,
             min: Rate::new(min, 0),
             tenant: None,
-        })
+        }
     }
 
     /// A schedule whose volumes, on one drive, have these weights and mins, and the flow of one
@@ -657,7 +657,7 @@ mod tests {
         let terms = DriveTerms {
             volumes: volumes
                 .iter()
-                .map(|(weight, min)| volume(*weight, *min))
+                .map(|(weight, min)| Some(volume(*weight, *min)))
                 .collect(),
             tenants: Vec::new(),
         };
@@ -836,7 +836,7 @@ mod tests {
                     let terms = DriveTerms {
                         volumes: volumes
                             .iter()
-                            .map(|(w, _)| volume(*w, rng.range(0, 9) * MB))
+                            .map(|(w, _)| Some(volume(*w, rng.range(0, 9) * MB)))
                             .collect(),
                         tenants: Vec::new(),
                     };
@@ -852,7 +852,7 @@ mod tests {
                     None => {
                         now = schedule
                             .release_at()
-                            .expect("it is throttled, not forgotten")
+                            .expect("it is throttled, not forgotten");
                     }
                 }
             }

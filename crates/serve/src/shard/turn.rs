@@ -253,7 +253,7 @@ impl Shard {
             let slot = self.shared[n];
             let Attached { client, front } = &mut self.clients[slot];
             if client.takes() && !client.ready && front.rest() {
-                client.arrived.get_or_insert(Arrived::at(self.now));
+                client.arrived.get_or_insert_with(|| Arrived::at(self.now));
                 self.mark_ready(slot);
                 any = true;
             }
@@ -387,7 +387,7 @@ impl Shard {
             partial.filter(|(_, turn)| turn + 1 == self.turns.number && now.earliest < self.now);
         client
             .arrived
-            .get_or_insert(partial.map_or(now, |(arrived, _)| arrived));
+            .get_or_insert_with(|| partial.map_or(now, |(arrived, _)| arrived));
     }
 
     /// Takes requests in the order of the schedule, gives them to the core and carries out what it decides, until there is nothing left
