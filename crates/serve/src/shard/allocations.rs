@@ -26,7 +26,7 @@ impl Bench {
         Self::with_clients(config, 2)
     }
 
-    /// Serves `config`, with so many clients of each of its volumes: one of each, then the next of each.
+    /// Serves `config`, with `each` clients of each of its volumes: one of each, then the next of each.
     fn with_clients(config: &str, each: usize) -> Self {
         let text = format!("listen.nbd = [\"unix:/run/weir.sock\"]\n{config}");
         let config = weir_config::parse("test.toml", &text);

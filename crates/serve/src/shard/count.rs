@@ -9,6 +9,7 @@ use weir_measure::{SECOND_NS, Waits, Window};
 
 use super::drive::Drive;
 use super::front::Ask;
+use super::schedule::moved;
 use super::volume::{Tenant, Volume};
 use crate::backend::RemoteState;
 
@@ -26,15 +27,6 @@ pub(super) struct Counts {
     pub(super) alone: bool,
     /// For how long it was there before it was taken.
     pub(super) untaken: Span,
-}
-
-/// Bytes that an operation counts as.
-pub(super) const fn moved(op: Op, length: u32) -> u64 {
-    match op {
-        Op::Read | Op::Write | Op::WriteZeroes => length as u64,
-        Op::Discard | Op::Extents => 512,
-        Op::Flush => 0,
-    }
 }
 
 impl Drive {

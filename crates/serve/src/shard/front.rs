@@ -362,7 +362,7 @@ impl Context<'_> {
         if bufs.capacity() > 0 {
             self.spare.bufs.push(payload.fill(bufs));
         }
-        self.work.add(&ask);
+        self.work.add(ask.op, ask.length);
         self.taken.push(Taken { ask, cost, payload });
     }
 
@@ -375,7 +375,7 @@ impl Context<'_> {
     /// into which those of a read are put; as many as the request has, none where it has none.
     pub(crate) fn take_guest(&mut self, ask: Ask, cost: u64, slices: Vec<GuestSlice>) {
         let payload = Payload::Guest(GuestPayload(slices));
-        self.work.add(&ask);
+        self.work.add(ask.op, ask.length);
         self.taken.push(Taken { ask, cost, payload });
     }
 

@@ -31,8 +31,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use weir_core::{Instant, Op, Span};
 use weir_measure::promise::{Rate, Units};
 
-use super::count::moved;
-use super::front::Ask;
 use crate::places::Peer;
 use crate::slab::Slab;
 
@@ -79,6 +77,15 @@ pub(crate) const fn copied(bytes: u64) -> Cost {
     bytes / COPY
 }
 
+/// Bytes that an operation counts as.
+pub(super) const fn moved(op: Op, length: u32) -> u64 {
+    match op {
+        Op::Read | Op::Write | Op::WriteZeroes => length as u64,
+        Op::Discard | Op::Extents => 512,
+        Op::Flush => 0,
+    }
+}
+
 /// Bytes that a request transfers between the client and the shard.
 pub(super) fn data(op: Op, length: u32) -> u64 {
     match op {
@@ -107,14 +114,14 @@ impl Work {
     }
 
     /// Adds a request that enters the core; [`REQUEST`] was added when it was parsed.
-    pub(super) fn add(&mut self, ask: &Ask) {
-        let bytes = data(ask.op, ask.length);
-        let look_up = if ask.op == Op::Extents { LOOK_UP } else { 0 };
+    pub(super) fn add(&mut self, op: Op, length: u32) {
+        let bytes = data(op, length);
+        let look_up = if op == Op::Extents { LOOK_UP } else { 0 };
         let cost = CORE + copied(bytes) + look_up;
         self.cost += cost;
         self.overhead += (REQUEST + cost) * PAGE.saturating_sub(bytes) / PAGE;
-        self.requests += u64::from(ask.op != Op::Flush);
-        self.bytes += moved(ask.op, ask.length);
+        self.requests += u64::from(op != Op::Flush);
+        self.bytes += moved(op, length);
     }
 }
 
@@ -780,23 +787,16 @@ mod tests {
 
     #[test]
     fn a_small_request_has_the_overhead_of_what_it_does_not_move() {
-        let mut work = Work::default();
-        let mut ask = Ask {
-            op: Op::Read,
-            flags: weir_core::Flags::NONE,
-            offset: 0,
-            length: 4096,
-            token: 0,
+        let work = |op, length| {
+            let mut work = Work::default();
+            work.add(op, length);
+            work
         };
-        work.add(&ask);
-        assert_eq!((work.overhead, work.requests, work.bytes), (0, 1, 4096));
-        ask.length = 1024;
-        let mut small = Work::default();
-        small.add(&ask);
-        assert_eq!(small.overhead, (REQUEST + CORE + copied(1024)) * 3 / 4);
-        ask.op = Op::Flush;
-        let mut flush = Work::default();
-        flush.add(&ask);
+        let page = work(Op::Read, 4096);
+        assert_eq!((page.overhead, page.requests, page.bytes), (0, 1, 4096));
+        let small = work(Op::Read, 1024).overhead;
+        assert_eq!(small, (REQUEST + CORE + copied(1024)) * 3 / 4);
+        let flush = work(Op::Flush, 0);
         assert_eq!((flush.overhead, flush.requests), (REQUEST + CORE, 0));
     }
 

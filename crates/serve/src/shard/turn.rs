@@ -25,7 +25,7 @@ const VISITS: usize = 8;
 /// How long a turn takes requests while others wait, whatever they are estimated to cost: a slow machine, or one that a debugger or a
 /// hypervisor stopped, still answers.
 const LONGEST: Span = Span::from_micros(250);
-/// A turn of this estimated cost may have taken so long that requests arrived during it.
+/// A turn of this estimated cost may have taken long enough for requests to arrive during it.
 const LONG: Cost = 20_000;
 /// A wait that is longer than this has put the thread to sleep.
 const NAP: Span = Span::from_micros(5);
