@@ -92,8 +92,22 @@ impl Priorities {
             })
     }
 
+    /// Something of a priority may have come to the elevator just now, without having been seen:
+    /// when a space that stalled gets its next request is not told.
+    fn may_be_fresh(&self, model: &Model, priority: usize) -> bool {
+        let of_priority = model
+            .streams()
+            .filter(|s| self.of(s.id).priority == priority);
+        let stalls = model.spaces.iter().any(|space| space.stalls);
+        let mut requests = of_priority.flat_map(|stream| model.requests_of(stream));
+        stalls && requests.any(|slot| model.request(slot).in_stalled_space)
+    }
+
     /// All that a priority could send has waited for `age`, and there is something.
     fn is_aged(&self, model: &Model, priority: usize, age: Span) -> bool {
+        if self.may_be_fresh(model, priority) {
+            return false;
+        }
         let mut some = false;
         for stream in model.streams().filter(|s| s.sendable > 0) {
             let known = self.of(stream.id);

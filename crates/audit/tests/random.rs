@@ -2,7 +2,7 @@
 
 use weir_audit::Tally;
 use weir_audit::random::{Plan, Random, run, run_plan};
-use weir_measure::promise::Seconds;
+use weir_measure::promise::{Seconds, Short};
 
 #[test]
 fn random_operations_break_nothing_and_reach_everything() {
@@ -28,7 +28,10 @@ fn random_operations_break_nothing_and_reach_everything() {
             .all(|n| *n > 0),
         "{seconds:?}"
     );
-    assert!(seconds.short.iter().all(|n| *n > 0), "{seconds:?}");
+    // What a server's thread does is not the core's, so two reasons occur in a live server only.
+    for why in [Short::Others, Short::Elevator, Short::Drive, Short::Error] {
+        assert!(seconds.short[why as usize] > 0, "{why:?}: {seconds:?}");
+    }
 }
 
 #[test]
