@@ -83,7 +83,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
         parts.push(format!("last short: {} ({})", short.of, short.reason));
     }
     let style = Style::new().add_modifier(Modifier::BOLD);
-    frame.render_widget(Line::styled(parts.join("  "), style), area);
+    let text = clipped(&parts.join("  "), area.width);
+    frame.render_widget(Line::styled(text, style), area);
 }
 
 /// The contract of the chosen row, and more of it.
@@ -93,6 +94,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, 
     let terms = format!(": {}", terms(row));
     let left = area.width.saturating_sub(terms.chars().count() as u16);
     let text = clipped(row.name, left.max(NAME_MIN)) + &terms;
+    let text = clipped(&text, first.width);
     frame.render_widget(
         Line::styled(text, Style::new().add_modifier(Modifier::BOLD)),
         first,
@@ -101,7 +103,7 @@ fn draw_detail(frame: &mut Frame<'_>, area: Rect, state: &State, row: &Row<'_>, 
     let width = area.width.min(more.chars().count() as u16 + 2);
     let [words, plot] =
         Layout::horizontal([Constraint::Length(width), Constraint::Min(0)]).areas(second);
-    frame.render_widget(Line::raw(more), words);
+    frame.render_widget(Line::raw(clipped(&more, words.width)), words);
     if area.width < WIDE {
         draw_sparkline(frame, plot, &state.history(row), None, look);
     }

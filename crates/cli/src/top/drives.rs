@@ -1,7 +1,7 @@
 //! Two lines for each drive: how busy it is, what of it is promised and what is left.
 
 use super::figure::{percent, rate, requests};
-use super::look::{Look, counted, draw_sparkline};
+use super::look::{Look, clipped, counted, draw_sparkline};
 use super::state::State;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -31,9 +31,10 @@ pub(super) fn draw_drives(
         let text_width = area.width - left.min(area.width);
         let [words, plot] =
             Layout::horizontal([Constraint::Length(text_width), Constraint::Min(0)]).areas(now);
-        frame.render_widget(Line::raw(text), words);
+        frame.render_widget(Line::raw(clipped(&text, words.width)), words);
         draw_sparkline(frame, plot, &state.busy(&drive.name), Some(1000), look);
-        frame.render_widget(Line::raw(budget_text(drive.budget.as_ref())), budget);
+        let budget_text = budget_text(drive.budget.as_ref());
+        frame.render_widget(Line::raw(clipped(&budget_text, budget.width)), budget);
     }
     if drives.len() > shown {
         let more = format!("and {} more", counted(drives.len() - shown, "drive"));

@@ -40,23 +40,25 @@ pub(super) fn tables(state: &State, width: usize) -> String {
         if rows.is_empty() {
             continue;
         }
-        let title = Column::ALL.map(|column| match column {
+        let columns = Column::shown(u16::try_from(width).unwrap_or(u16::MAX));
+        let title = columns.iter().map(|column| match column {
             Column::Name => title.to_owned(),
             _ => column.look().0.to_owned(),
         });
         let cells = rows
             .iter()
-            .map(|row| Column::ALL.map(|column| row.cell(column)));
+            .map(|row| columns.iter().map(|column| row.cell(*column)).collect());
         text += "\n";
-        text += &table([title].into_iter().chain(cells).collect(), width);
+        let lines = [title.collect()].into_iter().chain(cells).collect();
+        text += &table(lines, &columns, width);
     }
     text
 }
 
 /// Rows as lines, each column as wide as its widest cell; names are cut to what is left of `width`.
-fn table(mut rows: Vec<[String; Column::ALL.len()]>, width: usize) -> String {
+fn table(mut rows: Vec<Vec<String>>, columns: &[Column], width: usize) -> String {
     let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let mut widths: Vec<usize> = (0..Column::ALL.len())
+    let mut widths: Vec<usize> = (0..columns.len())
         .map(|column| widest(column).unwrap_or(0))
         .collect();
     let others = widths.iter().skip(1).map(|width| width + 1).sum();
@@ -65,7 +67,7 @@ fn table(mut rows: Vec<[String; Column::ALL.len()]>, width: usize) -> String {
     let mut text = String::new();
     for row in &mut rows {
         row[0] = clipped(&row[0], u16::try_from(widths[0]).unwrap_or(u16::MAX));
-        let cells = Column::ALL.iter().zip(&*row).zip(&widths);
+        let cells = columns.iter().zip(&*row).zip(&widths);
         let cells = cells.map(|((column, cell), width)| {
             if column.is_text() {
                 format!("{cell:width$}")

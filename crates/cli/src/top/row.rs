@@ -1,6 +1,7 @@
 //! A volume, or a tenant with its volumes together, as one row.
 
 use super::figure::{count, percent, rate, requests, time};
+use super::look::NAME_MIN;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use weir_api::{Contract, Latency, LimitedBy, SecondCounts, Status, Tenant, Volume};
@@ -45,6 +46,20 @@ impl Column {
         Self::Short,
     ];
 
+    /// Those that a narrow screen leaves out, the first one first.
+    const DROPPED: [Self; 10] = [
+        Self::Share,
+        Self::Part,
+        Self::Queue,
+        Self::Limit,
+        Self::Elevator,
+        Self::Drive,
+        Self::By,
+        Self::Promised,
+        Self::Short,
+        Self::Got,
+    ];
+
     /// Its title and width; the name has what is left.
     pub(super) const fn look(self) -> (&'static str, u16) {
         match self {
@@ -60,6 +75,21 @@ impl Column {
             Self::By => ("BY", 6),
             Self::Short => ("SHORT", 5),
         }
+    }
+
+    /// The columns that a screen of `width` columns has, beside a name of at least [`NAME_MIN`]. On a narrow one, those that say least
+    /// are left out: a number without its first digits is wrong, not short.
+    pub(super) fn shown(width: u16) -> Vec<Self> {
+        let mut shown = Self::ALL.to_vec();
+        for dropped in Self::DROPPED {
+            // A space after each.
+            let others = shown.iter().map(|column| column.look().1 + 1);
+            if NAME_MIN - 1 + others.sum::<u16>() <= width {
+                break;
+            }
+            shown.retain(|column| *column != dropped);
+        }
+        shown
     }
 
     /// Whether it has words, and not numbers.

@@ -20,7 +20,8 @@ pub(super) fn draw_table(
     look: Look,
 ) {
     let wide = area.width >= WIDE;
-    let mut widths: Vec<Constraint> = Column::ALL
+    let columns = Column::shown(area.width);
+    let mut widths: Vec<Constraint> = columns
         .iter()
         .map(|column| match column.look().1 {
             0 => Constraint::Min(NAME_MIN),
@@ -31,7 +32,7 @@ pub(super) fn draw_table(
         widths.push(Constraint::Length(SPARKLINE));
     }
     let (sort, _) = state.sort();
-    let head = Column::ALL.iter().map(|column| {
+    let head = columns.iter().map(|column| {
         let (title, _) = column.look();
         let style = if *column == sort {
             Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
@@ -47,9 +48,11 @@ pub(super) fn draw_table(
         .saturating_sub(height / 2)
         .min(rows.len().saturating_sub(height));
     let shown = rows.iter().skip(first).take(height);
-    let name_width = name_width(area.width, wide);
+    let name_width = name_width(area.width, &columns, wide);
     let table = Table::new(
-        shown.clone().map(|row| table_row(row, name_width, look)),
+        shown
+            .clone()
+            .map(|row| table_row(row, &columns, name_width, look)),
         widths.clone(),
     )
     .header(head)
@@ -71,19 +74,21 @@ pub(super) fn draw_table(
 }
 
 /// Columns that are left for names.
-fn name_width(all: u16, wide: bool) -> u16 {
-    let others = Column::ALL
-        .iter()
-        .map(|column| column.look().1)
-        .sum::<u16>();
+fn name_width(all: u16, columns: &[Column], wide: bool) -> u16 {
+    let others = columns.iter().map(|column| column.look().1).sum::<u16>();
     // A space between any two.
-    let gaps = Column::ALL.len() as u16 - 1;
+    let gaps = columns.len() as u16 - 1;
     let sparkline = if wide { SPARKLINE + 1 } else { 0 };
     all.saturating_sub(others + gaps + sparkline).max(NAME_MIN)
 }
 
-fn table_row(row: &Row<'_>, name_width: u16, look: Look) -> ratatui::widgets::Row<'static> {
-    let cells = Column::ALL.map(|column| {
+fn table_row(
+    row: &Row<'_>,
+    columns: &[Column],
+    name_width: u16,
+    look: Look,
+) -> ratatui::widgets::Row<'static> {
+    let cells = columns.iter().map(|&column| {
         let text = row.cell(column);
         let text = match column {
             Column::Name => clipped(&text, name_width),

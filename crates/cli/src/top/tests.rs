@@ -247,6 +247,23 @@ fn screens_of_a_drive_with_some_volumes() {
 }
 
 #[test]
+fn a_narrow_screen_has_fewer_columns_and_whole_numbers() {
+    let mut state = played(some(), 40);
+    golden("top-60x20", &screen(&mut state, 60, 20));
+    for width in 19..80 {
+        let screen = screen(&mut state, width, 24);
+        let once = once::tables(&state, usize::from(width));
+        for (row, got) in [("orders-d", " 13.4MB/s"), ("web", " 460r/s")] {
+            for shown in [&screen, &once] {
+                let mut lines = shown.lines();
+                let line = lines.find(|line| line.starts_with(row)).unwrap_or_default();
+                assert!(line.contains(got), "{width} columns:\n{shown}");
+            }
+        }
+    }
+}
+
+#[test]
 fn of_a_min_that_several_servers_keep_the_part_here_is_shown() {
     let mut status = some();
     let orders = &mut status.volumes[0];
