@@ -56,6 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     for note in weir_config::notes(&config)
         .into_iter()
         .chain(rotation(&config, &storages))
+        .chain(formats(&config, &storages))
     {
         output::tell(&format!("note: {note}"));
     }
@@ -130,6 +131,15 @@ fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem>
         Some(config.problem(&key, what, Some(help)))
     };
     config.drives.iter().filter_map(of).collect()
+}
+
+/// The volumes of whose storage there is something to know.
+fn formats(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
+    let noted = storages.iter().filter_map(|(volume, found)| {
+        let note = found.place.as_ref()?.note.clone()?;
+        Some(config.problem(&format!("volume.{volume}.file"), note, None))
+    });
+    noted.collect()
 }
 
 /// What each volume's storage is.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Scratch, golden, run, weir};
+use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
@@ -92,6 +93,8 @@ fn usage() {
             &["drives", "validation", "--help"],
             &["drives", "figures", "--help"],
             &["scenarios", "--help"],
+            &["completion", "--help"],
+            &["man", "--help"],
             &["demos"],
             &["check"],
             &["--log", "loud", "policies"],
@@ -347,7 +350,12 @@ fn serve_refuses() {
             &["serve", "bad.toml", "--memory", "1MiB"],
             &["serve", "bad.toml", "--read-only"],
             &["serve", "--memory", "1"],
+            &["serve", "--memory", "1G"],
             &["serve", "--memory", "1MiB", "--listen", "nowhere"],
+            &["serve", "--memory", "1MiB", "--listen", "0.0.0.0:10809"],
+            &["serve", "--memory", "1MiB", "--insecure"],
+            &["serve", "bad.toml", "--listen", "0.0.0.0:1", "--insecure"],
+            &["serve", "--memory", "1MiB", "--capacity", "100M"],
             &["serve", "--memory", "1MiB", "--min", "1MB/s"],
             &[
                 "serve",
@@ -360,6 +368,31 @@ fn serve_refuses() {
             ],
         ],
     );
+}
+
+#[test]
+fn an_image_of_another_program_is_noted() {
+    let scratch = Scratch::new();
+    let mut image = vec![0; 8192];
+    image[..4].copy_from_slice(b"QFI\xfb");
+    let image = scratch.bytes("disk.qcow2", &image).display().to_string();
+    let text = GOOD.replace("/run/weir/", &scratch.path("").display().to_string());
+    let text = text.replacen(
+        "memory = true\nsize = \"1GiB\"",
+        &format!("file = \"{image}\""),
+        1,
+    );
+    scratch.file("weir.toml", &text);
+    let noted = "the file is a qcow2 image, and its bytes are served as they are";
+    let said = run(&scratch, &["check", "weir.toml"]);
+    assert!(
+        said.err
+            .contains(&format!("note: weir.toml:13:8: volume.alpha.file: {noted}")),
+        "{}",
+        said.err
+    );
+    let said = run(&scratch, &["serve", &image, "--run", "true"]);
+    assert!(said.err.contains(noted), "{}", said.err);
 }
 
 #[test]
@@ -432,7 +465,7 @@ fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
         &["demo", "--html", "old.html", "--json", "nowhere/x"],
     );
     assert_eq!(said.status, Some(1));
-    assert_eq!(std::fs::read_to_string(&page).unwrap(), "old");
+    assert_eq!(fs::read_to_string(&page).unwrap(), "old");
     let said = run(
         &scratch,
         &[
@@ -452,6 +485,29 @@ fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
         (Some(0), Some("wrote old.html"))
     );
     assert_eq!(told.next(), None);
-    let text = std::fs::read_to_string(&page).unwrap();
+    let text = fs::read_to_string(&page).unwrap();
     assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_is_completed() {
+    let scratch = Scratch::new();
+    let help = run(&scratch, &["--help"]).out;
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.map_while(|line| line.split_whitespace().next());
+    let names: Vec<&str> = names.filter(|name| *name != "help").collect();
+    assert!(names.contains(&"serve"), "{names:?}");
+    for shell in ["bash", "fish", "zsh"] {
+        let said = run(&scratch, &["completion", shell]);
+        assert_eq!(said.status, Some(0), "{}", said.err);
+        let is_completed = |name: &&str| said.out.contains(*name);
+        assert!(names.iter().all(is_completed), "{shell}: {}", said.out);
+    }
+    let said = run(&scratch, &["man", "pages/man1"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    for name in names {
+        let page = scratch.path(&format!("pages/man1/weir-{name}.1"));
+        let page = fs::read_to_string(page).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+    }
 }

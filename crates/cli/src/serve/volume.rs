@@ -37,6 +37,9 @@ pub(super) struct OneVolume {
     /// Listen here: an address and port, or `unix:` and a path [default: 127.0.0.1:10809; with --run a Unix socket that goes with the server]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Listen at an address that other machines can reach, without encryption or passwords
+    #[arg(long, requires = "listen")]
+    insecure: bool,
 }
 
 impl OneVolume {
@@ -50,6 +53,7 @@ impl OneVolume {
             ("--min", self.min.is_some()),
             ("--max", self.max.is_some()),
             ("--listen", self.listen.is_some()),
+            ("--insecure", self.insecure),
         ];
         given.iter().find(|g| g.1).map(|g| g.0)
     }
@@ -81,7 +85,9 @@ impl OneVolume {
         let text = self.text(&storage, own);
         let parsed = weir_config::parse("", &text);
         let server = parsed.map_err(|problems| {
-            let lines: Vec<String> = problems.iter().map(said).collect();
+            let mut lines: Vec<String> = problems.iter().map(said).collect();
+            // --capacity stands for reading and for writing.
+            lines.dedup();
             Failure::Usage(lines.join("\n"))
         })?;
         Ok(Some(server.without_places()))
@@ -124,6 +130,9 @@ impl OneVolume {
         }
         let address = self.listen.as_deref().or(own).unwrap_or(LOCAL);
         let _ = write!(text, "[listen]\nnbd = [{}]\n", quoted(address));
+        if self.insecure {
+            text += "insecure = true\n";
+        }
         let _ = write!(text, "[volume.disk]\ndrive = \"disk\"\n{storage}");
         for (key, value) in [
             ("size", self.memory.as_ref().or(self.size.as_ref())),
@@ -143,7 +152,7 @@ impl OneVolume {
     }
 }
 
-/// A problem with what the options say, which is in no file.
+/// A problem with what the options say, which is in no file, and what to type.
 fn said(problem: &Problem) -> String {
     let options = [
         ("drive.disk.capacity", "--capacity: "),
@@ -153,7 +162,14 @@ fn said(problem: &Problem) -> String {
         ("volume.disk.max", "--max: "),
     ];
     let option = options.iter().find(|o| problem.key.starts_with(o.0));
-    format!("{}{}", option.map_or("", |o| o.1), problem.message)
+    let what = format!("{}{}", option.map_or("", |o| o.1), problem.message);
+    let help = problem.help.as_deref().unwrap_or_default();
+    if help.is_empty() {
+        return what;
+    }
+    // The help is for what is in a file.
+    let help = help.replace("write insecure = true beside it", "add --insecure");
+    format!("{what}\n  help: {help}")
 }
 
 /// A string of TOML.

@@ -45,6 +45,11 @@ impl Scratch {
 
     /// A file with a text in it.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        self.bytes(name, text.as_bytes())
+    }
+
+    /// A file with these bytes in it.
+    pub(crate) fn bytes(&self, name: &str, text: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("there is room for a file");
         path

@@ -31,6 +31,8 @@ pub struct Place {
     pub takes: u64,
     /// Whether the device rotates, as the kernel has it; `None` where it has no such device.
     pub rotational: Option<bool>,
+    /// What its user should know of it.
+    pub note: Option<String>,
     pub(crate) number: Dev,
     /// What two volumes may not share, under whatever names: of a file that is there, its inode; of another, its directory's and its name.
     pub(crate) identity: (u64, OsString),
@@ -43,6 +45,7 @@ impl Place {
             free,
             takes: 0,
             rotational: sysfs::rotational(number),
+            note: None,
             number,
             identity,
         }

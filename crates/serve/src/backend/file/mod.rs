@@ -2,6 +2,7 @@
 
 mod disk;
 pub(super) mod error;
+mod format;
 mod medium;
 mod work;
 
@@ -128,7 +129,12 @@ impl Opened {
         let path = &options.path;
         // Whatever is found wrong with it below: what was made goes again.
         let (fd, made) = match existing(options)? {
-            Some(fd) => (fd, None),
+            Some(fd) => {
+                if let Some(format) = format::of(&fd) {
+                    tracing::warn!(image = %path.display(), "{}", format_note(format));
+                }
+                (fd, None)
+            }
             None => create(options).map(|(fd, made)| (fd, Some(made)))?,
         };
         let stat = usable(&fd, options)?;
@@ -185,18 +191,31 @@ pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
     let stat = usable(&fd, options)?;
     let locked = locks::look(&fd, !options.read_only);
     locked.map_err(OpenError::lock(path, &stat))?;
+    // While the file is read through the page cache.
+    let note = format::of(&fd).map(format_note);
     let (size, geometry) = shape(&fd, options)?;
     let system = rustix::fs::fstatvfs(&fd).map_err(OpenError::system(path, "open"))?;
     Ok(Found {
         size,
         now: Some(size),
-        place: Some(Place::of(
-            stat.st_dev,
-            Some(found::free(&system)),
-            (stat.st_ino, OsString::new()),
-        )),
+        place: Some(Place {
+            note,
+            ..Place::of(
+                stat.st_dev,
+                Some(found::free(&system)),
+                (stat.st_ino, OsString::new()),
+            )
+        }),
         block: geometry.block,
     })
+}
+
+/// What to know of a file in the format of another program.
+fn format_note(format: &str) -> String {
+    format!(
+        "the file is a {format} image, and its bytes are served as they are: clients see the {format} image, not the disk in it; \
+         `qemu-img convert -O raw` makes a file of that disk"
+    )
 }
 
 /// Whether an image that is not there could be made, and what it would be.

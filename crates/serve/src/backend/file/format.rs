@@ -1,0 +1,44 @@
+//! Formats of disk images, which Weir does not read: it serves the bytes of a file as they are.
+
+use std::os::fd::AsFd;
+
+/// What files in each format begin with: the name of the format, the place of the bytes, and the bytes.
+const MAGIC: [(&str, usize, &[u8]); 6] = [
+    ("qcow2", 0, b"QFI\xfb"),
+    ("qed", 0, b"QED\0"),
+    ("vmdk", 0, b"KDMV"),
+    ("vhdx", 0, b"vhdxfile"),
+    ("vhd", 0, b"conectix"),
+    ("vdi", 64, &[0x7f, 0x10, 0xda, 0xbe]),
+];
+
+/// The format of a file, by its first bytes; `None` if it has none of those known here, or cannot be read.
+pub(super) fn of(file: impl AsFd) -> Option<&'static str> {
+    let mut head = [0; 68];
+    let read = rustix::io::pread(file, &mut head, 0).ok()?;
+    name(&head[..read])
+}
+
+fn name(head: &[u8]) -> Option<&'static str> {
+    let found = MAGIC
+        .iter()
+        .find(|(_, at, bytes)| head.get(*at..).is_some_and(|rest| rest.starts_with(bytes)));
+    found.map(|(name, ..)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_known_by_its_first_bytes() {
+        assert_eq!(name(b"QFI\xfb\0\0\0\x03"), Some("qcow2"));
+        assert_eq!(name(b"vhdxfile\0"), Some("vhdx"));
+        let mut vdi = [b' '; 68];
+        vdi[64..].copy_from_slice(&0xbeda_107f_u32.to_le_bytes());
+        assert_eq!(name(&vdi), Some("vdi"));
+        assert_eq!(name(&[0; 68]), None);
+        assert_eq!(name(b"QF"), None);
+        assert_eq!(name(b""), None);
+    }
+}
