@@ -11,6 +11,7 @@ mod ctl;
 mod demo;
 mod drive;
 mod drives;
+mod examples;
 mod explain;
 mod failure;
 mod init;
@@ -20,7 +21,6 @@ mod judge;
 mod leftovers;
 mod lists;
 mod log;
-#[cfg(feature = "manual")]
 mod manual;
 mod modelled;
 mod output;
@@ -37,7 +37,7 @@ mod top;
 mod unkept;
 mod whole;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -96,6 +96,10 @@ enum Command {
     Drives(drives::Options),
     /// List what the demo and comparisons can play, or print one to begin from
     Scenarios(scenario::Options),
+    /// Print what a shell reads to complete the words of this command
+    Completion(manual::Completion),
+    /// Write manual pages, one for each command
+    Man(manual::Man),
     /// Play a plan of `compare` on a device of this kernel
     #[command(hide = true)]
     Play(play::Options),
@@ -103,18 +107,19 @@ enum Command {
 
 /// The command: reads the program's arguments, does what they say, and gives the status to end with.
 pub fn main() -> ExitCode {
-    #[cfg(feature = "manual")]
-    if let Some(directory) = manual::asked() {
-        return manual::write(&directory, <Arguments as clap::CommandFactory>::command())
-            .map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS);
-    }
-    let arguments = Arguments::parse();
+    let arguments = Arguments::from_arg_matches(&command().get_matches());
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
     // Even when the command panics.
     let _flushed = log::Flushed;
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// All commands, with examples.
+fn command() -> clap::Command {
+    examples::add(Arguments::command())
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -141,16 +146,16 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Policies(options) => policies::run(options),
         Command::Drives(options) => drives::run(options),
         Command::Scenarios(options) => scenario::run(options),
+        Command::Completion(options) => manual::complete(options, command()),
+        Command::Man(options) => manual::write(options, command()),
         Command::Play(options) => play::run(options),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     #[test]
     fn the_arguments_do_not_contradict_each_other() {
-        super::Arguments::command().debug_assert();
+        super::command().debug_assert();
     }
 }
