@@ -92,8 +92,8 @@ impl Priorities {
             })
     }
 
-    /// Something of a priority may have come to the elevator just now, without having been seen:
-    /// when a space that stalled gets its next request is not told.
+    /// Whether a request of a priority may have reached the elevator unseen. A stalled space lets
+    /// its next request in without an event, so how long that request has waited is not known.
     fn may_be_fresh(&self, model: &Model, priority: usize) -> bool {
         let of_priority = model
             .streams()
