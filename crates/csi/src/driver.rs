@@ -16,6 +16,7 @@ use tonic::{Code, Response, Status};
 use crate::attach::nbd;
 use crate::busy::Busy;
 use crate::error::{needed, no_volume};
+use crate::http2::Connection;
 use crate::images::Images;
 use crate::rpc::controller_server::ControllerServer;
 use crate::rpc::identity_server::IdentityServer;
@@ -88,7 +89,10 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
             .spawn(keep)?;
         let connections = stream::unfold(listener, async |listener| {
             let accepted = listener.accept().await;
-            Some((accepted.map(|(stream, _)| stream), listener))
+            Some((
+                accepted.map(|(stream, _)| Connection::new(stream)),
+                listener,
+            ))
         });
         tracing::info!("answers at {}", driver.options.endpoint.display());
         let served = services(&driver).serve_with_incoming_shutdown(connections, stopped()?);

@@ -14,6 +14,7 @@ mod controller;
 mod create;
 mod driver;
 mod error;
+mod http2;
 mod identity;
 mod images;
 mod mount;

@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "each test file uses its part")]
 mod bench;
+mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod controller;

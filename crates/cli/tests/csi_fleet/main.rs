@@ -1,5 +1,5 @@
-//! The driver for Kubernetes against what Kubernetes is made of, for `./test --fleet`: `csi-sanity` in a guest whose kernel has NBD and ublk, and a
-//! real API server with its provisioner and resizer.
+//! The driver for Kubernetes against what Kubernetes is made of, for `./test --fleet`: `csi-sanity` in a guest whose kernel has NBD and
+//! ublk, a real API server with its provisioner and resizer, and a client of gRPC in Python.
 //!
 //! They need `etcd-server`, `qemu-system-x86_64`, Debian's kernel 6.12, and the programs of Kubernetes that `packaging/fleet/kubernetes DIRECTORY` makes:
 //! `WEIR_FLEET=DIRECTORY/bin` says where they are.
@@ -10,6 +10,7 @@ mod bench;
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
+mod grpc;
 mod lab;
 mod manifests;
 mod node;

@@ -1,0 +1,227 @@
+//! The frames that a client sends (RFC 9113, section 4): header blocks are rewritten, everything else passes as it is.
+
+use super::Malformed;
+use super::hpack::{Decoder, MOST};
+
+/// Bytes of the preface with which a client begins.
+const PREFACE: usize = 24;
+/// Bytes of a frame's header: length (3), type, flags, stream (4).
+const HEADER: usize = 9;
+/// The largest payload of a frame as long as the server announces no other (`SETTINGS_MAX_FRAME_SIZE`).
+const MAX_PAYLOAD: usize = 1 << 14;
+/// Types of frames.
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+/// Flags of `HEADERS`; the first two have a meaning for the request, the others say how the frame is laid out.
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 32;
+/// Bytes of the fields that `PRIORITY` announces.
+const PRIORITY_BYTES: usize = 5;
+
+/// The state of a connection's bytes in the direction from the client.
+#[derive(Debug)]
+pub(super) struct Frames {
+    /// How many of the next bytes pass as they are.
+    pass: usize,
+    /// The beginning of a frame that has not arrived whole.
+    partial: Vec<u8>,
+    /// The header block of which more frames follow: flags and stream of its first frame, and its bytes.
+    block: Option<(u8, [u8; 4], Vec<u8>)>,
+    decoder: Decoder,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self {
+            pass: PREFACE,
+            partial: Vec::new(),
+            block: None,
+            decoder: Decoder::default(),
+        }
+    }
+}
+
+impl Frames {
+    /// Takes bytes from the client, and appends those that the library should have.
+    ///
+    /// # Errors
+    /// The bytes are not HTTP/2.
+    pub(super) fn take(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        while !bytes.is_empty() {
+            let passed = self.pass.min(bytes.len());
+            out.extend_from_slice(&bytes[..passed]);
+            self.pass -= passed;
+            bytes = &bytes[passed..];
+            if !self.gather(HEADER, &mut bytes) {
+                continue;
+            }
+            let length =
+                u32::from_be_bytes([0, self.partial[0], self.partial[1], self.partial[2]]) as usize;
+            if !matches!(self.partial[3], HEADERS | CONTINUATION) {
+                if self.block.is_some() {
+                    return Err(Malformed::Frame);
+                }
+                out.append(&mut self.partial);
+                self.pass = length;
+                continue;
+            }
+            if length > MAX_PAYLOAD {
+                return Err(Malformed::Frame);
+            }
+            if self.gather(HEADER + length, &mut bytes) {
+                let frame = std::mem::take(&mut self.partial);
+                self.fields(&frame, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves bytes until the partial frame has a length: whether it has.
+    fn gather(&mut self, length: usize, bytes: &mut &[u8]) -> bool {
+        let missing = length.saturating_sub(self.partial.len());
+        let (now, rest) = bytes.split_at(missing.min(bytes.len()));
+        self.partial.extend_from_slice(now);
+        *bytes = rest;
+        self.partial.len() >= length
+    }
+
+    /// Takes a whole frame of a header block, and appends the block if the frame is its last.
+    fn fields(&mut self, frame: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        let (flags, mut payload) = (frame[4], &frame[HEADER..]);
+        let stream = [frame[5], frame[6], frame[7], frame[8]];
+        let (first, mut block) = match (frame[3], self.block.take()) {
+            (HEADERS, None) => {
+                payload = unpadded(flags, payload).ok_or(Malformed::Frame)?;
+                (flags, Vec::new())
+            }
+            (CONTINUATION, Some((first, of, block))) if of == stream => (first, block),
+            _ => return Err(Malformed::Frame),
+        };
+        block.extend_from_slice(payload);
+        if block.len() > MOST {
+            return Err(Malformed::Long);
+        }
+        if flags & END_HEADERS == 0 {
+            self.block = Some((first, stream, block));
+        } else {
+            put(
+                &self.decoder.without_authority(&block)?,
+                first & END_STREAM,
+                stream,
+                out,
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The header block in the payload of a `HEADERS` frame: without padding and priority.
+fn unpadded(flags: u8, mut payload: &[u8]) -> Option<&[u8]> {
+    if flags & PADDED != 0 {
+        let (&padding, rest) = payload.split_first()?;
+        payload = rest.get(..rest.len().checked_sub(usize::from(padding))?)?;
+    }
+    if flags & PRIORITY != 0 {
+        payload = payload.get(PRIORITY_BYTES..)?;
+    }
+    Some(payload)
+}
+
+/// Appends a header block as frames.
+fn put(block: &[u8], end_stream: u8, stream: [u8; 4], out: &mut Vec<u8>) {
+    let (mut kind, mut flags, mut left) = (HEADERS, end_stream, block);
+    loop {
+        let (now, rest) = left.split_at(left.len().min(MAX_PAYLOAD));
+        if rest.is_empty() {
+            flags |= END_HEADERS;
+        }
+        out.extend_from_slice(&(now.len() as u32).to_be_bytes()[1..]);
+        out.extend_from_slice(&[kind, flags]);
+        out.extend_from_slice(&stream);
+        out.extend_from_slice(now);
+        if rest.is_empty() {
+            return;
+        }
+        (kind, flags, left) = (CONTINUATION, 0, rest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of stream 1.
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend_from_slice(&[kind, flags, 0, 0, 0, 1]);
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    #[test]
+    fn frames_arrive_in_any_pieces_and_leave_without_the_authority() {
+        let data = frame(0, END_STREAM, b"abc");
+        // `:method: POST` and `:authority: /s`, in two frames with padding and priority.
+        let padded = [&[2, 0, 0, 0, 0, 16, 0x83, 0x41][..], &[0, 0]].concat();
+        let sent = [
+            vec![b'P'; PREFACE],
+            frame(HEADERS, END_STREAM | PADDED | PRIORITY, &padded),
+            frame(CONTINUATION, END_HEADERS, b"\x02/s"),
+            data.clone(),
+        ]
+        .concat();
+        let expected = [
+            vec![b'P'; PREFACE],
+            frame(HEADERS, END_STREAM | END_HEADERS, &[0x83]),
+            data,
+        ]
+        .concat();
+        for piece in 1..sent.len() {
+            let (mut frames, mut out) = (Frames::default(), Vec::new());
+            for bytes in sent.chunks(piece) {
+                frames.take(bytes, &mut out).expect("HTTP/2");
+            }
+            assert_eq!(out, expected, "in pieces of {piece} bytes");
+        }
+    }
+
+    #[test]
+    fn a_block_longer_than_a_frame_leaves_in_several() {
+        let mut out = Vec::new();
+        put(
+            &vec![7; MAX_PAYLOAD + 1],
+            END_STREAM,
+            [0, 0, 0, 1],
+            &mut out,
+        );
+        let rest = out.split_off(HEADER + MAX_PAYLOAD);
+        assert_eq!(out[..HEADER], [0, 0x40, 0, HEADERS, END_STREAM, 0, 0, 0, 1]);
+        assert_eq!(rest, frame(CONTINUATION, END_HEADERS, &[7]));
+    }
+
+    #[test]
+    fn frames_out_of_order_and_too_long_are_refused() {
+        let begun = frame(HEADERS, 0, &[0x83]);
+        let refused = |frames: &[&[u8]]| {
+            let sent = [&[0; PREFACE], frames.concat().as_slice()].concat();
+            Frames::default().take(&sent, &mut Vec::new())
+        };
+        for second in [frame(0, 0, b""), begun.clone(), frame(HEADERS, 0, &[])] {
+            assert_eq!(refused(&[&begun, &second]), Err(Malformed::Frame));
+        }
+        assert_eq!(
+            refused(&[&frame(CONTINUATION, 0, b"")]),
+            Err(Malformed::Frame)
+        );
+        assert_eq!(
+            refused(&[&frame(HEADERS, PADDED, &[1])]),
+            Err(Malformed::Frame)
+        );
+        let full = frame(CONTINUATION, 0, &[0; MAX_PAYLOAD]);
+        let blocks: Vec<_> = std::iter::repeat_n(full.as_slice(), MOST / MAX_PAYLOAD + 1).collect();
+        let long = [&[begun.as_slice()], blocks.as_slice()].concat();
+        assert_eq!(refused(&long), Err(Malformed::Long));
+    }
+}
