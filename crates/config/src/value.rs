@@ -4,6 +4,7 @@ use crate::document::{Document, Entry, Table};
 use crate::key::Kind;
 use crate::parameter::{Parameter, Unit as ParameterUnit};
 use crate::tunable;
+use std::ops::Range;
 use weir_core::elevator;
 use weir_core::tunable::{Tunable, Tuned};
 use weir_core::{ConfigError, Span};
@@ -55,18 +56,19 @@ pub(crate) fn tunable_table<'a>(
 
 /// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
 pub(crate) fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, tuned: &mut dyn Tuned) {
-    tunables_from(doc, table, 0, tuned);
+    tunables_at(doc, table, 0..tuned.tunables().len(), tuned);
 }
 
-/// The same with those from a place on.
-pub(crate) fn tunables_from<'a>(
+/// Sets the tunables at these places that a table has, as [`tunables`].
+pub(crate) fn tunables_at<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
-    first: usize,
+    places: Range<usize>,
     tuned: &mut dyn Tuned,
 ) {
     let before = doc.found();
-    for (place, tunable) in tuned.tunables().iter().enumerate().skip(first) {
+    for place in places {
+        let tunable = &tuned.tunables()[place];
         let entry = table.entry(tunable.name);
         if let Some(value) = entry.and_then(|e| tunable_value(doc, &e, tunable)) {
             tuned.set(place, value);

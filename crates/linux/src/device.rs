@@ -3,6 +3,7 @@
 use crate::files::Files;
 use std::fmt;
 use std::io;
+use weir_core::DriveShape;
 
 /// A block device that is no partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +18,10 @@ pub struct Device {
     pub schedulers: Vec<String>,
     /// Its own name for itself, where it has one: of a device mapper, of an md.
     pub layer: Option<Layer>,
+    /// Whether the kernel treats it as a drive that seeks (`queue/rotational`).
+    pub rotational: bool,
+    /// Requests that it takes at a time, as the kernel's profiles of io.cost count them; `None` where no file states it.
+    pub depth: Option<u16>,
     /// Devices that it is made of.
     pub below: Vec<String>,
     /// Devices that are made of it or of its partitions.
@@ -115,6 +120,10 @@ impl Device {
             schedulers: words
                 .map(|w| w.trim_matches(['[', ']']).to_owned())
                 .collect(),
+            rotational: number_in("queue/rotational") == Some(1),
+            depth: number_in("device/queue_depth")
+                .or_else(|| number_in("queue/nr_requests"))
+                .map(|depth| u16::try_from(depth).unwrap_or(u16::MAX)),
             layer: match layer {
                 [true, _] => Some(Layer::Mapper),
                 [_, true] => Some(Layer::Raid),
@@ -122,6 +131,16 @@ impl Device {
             },
             below: names("slaves"),
             above,
+        }
+    }
+
+    /// Its shape, as far as Linux's io.cost chooses a profile by it.
+    pub(crate) fn shape(&self) -> DriveShape {
+        let known = DriveShape::default();
+        DriveShape {
+            rotational: self.rotational,
+            tags: self.depth.unwrap_or(known.tags).max(1),
+            ..known
         }
     }
 

@@ -212,7 +212,12 @@ impl Plan {
             let help = "leave it out; \"io.cost\" and \"bfq\" go by weights".to_owned();
             return self.problems.push(host.problem(&at, what, Some(help)));
         }
-        let translated = translate(&drive.policy, &drive.queue, drive.capacity, &groups);
+        let mut shape = device.shape();
+        if let Some(rotational) = drive.queue.rotational {
+            shape.rotational = rotational;
+        }
+        let drive_is = (drive.capacity, Some(&shape));
+        let translated = translate(&drive.policy, &drive.queue, drive_is, &groups);
         let mut translation = match translated {
             Ok(translation) => translation,
             Err(refused) => {

@@ -9,7 +9,7 @@ use weir_config::apply::Queue;
 use weir_config::policy::{self, Node, Setup};
 use weir_core::control::low::{self, Directions};
 use weir_core::elevator::Config;
-use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span};
+use weir_core::{Capacity, Contract, DriveShape, Knobs, LowKnobs, Max, Span};
 
 /// A cgroup and what its members together were promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +58,8 @@ impl From<Wrong> for Refused {
 }
 
 /// The knobs for a policy, a drive of this capacity and these groups: weights, limits and tunables as the simulator has them
-/// ([`Policy::set_up`]).
+/// ([`Policy::set_up`]). `shape` is the drive's, if it is known: words that the policy leaves out of the lines of io.cost are written
+/// with the values that Linux has for such a drive, because Linux otherwise keeps the values that were set before.
 ///
 /// # Errors
 /// The kernel has nothing for it: an elevator or a controller that Linux has not or has no longer, a tunable that is Weir's own, a value
@@ -66,7 +67,7 @@ impl From<Wrong> for Refused {
 pub fn translate(
     policy: &Policy,
     queue: &Queue,
-    capacity: Option<Capacity>,
+    (capacity, shape): (Option<Capacity>, Option<&DriveShape>),
     groups: &[Group],
 ) -> Result<Translation, Refused> {
     can_be(policy)?;
@@ -77,8 +78,9 @@ pub fn translate(
     let setup = policy.set_up(capacity, nodes);
     let mut settings = of_device(&setup, queue)?;
     if let Some(cost) = &setup.controllers.cost {
-        let model = policy::cost_model(cost);
-        let qos = policy::cost_qos(cost);
+        let cost = shape.map_or(*cost, |shape| cost.filled(shape));
+        let model = policy::cost_model(&cost);
+        let qos = policy::cost_qos(&cost);
         settings.push(Setting::new(At::Root, Knob::CostModel, model)?);
         settings.push(Setting::new(
             At::Root,

@@ -53,7 +53,7 @@ impl Plan {
         };
         let groups: Vec<Group> = scenario.groups.iter().map(group).collect();
         let queue = queue(scenario, policy, shape);
-        let translation = translate(policy, &queue, scenario.capacity, &groups)?;
+        let translation = translate(policy, &queue, (scenario.capacity, shape), &groups)?;
         let mut paths: Vec<String> = Vec::new();
         for (place, group) in groups.iter().enumerate() {
             let above = group.parent.map_or("", |parent| &paths[parent]);

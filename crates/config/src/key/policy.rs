@@ -176,23 +176,25 @@ pub(crate) const COST: Shape = Shape {
                 "`io.cost.qos`: percent with up to two digits behind the point, microseconds",
             ),
             default: DefaultValue::Words("`\"ctrl=auto\"`"),
-            about: "Which part of requests is to meet which target, and the bounds of vrate. `enable` is 1.",
+            about: "Which part of requests must meet which target, and the bounds of vrate. `enable` is 1. \
+                    A word that the line leaves out keeps the value of the drive's profile. \
+                    A number makes the values the user's, also after `ctrl=auto`.",
             example: "\"ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00\"",
         },
         Key {
             name: "model",
             kind: Kind::Text("`io.cost.model`: bytes and requests a second"),
             default: DefaultValue::Words("`\"ctrl=auto\"`"),
-            about: "What the drive can do. `model` is linear.",
+            about: "What the drive can do. `model` is linear. A word that the line leaves out keeps the value of the drive's profile.",
             example: "\"ctrl=user model=linear rbps=488636629 rseqiops=8932 rrandiops=8518 wbps=427891549 wseqiops=28755 wrandiops=21940\"",
         },
         tunable(
-            &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 2],
+            &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 3],
             "\"4ms\"",
             "\"1ms\"",
         ),
         tunable(
-            &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 1],
+            &cost::Config::TUNABLES[cost::Config::TUNABLES.len() - 2],
             "\"tree\"",
             "\"flat\"",
         ),

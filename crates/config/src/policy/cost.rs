@@ -6,7 +6,8 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use std::fmt::Write as _;
-use weir_core::control::cost::{Config, Control, MODEL, OWN};
+use std::ops::Range;
+use weir_core::control::cost::{Config, Control, KEPT, MODEL, OWN};
 use weir_core::tunable::{Tunable, Tuned, Unit};
 
 /// One of the two files.
@@ -49,33 +50,49 @@ impl File {
         }
     }
 
-    /// Its line for a configuration.
+    /// Its line for a configuration: with the words that are the user's. The numbers of a profile are the kernel's, and writing them
+    /// makes them the user's.
     pub(crate) fn line(self, config: &Config) -> String {
         let mut line = String::new();
         for (place, tunable) in self.tunables() {
+            if config.keeps(place) {
+                continue;
+            }
             let value = number(tunable, config.get(place));
             let _ = write!(line, " {}={value}", self.word(tunable));
-            if self == Self::Model && tunable.name == self.key() {
-                line += " model=linear";
+            if tunable.name == self.key() {
+                if config.get(place) == Control::Auto as u64 {
+                    break;
+                }
+                if self == Self::Model {
+                    line += " model=linear";
+                }
             }
         }
         line[1..].to_owned()
     }
 
-    /// Reads a line: what it does not name stays as it is, but that a line with settings and without `ctrl` is the user's
-    /// (`ioc_qos_write`, `ioc_cost_model_write`).
+    /// A line with all words and the defaults.
+    pub(crate) fn example(self) -> String {
+        self.line(&Config {
+            qos: Control::User,
+            model: Control::User,
+            ..Config::default()
+        })
+    }
+
+    /// Reads a line as Linux does (`ioc_qos_write`, `ioc_cost_model_write`). The last word that says whose values hold decides: `ctrl`, or
+    /// a number, which makes them the user's. A word that is left out keeps the value of the drive's profile.
     fn read(self, line: &str, config: &mut Config) -> Result<(), Wrong> {
-        let mut names = line.split_whitespace().map(|word| word.split_once('='));
-        let control = self.tunables().find(|(_, t)| t.name == self.key());
-        let control =
-            control.filter(|_| names.all(|name| name.is_none_or(|(name, _)| name != "ctrl")));
+        let mut user = false;
+        let mut stated = Vec::new();
         for (nth, word) in line.split_whitespace().enumerate() {
             if nth == 0 && is_device(word) {
                 continue;
             }
             let Some((name, value)) = word.split_once('=') else {
                 let what = format!("{} is no setting", quoted(word));
-                return Err((what, format!("write it as {}", self.line(config))));
+                return Err((what, format!("write it as {}", self.example())));
             };
             let fixed = match (self, name) {
                 (Self::Qos, "enable") => Some("1"),
@@ -98,9 +115,10 @@ impl File {
             let (least, most) = tunable.bounds;
             match parse(tunable, value) {
                 Some(value) if (least..=most).contains(&value) => {
-                    config.set(place, value);
-                    if let Some((place, _)) = control {
-                        config.set(place, Control::User as u64);
+                    let is_control = tunable.name == self.key();
+                    user = !is_control || value == Control::User as u64;
+                    if !is_control {
+                        stated.push((place, value));
                     }
                 }
                 _ => {
@@ -109,7 +127,23 @@ impl File {
                 }
             }
         }
+        self.set(user, &stated, config);
         Ok(())
+    }
+
+    /// Sets what a line says: whose values hold, and the values of places.
+    fn set(self, user: bool, stated: &[(usize, u64)], config: &mut Config) {
+        for (place, tunable) in self.tunables() {
+            if tunable.name == self.key() {
+                config.set(place, u64::from(user));
+            } else {
+                config.keep(place, user);
+            }
+        }
+        for &(place, value) in stated.iter().filter(|_| user) {
+            config.set(place, value);
+            config.keep(place, false);
+        }
     }
 }
 
@@ -163,7 +197,7 @@ pub(crate) fn allowed(tunable: &Tunable) -> String {
 
 /// Sets what an entry says.
 pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, config: &mut Config) {
-    let example = format!("\"{}\"", file.line(&Config::default()));
+    let example = format!("\"{}\"", file.example());
     let Some(line) = entry.text(doc, "a line as Linux has it", &example) else {
         return;
     };
@@ -176,21 +210,14 @@ pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, con
     }
 }
 
-/// The settings of `io.cost.qos` that make Linux's io.cost this one, without the device and whether it is enabled. Those of a profile are
-/// the kernel's: to write its numbers would make them the user's.
+/// The settings of `io.cost.qos` that make Linux's io.cost this one, without the device and whether it is enabled.
 pub fn cost_qos(config: &Config) -> String {
-    match config.qos {
-        Control::Auto => "ctrl=auto".to_owned(),
-        Control::User => File::Qos.line(config),
-    }
+    File::Qos.line(config)
 }
 
 /// The settings of `io.cost.model`, as [`cost_qos`].
 pub fn cost_model(config: &Config) -> String {
-    match config.model {
-        Control::Auto => "ctrl=auto".to_owned(),
-        Control::User => File::Model.line(config),
-    }
+    File::Model.line(config)
 }
 
 /// The place of a tunable in the core's table.
@@ -199,15 +226,15 @@ fn place(name: &str) -> usize {
     place.unwrap_or(Config::TUNABLES.len())
 }
 
-/// The place of the first tunable that no file of Linux has: it and those behind it are keys of their own.
-pub(crate) fn own_place() -> usize {
-    place(OWN)
+/// The places of the tunables that no file of Linux has, and that are keys of their own.
+pub(crate) fn own_places() -> Range<usize> {
+    place(OWN)..place(KEPT)
 }
 
 /// The lines of the tunables that no file of Linux has, and what they are.
 pub(crate) fn own(config: &Config) -> impl Iterator<Item = (String, &'static Tunable)> {
-    let all = Config::TUNABLES.iter().enumerate().skip(own_place());
-    all.map(|(place, tunable)| {
+    own_places().map(|place| {
+        let tunable = &Config::TUNABLES[place];
         let value = tunable::toml(tunable, config.get(place));
         (format!("{} = {value}", tunable.name), tunable)
     })
@@ -236,14 +263,40 @@ mod tests {
         let model = "ctrl=user model=linear rbps=174019176 rseqiops=41708 rrandiops=370 wbps=178075866 wseqiops=42705 wrandiops=378";
         let config = read(File::Model, model).unwrap();
         assert_eq!(File::Model.line(&config), model);
-        let short = read(File::Qos, "rpct=5.5 min=33").unwrap();
-        assert_eq!((short.rpct, short.min), (550, 3_300));
-        assert_eq!((short.qos, short.model), (Control::User, Control::Auto));
-        let auto = read(File::Qos, "rpct=5.5 ctrl=auto").unwrap();
-        assert_eq!(auto.qos, Control::Auto);
         let enabled = read(File::Qos, "8:16 enable=1").unwrap();
         assert_eq!(enabled, Config::default());
         assert_eq!(read(File::Qos, ""), Ok(Config::default()));
+    }
+
+    #[test]
+    fn the_last_word_decides_and_words_left_out_are_the_drives_own() {
+        for (file, line, same) in [
+            (
+                File::Qos,
+                "rpct=5.5 min=33",
+                "ctrl=user rpct=5.50 min=33.00",
+            ),
+            (
+                File::Qos,
+                "ctrl=auto rpct=95.00 rlat=5000",
+                "ctrl=user rpct=95.00 rlat=5000",
+            ),
+            (File::Qos, "rpct=5.5 ctrl=auto", "ctrl=auto"),
+            (File::Qos, "8:16 enable=1 ctrl=user", "ctrl=user"),
+            (File::Model, "ctrl=user", "ctrl=user model=linear"),
+            (
+                File::Model,
+                "wbps=0 ctrl=user",
+                "ctrl=user model=linear wbps=0",
+            ),
+            (File::Model, "ctrl=auto model=linear", "ctrl=auto"),
+        ] {
+            let config = read(file, line).unwrap();
+            assert_eq!(file.line(&config), same, "{line}");
+            assert_eq!(read(file, same), Ok(config), "{line}");
+            assert_eq!(config.validate(), Ok(()), "{line}");
+        }
+        assert_eq!(read(File::Qos, "rpct=5.5 ctrl=auto"), Ok(Config::default()));
     }
 
     #[test]

@@ -93,7 +93,12 @@ fn cost_lines(text: &mut String, policy: &Policy) {
             );
             comment(text, &facts);
         }
-        let _ = writeln!(text, "{key} = {}", Quoted(&file.line(&policy.cost)));
+        let line = file.line(&policy.cost);
+        if line == "ctrl=auto" {
+            comment(text, "Every word, for example:");
+            let _ = writeln!(text, "# {key} = {}", Quoted(&file.example()));
+        }
+        let _ = writeln!(text, "{key} = {}", Quoted(&line));
     }
     for (line, tunable) in cost::own(&policy.cost) {
         comment(text, tunable.about);

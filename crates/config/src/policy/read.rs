@@ -254,7 +254,7 @@ fn cost_tunables<'a>(
             cost::set(doc, &entry, file, &mut config);
         }
     }
-    value::tunables_from(doc, &table, cost::own_place(), &mut config);
+    value::tunables_at(doc, &table, cost::own_places(), &mut config);
     config
 }
 

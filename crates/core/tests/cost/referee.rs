@@ -191,6 +191,7 @@ pub(crate) fn config(rrandiops: u64, pct: u32, min: u32, max: u32) -> Config {
         wrandiops: 10_000,
         tick: Span::from_millis(4),
         donation: DonationRule::Tree,
+        kept: 0,
     }
 }
 

@@ -339,6 +339,7 @@ pub(crate) const SCARCE: cost::Config = cost::Config {
     wseqiops: 3_000,
     wrandiops: 1_000,
     donation: cost::DonationRule::Tree,
+    kept: 0,
 };
 
 pub(crate) fn cfq_disk() -> Scene {

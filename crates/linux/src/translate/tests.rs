@@ -29,7 +29,7 @@ fn min(min: u64) -> Contract {
 /// The lines of a policy's settings.
 fn lines(word: &str, queue: Queue, contracts: &[Contract]) -> Vec<String> {
     let policy = find(word).unwrap();
-    let translation = translate(&policy, &queue, Some(DRIVE), &groups(contracts)).unwrap();
+    let translation = translate(&policy, &queue, (Some(DRIVE), None), &groups(contracts)).unwrap();
     let settings = translation.settings.iter();
     settings
         .map(|s| match s.at {
@@ -57,7 +57,8 @@ fn weights_are_those_that_the_simulator_has() {
             contract: g.contract,
         });
         let setup = policy.set_up(Some(DRIVE), nodes);
-        let translation = translate(&policy, &Queue::default(), Some(DRIVE), &groups).unwrap();
+        let translation =
+            translate(&policy, &Queue::default(), (Some(DRIVE), None), &groups).unwrap();
         for (place, told) in setup.contracts().iter().enumerate() {
             let own = |knob| {
                 let mut own = translation.settings.iter();
@@ -140,11 +141,39 @@ fn each_controller_has_its_files() {
 }
 
 #[test]
+fn words_that_a_line_leaves_out_are_written_as_the_drive_has_them() {
+    let text = policy::print(&find("io.cost").unwrap());
+    let text = text.replace("name = \"io.cost\"", "name = \"mine\"");
+    let policy = |qos: &str| {
+        let text = text.replace("\nqos = \"ctrl=auto\"", &format!("\nqos = \"{qos}\""));
+        policy::read(&text, "").unwrap()
+    };
+    let line = |qos: &str, shape: Option<&DriveShape>| {
+        let translation = translate(&policy(qos), &Queue::default(), (None, shape), &[]);
+        let mut settings = translation.unwrap().settings.into_iter();
+        settings.find(|s| s.knob == Knob::CostQos).unwrap().value
+    };
+    let disk = DriveShape {
+        rotational: true,
+        ..DriveShape::default()
+    };
+    let whole =
+        "enable=1 ctrl=user rpct=95.00 rlat=250000 wpct=0.00 wlat=250000 min=1.00 max=10000.00";
+    assert_eq!(line("rpct=95.00", Some(&disk)), whole);
+    assert_eq!(line("ctrl=auto rpct=95.00", Some(&disk)), whole);
+    assert_eq!(line("rpct=95.00", None), "enable=1 ctrl=user rpct=95.00");
+    assert_eq!(
+        line("rpct=95.00 ctrl=auto", Some(&disk)),
+        "enable=1 ctrl=auto"
+    );
+}
+
+#[test]
 fn a_low_limit_is_the_groups_own_or_else_its_min() {
     let set = |policy: &Policy, low: LowKnobs| {
         let mut groups = groups(&[min(5_000_000)]);
         groups[0].knobs.low = low;
-        let translation = translate(policy, &Queue::default(), None, &groups).unwrap();
+        let translation = translate(policy, &Queue::default(), (None, None), &groups).unwrap();
         let mut settings = translation.settings.into_iter();
         settings.find(|s| s.knob == Knob::Low).map(|s| s.value)
     };
@@ -168,7 +197,7 @@ fn a_low_limit_is_the_groups_own_or_else_its_min() {
 fn what_linux_has_not_is_refused_with_the_reason() {
     let translated = |word: &str| {
         let policy = find(word).unwrap();
-        translate(&policy, &Queue::default(), None, &groups(&[min(5)]))
+        translate(&policy, &Queue::default(), (None, None), &groups(&[min(5)]))
     };
     for (word, why) in [
         ("contract", "keeps a min"),

@@ -142,7 +142,7 @@ impl On {
             return None;
         }
         let queue = weir_config::apply::Queue::default();
-        if let Err(refused) = weir_linux::translate(policy, &queue, None, &[]) {
+        if let Err(refused) = weir_linux::translate(policy, &queue, (None, None), &[]) {
             return Some(refused.to_string());
         }
         let is_program = matches!(self, Self::Guest(lab) if lab.kernel().program().is_some());

@@ -1,6 +1,6 @@
 //! The tunables: the words of `io.cost.qos` and `io.cost.model`, in Linux's units.
 
-use crate::tunable::{Allowed, MS, SECOND, Unit, tunables, words};
+use crate::tunable::{Allowed, MS, SECOND, Tuned, Unit, tunables, words};
 use crate::{ConfigError, Span};
 
 words! {
@@ -27,6 +27,11 @@ words! {
 pub const MODEL: &str = "model";
 /// The tunables from this one on are in neither of Linux's files.
 pub const OWN: &str = "tick";
+/// The last tunable. It says which words the two lines leave out, so it has no word and no key of its own.
+pub const KEPT: &str = "kept";
+
+/// The bits of the tunables that a profile has values for: `rpct` to `max`, and `rbps` to `wrandiops`.
+const WORDS: u64 = 0b0011_1111_0111_1110;
 
 tunables! {
     /// Tunables of `io.cost`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
@@ -79,6 +84,9 @@ tunables! {
         donation: DonationRule, Unit::Word(DonationRule::WORDS), [0, 1], 0,
             "How weight that groups do not use goes to others. `\"tree\"`: as in Linux since 5.10. `\"flat\"`: as in 5.4 to 5.9, each by itself.",
             "block/blk-iocost.c: transfer_surpluses, and before 5.10 surplus_adjusted_hweight_inuse";
+        kept: u32, Unit::Count, [0, WORDS], 0,
+            "Words that the two lines leave out, so that the drive's profile has their values: one bit for each place in this table.",
+            "block/blk-iocost.c: ioc_qos_write, ioc_cost_model_write, ioc_refresh_params";
     }
 
     fn validate_together(&self) -> Result<(), ConfigError> {
@@ -93,5 +101,33 @@ tunables! {
 
     fn bound_together(&mut self) {
         self.min = self.min.min(self.max);
+    }
+}
+
+impl Config {
+    /// Whether the tunable at a place in the table keeps the value of the drive's profile.
+    pub fn keeps(&self, place: usize) -> bool {
+        self.kept & WORDS as u32 & 1 << place != 0
+    }
+
+    /// Lets the tunable at a place keep the value of the drive's profile, or have its own. Without effect for a tunable that no profile
+    /// has.
+    pub fn keep(&mut self, place: usize, keeps: bool) {
+        let bit = WORDS as u32 & 1 << place;
+        self.kept = if keeps {
+            self.kept | bit
+        } else {
+            self.kept & !bit
+        };
+    }
+
+    /// This configuration with the values of a profile, itself a configuration, in the tunables that keep them.
+    pub(super) fn filled_from(&self, profile: &Self) -> Self {
+        let mut filled = *self;
+        for place in (0..Self::TUNABLES.len()).filter(|&place| self.keeps(place)) {
+            filled.set(place, profile.get(place));
+        }
+        filled.kept = 0;
+        filled
     }
 }

@@ -24,7 +24,7 @@ mod surplus;
 mod vtime;
 mod weights;
 
-pub use config::{Config, Control, DonationRule, MODEL, OWN};
+pub use config::{Config, Control, DonationRule, KEPT, MODEL, OWN};
 
 use super::controller::{Controller, Verdict};
 use crate::cx::Cx;

@@ -8,9 +8,9 @@ use crate::time::{Instant, Span};
 
 /// A drive that is too fast or too slow for its profile for this time gets the next one.
 const CYCLE: Span = Span::from_secs(10);
-/// The least and the largest vrate, in millionths.
-const VRATE_MIN: u64 = 10_000;
-const VRATE_MAX: u64 = 100_000_000;
+/// The least and the largest vrate, in hundredths of a percent.
+const VRATE_MIN: u32 = 100;
+const VRATE_MAX: u32 = 1_000_000;
 const MILLION: u64 = 1_000_000;
 
 /// A profile.
@@ -22,6 +22,28 @@ struct Profile {
     /// The next profile holds from this vrate on, in percent; the one before up to that.
     too_fast: Option<u64>,
     too_slow: Option<u64>,
+}
+
+impl Profile {
+    /// The profile as a configuration.
+    fn config(&self) -> Config {
+        let latency = Span::from_micros(self.latency);
+        Config {
+            rpct: 0,
+            rlat: latency,
+            wpct: 0,
+            wlat: latency,
+            min: VRATE_MIN,
+            max: VRATE_MAX,
+            rbps: self.read.bps,
+            rseqiops: self.read.seq_iops,
+            rrandiops: self.read.rand_iops,
+            wbps: self.write.bps,
+            wseqiops: self.write.seq_iops,
+            wrandiops: self.write.rand_iops,
+            ..Config::default()
+        }
+    }
 }
 
 const fn speed(bps: u64, seq_iops: u64, rand_iops: u64) -> Speed {
@@ -149,34 +171,33 @@ impl Auto {
 
     /// What holds under this profile and the configuration.
     pub(super) fn params(&self, config: &Config) -> Params {
-        let profile = &PROFILES[self.profile];
-        let qos = config.qos == Control::User;
-        let micros = |span: Span| span.as_nanos() / 1_000;
-        let (asked, latency, min, max) = if qos {
-            (
-                [config.rpct, config.wpct].map(|hundredths| u64::from(hundredths) * 100),
-                [config.rlat, config.wlat].map(micros),
-                u64::from(config.min) * 100,
-                u64::from(config.max) * 100,
-            )
-        } else {
-            ([0; 2], [profile.latency; 2], VRATE_MIN, VRATE_MAX)
+        let profile = PROFILES[self.profile].config();
+        let config = config.filled_from(&profile);
+        let of = |control, file: &Config| match control {
+            Control::User => config,
+            Control::Auto => *file,
         };
-        let model = if config.model == Control::User {
-            Model::new(
-                speed(config.rbps, config.rseqiops, config.rrandiops),
-                speed(config.wbps, config.wseqiops, config.wrandiops),
-            )
-        } else {
-            Model::new(profile.read, profile.write)
-        };
+        let (qos, model) = (of(config.qos, &profile), of(config.model, &profile));
+        let asked = [qos.rpct, qos.wpct].map(|hundredths| u64::from(hundredths) * 100);
+        let bound = |hundredths| u64::from(hundredths) * 100 * PER_USEC;
         Params {
             may_miss: asked.map(|ppm| MILLION - ppm),
-            latency,
-            vrate_min: (min * PER_USEC).div_ceil(MILLION),
-            vrate_max: max * PER_USEC / MILLION,
-            model,
+            latency: [qos.rlat, qos.wlat].map(|span| span.as_nanos() / 1_000),
+            vrate_min: bound(qos.min).div_ceil(MILLION),
+            vrate_max: bound(qos.max) / MILLION,
+            model: Model::new(
+                speed(model.rbps, model.rseqiops, model.rrandiops),
+                speed(model.wbps, model.wseqiops, model.wrandiops),
+            ),
         }
+    }
+}
+
+impl Config {
+    /// This configuration as a drive of this shape has it at first: tunables that keep the value of the drive's profile have that value.
+    #[must_use]
+    pub fn filled(&self, shape: &DriveShape) -> Self {
+        self.filled_from(&PROFILES[Auto::new(self, shape).profile].config())
     }
 }
 
@@ -210,6 +231,43 @@ mod tests {
         assert!(!auto.follow(at(30), PER_USEC / 11));
         assert!(auto.follow(at(40), PER_USEC / 11));
         assert_eq!(auto.profile, SSD_DFL);
+    }
+
+    #[test]
+    fn what_a_line_leaves_out_is_the_drives_own() {
+        let mut config = Config {
+            qos: Control::User,
+            model: Control::User,
+            rpct: 9_500,
+            wrandiops: 7,
+            ..Config::default()
+        };
+        (0..Config::TUNABLES.len()).for_each(|place| config.keep(place, true));
+        for place in [1, 13] {
+            config.keep(place, false);
+        }
+        assert_eq!(config.validate(), Ok(()));
+        let filled = |rotational| {
+            let shape = DriveShape {
+                rotational,
+                ..DriveShape::default()
+            };
+            let params = Auto::new(&config, &shape).params(&config);
+            (config.filled(&shape), params)
+        };
+        let (disk, params) = filled(true);
+        assert_eq!(
+            (disk.rpct, disk.rlat, disk.max),
+            (9_500, Span::from_millis(250), 1_000_000)
+        );
+        assert_eq!((disk.rrandiops, disk.wrandiops, disk.kept), (370, 7, 0));
+        assert_eq!((params.may_miss[0], params.latency), (50_000, [250_000; 2]));
+        let (flash, params) = filled(false);
+        assert_eq!(
+            (flash.rlat, flash.rrandiops),
+            (Span::from_millis(25), 8_518)
+        );
+        assert_eq!(params.latency, [25_000; 2]);
     }
 
     #[test]
