@@ -39,9 +39,22 @@ pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
     Ok(Host { drives, server })
 }
 
-/// Parts of contracts that the policies of their drives do not keep.
+/// Parts of contracts that the policies of their drives do not keep. The help names only policies that a kernel has.
 pub fn unkept(host: &Host) -> Vec<Problem> {
-    check::warnings(&host.server)
+    check::unkept(&host.server, |part| {
+        match part.key {
+        "min" | "min_iops" | "class" => {
+            "no policy of the kernel keeps it, and it counts against the capacity; serve the drive by `weir serve`, \
+             which keeps it"
+                .to_owned()
+        }
+        "share" => "policies \"bfq\" and \"io.cost\" keep it, on a device that queues requests itself: \
+                    not on a device mapper or an md"
+            .to_owned(),
+        "low" => "leave it out: io.low left Linux in 6.10; policies \"bfq\" and \"io.cost\" go by weights".to_owned(),
+        _ => part.help,
+    }
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::admission;
 use crate::document::Document;
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
-use crate::policy::Policy;
+use crate::policy::{Policy, Unkept};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised, promise_key};
@@ -77,6 +77,11 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
 
 /// What a file that is accepted says and the server will not do: parts of contracts that the drive's policy does not keep.
 pub fn warnings(server: &Server) -> Vec<Problem> {
+    unkept(server, |part| part.help)
+}
+
+/// The same with other help for each part.
+pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Problem> {
     let contracts = server
         .tenants
         .iter()
@@ -93,7 +98,7 @@ pub fn warnings(server: &Server) -> Vec<Problem> {
             let warning = unkept.map(|part| {
                 let (name, does) = (quoted(&policy.name), part.does);
                 let what = format!("is not kept under policy {name}, which {does}");
-                (server.places).problem(&join(&at, part.key), what, Some(part.help))
+                (server.places).problem(&join(&at, part.key), what, Some(help(part)))
             });
             warning.collect::<Vec<_>>()
         };

@@ -192,6 +192,11 @@ impl Check<'_> {
                 if !is_set || is_used {
                     continue;
                 }
+                let help = if target.device.schedulers.is_empty() {
+                    "policy = \"io.max\" limits what goes there; a weight needs a device with a queue of requests"
+                } else {
+                    help
+                };
                 let what = match knob {
                     Knob::Weight => format!(
                         "does nothing on {}: io.cost is not enabled there, and nothing else goes by it",

@@ -119,8 +119,13 @@ impl Journal {
         Self::read_in(path, dir)
     }
 
-    fn read_in(path: &Path, dir: Option<Dir>) -> Result<Self, JournalError> {
-        let mut journal = Self {
+    /// The journal of a host that nothing was changed of: a recorded one.
+    pub fn empty() -> Self {
+        Self::new(Path::new(""), None)
+    }
+
+    fn new(path: &Path, dir: Option<Dir>) -> Self {
+        Self {
             path: path.to_owned(),
             dir,
             file: None,
@@ -130,7 +135,11 @@ impl Journal {
             next: 0,
             lines: 0,
             damaged: Vec::new(),
-        };
+        }
+    }
+
+    fn read_in(path: &Path, dir: Option<Dir>) -> Result<Self, JournalError> {
+        let mut journal = Self::new(path, dir);
         let mut text = Vec::new();
         let Ok((dir, name)) = journal.place() else {
             return Ok(journal);

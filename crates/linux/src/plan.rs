@@ -10,12 +10,14 @@ use crate::files::Files;
 use crate::knob::Knob;
 use crate::place::{Place, Step};
 use crate::setting::{At, Setting};
-use crate::translate::{Group, translate};
+use crate::translate::{Group, Refused, Translation, translate};
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use unit::DropIns;
 use weir_config::apply::{Cgroup, Drive, Host, Member};
 use weir_config::policy::Controller;
 use weir_config::{Problem, one_line};
+use weir_core::DriveShape;
 
 pub(crate) use unit::FILE as UNIT_FILE;
 pub use unit::FOLDER as UNIT_FOLDER;
@@ -33,8 +35,42 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// In what the kernel is not as a policy; a sentence each.
     pub notes: Vec<String>,
+    /// Settings that cannot be made, because of a problem.
+    pub withheld: Vec<Withheld>,
     /// What cannot be done.
     pub problems: Vec<Problem>,
+}
+
+/// A setting of the file that cannot be made on this host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Withheld {
+    /// The key in the file: `drive.NAME`, `volume.NAME` or `tenant.NAME`.
+    pub key: String,
+    /// The setting; `None` if the whole drive has none.
+    pub setting: Option<(Knob, String)>,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, setting, why } = self;
+        let setting = match setting {
+            Some((knob, value)) => format!("{knob} {value:?}"),
+            None => "everything".to_owned(),
+        };
+        f.write_str(&one_line(&format!("refused: {key}: {setting}: {why}")))
+    }
+}
+
+/// What the plan of every drive needs of the host.
+struct Look<'a> {
+    files: &'a dyn Files,
+    host: &'a Host,
+    /// The path of the cgroup of every unit of systemd, if the file names units.
+    units: BTreeMap<String, String>,
+    /// Why no cgroup has the controller, if none has.
+    no_groups: Option<String>,
 }
 
 /// A drive of the file and what it is here.
@@ -92,11 +128,15 @@ impl Plan {
             systemd: false,
         };
         let mut plan = Self::empty(files, cgroups.unwrap_or(none));
-        plan.version_2(host, failed);
-        let units = plan.units(files, host);
+        let look = Look {
+            files,
+            host,
+            no_groups: plan.version_2(host, failed),
+            units: plan.units(files, host),
+        };
         let mut drop_ins = DropIns::default();
         for drive in &host.drives {
-            plan.add((files, &units), host, drive, &mut drop_ins);
+            plan.add(&look, drive, &mut drop_ins);
         }
         plan.same_device(host);
         plan.actions.extend(drop_ins.actions(files));
@@ -150,14 +190,14 @@ impl Plan {
             devices: Vec::new(),
             actions: Vec::new(),
             notes: Vec::new(),
+            withheld: Vec::new(),
             problems: Vec::new(),
         }
     }
 
-    /// Without version 2 no cgroup has a file of the controller.
-    fn version_2(&mut self, host: &Host, failed: Option<String>) {
-        let member = host.drives.iter().flat_map(|d| &d.members).next();
-        let Some(member) = member else { return };
+    /// Without version 2 no cgroup has a file of the controller. Returns why there is none.
+    fn version_2(&mut self, host: &Host, failed: Option<String>) -> Option<String> {
+        let member = host.drives.iter().flat_map(|d| &d.members).next()?;
         let (what, help) = if let Some(why) = failed {
             (format!("/proc/self/mounts cannot be read: {why}"), None)
         } else if self.cgroups.v1 {
@@ -173,9 +213,11 @@ impl Plan {
                 Some(help.to_owned()),
             )
         } else {
-            return;
+            return None;
         };
-        self.problems.push(host.problem(&member.key, what, help));
+        let problem = host.problem(&member.key, what.clone(), help);
+        self.problems.push(problem);
+        Some(what)
     }
 
     /// The path of the cgroup of every unit of systemd, if the file names units.
@@ -187,115 +229,163 @@ impl Plan {
         BTreeMap::new()
     }
 
-    fn add(
-        &mut self,
-        (files, units): (&dyn Files, &BTreeMap<String, String>),
-        host: &Host,
-        drive: &Drive,
-        drop_ins: &mut DropIns,
-    ) {
+    fn add(&mut self, look: &Look<'_>, drive: &Drive, drop_ins: &mut DropIns) {
+        let (files, host) = (look.files, look.host);
         let link = drive.device.display().to_string();
-        let at = format!("drive.{}.device", drive.name);
-        let device = match Device::find(files, &link) {
-            Ok(device) => device,
-            Err(why) => {
-                let help = help_for_device(files);
-                return self
-                    .problems
-                    .push(host.problem(&at, why.to_string(), Some(help)));
-            }
-        };
-        let groups: Vec<Group> = drive.members.iter().map(group).collect();
-        if drive.policy.controllers.contains(&Controller::Low) {
-            let at = format!("drive.{}.policy", drive.name);
-            let what = format!("policy \"{}\": {NO_LOW}", drive.policy.word());
-            let help = "leave it out; \"io.cost\" and \"bfq\" go by weights".to_owned();
-            return self.problems.push(host.problem(&at, what, Some(help)));
+        let device = Device::find(files, &link);
+        let mut refused = Vec::new();
+        if let Err(why) = &device {
+            let at = format!("drive.{}.device", drive.name);
+            let help = Some(help_for_device(files));
+            self.problems.push(host.problem(&at, why.to_string(), help));
+            refused.push((Refuses::All, format!("{link}: {why}")));
         }
-        let mut shape = device.shape();
-        if let Some(rotational) = drive.queue.rotational {
-            shape.rotational = rotational;
-        }
-        let drive_is = (drive.capacity, Some(&shape));
-        let translated = translate(&drive.policy, &drive.queue, drive_is, &groups);
-        let mut translation = match translated {
-            Ok(translation) => translation,
-            Err(refused) => {
-                let at = format!("drive.{}.policy", drive.name);
-                let problem = host.problem(&at, refused.what, Some(refused.help));
-                return self.problems.push(problem);
-            }
+        let Some(mut settings) = self.translated(host, drive, device.as_ref().ok()) else {
+            return;
         };
-        if device.schedulers.is_empty() {
-            if let Some((what, help)) = without_queue(&device, &translation.settings) {
+        if let Some(device) = device.as_ref().ok().filter(|d| d.schedulers.is_empty()) {
+            if let Some((what, help)) = without_queue(device, &settings) {
                 let at = format!("drive.{}.policy", drive.name);
-                self.problems.push(host.problem(&at, what, Some(help)));
+                let problem = host.problem(&at, what.clone(), Some(help));
+                self.problems.push(problem);
+                refused.push((Refuses::Queue, what));
             }
             // It is none whatever is written.
-            translation.settings.retain(|s| s.knob != Knob::Scheduler);
+            settings.retain(|s| s.knob != Knob::Scheduler || s.value != "none");
         }
+        if let Some(why) = &look.no_groups {
+            refused.push((Refuses::Groups, why.clone()));
+        }
+        let (mut groups, mut units) = (Vec::new(), Vec::new());
+        for (place, member) in drive.members.iter().enumerate() {
+            let (group, unit) = match self.cgroup(look, member) {
+                Ok((path, unit)) => (Some(path), unit),
+                Err(why) => {
+                    refused.push((Refuses::Group(place), why));
+                    (None, None)
+                }
+            };
+            groups.push(group);
+            units.push(unit);
+        }
+        self.withhold(drive, &refused, &mut settings);
+        let Ok(device) = device else { return };
+        let target = Target {
+            drive: drive.name.clone(),
+            ident: Ident::of(&link, &device),
+            device,
+            settings,
+            groups,
+            units,
+        };
+        self.steps(files, &target);
+        drop_ins.add(&target, &mut self.notes);
+        self.devices.push(target);
+    }
+
+    /// The settings for a drive; without a device those that the kernel would have for any. `None` if the policy is refused.
+    fn translated(
+        &mut self,
+        host: &Host,
+        drive: &Drive,
+        device: Option<&Device>,
+    ) -> Option<Vec<Setting>> {
+        let Translation {
+            mut settings,
+            notes,
+        } = match translated(drive, device) {
+            Ok(translation) => translation,
+            Err(Refused { what, help }) => {
+                let key = format!("drive.{}", drive.name);
+                // Of what the help proposes, nothing works without a queue.
+                let help = match device {
+                    Some(device) if device.schedulers.is_empty() => only_limits(device),
+                    _ => help,
+                };
+                let at = format!("{key}.policy");
+                self.problems
+                    .push(host.problem(&at, what.clone(), Some(help)));
+                let (setting, why) = (None, what);
+                self.withheld.push(Withheld { key, setting, why });
+                return None;
+            }
+        };
+        self.notes.extend(notes);
         for (place, member) in drive.members.iter().enumerate() {
             if let Some(class) = member.prio_class {
-                translation.settings.push(Setting {
+                settings.push(Setting {
                     at: At::Group(place),
                     knob: Knob::PrioClass,
                     value: class.to_owned(),
                 });
             }
         }
-        self.notes.extend(translation.notes);
-        let mut target = Target {
-            drive: drive.name.clone(),
-            ident: Ident::of(&link, &device),
-            device,
-            settings: translation.settings,
-            groups: Vec::new(),
-            units: Vec::new(),
-        };
-        for member in &drive.members {
-            let (group, unit) = self.cgroup((files, units), host, member);
-            target.groups.push(group);
-            target.units.push(unit);
-        }
-        self.steps(files, &target);
-        drop_ins.add(&target, &mut self.notes);
-        self.devices.push(target);
+        Some(settings)
+    }
+
+    /// Takes the settings that are refused out of those of a drive.
+    fn withhold(
+        &mut self,
+        drive: &Drive,
+        refused: &[(Refuses, String)],
+        settings: &mut Vec<Setting>,
+    ) {
+        settings.retain(|setting| {
+            let Some((_, why)) = refused.iter().find(|(what, _)| what.covers(setting)) else {
+                return true;
+            };
+            let key = match setting.at {
+                At::Group(place) => drive.members[place].key.clone(),
+                At::Device | At::Root => format!("drive.{}", drive.name),
+            };
+            self.withheld.push(Withheld {
+                key,
+                setting: Some((setting.knob, setting.value.clone())),
+                why: why.clone(),
+            });
+            false
+        });
     }
 
     /// The cgroup of a member, and the unit that systemd is told of.
+    ///
+    /// # Errors
+    /// Why it has none that can be set.
     fn cgroup(
         &mut self,
-        (files, units): (&dyn Files, &BTreeMap<String, String>),
-        host: &Host,
+        look: &Look<'_>,
         member: &Member,
-    ) -> (Option<String>, Option<String>) {
+    ) -> Result<(String, Option<String>), String> {
+        if let Some(why) = &look.no_groups {
+            return Err(why.clone());
+        }
+        let mut refuse = |key: &str, what: String, help: String| {
+            let at = format!("{}.{key}", member.key);
+            let problem = look.host.problem(&at, what.clone(), Some(help));
+            self.problems.push(problem);
+            Err(what)
+        };
         let path = match &member.cgroup {
             Cgroup::Path(path) => path.clone(),
-            Cgroup::Unit(unit) => match units.get(unit) {
-                Some(path) => path.clone(),
-                None if self.cgroups.root.is_none() => return (None, None),
-                None => {
-                    let at = format!("{}.unit", member.key);
+            Cgroup::Unit(unit) => {
+                let Some(path) = look.units.get(unit) else {
                     let what = format!("no cgroup is called {unit}: the unit does not run");
-                    let help = Some(format!("systemctl start {unit}"));
-                    self.problems.push(host.problem(&at, what, help));
-                    return (None, None);
-                }
-            },
+                    return refuse("unit", what, format!("systemctl start {unit}"));
+                };
+                path.clone()
+            }
         };
-        match self.cgroups.owner(files, &path) {
-            None => (Some(path), None),
+        match self.cgroups.owner(look.files, &path) {
+            None => Ok((path, None)),
             Some((unit, true)) => {
                 let unit = unit.to_owned();
-                (Some(path), Some(unit))
+                Ok((path, Some(unit)))
             }
             Some((unit, false)) => {
-                let at = format!("{}.cgroup", member.key);
                 let unit = one_line(unit);
                 let what = format!("is below {unit}, which is systemd's and not delegated");
                 let help = format!("name a unit, or give {unit} Delegate=io");
-                self.problems.push(host.problem(&at, what, Some(help)));
-                (None, None)
+                refuse("cgroup", what, help)
             }
         }
     }
@@ -315,8 +405,7 @@ impl Plan {
         };
         let own = target.settings.iter().filter(|s| match s.at {
             At::Group(group) => is_file(group),
-            At::Device => true,
-            At::Root => self.cgroups.root.is_some(),
+            At::Device | At::Root => true,
         });
         let settings: Vec<Setting> = own.cloned().collect();
         let device = self.devices.len();
@@ -342,17 +431,73 @@ impl Plan {
     fn same_device(&mut self, host: &Host) {
         for (place, target) in self.devices.iter().enumerate() {
             let same = |other: &&Target| other.device.number == target.device.number;
-            if let Some(other) = self.devices[..place].iter().find(same) {
-                let at = format!("drive.{}.device", target.drive);
-                let what = format!(
-                    "is {}, as that of drive.{}",
-                    target.device.name, other.drive
-                );
-                let help = Some("a device has one policy".to_owned());
-                self.problems.push(host.problem(&at, what, help));
-            }
+            let Some(other) = self.devices[..place].iter().find(same) else {
+                continue;
+            };
+            let key = format!("drive.{}", target.drive);
+            let what = format!(
+                "is {}, as that of drive.{}",
+                target.device.name, other.drive
+            );
+            let help = Some("a device has one policy".to_owned());
+            let at = format!("{key}.device");
+            self.problems.push(host.problem(&at, what.clone(), help));
+            let withheld = self.actions.extract_if(
+                ..,
+                |action| matches!(action, Action::Set { device, .. } if *device == place),
+            );
+            self.withheld
+                .extend(withheld.filter_map(|action| match action {
+                    Action::Set { knob, value, .. } => Some(Withheld {
+                        key: key.clone(),
+                        setting: Some((knob, value)),
+                        why: what.clone(),
+                    }),
+                    _ => None,
+                }));
         }
     }
+}
+
+/// What a reason is against.
+#[derive(Clone, Copy)]
+enum Refuses {
+    /// Everything of the drive.
+    All,
+    /// What needs a queue of requests.
+    Queue,
+    /// What is in cgroups, the root among them.
+    Groups,
+    /// What is in the cgroup of the member at this place.
+    Group(usize),
+}
+
+impl Refuses {
+    fn covers(self, setting: &Setting) -> bool {
+        match self {
+            Self::All => true,
+            Self::Queue => needs_queue(setting),
+            Self::Groups => setting.at != At::Device,
+            Self::Group(place) => setting.at == At::Group(place),
+        }
+    }
+}
+
+/// The settings for a drive; without a device those that the kernel would have for any.
+fn translated(drive: &Drive, device: Option<&Device>) -> Result<Translation, Refused> {
+    if drive.policy.controllers.contains(&Controller::Low) {
+        return Err(Refused {
+            what: format!("policy \"{}\": {NO_LOW}", drive.policy.word()),
+            help: "leave it out; \"io.cost\" and \"bfq\" go by weights".to_owned(),
+        });
+    }
+    let groups: Vec<Group> = drive.members.iter().map(group).collect();
+    let shape = device.map(|device| DriveShape {
+        rotational: drive.queue.rotational.unwrap_or(device.rotational),
+        ..device.shape()
+    });
+    let known = (drive.capacity, shape.as_ref());
+    translate(&drive.policy, &drive.queue, known, &groups)
 }
 
 fn group(member: &Member) -> Group {
@@ -380,27 +525,46 @@ fn help_for_device(files: &dyn Files) -> String {
 pub const NO_LOW: &str =
     "io.low left Linux in 6.10, and was an option that distributions did not build before";
 
-/// Why a device without a queue of requests cannot have these settings.
-fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, String)> {
-    let in_vain = settings.iter().find(|s| match s.knob {
-        Knob::Scheduler => s.value != "none",
+/// Whether a setting does nothing where requests are not queued.
+fn needs_queue(setting: &Setting) -> bool {
+    match setting.knob {
+        Knob::Scheduler => setting.value != "none",
         knob => matches!(
             knob,
-            Knob::CostQos | Knob::Weight | Knob::BfqWeight | Knob::Latency | Knob::NrRequests
+            Knob::CostQos
+                | Knob::CostModel
+                | Knob::Weight
+                | Knob::BfqWeight
+                | Knob::Latency
+                | Knob::NrRequests
+                | Knob::Tunable(_)
         ),
-    })?;
+    }
+}
+
+/// What can be had on a device without a queue of requests.
+fn only_limits(device: &Device) -> String {
+    if device.below.is_empty() {
+        return "of the kernel's policies \"io.max\" works there".to_owned();
+    }
+    format!(
+        "name what is below it: {}; \"io.max\" works on {} itself",
+        device.below.join(", "),
+        device.name
+    )
+}
+
+/// Why a device without a queue of requests cannot have these settings.
+fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, String)> {
+    // The model of io.cost is nothing without its switch, which follows.
+    let mut in_vain = settings.iter().filter(|setting| needs_queue(setting));
+    let in_vain = in_vain.find(|setting| setting.knob != Knob::CostModel)?;
     let what = format!(
         "{} queues no requests of its own, so {} does nothing there",
         device.name, in_vain.knob
     );
-    let help = if device.below.is_empty() {
-        "of the kernel's policies \"io.max\" works there".to_owned()
-    } else {
-        format!(
-            "name what is below it: {}; \"io.max\" works on {} itself",
-            device.below.join(", "),
-            device.name
-        )
-    };
-    Some((what, help))
+    Some((what, only_limits(device)))
 }
+
+#[cfg(test)]
+mod tests;

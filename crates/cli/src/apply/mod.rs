@@ -8,10 +8,10 @@ use crate::check;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_config::apply::Host;
 use weir_config::one_line;
-use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Restored, Said, Tree};
+use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Recorded, Restored, Said, Tree};
 
 /// What to do with the kernel of this host.
 #[derive(Debug, Args)]
@@ -19,9 +19,12 @@ pub(crate) struct Options {
     /// The contracts: drives with their devices, and cgroups or units in the place of volumes
     #[arg(value_name = "CONTRACTS", required_unless_present = "restore")]
     contracts: Option<PathBuf>,
-    /// Show each write and write nothing
+    /// Show each write, and each that would be refused with the reason; write nothing
     #[arg(long, conflicts_with_all = ["restore", "check", "watch"])]
     dry_run: bool,
+    /// Read the files of a recorded host from this directory instead of this host's, with --dry-run or --check
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["restore", "watch", "journal"])]
+    root: Option<PathBuf>,
     /// Say what this host has, which knobs do nothing on it, and what would be refused; write nothing
     #[arg(long, conflicts_with_all = ["restore", "watch"])]
     check: bool,
@@ -37,47 +40,96 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let mut files = Tree::default();
     let Some(contracts) = &options.contracts else {
-        return restore(&mut files, options);
+        return restore(&mut Tree::default(), options);
     };
     let host = weir_config::apply::load(contracts);
     let host = host.map_err(|problems| check::refuse(&problems))?;
-    for problem in weir_config::apply::unkept(&host) {
+    let only_looks = options.check || options.dry_run;
+    match &options.root {
+        Some(root) if only_looks => look(&recorded(root)?, &host, || Ok(Journal::empty()), options),
+        Some(_) => Err(Failure::Usage(
+            "--root names a recorded host, on which nothing can be set; add --dry-run or --check"
+                .to_owned(),
+        )),
+        None if only_looks => {
+            let journal = || Journal::read(&options.journal).map_err(Failure::run);
+            look(&Tree::default(), &host, journal, options)
+        }
+        None => {
+            let mut files = Tree::default();
+            let plan = plan(&files, &host, options)?;
+            refuse(&plan)?;
+            apply(&mut files, &host, &plan, options)
+        }
+    }
+}
+
+/// The host whose files are copied below a directory.
+fn recorded(root: &Path) -> Result<Recorded, Failure> {
+    Recorded::new(root).map_err(|error| {
+        let (root, why) = (root.display(), weir_config::os_error::message(&error));
+        Failure::Usage(format!(
+            "--root {root}: {why}; name a directory with copies of a host's files (docs/apply.md says which)"
+        ))
+    })
+}
+
+/// What is to be done on a host, with what is to be known of it on standard error.
+fn plan(files: &dyn Files, host: &Host, options: &Options) -> Result<Plan, Failure> {
+    for problem in weir_config::apply::unkept(host) {
         output::tell(&format!("warning: {problem}"));
     }
-    forecast::show(&host)?;
-    let plan = Plan::new(&files, &host);
+    forecast::show(host)?;
+    let plan = Plan::new(files, host);
     if options.check {
-        output::print(&host::table(&files, &plan)?)?;
+        output::print(&host::table(files, &plan)?)?;
     }
-    for warning in weir_linux::warnings(&files, &plan) {
+    for warning in weir_linux::warnings(files, &plan) {
         output::tell(&format!("warning: {warning}"));
     }
     for note in &plan.notes {
         output::tell(&format!("note: {}", one_line(note)));
     }
-    if !plan.problems.is_empty() {
-        return Err(check::refuse(&plan.problems));
-    }
-    if options.check {
-        return Ok(());
-    }
-    if options.dry_run {
-        return dry_run(&files, &plan, options);
-    }
-    apply(&mut files, &host, &plan, options)
+    Ok(plan)
 }
 
-/// Shows what would be written.
-fn dry_run(files: &dyn Files, plan: &Plan, options: &Options) -> Result<(), Failure> {
-    let journal = Journal::read(&options.journal).map_err(Failure::run)?;
-    let all = weir_linux::preview(files, plan, &journal);
+/// Refuses a plan that has problems.
+fn refuse(plan: &Plan) -> Result<(), Failure> {
+    if plan.problems.is_empty() {
+        return Ok(());
+    }
+    Err(check::refuse(&plan.problems))
+}
+
+/// Shows what a host has, or what would be written. Nothing is written.
+fn look(
+    files: &dyn Files,
+    host: &Host,
+    journal: impl FnOnce() -> Result<Journal, Failure>,
+    options: &Options,
+) -> Result<(), Failure> {
+    let plan = plan(files, host, options)?;
+    if options.dry_run {
+        dry_run(files, &plan, &journal()?)?;
+    }
+    refuse(&plan)
+}
+
+/// Shows what would be written, and what would be refused.
+fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Failure> {
+    let all = weir_linux::preview(files, plan, journal);
     let lines = all.iter().map(|said| format!("{said}\n"));
-    output::print(&lines.collect::<String>())?;
-    output::print(&match all.len() {
-        0 => "everything is so already\n".to_owned(),
-        n => format!("{} would be made\n", counted(n, "change")),
+    let refused = plan.withheld.iter().map(|withheld| format!("{withheld}\n"));
+    output::print(&lines.chain(refused).collect::<String>())?;
+    let made = counted(all.len(), "change");
+    output::print(&match (all.len(), plan.withheld.len()) {
+        (0, 0) => "everything is so already\n".to_owned(),
+        (_, 0) => format!("{made} would be made\n"),
+        (_, n) => {
+            let refused = counted(n, "setting");
+            format!("nothing would be written: {refused} would be refused beside {made}\n")
+        }
     })
 }
 

@@ -61,6 +61,12 @@ fn a_file_has_drives_with_their_cgroups() {
         unkept[0].to_string().contains("makes a weight of it"),
         "{unkept:?}"
     );
+    // What the kernel does not have is not proposed for it.
+    let proposed = unkept.iter().map(ToString::to_string);
+    let proposed: Vec<String> = proposed
+        .filter(|text| text.contains("\"contract\""))
+        .collect();
+    assert_eq!(proposed, [""; 0]);
 }
 
 #[test]
