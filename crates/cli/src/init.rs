@@ -24,7 +24,7 @@ pub(crate) struct Options {
     /// A volume and its size; several times for several [default: disk=10GiB]
     #[arg(long = "volume", value_name = "NAME=SIZE", value_parser = volume)]
     volumes: Vec<Volume>,
-    /// What `weir calibrate` found: its state file, or what it wrote with --json
+    /// What `weir calibrate` found: its state file, or what it wrote with --json [default: the state file in this directory]
     #[arg(long, value_name = "FILE")]
     calibrated: Option<PathBuf>,
     /// Where the volumes' images are to be [default: beside the file that was measured, else beside the configuration]
@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             let path = path.display();
             Failure::Run(format!("{path} does not exist: `weir calibrate` writes it"))
         })?),
-        None => None,
+        None => found()?,
     };
     each_once(&options.volumes)?;
     let text = text(options, known.as_ref())?;
@@ -78,6 +78,29 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         "wrote {shown}; `weir check {shown}` says what a start would make of it"
     ));
     Ok(())
+}
+
+/// What `weir calibrate` found in this directory, if it is of one target.
+fn found() -> Result<Option<Calibration>, Failure> {
+    let mut known = Vec::new();
+    for path in state::all()? {
+        known.extend(state::load(&path)?.map(|found| (path, found)));
+    }
+    if known.len() > 1 {
+        let lines = known.iter().map(|(path, found)| {
+            let of = found.target.path.escape_default();
+            format!("--calibrated {}, of {of}", path.display())
+        });
+        return Err(Failure::Usage(format!(
+            "this directory has the results of several drives; name those of the drive:\n{}",
+            lines.collect::<Vec<_>>().join("\n")
+        )));
+    }
+    Ok(known.pop().map(|(path, found)| {
+        let path = path.display();
+        output::tell(&format!("note: the drive's figures are those of {path}"));
+        found
+    }))
 }
 
 /// Refuses two volumes of one name.

@@ -359,7 +359,7 @@ fn a_file_with_data_stays_as_it_is() {
     let said = run(&scratch, &ask);
     assert_eq!(said.status, Some(0), "{}", said.err);
     // Its own, without results of before.
-    fs::remove_file(scratch.path("weir-calibration.json")).unwrap();
+    fs::remove_file(scratch.path("weir-calibration-disk.img.json")).unwrap();
     let said = run(&scratch, &ask);
     assert_eq!(said.status, Some(0), "{}", said.err);
     // One byte of somebody else in what it wrote.
@@ -408,8 +408,12 @@ fn it_goes_on_after_a_break() {
     let mut begun = weir(&scratch, &ask);
     let begun = begun.stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = begun.spawn().unwrap();
+    let state = || {
+        let mut names = scratch.names().into_iter();
+        names.find(|name| name.starts_with("weir-calibration-"))
+    };
     let known = || {
-        let text = fs::read_to_string(scratch.path("weir-calibration.json")).ok()?;
+        let text = fs::read_to_string(scratch.path(&state()?)).ok()?;
         serde_json::from_str::<Value>(&text).ok()
     };
     let steps = || known().map_or(0, |known| known["steps"].as_array().unwrap().len());
@@ -426,7 +430,7 @@ fn it_goes_on_after_a_break() {
     assert_eq!(ended.status.code(), Some(130), "{err}");
     let before = steps();
     assert!(
-        err.contains(&format!("{before} steps are in weir-calibration.json")),
+        err.contains(&format!("{before} steps are in {}", state().unwrap())),
         "{err}"
     );
     let went = run(&scratch, &ask);
@@ -446,20 +450,60 @@ fn it_goes_on_after_a_break() {
     assert_eq!(fitted.status, Some(0), "{}", fitted.err);
     let shown = run(&scratch, &["drives", "./mine.toml"]);
     assert_eq!(shown.status, Some(0), "{}", shown.err);
-    let begun = run(
-        &scratch,
-        &[
-            "init",
-            "new.toml",
-            "--calibrated",
-            "weir-calibration.json",
-            "--listen",
-            "127.0.0.1:0",
-        ],
-    );
+    let begun = run(&scratch, &["init", "new.toml", "--listen", "127.0.0.1:0"]);
     assert_eq!(begun.status, Some(0), "{}", begun.err);
     let checked = run(&scratch, &["check", "new.toml"]);
     assert_eq!(checked.status, Some(0), "{}", checked.err);
+}
+
+#[test]
+fn each_target_has_results_of_its_own_which_init_finds() {
+    let scratch = Scratch::new();
+    let of = |name: &str| scratch.path(name).display().to_string();
+    for directory in ["a", "b"] {
+        fs::create_dir(scratch.path(directory)).unwrap();
+    }
+    // Another target of the same name, and results with a name that was chosen.
+    state(
+        &scratch,
+        "weir-calibration-disk.img.json",
+        &calibrated(&of("a/disk.img"), true),
+    );
+    state(&scratch, "mine.json", &calibrated("/dev/mine", true));
+    let said = run(&scratch, &["init", "one.toml"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    assert!(
+        said.err.contains("those of weir-calibration-disk.img.json"),
+        "{}",
+        said.err
+    );
+    let text = fs::read_to_string(scratch.path("one.toml")).unwrap();
+    assert!(text.contains("tags = 64"), "{text}");
+    fs::write(scratch.path("b/disk.img"), vec![0_u8; 64 << 20]).unwrap();
+    let said = run(
+        &scratch,
+        &["calibrate", "b/disk.img", "--write", "--time", "5s"],
+    );
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    let next = "next: `weir init --calibrated weir-calibration-disk.img-2.json`";
+    assert!(said.err.contains(next), "{}", said.err);
+    let said = run(&scratch, &["init", "two.toml"]);
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    let choice = format!(
+        "--calibrated weir-calibration-disk.img-2.json, of {}",
+        of("b/disk.img")
+    );
+    assert!(said.err.contains(&choice), "{}", said.err);
+    let chosen = [
+        "init",
+        "two.toml",
+        "--calibrated",
+        "weir-calibration-disk.img-2.json",
+        "--volume",
+        "alpha=1MiB",
+    ];
+    let said = run(&scratch, &chosen);
+    assert_eq!(said.status, Some(0), "{}", said.err);
 }
 
 /// Numbers in a state file that no measurement ever gives: what follows from them is shown or refused.

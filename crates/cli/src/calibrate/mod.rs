@@ -38,9 +38,10 @@ pub(crate) struct Options {
     /// Make a file of this size to write to, if it is not there
     #[arg(long, value_name = "SIZE", requires = "write", value_parser = size)]
     size: Option<Size>,
-    /// Where results are kept, so that the same command goes on after a break
-    #[arg(long, value_name = "FILE", default_value = "weir-calibration.json")]
-    state: PathBuf,
+    /// Where results are kept, so that the same command goes on after a break [default: weir-calibration-NAME.json, with the name of what
+    /// is measured]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
     /// Forget what was found before
     #[arg(long)]
     again: bool,
@@ -87,34 +88,49 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .map(|path| Draft::open(path, &leftovers))
         .transpose()?;
     let path = named(&options.path)?;
-    let known = state::load(&options.state)?.filter(|_| !options.again);
+    let state = match &options.state {
+        Some(state) => state.clone(),
+        None => state::of(&path)?,
+    };
+    let known = state::load(&state)?.filter(|_| !options.again);
     if let Some(known) = &known {
-        is_of(known, &path, &options.state)?;
+        is_of(known, &path, &state)?;
     }
     let (known, interrupted) = match known {
         Some(known) if is_complete(&known, options) => {
-            let state = options.state.display();
+            let state = state.display();
             output::tell(&format!(
                 "note: {state} has the results of before; --again measures anew"
             ));
             (known, None)
         }
-        known => measure(options, known, &leftovers)?,
+        known => measure(options, (known, &state), &leftovers)?,
     };
     let shown = show(&known, json);
     if let (Some(draft), Some(path), None) = (draft, &options.profile, interrupted) {
         fit(&known, path, draft)?;
     }
-    match interrupted {
-        Some(signal) => {
-            let state = options.state.display();
-            let found = known.steps.len();
-            let missing =
-                format!("{found} steps are in {state}; the same command measures the others");
-            Err(Failure::Interrupted(signal, missing).beside(shown))
-        }
-        None => shown,
+    let Some(signal) = interrupted else {
+        output::tell(&next(&known, &state));
+        return shown;
+    };
+    let (state, found) = (state.display(), known.steps.len());
+    let missing = format!("{found} steps are in {state}; the same command measures the others");
+    Err(Failure::Interrupted(signal, missing).beside(shown))
+}
+
+/// What to do with results.
+fn next(known: &Calibration, state: &Path) -> String {
+    let state = state.display();
+    if known.target.write {
+        return format!(
+            "next: `weir init --calibrated {state}` writes a configuration with these figures"
+        );
     }
+    format!(
+        "next: `weir init --calibrated {state}` writes a configuration with these figures; promises need those of writes, too, \
+         which `--write --again` measures on an empty drive"
+    )
 }
 
 /// Prints what was found, unless it is nothing, and writes it as JSON where that was asked for.
@@ -171,7 +187,7 @@ fn is_complete(known: &Calibration, options: &Options) -> bool {
 /// Measures what is not known. Returns what is then, and the signal of an interrupt.
 fn measure(
     options: &Options,
-    known: Option<Calibration>,
+    (known, state): (Option<Calibration>, &Path),
     leftovers: &Leftovers,
 ) -> Result<(Calibration, Option<i32>), Failure> {
     let began = Instant::now();
@@ -181,15 +197,15 @@ fn measure(
     };
     // Before a file is made or anything is measured.
     match known.as_ref().map(|known| known.target.write) {
-        Some(true) if !options.write => return Err(other(&options.state, "with --write")),
-        Some(false) if options.write => return Err(other(&options.state, "without --write")),
+        Some(true) if !options.write => return Err(other(state, "with --write")),
+        Some(false) if options.write => return Err(other(state, "without --write")),
         _ => {}
     }
-    state::writable(&options.state)?;
+    state::writable(state)?;
     let (mut medium, target) = Medium::open(&options.path, access)?;
-    let known = continued(known, target, &options.state)?;
+    let known = continued(known, target, state)?;
     let limit = Duration::from_nanos(options.time.0.as_nanos());
-    let session = Session::new((began, limit), known, &options.state, leftovers);
+    let session = Session::new((began, limit), known, state, leftovers);
     session.carry_out(&mut medium)
 }
 
