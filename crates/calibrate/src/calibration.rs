@@ -1,11 +1,19 @@
 //! A drive and what was found of it so far.
 
 use crate::found::Found;
+use crate::plan::step;
 use serde::{Deserialize, Serialize};
 
 /// Sizes and depths beyond these there are none.
 const SIZE_MAX: u64 = 1 << 62;
 pub(crate) const DEPTH_MAX: u32 = 1 << 16;
+
+/// Random reads of 4 KiB a second beyond which a drive is not a rotating disk. A disk with 15,000 revolutions a minute and 32 requests in
+/// flight does about 600, an array of eight such disks less than 5,000.
+const DISK_MOST: f64 = 5_000.0;
+/// The mean time in microseconds that a random read takes on a rotating disk at least, one at a time. Half a revolution at 15,000 a
+/// minute takes 2,000.
+const DISK_ACCESS_US: f64 = 1_500.0;
 
 /// What is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -18,7 +26,8 @@ pub struct Target {
     pub device: Option<String>,
     /// The most requests in flight.
     pub depth: u32,
-    /// Whether it is a disk that turns.
+    /// Whether the kernel, or the server of an export, states that it is a rotating disk. [`Calibration::rotates`] is what results from
+    /// the measurement.
     pub rotational: bool,
     /// Whether it is written to.
     pub write: bool,
@@ -62,6 +71,15 @@ impl Calibration {
         }
         let wrong = self.steps.iter().find(|found| !found.is_possible())?;
         Some(format!("{} cannot have been found", wrong.name))
+    }
+
+    /// Whether the drive is a rotating disk: as the kernel states it, unless the measured random reads are faster than those of any disk.
+    pub fn rotates(&self) -> bool {
+        let rate = self.step(step::READ_RANDOM).map(Found::requests_per_second);
+        let access = self.step(step::READ_ONE).and_then(|found| found.latency_us);
+        let fast = rate.is_some_and(|rate| rate > DISK_MOST);
+        let near = access.is_some_and(|access| access.mean < DISK_ACCESS_US);
+        self.target.rotational && !fast && !near
     }
 
     /// What a step found.

@@ -35,10 +35,10 @@ pub fn model(known: &Calibration) -> Option<String> {
 
 /// The line of `io.cost.qos`, with its parts that were measured; `None` without any.
 pub fn qos(known: &Calibration) -> Option<String> {
-    let percent = if known.target.rotational { 50 } else { 95 };
+    let percent = if known.rotates() { 50 } else { 95 };
     let target = |name| {
         let latency = known.step(name)?.latency_us?;
-        let of = if known.target.rotational {
+        let of = if known.rotates() {
             latency.p50
         } else {
             latency.p95

@@ -106,28 +106,34 @@ fn summary(config: &Server) -> Result<String, Failure> {
     Ok(table.text(output::width()))
 }
 
-/// The drives of which the file says something else than the kernel does of the devices below their volumes.
+/// The drives of which the kernel states something else than the default of `rotational`. A file that states the key is believed.
 fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem> {
     let of = |drive: &weir_config::Drive| {
+        let key = format!("drive.{}.rotational", drive.name);
+        if config.is_written(&key) {
+            return None;
+        }
         let mut volumes = config.volumes_of(&drive.name);
         let (volume, place) = volumes.find_map(|volume| {
             let place = storages.get(&volume.name)?.place.as_ref()?;
             let says = place.rotational?;
             (says != drive.rotational).then_some((volume, place))
         })?;
-        let (says, other) = if drive.rotational {
-            ("is no disk that turns", "false")
+        // A model states its own, and has no device below.
+        let (says, is) = if drive.rotational {
+            ("is not a rotating disk", "true")
         } else {
-            ("is a disk that turns", "true")
+            ("is a rotating disk", "false")
         };
         let what = format!(
-            "is {}, by which the elevator and clients go; the kernel says that {}, where volume.{} lies, {says}",
-            drive.rotational, place.device, volume.name
+            "is not stated, so that elevator and clients treat the drive as {is}; the kernel states that {}, where volume.{} lies, {says}",
+            place.device, volume.name
         );
         let help = format!(
-            "state rotational = {other} if the kernel is right; of virtual disks it often is not"
+            "state rotational = {} if the kernel is right, or rotational = {is} if not; \
+             of virtual disks it often is not, and `weir calibrate` finds out",
+            !drive.rotational
         );
-        let key = format!("drive.{}.rotational", drive.name);
         Some(config.problem(&key, what, Some(help)))
     };
     config.drives.iter().filter_map(of).collect()
@@ -225,36 +231,43 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// What is said of a drive with a file on the device that this test runs on: nothing, or what the kernel says otherwise.
+    /// What is said of a drive with a file on the device that this test runs on, where the kernel states this of the device.
     #[test]
-    fn what_the_kernel_says_otherwise_of_a_drive_is_noted() {
+    fn what_the_kernel_says_otherwise_of_a_drive_is_noted_unless_the_file_states_it() {
         let folder = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let notes = |rotational: bool| {
+        let notes = |stated: &str, kernel: Option<bool>| {
             let text = format!(
-                "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\nrotational = {rotational}\n[volume.v]\ndrive = \"d\"\n\
+                "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\n{stated}\n[volume.v]\ndrive = \"d\"\n\
                  file = \"{}/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n",
                 folder.display()
             );
             let config = weir_config::parse("", &text).unwrap();
             let mut storages = preflight(&config).storages;
-            let says = |storages: &BTreeMap<String, Found>| rotation(&config, storages);
-            let own = says(&storages);
-            let place = storages.get_mut("v").unwrap().place.as_mut().unwrap();
-            let kernel = place.rotational;
-            place.rotational = None;
-            assert_eq!(says(&storages), []);
-            (kernel, own)
+            storages
+                .get_mut("v")
+                .unwrap()
+                .place
+                .as_mut()
+                .unwrap()
+                .rotational = kernel;
+            rotation(&config, &storages)
         };
-        for rotational in [false, true] {
-            let (kernel, own) = notes(rotational);
-            let differs = kernel.is_some_and(|kernel| kernel != rotational);
-            assert_eq!(own.len(), usize::from(differs), "{own:?}");
-            for note in own {
-                assert_eq!(note.key, "drive.d.rotational");
-                assert!(note.message.contains("volume.v"), "{note}");
+        for kernel in [None, Some(false), Some(true)] {
+            for stated in ["rotational = true", "rotational = false"] {
+                assert_eq!(notes(stated, kernel), [], "{stated}");
             }
         }
+        assert_eq!(notes("", None), []);
+        assert_eq!(notes("", Some(false)), []);
+        let note = &notes("", Some(true))[0];
+        assert_eq!(note.key, "drive.d.rotational");
+        assert!(note.message.contains("volume.v"), "{note}");
+        let help = note.help.as_deref().unwrap_or_default();
+        assert!(
+            help.contains("rotational = true") && help.contains("rotational = false"),
+            "{note}"
+        );
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -456,6 +456,30 @@ fn it_goes_on_after_a_break() {
     assert_eq!(checked.status, Some(0), "{}", checked.err);
 }
 
+/// A disk of which the kernel states that it rotates, and that reads faster than any.
+#[test]
+fn what_was_measured_decides_whether_a_drive_rotates() {
+    let scratch = Scratch::new();
+    let path = scratch.path("disk.img").display().to_string();
+    let mut known = calibrated(&path, true);
+    known.target.rotational = true;
+    state(&scratch, "weir-calibration-disk.img.json", &known);
+    let ask = ["calibrate", "disk.img", "--write"];
+    let said = run(&scratch, &ask);
+    assert!(said.out.contains(", not a rotating disk;"), "{}", said.out);
+    assert!(said.out.contains("rotational = false"), "{}", said.out);
+    assert!(said.out.contains("rpct=95.00"), "{}", said.out);
+    // It is as slow as a disk is.
+    for found in &mut known.steps {
+        found.bytes_per_second = f64::from(found.load.length) * 200.0;
+        found.latency_us = found.latency_us.map(|us| Latency { mean: 9e3, ..us });
+    }
+    state(&scratch, "weir-calibration-disk.img.json", &known);
+    let said = run(&scratch, &ask);
+    assert!(said.out.contains(", a rotating disk;"), "{}", said.out);
+    assert!(said.out.contains("rotational = true"), "{}", said.out);
+}
+
 #[test]
 fn each_target_has_results_of_its_own_which_init_finds() {
     let scratch = Scratch::new();

@@ -307,7 +307,7 @@ fn images_are_listed(scratch: &Scratch) {
     let mut told = said.err.lines();
     assert!(
         told.next()
-            .is_none_or(|line| line.contains(".rotational: is false"))
+            .is_none_or(|line| line.contains(".rotational: is not stated"))
             && told.nth(1).is_none(),
         "{}",
         said.err

@@ -11,8 +11,10 @@ pub(crate) fn drive(known: &Calibration) -> String {
     if let Some(tags) = capacity.tags {
         let _ = writeln!(lines, "tags = {tags}");
     }
-    if known.target.rotational {
+    if known.rotates() {
         lines += "rotational = true\n";
+    } else if known.target.rotational {
+        lines += "# The kernel states true, and no rotating disk reads as fast as was measured.\nrotational = false\n";
     }
     lines
 }

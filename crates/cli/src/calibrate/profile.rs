@@ -82,7 +82,7 @@ fn figures(known: &Calibration) -> Vec<Published> {
         let found = known.step(name)?;
         Some(published(figure, found.bytes_per_second, false, fits, name))
     };
-    let disk = known.target.rotational;
+    let disk = known.rotates();
     let access = known.step(step::READ_ONE).and_then(latency);
     [
         rate(step::READ, "sequential-read", !disk),
@@ -125,7 +125,7 @@ fn begin(known: &Calibration) -> Result<Config, Failure> {
     let read = needed(step::READ)?.bytes_per_second as u64;
     let random = needed(step::READ_RANDOM)?.requests_per_second() as u64;
     let size = known.target.size;
-    let drive = if known.target.rotational {
+    let drive = if known.rotates() {
         let end = known
             .step(step::READ_END)
             .map_or(read, |f| f.bytes_per_second as u64);
@@ -247,7 +247,7 @@ fn name(file: &Path) -> String {
 fn about(known: &Calibration) -> String {
     let target = &known.target;
     let path: String = target.path.chars().filter(|c| !c.is_control()).collect();
-    let kind = if target.rotational {
+    let kind = if known.rotates() {
         "The rates of the outer and the inner zone and the time of an access are measured. Revolutions, the cache and the rest are those of a \
          plausible disk."
     } else if target.write {

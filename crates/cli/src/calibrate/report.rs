@@ -34,10 +34,10 @@ pub(super) fn text(known: &Calibration) -> String {
 
 fn head(known: &Calibration) -> String {
     let target = &known.target;
-    let kind = if target.rotational {
-        "a disk that turns"
+    let kind = if known.rotates() {
+        "a rotating disk"
     } else {
-        "no disk that turns"
+        "not a rotating disk"
     };
     let seconds = (known.steps.iter()).fold(0.0, |sum, found| sum + found.seconds);
     let how = if target.write {
@@ -148,6 +148,13 @@ fn remarks(known: &Calibration) -> Vec<String> {
         ));
     }
     let target = &known.target;
+    if target.rotational && !known.rotates() {
+        all.push(
+            "The kernel states that this is a rotating disk, and no rotating disk reads at random places as fast. \
+             What was measured decides: it is treated as flash."
+                .to_owned(),
+        );
+    }
     let wrote: u64 = (known.steps.iter())
         .filter(|found| found.load.writes == 100)
         .map(Found::bytes)

@@ -57,8 +57,8 @@ pub(crate) const DRIVE: Shape = Shape {
             name: "rotational",
             kind: Kind::Flag,
             default: DefaultValue::Value("false"),
-            about: "True for a disk: it seeks. Elevators go by it, and clients of NBD are told it. `weir check` notes where the kernel says \
-                otherwise of the device below a volume.",
+            about: "True for a disk: it seeks. Elevators go by it, and clients of NBD are told it. If the key is not stated, \
+                `weir check` notes where the kernel says otherwise of the device below a volume.",
             example: "true",
         },
         Key {
