@@ -2,7 +2,7 @@
 
 use crate::key::{self, DefaultValue, Key, Shape};
 use crate::parameter::{KINDS, Kind, Parameter, Unit};
-use crate::scenario::fio;
+use crate::scenario::fio::{Fate, OPTIONS, VALUES};
 use crate::{policy, tunable};
 use std::fmt::Write as _;
 use weir_core::elevator;
@@ -74,20 +74,33 @@ pub fn scenarios() -> String {
     );
     keys(&mut page, key::CONTRACTS);
     page += JOBS;
-    page += "\nRead: ";
-    let read: Vec<String> = fio::read_options()
-        .map(|names| format!("`{}`", names.join("`/`")))
-        .collect();
-    page += &read.join(", ");
-    page += ".\n\nAccepted and noted on standard error, for it changes nothing here:\n\n| option | why |\n| --- | --- |\n";
-    for (name, why) in fio::noted_options() {
-        let _ = writeln!(page, "| `{name}` | {why} |");
-    }
-    page += "\nRefused, with what to do (all other options are refused, too):\n\n| option | instead |\n| --- | --- |\n";
-    for (name, help) in fio::refused_options() {
-        let _ = writeln!(page, "| `{name}` | {help} |");
-    }
+    fates(&mut page);
     page
+}
+
+/// What becomes of each option of a job file.
+fn fates(page: &mut String) {
+    let mut options: Vec<_> = OPTIONS.iter().collect();
+    options.sort_by_key(|o| o.names[0]);
+    let names = |names: &[&str]| format!("`{}`", names.join("`, `"));
+    *page += "\n### Options\n\n\
+              Played options do what they do in fio. Noted options change nothing here, for the reason given, which is told on standard error.\n\
+              Refused options end the command with the advice given. Any other option is refused as unknown.\n\n\
+              | Option | Fate | Reason or advice |\n| --- | --- | --- |\n";
+    for option in options {
+        let (fate, text) = match option.fate {
+            Fate::Played => ("played", ""),
+            Fate::Noted(why) => ("noted", why),
+            Fate::Refused(help) => ("refused", help),
+        };
+        let _ = writeln!(page, "| {} | {fate} | {text} |", names(option.names));
+    }
+    *page += "\n### Refused values\n\n\
+              Values of played options that are refused:\n\n\
+              | Option | Value | Reason or advice |\n| --- | --- | --- |\n";
+    for (option, value, why) in VALUES {
+        let _ = writeln!(page, "| {option} | {value} | {why} |");
+    }
 }
 
 const SCENARIOS: &str = "\
@@ -149,6 +162,15 @@ const JOBS: &str = "
 way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. A job that is not `time_based` ends with its
 `size` (`io_size`, `loops`), at the latest after its `runtime`, or after 10 seconds where it has none. `ramp_time` passes before anything is measured. The
 first job is the one whose latency is shown. Without `--drive` jobs are played on the model `samsung-970-pro`.
+
+- *Devices.* A job on a whole device (`filename=/dev/nvme0n1`) uses the chosen drive: without `size` all of it, and with `size=50%` half of it.
+- *Rates.* `rate` and `rate_iops` limit reads and writes of a mixed job separately. `rate_iops=1000,500` has one for each, `rate_iops=1000,` for reads alone.
+- *Phases.* A job with `stonewall` or `wait_for` begins when the jobs that it waits for have ended at the latest, after their `startdelay`, `ramp_time`
+  and `runtime`. If they end earlier with their `size`, nothing happens in between.
+- *Small writes.* A write through the page cache that is smaller than a page makes the whole page dirty, which `fdatasync` writes. The rest of the page is
+  not read before, as in a file that is written for the first time.
+- *Included files.* `include other.fio` reads a file relative to the working directory, otherwise next to the job file. `${NAME}` is a variable of the
+  environment, `$pagesize` is 4096, `$ncpus` and `$mb_memory` are those of this machine; a note gives the result.
 
 `weir scenarios --from job.fio > mine.toml` prints the same as a scenario's file: with `grouping = \"each\"` there, each client has a contract of its own.
 ";

@@ -254,11 +254,11 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(built.warm_up.as_nanos(), 2_000_000_000);
     assert_eq!(built.duration.as_nanos(), 11_000_000_000);
     let paced = &built.clients[6].program;
-    // 4000 bytes (kb_base) of 10 * 10^6 a second.
+    // 4096 bytes of 10 * 10^6 (kb_base) a second.
     let weir_load::Arrival::Even { interval } = paced.arrival else {
         panic!("{paced:?}")
     };
-    assert_eq!(interval.as_nanos(), 400_000);
+    assert_eq!(interval.as_nanos(), 409_600);
 }
 
 /// Those of the tests and of the referee: mutants of them are looked at below.

@@ -124,6 +124,7 @@ impl Client {
             return Step::Issue(self.issue(now));
         }
         match self.due(now) {
+            Due::Since(_) if self.pace.is_apart() => Step::Issue(self.issue_apart(now)),
             Due::Since(due) => Step::Issue(self.issue(due)),
             Due::At(at) if self.is_past_end(at) => {
                 self.stopped = true;
@@ -248,22 +249,34 @@ impl Client {
 
     /// When the next request is due, asked while it works. The clock of an open loop runs only then.
     fn due(&self, now: Instant) -> Due {
-        let Some(Activity { on, off }) = self.program.activity.filter(|_| self.pace.is_open())
-        else {
-            return self.pace.due(now);
-        };
-        let start = Instant::ZERO + self.program.start;
-        let worked = worked(Activity { on, off }, now.since(start));
-        let (on, round) = (on.as_nanos(), on.as_nanos() + off.as_nanos());
-        let back = |at: Instant| {
-            let worked = at.since(start).as_nanos();
-            start + Span::from_nanos((worked / on).saturating_mul(round) + worked % on)
-        };
-        match self.pace.due(start + worked) {
-            Due::Since(due) => Due::Since(back(due)),
-            Due::At(at) => Due::At(back(at)),
+        match self.pace.due(self.clock(now)) {
+            Due::Since(due) => Due::Since(self.back(due)),
+            Due::At(at) => Due::At(self.back(at)),
             Due::AfterCompletion => Due::AfterCompletion,
         }
+    }
+
+    /// The clock that its arrivals go by: that of an open loop runs only while it works.
+    fn clock(&self, now: Instant) -> Instant {
+        match self.program.activity.filter(|_| self.pace.is_open()) {
+            None => now,
+            Some(activity) => {
+                let start = Instant::ZERO + self.program.start;
+                start + worked(activity, now.since(start))
+            }
+        }
+    }
+
+    /// The time at which [`Self::clock`] shows `at`.
+    fn back(&self, at: Instant) -> Instant {
+        let Some(Activity { on, off }) = self.program.activity.filter(|_| self.pace.is_open())
+        else {
+            return at;
+        };
+        let start = Instant::ZERO + self.program.start;
+        let (on, round) = (on.as_nanos(), on.as_nanos() + off.as_nanos());
+        let worked = at.since(start).as_nanos();
+        start + Span::from_nanos((worked / on).saturating_mul(round) + worked % on)
     }
 
     fn is_past_end(&self, at: Instant) -> bool {
@@ -310,12 +323,16 @@ impl Client {
             let place = self.offsets.draw(Op::Read, &mut self.rng);
             (self.read_or_write(), place)
         };
-        let is_write = op == Op::Write;
-        self.unsynced = self.unsynced.saturating_add(u32::from(is_write));
+        self.unsynced = self.unsynced.saturating_add(u32::from(op == Op::Write));
+        self.io(number, op, (offset, length), due)
+    }
+
+    /// A read or a write.
+    fn io(&self, number: u64, op: Op, (offset, length): (u64, u32), due: Instant) -> Io {
         Io {
             number,
             op,
-            flags: if is_write && self.program.fua {
+            flags: if op == Op::Write && self.program.fua {
                 Flags::FUA
             } else {
                 Flags::NONE
@@ -324,6 +341,21 @@ impl Client {
             length,
             due,
         }
+    }
+
+    /// Issues a request where reads and writes arrive apart, at least one of which is due.
+    fn issue_apart(&mut self, now: Instant) -> Io {
+        let drawn = self.read_or_write();
+        let worked = self.clock(now);
+        let chosen = self.pace.choose(drawn, worked, &mut self.rng);
+        let (op, due) = chosen.unwrap_or((drawn, worked));
+        let due = self.back(due);
+        let number = self.issued;
+        self.issued += 1;
+        self.outstanding += 1;
+        let (offset, length) = self.offsets.draw(op, &mut self.rng);
+        self.unsynced = self.unsynced.saturating_add(u32::from(op == Op::Write));
+        self.io(number, op, (offset, length), due)
     }
 
     fn read_or_write(&mut self) -> Op {

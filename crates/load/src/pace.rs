@@ -2,7 +2,7 @@
 
 use crate::program::{Arrival, Program};
 use alloc::collections::VecDeque;
-use weir_core::{Instant, Span};
+use weir_core::{Instant, Op, Span};
 use weir_random::Rng;
 
 /// Decides when the next request is due.
@@ -30,6 +30,59 @@ pub(crate) enum Pace {
     Even { interval: Span, next: Instant },
     /// The next arrival.
     Poisson { interval: Span, next: Instant },
+    /// The next read and the next write.
+    Apart([Track; 2]),
+}
+
+/// The arrivals of one kind of request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Track {
+    /// `None`: a request of this kind is always due.
+    interval: Option<Span>,
+    poisson: bool,
+    next: Instant,
+}
+
+impl Track {
+    fn new(interval: Option<Span>, poisson: bool, start: Instant, rng: &mut Rng) -> Self {
+        let mut track = Self {
+            interval,
+            poisson,
+            next: start,
+        };
+        if poisson {
+            track.pass(rng);
+        }
+        track
+    }
+
+    /// Its next arrival was issued.
+    fn pass(&mut self, rng: &mut Rng) {
+        if let Some(interval) = self.interval {
+            self.next += if self.poisson {
+                exponential(interval, rng)
+            } else {
+                interval
+            };
+        }
+    }
+
+    /// Since when a request has been due, if one is.
+    fn since(&self, now: Instant) -> Option<Instant> {
+        match self.interval {
+            None => Some(now),
+            Some(_) => (self.next <= now).then_some(self.next),
+        }
+    }
+
+    fn waiting(&self, at: Instant) -> u64 {
+        match self.interval {
+            Some(interval) if self.next <= at => {
+                at.since(self.next).as_nanos() / interval.as_nanos().max(1) + 1
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// When the next request is due.
@@ -71,7 +124,39 @@ impl Pace {
                 interval,
                 next: start + exponential(interval, rng),
             },
+            Arrival::Apart {
+                reads,
+                writes,
+                poisson,
+            } => Self::Apart([reads, writes].map(|every| Track::new(every, poisson, start, rng))),
         }
+    }
+
+    /// Whether reads and writes arrive apart: which kind is due is asked with [`Self::choose`] then.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self, Self::Apart(_))
+    }
+
+    /// The kind that is issued at `now`, and since when it has been due, where reads and writes arrive apart and one is due: the one that was
+    /// drawn, or the other if only that is due. What is issued has passed.
+    pub(crate) fn choose(
+        &mut self,
+        drawn: Op,
+        now: Instant,
+        rng: &mut Rng,
+    ) -> Option<(Op, Instant)> {
+        let Self::Apart(tracks) = self else {
+            return None;
+        };
+        let other = if drawn == Op::Write {
+            Op::Read
+        } else {
+            Op::Write
+        };
+        let due = |op| Some((op, tracks[usize::from(op == Op::Write)].since(now)?));
+        let (op, since) = due(drawn).or_else(|| due(other))?;
+        tracks[usize::from(op == Op::Write)].pass(rng);
+        Some((op, since))
     }
 
     /// Requests come whatever the answers.
@@ -93,6 +178,14 @@ impl Pace {
             Self::Batches { .. } => Due::AfterCompletion,
             Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
             Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
+            Self::Apart(tracks) => {
+                let [reads, writes] = tracks;
+                let since = [reads, writes].into_iter().filter_map(|t| t.since(now));
+                match since.min() {
+                    Some(at) => Due::Since(at),
+                    None => Due::At(reads.next.min(writes.next)),
+                }
+            }
         }
     }
 
@@ -118,6 +211,7 @@ impl Pace {
             Self::Even { interval, next } | Self::Poisson { interval, next } if next <= at => {
                 at.since(next).as_nanos() / interval.as_nanos().max(1) + 1
             }
+            Self::Apart(tracks) => tracks.iter().map(|t| t.waiting(at)).sum(),
             _ => 0,
         }
     }
@@ -141,6 +235,8 @@ impl Pace {
             }
             Self::Even { interval, next } => *next += *interval,
             Self::Poisson { interval, next } => *next += exponential(*interval, rng),
+            // Which of them was issued is told by `choose`.
+            Self::Apart(_) => {}
         }
     }
 
@@ -175,7 +271,7 @@ impl Pace {
                 *outstanding = outstanding.saturating_sub(1);
                 *filling = *filling || *outstanding <= *low;
             }
-            Self::Even { .. } | Self::Poisson { .. } => {}
+            Self::Even { .. } | Self::Poisson { .. } | Self::Apart(_) => {}
         }
     }
 }

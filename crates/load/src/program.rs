@@ -152,7 +152,7 @@ pub struct Split {
 
 impl Split {
     /// The maximum number of sizes.
-    pub const MOST: usize = 8;
+    pub const MOST: usize = 16;
 
     /// Sizes (at least 1 byte) with their percentages, whose sum must be 100. `None` if they are anything else, or more than
     /// [`Self::MOST`].
@@ -211,6 +211,17 @@ pub enum Arrival {
     Poisson {
         /// Mean time from one request to the next.
         interval: Span,
+    },
+    /// Open loops of reads and of writes apart, as `fio` has them: each kind has the requests of its own interval (1 ns to an hour), and
+    /// both share the queue depth. A kind without an interval is issued as soon as there is room. Of the kinds that can be issued, the
+    /// percentage of writes decides. For a program that both reads and writes.
+    Apart {
+        /// Time from one read to the next.
+        reads: Option<Span>,
+        /// Time from one write to the next.
+        writes: Option<Span>,
+        /// Whether the intervals are exponentially distributed with these means, otherwise equal.
+        poisson: bool,
     },
 }
 
@@ -279,6 +290,12 @@ impl Program {
             Arrival::Batches { .. } => ("think", Span::ZERO, Span::ZERO),
             Arrival::Even { interval } | Arrival::Poisson { interval } => {
                 ("interval", interval, Span::from_nanos(1))
+            }
+            Arrival::Apart { reads, writes, .. } => {
+                let mut both = [reads, writes].into_iter().flatten();
+                let some = Span::from_nanos(1);
+                let wrong = |span: &Span| !(some..=HOUR).contains(span);
+                ("interval", both.find(wrong).unwrap_or(some), some)
             }
         };
         let file = region.length / u64::from(self.files.max(1));
@@ -463,7 +480,7 @@ mod tests {
         const fn range(min: u32, max: u32, step: u32) -> Size {
             Size::Range { min, max, step }
         }
-        let bad: [(&str, Spoil); 21] = [
+        let bad: [(&str, Spoil); 22] = [
             ("writes", |p| p.writes = 101),
             ("sync", |p| p.sync = SyncMode::Flush(0)),
             ("sync", |p| p.sync = SyncMode::Fdatasync(0)),
@@ -480,6 +497,13 @@ mod tests {
             ("interval", |p| {
                 let interval = Span::ZERO;
                 p.arrival = Arrival::Even { interval };
+            }),
+            ("interval", |p| {
+                p.arrival = Arrival::Apart {
+                    reads: Some(Span::from_millis(1)),
+                    writes: Some(Span::ZERO),
+                    poisson: false,
+                };
             }),
             ("region.length", |p| p.size = Size::Fixed(2 << 20)),
             ("think_every", |p| p.think_every = 0),
@@ -566,7 +590,7 @@ mod tests {
         assert_eq!(Split::new(&[]), None);
         assert_eq!(Split::new(&[(4096, 99)]), None);
         assert_eq!(Split::new(&[(0, 100)]), None);
-        assert_eq!(Split::new(&[(1, 10); 9]), None);
+        assert_eq!(Split::new(&[(1, 5); 17]), None);
     }
 
     #[test]

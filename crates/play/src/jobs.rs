@@ -260,6 +260,16 @@ impl Display for When<'_> {
             Arrival::Poisson { interval } => {
                 writeln!(f, "{}\nrate_process=poisson", Rate(interval, &program.size))?;
             }
+            Arrival::Apart {
+                reads,
+                writes,
+                poisson,
+            } => {
+                writeln!(f, "{}", Rates([reads, writes], &program.size))?;
+                if poisson {
+                    writeln!(f, "rate_process=poisson")?;
+                }
+            }
         }
         if let Some(activity) = program.activity {
             let (on, off) = (Micros(activity.on), Micros(activity.off));
@@ -305,6 +315,33 @@ impl Display for Rate<'_> {
             }
             _ => write!(f, "rate_iops={}", (SECOND / interval).max(1)),
         }
+    }
+}
+
+/// The rates of reads and of writes with these intervals; a kind without an interval has none.
+struct Rates<'a>([Option<Span>; 2], &'a Size);
+
+impl Display for Rates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.map(|interval| match interval {
+            None => String::new(),
+            Some(interval) => Rate(interval, self.1).to_string(),
+        });
+        let bytes = all.iter().any(|rate| rate.starts_with("rate="));
+        let shown = self.0.map(|interval| {
+            let Some(interval) = interval.map(|i| i.as_nanos().max(1)) else {
+                return String::new();
+            };
+            let rate = match self.1 {
+                Size::Fixed(size) if bytes => {
+                    u128::from(*size) * u128::from(SECOND) / u128::from(interval)
+                }
+                _ => u128::from((SECOND / interval).max(1)),
+            };
+            rate.to_string()
+        });
+        let key = if bytes { "rate" } else { "rate_iops" };
+        write!(f, "{key}={}", shown.join(","))
     }
 }
 

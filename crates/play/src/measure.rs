@@ -172,7 +172,10 @@ pub fn draws(scenario: &Scenario) -> bool {
         program.pattern != Pattern::Sequential
             || !matches!(program.writes, 0 | 100)
             || !matches!(program.size, Size::Fixed(_))
-            || matches!(program.arrival, Arrival::Poisson { .. })
+            || matches!(
+                program.arrival,
+                Arrival::Poisson { .. } | Arrival::Apart { poisson: true, .. }
+            )
             || program.start_spread > Span::ZERO
     })
 }

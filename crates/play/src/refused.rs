@@ -142,10 +142,13 @@ fn of_times(client: &ClientSpec) -> [Rule; 5] {
     let (thinks, batches, open) = match program.arrival {
         Arrival::Closed { think } => (think > Span::ZERO, None, false),
         Arrival::Batches { low } => (false, Some(low), false),
-        Arrival::Even { .. } | Arrival::Poisson { .. } => (false, None, true),
+        Arrival::Even { .. } | Arrival::Poisson { .. } | Arrival::Apart { .. } => {
+            (false, None, true)
+        }
     };
     let varies = !matches!(program.size, Size::Fixed(_));
-    let mixed = !matches!(program.writes, 0 | 100);
+    let apart = matches!(program.arrival, Arrival::Apart { .. });
+    let mixed = !apart && !matches!(program.writes, 0 | 100);
     [
         (
             thinks && program.depth > 1,

@@ -62,6 +62,19 @@ pub enum Error {
         /// The drive's size.
         drive: u64,
     },
+    /// Files of clients do not lie on the drive.
+    #[error(
+        "{clients}: the files end at byte {end}, and the drive has {drive} bytes; write a smaller size, fewer clients (numjobs), one file for \
+         several (filename in a job file, file in a scenario), or choose a larger --drive"
+    )]
+    Beyond {
+        /// The names of the clients whose files end after the end of the drive: a few of them, and how many others there are.
+        clients: String,
+        /// Where the last of the files ends, in bytes.
+        end: u64,
+        /// The drive's size in bytes.
+        drive: u64,
+    },
     /// A client could not connect.
     #[error("client {client}: {error}")]
     Open {

@@ -45,7 +45,13 @@ fn a_space_beyond_the_drive_is_refused_and_a_null_drive_takes_any() {
     let mut scenario = two_readers(Config::Hdd(weir_drive::hdd::Config::generic()));
     scenario.places = vec![480 * GIB - GIB];
     let error = Run::new(&scenario, &Policy::none(), 0).unwrap_err();
-    assert!(matches!(error, Error::Place { space: 1, .. }), "{error}");
+    let said = error.to_string();
+    let name = &scenario.clients[1].name;
+    assert!(
+        said.starts_with(&format!("client {name}: the files end at byte ")),
+        "{said}"
+    );
+    assert!(matches!(error, Error::Beyond { .. }), "{error}");
     scenario.drive = Config::Ssd(weir_drive::ssd::Config::generic());
     assert!(Run::new(&scenario, &Policy::none(), 0).is_err());
     scenario.drive = Config::Null(null::Config::demo());

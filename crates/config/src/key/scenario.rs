@@ -548,17 +548,24 @@ const ACCESS: &[Key] = &[
 const PACE: &[Key] = &[
     Key {
         name: "rate",
-        kind: Kind::Rate,
+        kind: Kind::Or(
+            &Kind::Rate,
+            "two as `\"20MB/s,5MB/s\"`, for reads and for writes",
+        ),
         default: DefaultValue::Words("as fast as answers come"),
-        about: "Bytes a second that it asks for, whatever the answers: what is late counts from when it was due. Takes a `bs` that is always the \
-                same.",
+        about: "Bytes a second that it asks for, whatever the answers: what is late counts from when it was due. A client that reads and \
+                writes asks for this rate of reads and again for this rate of writes. One of two can be left out, which is no limit then. \
+                Takes a `bs` that is always the same.",
         example: "\"20MB/s\"",
     },
     Key {
         name: "rate_iops",
-        kind: Kind::Count(1, 1_000_000_000),
+        kind: Kind::Or(
+            &Kind::Count(1, 1_000_000_000),
+            "two as `\"1000,500\"`, for reads and for writes",
+        ),
         default: DefaultValue::Words("as fast as answers come"),
-        about: "Requests a second that it asks for, as with `rate`.",
+        about: "Requests a second that it asks for, of reads and of writes each, as with `rate`.",
         example: "200",
     },
     Key {

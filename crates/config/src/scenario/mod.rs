@@ -12,6 +12,7 @@ mod open;
 mod overlay;
 mod path;
 mod print;
+mod rate;
 mod read;
 mod script;
 mod suite;

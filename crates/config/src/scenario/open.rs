@@ -68,8 +68,11 @@ pub fn find(name: &str) -> Result<Script, Unknown> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file, or it cannot be read at all.
 pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
+    if path.extension().is_some_and(|e| e == "fio") {
+        return fio::load(path);
+    }
     let (file, text) = contents(path)?;
-    parse(&text, &file)
+    read(&text, &file)
 }
 
 /// Reads a job file of `fio`, whatever its ending.
@@ -77,8 +80,7 @@ pub fn load(path: &Path) -> Result<Script, Vec<Problem>> {
 /// # Errors
 /// As [`load`].
 pub fn load_jobs(path: &Path) -> Result<Script, Vec<Problem>> {
-    let (file, text) = contents(path)?;
-    fio::read(&text, &file)
+    fio::load(path)
 }
 
 /// Reads the text of a scenario's file, or of a job file of `fio` if `file`, its name in problems, ends in `.fio`.

@@ -238,29 +238,26 @@ fn print_place(f: &mut Formatter<'_>, client: &Client, all: &[Client]) -> fmt::R
 
 /// When they come.
 fn print_times(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
-    let paced = match program.arrival {
+    let (intervals, poisson) = match program.arrival {
         Arrival::Closed { think } => {
             if think > Span::ZERO {
                 writeln!(f, "thinktime = \"{}\"", Time(think))?;
                 writeln!(f, "thinktime_blocks = {}", program.think_every)?;
             }
-            None
+            ([None; 2], false)
         }
-        Arrival::Batches { .. } => None,
-        Arrival::Even { interval } => Some((interval, "linear")),
-        Arrival::Poisson { interval } => Some((interval, "poisson")),
+        Arrival::Batches { .. } => ([None; 2], false),
+        Arrival::Even { interval } => ([Some(interval); 2], false),
+        Arrival::Poisson { interval } => ([Some(interval); 2], true),
+        Arrival::Apart {
+            reads,
+            writes,
+            poisson,
+        } => ([reads, writes], poisson),
     };
-    if let Some((interval, process)) = paced {
-        let interval = interval.as_nanos();
-        let iops = SECOND / interval;
-        // Of the rates that come to an interval the largest is what fits into it.
-        match program.size {
-            Size::Fixed(each) if SECOND.checked_div(iops) != Some(interval) => {
-                let rate = u128::from(each) * u128::from(SECOND) / u128::from(interval);
-                writeln!(f, "rate = \"{}\"", Rate((rate as u64).max(1)))?;
-            }
-            _ => writeln!(f, "rate_iops = {iops}")?,
-        }
+    if intervals != [None; 2] {
+        print_rates(f, intervals, program.size)?;
+        let process = if poisson { "poisson" } else { "linear" };
         writeln!(f, "rate_process = \"{process}\"")?;
     }
     let start = Time(program.start);
@@ -277,4 +274,33 @@ fn print_times(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
         writeln!(f, "number_ios = {requests}")?;
     }
     Ok(())
+}
+
+/// The rates with these intervals, of reads and of writes.
+fn print_rates(f: &mut Formatter<'_>, intervals: [Option<Span>; 2], size: Size) -> fmt::Result {
+    let all = intervals.map(|interval| interval.map(Span::as_nanos));
+    // Of the rates that come to an interval the largest is what fits into it.
+    let is_whole = |ns: u64| SECOND.checked_div(SECOND / ns) == Some(ns);
+    let (key, rates) = match size {
+        Size::Fixed(each) if !all.iter().flatten().all(|ns| is_whole(*ns)) => {
+            let rate = |ns: u64| u128::from(each) * u128::from(SECOND) / u128::from(ns);
+            let rate = |ns| Rate((rate(ns) as u64).max(1)).to_string();
+            ("rate", all.map(|ns| ns.map(rate)))
+        }
+        _ => (
+            "rate_iops",
+            all.map(|ns| ns.map(|ns| (SECOND / ns).to_string())),
+        ),
+    };
+    match rates {
+        [Some(reads), Some(writes)] if reads == writes && key == "rate_iops" => {
+            writeln!(f, "{key} = {reads}")
+        }
+        [Some(reads), Some(writes)] if reads == writes => writeln!(f, "{key} = \"{reads}\""),
+        rates => writeln!(
+            f,
+            "{key} = \"{}\"",
+            rates.map(Option::unwrap_or_default).join(",")
+        ),
+    }
 }

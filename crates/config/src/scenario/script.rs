@@ -4,7 +4,7 @@ use super::build::Choice;
 use super::draft::{Draft, Facts};
 use super::expect::{Expect, Published};
 use super::print::Jobs;
-use super::{Scenario, overlay, read as tables};
+use super::{Scenario, fio, overlay, read as tables};
 use crate::document::{Document, Entry, Table};
 use crate::file::tables as parsed;
 use crate::key::{SCENARIO, SCENARIOS, VARIED};
@@ -41,8 +41,23 @@ pub struct Script {
 enum Source {
     /// A scenario's file: its name and its text.
     Toml(String, String),
-    /// Something else that says one thing only.
-    Draft(Box<Draft>),
+    /// A job file.
+    Jobs(JobFile),
+}
+
+/// What a job file says of the drive that jobs are played on unless one is chosen, and the file itself where it depends on the drive.
+#[derive(Clone, Debug)]
+pub(super) struct JobFile {
+    draft: Box<Draft>,
+    again: Option<Box<fio::Jobs>>,
+}
+
+impl JobFile {
+    /// A file with its draft. `again`: what reads the file for a drive of another length.
+    pub(super) fn new(draft: Draft, again: Option<Box<fio::Jobs>>) -> Self {
+        let draft = Box::new(draft);
+        Self { draft, again }
+    }
 }
 
 /// Reads the text of a scenario's file. `file` is its name in problems.
@@ -291,13 +306,13 @@ impl Choice<'_> {
 
 impl Script {
     /// A script that says one thing, with remarks on what was read.
-    pub(super) fn new(name: String, draft: Draft, facts: Facts, notes: Vec<Problem>) -> Self {
+    pub(super) fn new(name: String, jobs: JobFile, facts: Facts, notes: Vec<Problem>) -> Self {
         Self {
             name,
             about: String::new(),
             facts,
             cases: Vec::new(),
-            source: Source::Draft(Box::new(draft)),
+            source: Source::Jobs(jobs),
             notes,
         }
     }
@@ -305,7 +320,7 @@ impl Script {
     /// What a job file comes to, as the text of a scenario's file that plays the same, with places for contracts. `None` if it was read from a
     /// scenario's file.
     pub fn printed(&self) -> Option<String> {
-        let Source::Draft(draft) = &self.source else {
+        let Source::Jobs(JobFile { draft, .. }) = &self.source else {
             return None;
         };
         let (name, facts) = (&self.name, &self.facts);
@@ -314,7 +329,7 @@ impl Script {
 
     /// Whether it was read from a job file, which names no drive.
     pub fn is_jobs(&self) -> bool {
-        matches!(self.source, Source::Draft(_))
+        matches!(self.source, Source::Jobs(_))
     }
 
     /// Its name in results; the clients' seeds depend on it.
@@ -403,7 +418,12 @@ impl Script {
     /// What is wrong with the combination, where that was not found when the file was read.
     pub fn scenario(&self, choice: &Choice<'_>) -> Result<Scenario, Vec<Problem>> {
         let draft = match &self.source {
-            Source::Draft(draft) => return Ok(draft.build(&self.name, choice)),
+            Source::Jobs(JobFile { draft, again }) => {
+                return match again {
+                    Some(file) => Ok(file.on(choice.drive.size())?.build(&self.name, choice)),
+                    None => Ok(draft.build(&self.name, choice)),
+                };
+            }
             Source::Toml(file, text) => {
                 let (map, _) = DeTable::parse_recoverable(text);
                 merged(text, file, map.get_ref(), &choice.chosen())

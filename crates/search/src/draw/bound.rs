@@ -85,7 +85,7 @@ fn slow(client: &mut ClientSpec) {
     match &mut program.arrival {
         Arrival::Closed { .. } | Arrival::Batches { .. } if program.depth > 8 => program.depth /= 2,
         // The search draws none.
-        Arrival::Batches { .. } => {}
+        Arrival::Batches { .. } | Arrival::Apart { .. } => {}
         Arrival::Closed { think } => *think = think.saturating_mul(2).max(Span::from_micros(500)),
         Arrival::Even { interval } | Arrival::Poisson { interval } => {
             *interval = interval.saturating_mul(2);

@@ -185,6 +185,10 @@ impl Process {
         let Size::Fixed(length) = program.program().size else {
             return false;
         };
+        // A call that ends within a page leaves that page to the next.
+        if !u64::from(length).is_multiple_of(PAGE) {
+            return false;
+        }
         let pages = u64::from(length) / PAGE;
         let each = self.buffered.copy.as_nanos() * pages;
         let Some(streak) = program.streak(t, Span::from_nanos(each)) else {
@@ -262,14 +266,14 @@ impl Process {
     }
 
     fn begin(&self, cache: &mut Cache, io: Io) -> Call {
-        let page = (io.offset.saturating_sub(self.base)) / PAGE;
-        if self.loops && page == self.first && io.number > 0 && io.op == Op::Read {
+        let within = io.offset.saturating_sub(self.base);
+        if self.loops && within == self.first * PAGE && io.number > 0 && io.op == Op::Read {
             cache.drop_all();
         }
         Call {
             io,
-            page,
-            end: page + u64::from(io.length) / PAGE,
+            page: within / PAGE,
+            end: (within + u64::from(io.length)).div_ceil(PAGE),
             stage: Stage::Running,
             parts: Parts::default(),
             failed: false,
@@ -278,7 +282,7 @@ impl Process {
 
     /// The system call returns.
     fn end(&mut self, t: Instant, call: &Call, program: &mut Client, meter: &mut Meter) {
-        let pages = u64::from(call.io.length) / PAGE;
+        let pages = u64::from(call.io.length).div_ceil(PAGE);
         let copy = self.buffered.copy.as_nanos() * pages.max(1);
         self.free = t + Span::from_nanos(copy);
         let ns = self.free.as_nanos();
@@ -495,24 +499,10 @@ impl Process {
     }
 }
 
-/// The sizes that must be whole pages: the least, and the distance between two. Of a split the first that is not.
-fn sizes(size: &Size) -> (u32, u32) {
-    match size {
-        Size::Fixed(size) => (*size, *size),
-        Size::Range { min, step, .. } => (*min, *step),
-        Size::Split(split) => {
-            let odd = |p: &&(u32, u8)| !u64::from(p.0).is_multiple_of(PAGE);
-            let odd = split.parts().iter().find(odd);
-            odd.map_or((0, 0), |p| (p.0, p.0))
-        }
-    }
-}
-
-/// The rules for buffered I/O: one call at a time, whole pages, and writes that are synced.
+/// The rules for buffered I/O: one call at a time, a file that begins with a page, and writes that are synced.
 fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
     let program = &spec.program;
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
-    let (least, step) = sizes(&program.size);
     let every = match program.sync {
         SyncMode::Never => u32::MAX,
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
@@ -522,18 +512,6 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
     let rules = [
         (program.depth == 1, "depth", program.depth.into(), "1"),
         (program.files == 1, "files", program.files.into(), "1"),
-        (
-            pages(least.into()),
-            "size",
-            least.into(),
-            "a multiple of 4096 bytes",
-        ),
-        (
-            pages(step.into()),
-            "size.step",
-            step.into(),
-            "a multiple of 4096 bytes",
-        ),
         (
             pages(spec.region.start),
             "region.start",

@@ -16,7 +16,7 @@ use crate::results::{ClientResult, Results, name};
 use crate::ring::{Out, Rings};
 use crate::states::States;
 use crate::timers::Timers;
-use crate::{Error, Policy, Scenario};
+use crate::{ClientSpec, Error, Policy, Scenario};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
@@ -475,14 +475,37 @@ fn bases(scenario: &Scenario) -> Result<Vec<u64>, Error> {
     };
     let bases = scenario.bases();
     for ((space, &size), &base) in (0..).zip(&scenario.spaces).zip(&bases) {
-        if base.checked_add(size).is_none_or(|end| end > drive) {
-            return Err(Error::Place {
-                space,
-                base,
-                size,
+        let end = base.saturating_add(size);
+        if end > drive {
+            let clients = beyond(scenario, SpaceId(space), base, drive);
+            return Err(Error::Beyond {
+                clients,
+                end,
                 drive,
             });
         }
     }
     Ok(bases)
+}
+
+/// The clients whose parts of a space end after the end of the drive; all of the space if none does.
+fn beyond(scenario: &Scenario, space: SpaceId, base: u64, drive: u64) -> String {
+    const FEW: usize = 3;
+    let all = scenario.clients.iter().filter(|c| c.space == space);
+    let ends = |c: &&ClientSpec| {
+        let end = c.region.start.saturating_add(c.region.length);
+        base.saturating_add(end) > drive
+    };
+    let mut names: Vec<&str> = all.clone().filter(ends).map(|c| &c.name[..]).collect();
+    if names.is_empty() {
+        names = all.map(|c| &c.name[..]).collect();
+    }
+    let others = names.len().saturating_sub(FEW);
+    names.truncate(FEW);
+    match (names.len(), others) {
+        (0, _) => format!("space {}, which no client uses", space.0),
+        (1, _) => format!("client {}", names[0]),
+        (_, 0) => format!("clients {}", names.join(", ")),
+        (_, others) => format!("clients {} and {others} more", names.join(", ")),
+    }
 }

@@ -1,16 +1,16 @@
 //! A job as a client.
 
+use super::place::{Device, place};
 use super::value::{base, bytes, count, flag, say, size, size_of, time, time_range};
-use super::{Line, Section};
+use super::{Line, Section, refuse};
 use crate::document::Document;
-use crate::key::HOUR;
-use crate::key::{FILE_MOST, REQUEST_MOST};
+use crate::key::{FILE_MOST, HOUR, REQUEST_MOST};
 use crate::nearest;
 use crate::problem::Problem;
-use crate::scenario::PAGE;
 use crate::scenario::class::{UNCLASSED, of_priority};
 use crate::scenario::distribution::{distribution, parts, pattern_of};
 use crate::scenario::draft::{Client, names};
+use crate::scenario::rate::limited;
 use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::{Class, Contract, Flags, Knobs, Priority, PriorityClass, Span};
@@ -32,46 +32,6 @@ pub(super) struct Job {
     pub(super) runtime: Span,
     /// What passes before it is measured.
     pub(super) ramp: Span,
-}
-
-/// What a job uses of its file: bytes, where they begin, and how much further each of several begins.
-#[derive(Clone, Copy)]
-struct Place {
-    length: Option<u64>,
-    offset: u64,
-    increment: u64,
-    /// Bytes after which a job that is not `time_based` is done.
-    amount: u64,
-}
-
-fn place(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Place {
-    let any = 0..=FILE_MOST;
-    let some = 1..=FILE_MOST;
-    // What there is of a file, if not all of it is gone through.
-    let files = count(doc, section, "nrfiles", 1..=1024).unwrap_or(1);
-    let each = size(doc, section, "filesize", base, some.clone());
-    let there = each.map(|each| each.saturating_mul(files).min(FILE_MOST));
-    let size_of = size(doc, section, "size", base, some.clone());
-    if section.get("size").is_none() && section.get("filesize").is_none() {
-        let device = (section.get("filename"))
-            .is_some_and(|l| l.value.unwrap_or_default().starts_with("/dev/"));
-        let help = if device {
-            "write size=100g: how large the device is is not known before a drive is chosen"
-        } else {
-            "write size=1g: what the job uses of its file"
-        };
-        doc.at(&section.at, "size", "is missing", help);
-    }
-    let amount = size(doc, section, "io_size", base, some);
-    let loops = count(doc, section, "loops", 1..=1 << 40).unwrap_or(1);
-    let increment = size(doc, section, "offset_increment", base, any.clone());
-    let length = there.or(size_of);
-    Place {
-        length,
-        offset: size(doc, section, "offset", base, any).unwrap_or(0),
-        increment: increment.unwrap_or(0),
-        amount: (amount.or(size_of).or(length).unwrap_or(0)).saturating_mul(loops),
-    }
 }
 
 /// What a job runs for where it does not say: as long as a job of fio that is to end with its size may take here.
@@ -122,11 +82,12 @@ pub(super) fn job(
     doc: &mut Document<'_>,
     notes: &mut Document<'_>,
     section: &Section<'_>,
+    on: &Device,
 ) -> Option<Job> {
     let before = doc.found();
     let base = base(doc, section);
-    let place = place(doc, section, base);
     let jobs = count(doc, section, "numjobs", 1..=4096);
+    let place = place(doc, section, on, base, jobs.unwrap_or(1));
     let direct = flag(doc, section, "direct").unwrap_or(false);
     let buffered = flag(doc, section, "buffered").map_or(!direct, |b| b);
     let times = times(doc, notes, section);
@@ -138,8 +99,11 @@ pub(super) fn job(
         ..program?
     };
     ends(doc, section, &mut program, place.amount);
+    let offsets = [place.offset, place.increment];
     if buffered {
-        through_the_cache(doc, section, &program, [place.offset, place.increment]);
+        refuse::buffered(doc, section, &program, offsets);
+    } else {
+        refuse::direct(doc, section, &program, offsets);
     }
     let priority = priority(doc, section);
     let (class, unclassed) = class(doc, section, priority);
@@ -165,7 +129,7 @@ pub(super) fn job(
         contract: Contract::DEFAULT,
         knobs: Knobs::NONE,
     };
-    short_enough(
+    refuse::short_enough(
         doc,
         section,
         place
@@ -186,14 +150,6 @@ pub(super) fn job(
         runtime: times.runtime,
         ramp: times.ramp,
     })
-}
-
-/// Whether a file that ends there is one.
-fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
-    if end > FILE_MOST {
-        let what = "the file would be longer than 1PiB";
-        doc.at(&section.at, "size", what, "take less");
-    }
 }
 
 /// One of a few words; anything behind a colon is refused.
@@ -239,6 +195,7 @@ fn program(
         all => all,
     };
     let size = block(doc, section, base, writes)?;
+    aligned(doc, section, base, size);
     let depth = depth(doc, section);
     // A file system's journal is not modelled, so that O_SYNC is O_DSYNC.
     let sync = [
@@ -293,7 +250,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
         say(doc, line, &what, "leave one of the two");
         return None;
     }
-    let Some(value) = of_kind(line.value.unwrap_or_default(), writes) else {
+    let Some(value) = of_kind(line.value.unwrap_or_default(), writes, "4096") else {
         say(
             doc,
             line,
@@ -320,7 +277,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
             "bs" => ("is not a size from 1 byte to 64MiB", "write it as 4k"),
             "bsrange" => ("is not a range of sizes up to 64MiB", "write it as 4k-64k"),
             _ => (
-                "is not a split of a hundred requests over at most eight sizes",
+                "is not a split of a hundred requests over at most 16 sizes",
                 "write it as 4k/60:64k/40",
             ),
         };
@@ -329,12 +286,36 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
     found
 }
 
-/// Of values for reads and for writes the one that a job needs which does only one of the two, or whose are the same; those left out are as
-/// the first.
-fn of_kind(value: &str, writes: u8) -> Option<&str> {
+/// Offsets are multiples of the smallest size, whatever is written.
+fn aligned(doc: &mut Document<'_>, section: &Section<'_>, base: u64, size: Size) {
+    let Some(line) = section.get("ba") else {
+        return;
+    };
+    let one = of_kind(line.value.unwrap_or_default(), 0, "0");
+    let stated = one.and_then(|value| bytes(value, base));
+    if stated != Some(u64::from(size.least())) {
+        let what = "is not the smallest size, of which offsets are multiples";
+        say(doc, line, what, "leave it out");
+    }
+}
+
+/// What a value says of reads and of writes: `None` where it leaves that out. A value without a comma holds for both.
+fn kinds(value: &str) -> [Option<&str>; 2] {
     let mut all = value.split(',').map(str::trim);
-    let reads = all.next()?;
-    let of_writes = all.next().filter(|v| !v.is_empty()).unwrap_or(reads);
+    let reads = all.next().filter(|v| !v.is_empty());
+    match all.next() {
+        None => [reads; 2],
+        Some(writes) => [reads, Some(writes).filter(|v| !v.is_empty())],
+    }
+}
+
+/// Of sizes for reads and for writes the one that a job needs which does only one of the two, or whose are the same; one that is left out is
+/// `default`.
+fn of_kind<'a>(value: &'a str, writes: u8, default: &'a str) -> Option<&'a str> {
+    if !value.contains(',') {
+        return Some(value);
+    }
+    let [reads, of_writes] = kinds(value).map(|v| v.unwrap_or(default));
     match writes {
         0 => Some(reads),
         100 => Some(of_writes),
@@ -486,8 +467,8 @@ fn arrival(
     [depth, writes]: [u32; 2],
     base: u64,
 ) -> Arrival {
-    let kinds = [("linear", false), ("poisson", true)];
-    let poisson = word(doc, section, "rate_process", &kinds, "").unwrap_or(false);
+    let processes = [("linear", false), ("poisson", true)];
+    let poisson = word(doc, section, "rate_process", &processes, "").unwrap_or(false);
     let think = time(doc, section, "thinktime", MICRO).filter(|t| *t > Span::ZERO);
     if let (Some(line), true) = (section.get("thinktime"), think.is_some() && depth > 1) {
         let help = "write iodepth=1, or a rate_iops";
@@ -498,48 +479,32 @@ fn arrival(
             help,
         );
     }
-    let one = |doc: &mut Document<'_>, name: &str, range: RangeInclusive<u64>| {
-        let line = section.get(name)?;
-        let Some(value) = of_kind(line.value.unwrap_or_default(), writes as u8) else {
-            say(
-                doc,
-                line,
-                "names rates for reads, writes and trims apart",
-                "write one for all, or two jobs",
-            );
-            return None;
-        };
-        let line = Line {
-            value: Some(value),
-            ..line.clone()
-        };
-        size_of(doc, &line, base, range)
-    };
-    let rate = one(doc, "rate", 1..=1 << 50);
-    let iops = one(doc, "rate_iops", 1..=SECOND);
+    let rate = rates(doc, section, "rate", 1..=1 << 50, base);
+    let iops = rates(doc, section, "rate_iops", 1..=SECOND, base);
     let both = [rate.is_some(), iops.is_some(), think.is_some()];
     if both.into_iter().filter(|b| *b).count() > 1 {
         let what = "rate, rate_iops and thinktime stand beside each other";
         doc.at(&section.at, section.name, what, "leave one of them");
     }
-    let ns = match (rate, iops, size) {
-        (Some(rate), _, Size::Fixed(bytes)) => Some(u64::from(bytes).saturating_mul(SECOND) / rate),
-        (Some(_), ..) => {
-            if let Some(line) = section.get("rate") {
-                say(
-                    doc,
-                    line,
-                    "takes a bs that is always the same",
-                    "write rate_iops",
-                );
-            }
-            None
-        }
-        (None, Some(iops), _) => Some(SECOND / iops),
-        (None, None, _) => None,
+    let bytes = match size {
+        Size::Fixed(bytes) => Some(u64::from(bytes)),
+        Size::Range { .. } | Size::Split(_) => None,
     };
-    let interval = ns.map(|ns| Span::from_nanos(ns.clamp(1, 3_600 * SECOND)));
-    if let (Some(line), None) = (section.get("rate_process"), interval) {
+    if let (Some(line), None, true) = (section.get("rate"), bytes, rate.is_some()) {
+        let what = "takes a bs that is always the same";
+        say(doc, line, what, "write rate_iops");
+    }
+    let interval = |ns: u64| Span::from_nanos(ns.clamp(1, 3_600 * SECOND));
+    let intervals = match (rate, iops) {
+        (Some(rate), _) => {
+            let all = bytes.unwrap_or(0).saturating_mul(SECOND);
+            rate.map(|rate| rate.map(|rate| interval(all / rate)))
+        }
+        (None, Some(iops)) => iops.map(|iops| iops.map(|iops| interval(SECOND / iops))),
+        (None, None) => [None; 2],
+    };
+    let limited = limited(intervals, writes as u8, poisson);
+    if let (Some(line), None) = (section.get("rate_process"), limited) {
         say(
             doc,
             line,
@@ -547,15 +512,37 @@ fn arrival(
             "write rate_iops=200",
         );
     }
-    let low = batches(doc, notes, section, depth, interval.is_some());
-    match interval {
-        Some(interval) if poisson => Arrival::Poisson { interval },
-        Some(interval) => Arrival::Even { interval },
+    let low = batches(doc, notes, section, depth, limited.is_some());
+    match limited {
+        Some(limited) => limited,
         None if low < depth - 1 && think.is_none() => Arrival::Batches { low },
         None => Arrival::Closed {
             think: think.unwrap_or(Span::ZERO),
         },
     }
+}
+
+/// The rates of reads and of writes that an option states; `None` in the place of a kind that has none.
+fn rates(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    range: RangeInclusive<u64>,
+    base: u64,
+) -> Option<[Option<u64>; 2]> {
+    let line = section.get(name)?;
+    let value = line.value.unwrap_or_default();
+    if !value.contains(',') {
+        return size_of(doc, line, base, range).map(|rate| [Some(rate); 2]);
+    }
+    let found = kinds(value).map(|value| {
+        let line = Line {
+            value: Some(value?),
+            ..line.clone()
+        };
+        size_of(doc, &line, base, range.clone())
+    });
+    Some(found)
 }
 
 /// How few requests are outstanding when a job whose places were all taken goes on: at most `iodepth_low`, and fewer than `iodepth` by the
@@ -654,75 +641,4 @@ fn format(section: &Section<'_>) -> Option<String> {
     let format = section.get("filename_format")?.value?;
     let own = format.is_empty() || format.contains("$jobnum");
     (!own).then(|| format.replace("$jobname", section.name))
-}
-
-/// One call at a time, whole pages, and writes that are synced.
-fn through_the_cache(
-    doc: &mut Document<'_>,
-    section: &Section<'_>,
-    program: &Program,
-    offsets: [u64; 2],
-) {
-    let help = "write direct=1 for a job that goes past the page cache";
-    let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
-    let whole = match &program.size {
-        Size::Fixed(size) | Size::Range { min: size, .. } => pages((*size).into()),
-        Size::Split(split) => split.parts().iter().all(|p| pages(p.0.into())),
-    };
-    let unsynced = program.writes > 0 && program.sync == SyncMode::Never;
-    let rules = [
-        (
-            program.depth == 1,
-            "iodepth",
-            "requests at a time do not go through the page cache, which has one system call at a time",
-        ),
-        (
-            program.files == 1,
-            "nrfiles",
-            "files through the page cache are not modelled",
-        ),
-        (
-            !program.fua,
-            "sync",
-            "has no meaning through the page cache",
-        ),
-        (
-            whole,
-            "bs",
-            "is not in whole pages of 4KiB, as the page cache has them",
-        ),
-        (
-            pages(offsets[0]),
-            "offset",
-            "is not in whole pages of 4KiB, as the page cache has them",
-        ),
-        (
-            pages(offsets[1]),
-            "offset_increment",
-            "is not in whole pages of 4KiB, as the page cache has them",
-        ),
-        (
-            !unsynced,
-            "rw",
-            "through the page cache without fdatasync=1: write-back is not modelled",
-        ),
-    ];
-    for (_, name, what) in rules.into_iter().filter(|r| !r.0) {
-        let binary = |l: &&Line<'_>| {
-            l.value
-                .is_some_and(|v| v.to_ascii_lowercase().ends_with("ib"))
-        };
-        match section.get(name) {
-            Some(line) if section.get("kb_base").is_none() && binary(&line) => {
-                say(
-                    doc,
-                    line,
-                    what,
-                    "write 4k for 4096 bytes: to fio, a KiB is 1000 unless kb_base=1000",
-                );
-            }
-            Some(line) => say(doc, line, what, help),
-            None => doc.at(&section.at, name, what, help),
-        }
-    }
 }

@@ -1,23 +1,31 @@
 //! Job files of `fio`: one client a job.
 //!
-//! `fio`'s syntax, words and units. An option that has no meaning here is refused by name and line, and never ignored in silence; a few
-//! that change nothing here are accepted and noted.
+//! `fio`'s syntax, words and units. An option that has no meaning here is refused by name and line, and never ignored in silence. Those that
+//! change nothing here are accepted and noted.
 
 mod job;
 mod option;
+mod phases;
+mod place;
+mod refuse;
+mod table;
 mod value;
+mod whole;
 
-pub(crate) use option::{noted_options, read_options, refused_options};
+pub(crate) use table::{Fate, OPTIONS, VALUES};
 
 use super::draft::{CLIENTS, Draft, Facts, Host, RESERVED};
-use super::script::{Script, stem};
+use super::script::{JobFile, Script, stem};
 use super::{Merging, NrRequests, Path};
 use crate::document::Document;
 use crate::key::SCENARIOS;
 use crate::problem::Problem;
+use crate::profile;
+use phases::Phases;
+use place::Device;
 use std::ops::Range;
-use value::flag;
 use weir_core::Span;
+use whole::Whole;
 
 /// Longest file, bytes.
 const FILE_MAX: usize = 1 << 20;
@@ -49,8 +57,58 @@ struct Section<'a> {
     lines: Vec<Line<'a>>,
 }
 
-/// Reads the text of a job file. `file` is its name in problems.
+/// Reads the text of a job file. `file` is its name in problems. The files that it includes are not read.
 pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
+    script_of(Whole::alone(text, file))
+}
+
+/// Reads a job file and those that it includes, with variables from the environment.
+pub(super) fn load(path: &std::path::Path) -> Result<Script, Vec<Problem>> {
+    script_of(Whole::open(path)?)
+}
+
+/// A job file that depends on the length of the drive.
+#[derive(Clone, Debug)]
+pub(super) struct Jobs(Whole);
+
+impl Jobs {
+    /// What the file says of a drive of `length` bytes; `None`: of the one that jobs are played on unless one is chosen.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it on such a drive.
+    pub(super) fn on(&self, length: Option<u64>) -> Result<Draft, Vec<Problem>> {
+        let device = Device::new(length.unwrap_or_else(usual));
+        let read = jobs(&self.0, &device)?;
+        Ok(draft(read.jobs))
+    }
+}
+
+/// Bytes of the drive that jobs are played on unless one is chosen.
+fn usual() -> u64 {
+    let drive = profile::find(DRIVE).ok().map(|p| p.drive);
+    drive.and_then(|d| d.size()).unwrap_or(0)
+}
+
+fn script_of(whole: Whole) -> Result<Script, Vec<Problem>> {
+    let device = Device::new(usual());
+    let read = jobs(&whole, &device)?;
+    let facts = facts(&read.jobs);
+    let name = stem(whole.name());
+    let drafted = draft(read.jobs);
+    let again = device.is_used().then(|| Box::new(Jobs(whole)));
+    let file = JobFile::new(drafted, again);
+    Ok(Script::new(name, file, facts, read.notes))
+}
+
+/// What was read of a file.
+struct Read {
+    jobs: Vec<job::Job>,
+    notes: Vec<Problem>,
+}
+
+/// Reads the jobs of a file that are played on a drive.
+fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
+    let (text, file) = (&whole.text[..], whole.name());
     let mut doc = Document::new(file, text);
     doc.family = SCENARIOS;
     let mut notes = Document::new(file, text);
@@ -72,52 +130,52 @@ pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
             "write [reader] and its options below it",
         );
     }
-    let mut jobs = Vec::new();
+    let mut jobs: Vec<job::Job> = Vec::new();
+    let mut phases = Phases::default();
     let mut count = 0;
-    for (number, section) in sections.iter().enumerate() {
-        // Before the first job there is nothing to wait for.
-        let waits = flag(&mut doc, section, "stonewall").unwrap_or(false);
-        if let Some(line) = section.get("stonewall").filter(|_| waits && number > 0) {
-            let what = "has no meaning behind another job";
-            let help = "all jobs run at a time: put each phase into a file of its own";
-            doc.at(&line.at, line.name, what, help);
-        }
-        let Some(job) = job::job(&mut doc, &mut notes, section) else {
+    for section in &sections {
+        phases.device(&mut doc, section);
+        let begins = phases.begins(&mut doc, &mut notes, section);
+        let Some(mut job) = job::job(&mut doc, &mut notes, section, device) else {
             continue;
         };
+        phases.add(&mut doc, &mut notes, section, &mut job, begins);
         count += job.client.names.len();
         if count > CLIENTS {
             let what = format!("there are more than {CLIENTS} jobs");
             doc.at(&section.at, section.name, what, "take fewer");
             break;
         }
-        let same = |j: &job::Job| j.client.names.iter().any(|n| job.client.names.contains(n));
-        let reserved = RESERVED
-            .iter()
-            .find(|r| job.client.names.iter().any(|n| n == *r));
-        if let Some(reserved) = reserved {
-            let what = format!("a job cannot be called {reserved:?}");
-            doc.at(&section.at, section.name, what, "name it otherwise");
-        }
-        if jobs.iter().any(same) {
-            let what = format!("there are two jobs {:?}", section.name);
-            doc.at(&section.at, section.name, what, "name it otherwise");
-        }
+        is_free(&mut doc, section, &job, &jobs);
         jobs.push(job);
     }
     if doc.found() > 0 {
-        return Err(doc.into_problems());
+        return Err(whole.placed(doc.into_problems()));
     }
-    Ok(script(jobs, file, notes.into_problems()))
+    let mut all = whole.notes().to_vec();
+    all.extend(whole.placed(notes.into_problems()));
+    Ok(Read { jobs, notes: all })
 }
 
-fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
-    let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
-    let ends = jobs
+/// Refuses a job whose name another has, or that results use for something else.
+fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &job::Job, jobs: &[job::Job]) {
+    let same = |j: &job::Job| j.client.names.iter().any(|n| job.client.names.contains(n));
+    let reserved = RESERVED
         .iter()
-        .map(|j| j.client.program.start + j.client.program.start_spread + j.runtime);
+        .find(|r| job.client.names.iter().any(|n| n == *r));
+    if let Some(reserved) = reserved {
+        let what = format!("a job cannot be called {reserved:?}");
+        doc.at(&section.at, section.name, what, "name it otherwise");
+    }
+    if jobs.iter().any(same) {
+        let what = format!("there are two jobs {:?}", section.name);
+        doc.at(&section.at, section.name, what, "name it otherwise");
+    }
+}
+
+fn facts(jobs: &[job::Job]) -> Facts {
     let target = jobs.first().and_then(|j| j.client.names.first());
-    let facts = Facts {
+    Facts {
         shows_clients: true,
         load: String::new(),
         target: target.cloned().unwrap_or_default(),
@@ -126,8 +184,15 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         repetitions: 10,
         expects: Vec::new(),
         published: Vec::new(),
-    };
-    let draft = Draft {
+    }
+}
+
+fn draft(jobs: Vec<job::Job>) -> Draft {
+    let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
+    let ends = jobs
+        .iter()
+        .map(|j| j.client.program.start + j.client.program.start_spread + j.runtime);
+    Draft {
         duration: ends.max().unwrap_or(Span::ZERO),
         run_in: RUN_IN,
         warm_up,
@@ -150,8 +215,7 @@ fn script(jobs: Vec<job::Job>, file: &str, notes: Vec<Problem>) -> Script {
         groups: Vec::new(),
         unclassed: jobs.iter().filter_map(|j| j.unclassed.clone()).collect(),
         clients: jobs.into_iter().map(|j| j.client).collect(),
-    };
-    Script::new(stem(file), draft, facts, notes)
+    }
 }
 
 /// The jobs of a file with their options.
@@ -214,6 +278,16 @@ fn sections<'a>(
         let Some(line) = option::line(doc, notes, line, begin) else {
             continue;
         };
+        if line.name == "include" {
+            let what = "is read only where the job file itself is opened by its path";
+            doc.at(
+                &line.at,
+                line.name,
+                what,
+                "copy the other file's lines to here",
+            );
+            continue;
+        }
         match (place, sections.last_mut()) {
             (Some(true), _) => global.push(Line {
                 global: true,
@@ -232,6 +306,13 @@ fn sections<'a>(
 }
 
 impl<'a> Section<'a> {
+    /// The option that states the length of requests, if one does.
+    fn size_option(&self) -> &'static str {
+        let of_size = |name: &&str| ["bs", "bsrange", "bssplit"].contains(name);
+        let names = self.lines.iter().rev().map(|l| l.name);
+        names.into_iter().find(of_size).unwrap_or("bs")
+    }
+
     /// The last that is said of an option.
     fn get(&self, name: &str) -> Option<&Line<'a>> {
         self.lines.iter().rev().find(|l| l.name == name)

@@ -36,6 +36,12 @@ pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
 
 /// Says what is wrong with an option's value.
 pub(super) fn say(doc: &mut Document<'_>, line: &Line<'_>, what: &str, help: &str) {
+    let variable = line.value.is_some_and(|value| value.contains("${"));
+    let help = if variable {
+        "set the variable in the environment, or write its value"
+    } else {
+        help
+    };
     let what = match line.value {
         Some(value) => format!("{} {what}", quoted(value)),
         None => "has no value".to_owned(),

@@ -9,8 +9,9 @@ use crate::key::{CLIENT, FILE_MOST as FILE, HOUR, REQUEST_MOST as REQUEST, RW};
 use crate::problem::Problem;
 use crate::read::knobs;
 use crate::scenario::PAGE;
+use crate::scenario::rate::limited;
 use crate::text::quoted;
-use crate::units::{Size as Bytes, Time};
+use crate::units::{Rate, Size as Bytes, Time};
 use weir_core::rule::Broken;
 use weir_core::{Class, Contract, Flags, Priority, PriorityClass, Span};
 use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
@@ -224,7 +225,7 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         sync: sync(doc, table),
         size,
         depth: table.count(doc, "iodepth"),
-        arrival: arrival(doc, table, size),
+        arrival: arrival(doc, table, size, writes),
         think_every: think_every(doc, table),
         activity: activity(doc, table),
         start,
@@ -347,12 +348,26 @@ fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     table.count(doc, "thinktime_blocks")
 }
 
-fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival {
+fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8) -> Arrival {
     let poisson = table.word(doc, "rate_process", [false, true]);
     let rate = table.entry("rate");
-    let bytes = rate.as_ref().and_then(|e| e.rate(doc));
+    let bytes = rate.as_ref().and_then(|e| {
+        rates(
+            doc,
+            e,
+            |text| text.parse::<Rate>().ok().map(|r| r.0),
+            |e, doc| e.rate(doc),
+        )
+    });
     let iops = table.entry("rate_iops");
-    let per_second: Option<u64> = iops.as_ref().and_then(|e| e.count(doc));
+    let per_second = iops.as_ref().and_then(|e| {
+        rates(
+            doc,
+            e,
+            |text| text.parse().ok().filter(|n| *n <= 1_000_000_000),
+            |e, doc| e.count(doc),
+        )
+    });
     let think = table.time(doc, "thinktime");
     if let (Some(entry), Some(_)) = (&iops, &rate) {
         doc.report(entry, "stands beside rate", "leave one of the two");
@@ -374,11 +389,11 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
             "write rate_iops = 200",
         );
     }
-    let interval = match (bytes, per_second, size) {
-        (Some(bytes), _, Size::Fixed(each)) => {
-            let ns = u128::from(each) * 1_000_000_000 / u128::from(bytes);
+    let intervals = match (bytes, per_second, size) {
+        (Some(bytes), _, Size::Fixed(each)) => bytes.map(|bytes| {
+            let ns = u128::from(each) * 1_000_000_000 / u128::from(bytes?);
             Some(ns.clamp(1, u128::from(HOUR.as_nanos())) as u64)
-        }
+        }),
         (Some(_), ..) => {
             if let Some(entry) = &rate {
                 doc.report(
@@ -387,20 +402,49 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size) -> Arrival
                     "write rate_iops = 200",
                 );
             }
-            None
+            [None; 2]
         }
-        (None, Some(per_second), _) => Some((1_000_000_000 / per_second).max(1)),
-        (None, None, _) => None,
+        (None, Some(per_second), _) => {
+            per_second.map(|per_second| Some((1_000_000_000 / per_second?).max(1)))
+        }
+        (None, None, _) => [None; 2],
     };
     let low = batches(doc, table);
-    match interval.map(Span::from_nanos) {
-        Some(interval) if poisson => Arrival::Poisson { interval },
-        Some(interval) => Arrival::Even { interval },
+    let intervals = intervals.map(|ns| ns.map(Span::from_nanos));
+    match limited(intervals, writes, poisson) {
+        Some(limited) => limited,
         None if low.is_some() => Arrival::Batches {
             low: low.unwrap_or_default(),
         },
         None => Arrival::Closed { think },
     }
+}
+
+/// One rate for reads and for writes, or two as `"1000,500"`, of which one may be left out.
+fn rates<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    read: impl Fn(&str) -> Option<u64>,
+    one: impl Fn(&Entry<'a>, &mut Document<'a>) -> Option<u64>,
+) -> Option<[Option<u64>; 2]> {
+    let Some((reads, writes)) = entry.as_text().and_then(|text| text.split_once(',')) else {
+        return one(entry, doc).map(|rate| [Some(rate); 2]);
+    };
+    let rate = |text: &str| match text.trim() {
+        "" => Some(None),
+        text => read(text).filter(|rate| *rate > 0).map(Some),
+    };
+    let both = rate(reads).zip(rate(writes)).map(|(r, w)| [r, w]);
+    let found = both.filter(|both| *both != [None; 2]);
+    if found.is_none() {
+        let what = format!(
+            "{} is not a rate of reads and one of writes",
+            quoted(entry.as_text().unwrap_or_default())
+        );
+        let help = "write one for both, or two with a comma between them in quotes; one that is left out is no limit";
+        doc.report(entry, what, help);
+    }
+    found
 }
 
 /// How few are outstanding when it fills up again.
@@ -554,7 +598,7 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
     Some(Priority { class, level })
 }
 
-/// One call at a time, whole pages, and writes that are synced: see the virtual host.
+/// One call at a time, and writes that are synced: see the virtual host.
 fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
     let direct = "write direct = true for a client that goes past the page cache";
     let mut refuse = |key: &str, what: &str| {
@@ -566,17 +610,6 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
         refuse(
             "iodepth",
             "at a time through the page cache, which has one system call at a time",
-        );
-    }
-    let pages = |bytes: u32| u64::from(bytes).is_multiple_of(PAGE);
-    let whole = match &program.size {
-        Size::Fixed(size) | Size::Range { min: size, .. } => pages(*size),
-        Size::Split(split) => split.parts().iter().all(|p| pages(p.0)),
-    };
-    if !whole {
-        refuse(
-            "bs",
-            "is not in whole pages of 4KiB, as the page cache has them",
         );
     }
     if program.fua {

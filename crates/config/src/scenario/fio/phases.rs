@@ -1,0 +1,110 @@
+//! When jobs begin that wait for others, and which device all jobs are on.
+
+use super::Section;
+use super::job::Job;
+use super::value::{flag, say};
+use crate::document::Document;
+use crate::key::HOUR;
+use crate::text::quoted;
+use weir_core::Span;
+
+/// The jobs of a file so far.
+#[derive(Debug, Default)]
+pub(super) struct Phases<'a> {
+    /// When the present phase begins.
+    begin: Span,
+    /// When all jobs so far have ended at the latest.
+    end: Span,
+    /// When each job has ended at the latest, by the names of the sections.
+    ends: Vec<(&'a str, Span)>,
+    /// The device that jobs name.
+    device: Option<&'a str>,
+}
+
+impl<'a> Phases<'a> {
+    /// Refuses a job on another device than those before it: a run has one drive.
+    pub(super) fn device(&mut self, doc: &mut Document<'_>, section: &Section<'a>) {
+        let Some(line) = section.get("filename") else {
+            return;
+        };
+        let Some(name) = line.value.filter(|name| name.starts_with("/dev/")) else {
+            return;
+        };
+        if name.contains(':') {
+            return;
+        }
+        let first = *self.device.get_or_insert(name);
+        if name != first {
+            let what = format!(
+                "is another device than {}, and one drive is played at a time",
+                quoted(first)
+            );
+            let help = "put the jobs of each device into a file of its own and choose its drive with --drive; files of one drive have names \
+                        without /dev/";
+            say(doc, line, &what, help);
+        }
+    }
+
+    /// When a job begins that `stonewall` or `wait_for` lets wait: when those before it have ended at the latest.
+    pub(super) fn begins(
+        &mut self,
+        doc: &mut Document<'_>,
+        notes: &mut Document<'_>,
+        section: &Section<'a>,
+    ) -> Span {
+        let stonewall = flag(doc, section, "stonewall").unwrap_or(false);
+        if stonewall {
+            self.begin = self.end;
+        }
+        let mut begins = self.begin;
+        if let Some(line) = section.get("wait_for") {
+            let name = line.value.unwrap_or_default();
+            match self.ends.iter().find(|e| e.0 == name) {
+                Some((_, end)) => begins = begins.max(*end),
+                None => say(
+                    doc,
+                    line,
+                    "is not a job before this one",
+                    "name one, or write stonewall",
+                ),
+            }
+        }
+        let waits = if stonewall { "stonewall" } else { "wait_for" };
+        if let Some(line) = section.get(waits).filter(|_| begins > Span::ZERO) {
+            let what = format!(
+                "{} begins after {}, when the jobs that it waits for have ended at the latest",
+                section.name,
+                crate::units::Time(begins)
+            );
+            notes.at(&line.at, line.name, what, "");
+        }
+        begins
+    }
+
+    /// Adds a job, which begins its start delay after `begins`.
+    pub(super) fn add(
+        &mut self,
+        doc: &mut Document<'_>,
+        notes: &mut Document<'_>,
+        section: &Section<'a>,
+        job: &mut Job,
+        begins: Span,
+    ) {
+        let program = &mut job.client.program;
+        program.start += begins;
+        program.stop = program.stop.map(|stop| stop + begins);
+        let end = program.stop.unwrap_or(program.start) + program.start_spread;
+        if end > HOUR {
+            let what = "the phases add up to more than an hour";
+            doc.at(&section.at, section.name, what, "take a shorter runtime");
+        }
+        if job.ramp > Span::ZERO && program.start >= job.ramp {
+            let what = "counts from the beginning of the run here: a job that begins later is measured from its own beginning";
+            if let Some(line) = section.get("ramp_time") {
+                notes.at(&line.at, line.name, what, "");
+            }
+        }
+        self.end = self.end.max(end);
+        self.ends.push((section.name, end));
+    }
+}

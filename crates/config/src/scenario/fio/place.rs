@@ -1,0 +1,189 @@
+//! Where in which file a job's requests are.
+
+use super::Section;
+use super::value::{bytes, count, say, size};
+use crate::document::Document;
+use crate::key::FILE_MOST;
+use crate::scenario::PAGE;
+use crate::text::quoted;
+use std::cell::Cell;
+
+/// The drive that jobs are played on, for jobs on a device as a whole or on a part of it.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// Its length in bytes.
+    length: u64,
+    /// A job depends on the length.
+    used: Cell<bool>,
+}
+
+impl Device {
+    /// A drive of this number of bytes, of which whole pages are used.
+    pub(super) fn new(length: u64) -> Self {
+        Self {
+            length: length / PAGE * PAGE,
+            used: Cell::new(false),
+        }
+    }
+
+    /// Whether a job depends on the length.
+    pub(super) fn is_used(&self) -> bool {
+        self.used.get()
+    }
+
+    fn length(&self) -> u64 {
+        self.used.set(true);
+        self.length
+    }
+}
+
+/// What a job uses of its file: bytes, where they begin, and how much further each of several begins.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) length: Option<u64>,
+    pub(super) offset: u64,
+    pub(super) increment: u64,
+    /// Bytes after which a job that is not `time_based` is done.
+    pub(super) amount: u64,
+}
+
+/// The device that a job names, if it names one as a whole: partitions and what is made of several devices have lengths of their own.
+pub(super) fn device<'a>(section: &Section<'a>) -> Option<&'a str> {
+    let name = section.get("filename")?.value?;
+    let short = name.strip_prefix("/dev/")?;
+    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    let letters = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_lowercase());
+    let numbered = |prefix| short.strip_prefix(prefix).is_some_and(digits);
+    let nvme = short.strip_prefix("nvme").and_then(|t| t.split_once('n'));
+    let lettered = ["sd", "vd", "xvd", "hd"];
+    let whole = lettered
+        .iter()
+        .any(|p| short.strip_prefix(p).is_some_and(letters))
+        || nvme.is_some_and(|(drive, space)| digits(drive) && digits(space))
+        || [
+            "mmcblk", "nbd", "ublkb", "loop", "md", "dm-", "nullb", "ram", "pmem",
+        ]
+        .into_iter()
+        .any(numbered);
+    whole.then_some(name)
+}
+
+/// Reads the place of `jobs` equal jobs.
+pub(super) fn place(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    on: &Device,
+    base: u64,
+    jobs: u64,
+) -> Place {
+    let files = count(doc, section, "nrfiles", 1..=1024).unwrap_or(1);
+    let each = size(doc, section, "filesize", base, 1..=FILE_MOST);
+    let stated = each.map(|each| each.saturating_mul(files).min(FILE_MOST));
+    let is_device = section.get("filesize").is_none() && device(section).is_some();
+    let whole = || is_device.then(|| on.length()).or(stated);
+    let offset = part(doc, section, "offset", base, &whole).unwrap_or(0);
+    let increment = part(doc, section, "offset_increment", base, &whole).unwrap_or(0);
+    let last = offset.saturating_add(increment.saturating_mul(jobs - 1));
+    let used = part(doc, section, "size", base, &whole);
+    let ends = is_part(section, "size") || section.get("size").is_none() || stated.is_some();
+    // Of a file of known length a job uses what is after its offset, at most.
+    let there = whole_if(ends, &whole).map(|whole| whole.saturating_sub(last));
+    if there == Some(0) {
+        after_the_end(doc, section);
+    }
+    let length = match (used, there) {
+        (Some(used), Some(there)) if is_device => Some(used.min(there)),
+        (used, there) => there.or(used),
+    };
+    if length.is_none() && section.get("size").is_none() {
+        missing(doc, section);
+    }
+    let used = used.map(|used| used.min(there.unwrap_or(used)));
+    let amount = size(doc, section, "io_size", base, 1..=FILE_MOST);
+    let loops = count(doc, section, "loops", 1..=1 << 40).unwrap_or(1);
+    Place {
+        length: length.filter(|length| *length > 0),
+        offset,
+        increment,
+        amount: (amount.or(used).or(length).unwrap_or(0)).saturating_mul(loops),
+    }
+}
+
+fn whole_if(ends: bool, whole: &impl Fn() -> Option<u64>) -> Option<u64> {
+    if ends { whole() } else { None }
+}
+
+fn is_part(section: &Section<'_>, name: &str) -> bool {
+    let value = section.get(name).and_then(|line| line.value);
+    value.is_some_and(|value| value.ends_with('%'))
+}
+
+/// A number of bytes, or a part of a file as `50%`, in whole pages.
+fn part(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    name: &str,
+    base: u64,
+    whole: &impl Fn() -> Option<u64>,
+) -> Option<u64> {
+    let line = section.get(name)?;
+    let least = u64::from(name == "size");
+    let Some(percent) = line.value.and_then(|v| v.strip_suffix('%')) else {
+        return size(doc, section, name, base, least..=FILE_MOST);
+    };
+    let percent = bytes(percent, base).filter(|p| (least..=100).contains(p));
+    let Some(percent) = percent else {
+        say(
+            doc,
+            line,
+            "is not a percentage up to 100%",
+            "write it as 50%",
+        );
+        return None;
+    };
+    let Some(whole) = whole() else {
+        say(
+            doc,
+            line,
+            "is a part of a file whose length is not known",
+            "write bytes, as 1g, or filesize=1g; of a device as filename=/dev/nvme0n1 parts are known",
+        );
+        return None;
+    };
+    let part = u128::from(whole) * u128::from(percent) / 100;
+    // A small file has less than a page of each percent.
+    let part = part as u64;
+    Some(if part >= PAGE {
+        part / PAGE * PAGE
+    } else {
+        part
+    })
+}
+
+fn missing(doc: &mut Document<'_>, section: &Section<'_>) {
+    let name = section.get("filename").and_then(|line| line.value);
+    let help = match name.filter(|name| name.starts_with("/dev/")) {
+        Some(name) => format!(
+            "write size=100g: how much of the drive {} is is not known",
+            quoted(name)
+        ),
+        None => "write size=1g: what the job uses of its file".to_owned(),
+    };
+    doc.at(&section.at, "size", "is missing", &help);
+}
+
+fn after_the_end(doc: &mut Document<'_>, section: &Section<'_>) {
+    let what = match section.get("offset_increment") {
+        Some(_) => {
+            "is at or after the end of the file for the last of the jobs, with offset_increment: fio refuses it"
+        }
+        None => "is at or after the end of the file: fio refuses it",
+    };
+    match section
+        .get("offset")
+        .or_else(|| section.get("offset_increment"))
+    {
+        Some(line) => say(doc, line, what, "write a smaller one, or a larger filesize"),
+        None => doc.at(&section.at, "offset", what, "write a larger filesize"),
+    }
+}

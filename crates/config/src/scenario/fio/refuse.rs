@@ -1,0 +1,126 @@
+//! Jobs that fio or Linux would refuse, and what the page cache of the model does not do.
+
+use super::value::say;
+use super::{Line, Section};
+use crate::document::Document;
+use crate::key::FILE_MOST;
+use crate::scenario::PAGE;
+use weir_load::{Program, Size, SyncMode};
+
+/// Bytes of a sector, of which direct requests are whole numbers.
+const SECTOR: u64 = 512;
+
+/// A rule: whether it holds, the option that states the value, and what is wrong and what to do if the rule does not hold.
+type Rule = (bool, &'static str, &'static str, &'static str);
+
+/// Refuses a file that would be longer than any can be.
+pub(super) fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
+    if end > FILE_MOST {
+        let what = "the file would be longer than 1PiB";
+        doc.at(&section.at, "size", what, "take less");
+    }
+}
+
+/// Refuses direct requests that are not whole sectors, as Linux does. `offsets`: the first, and the distance between two jobs'.
+pub(super) fn direct(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    program: &Program,
+    offsets: [u64; 2],
+) {
+    const WHAT: &str =
+        "is not in whole sectors of 512 bytes: Linux refuses direct requests that are not (EINVAL)";
+    const HELP: &str = "write a multiple of 512";
+    let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
+    let whole = match &program.size {
+        Size::Fixed(size) | Size::Range { min: size, .. } => sectors((*size).into()),
+        Size::Split(split) => split.parts().iter().all(|p| sectors(p.0.into())),
+    };
+    let size = if program.writes > 0 && program.sync == SyncMode::Never {
+        "write a multiple of 512, or leave direct=1 out and write fdatasync=1"
+    } else {
+        "write a multiple of 512, or leave direct=1 out"
+    };
+    let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
+    rules(
+        doc,
+        section,
+        &[
+            (whole, section.size_option(), WHAT, size),
+            (sectors(offsets[0]), "offset", WHAT, HELP),
+            (sectors(offsets[1]), "offset_increment", WHAT, HELP),
+            (sectors(zones[0]), "zonesize", WHAT, HELP),
+            (sectors(zones[1]), "zoneskip", WHAT, HELP),
+        ],
+    );
+}
+
+/// Refuses what the model's page cache does not do: several calls at a time, and writes that are not synced.
+pub(super) fn buffered(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    program: &Program,
+    offsets: [u64; 2],
+) {
+    const DIRECT: &str = "write direct=1 for a job that goes past the page cache";
+    const PAGES: &str = "is not in whole pages of 4KiB, as the page cache has them";
+    let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
+    let unsynced = program.writes > 0 && program.sync == SyncMode::Never;
+    rules(
+        doc,
+        section,
+        &[
+            (
+                program.depth == 1,
+                "iodepth",
+                "requests at a time do not go through the page cache, which has one system call at a time",
+                DIRECT,
+            ),
+            (
+                program.files == 1,
+                "nrfiles",
+                "files through the page cache are not modelled",
+                DIRECT,
+            ),
+            (
+                !program.fua,
+                "sync",
+                "has no meaning through the page cache",
+                "write fdatasync=1 instead, or direct=1 for a job that goes past the page cache",
+            ),
+            (pages(offsets[0]), "offset", PAGES, "write a multiple of 4k"),
+            (
+                pages(offsets[1]),
+                "offset_increment",
+                PAGES,
+                "write a multiple of 4k",
+            ),
+            (
+                !unsynced,
+                "rw",
+                "through the page cache without fdatasync=1: write-back is not modelled",
+                "write fdatasync=1, or direct=1 for a job that goes past the page cache",
+            ),
+        ],
+    );
+}
+
+/// Tells the rules that do not hold, each at the option that states the value.
+fn rules(doc: &mut Document<'_>, section: &Section<'_>, rules: &[Rule]) {
+    for &(_, name, what, help) in rules.iter().filter(|r| !r.0) {
+        let binary = |l: &Line<'_>| {
+            l.value
+                .is_some_and(|v| v.to_ascii_lowercase().ends_with("ib"))
+        };
+        let help = match section.get(name) {
+            Some(line) if section.get("kb_base").is_none() && binary(line) => {
+                "write 4k for 4096 bytes: to fio, a KiB is 1000 unless kb_base=1000"
+            }
+            _ => help,
+        };
+        match section.get(name) {
+            Some(line) => say(doc, line, what, help),
+            None => doc.at(&section.at, name, what, help),
+        }
+    }
+}
