@@ -6,6 +6,23 @@ use weir_load::{Pattern, Program, Region, SyncMode};
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
 
+/// Bytes of a sector, of which direct requests are whole numbers.
+pub(super) const SECTOR: u64 = 512;
+
+/// What is wrong with a direct request that is not whole sectors.
+pub(super) const NOT_SECTORS: &str =
+    "is not in whole sectors of 512 bytes: Linux refuses direct requests that are not (EINVAL)";
+
+/// Whether requests are whole numbers of sectors at every offset that their sizes give.
+pub(super) fn in_sectors(size: &weir_load::Size) -> bool {
+    let sectors = |bytes: u32| u64::from(bytes).is_multiple_of(SECTOR);
+    match size {
+        weir_load::Size::Fixed(size) => sectors(*size),
+        weir_load::Size::Range { min, step, .. } => sectors(*min) && sectors(*step),
+        weir_load::Size::Split(split) => split.parts().iter().all(|p| sectors(p.0)),
+    }
+}
+
 /// How a process reads and writes its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffered {

@@ -5,10 +5,8 @@ use super::{Line, Section};
 use crate::document::Document;
 use crate::key::FILE_MOST;
 use crate::scenario::PAGE;
-use weir_load::{Program, Size, SyncMode};
-
-/// Bytes of a sector, of which direct requests are whole numbers.
-const SECTOR: u64 = 512;
+use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
+use weir_load::{Program, SyncMode};
 
 /// A rule: whether it holds, the option that states the value, and what is wrong and what to do if the rule does not hold.
 type Rule = (bool, &'static str, &'static str, &'static str);
@@ -28,14 +26,9 @@ pub(super) fn direct(
     program: &Program,
     offsets: [u64; 2],
 ) {
-    const WHAT: &str =
-        "is not in whole sectors of 512 bytes: Linux refuses direct requests that are not (EINVAL)";
     const HELP: &str = "write a multiple of 512";
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
-    let whole = match &program.size {
-        Size::Fixed(size) | Size::Range { min: size, .. } => sectors((*size).into()),
-        Size::Split(split) => split.parts().iter().all(|p| sectors(p.0.into())),
-    };
+    let whole = in_sectors(&program.size);
     let size = if program.writes > 0 && program.sync == SyncMode::Never {
         "write a multiple of 512, or leave direct=1 out and write fdatasync=1"
     } else {
@@ -46,11 +39,11 @@ pub(super) fn direct(
         doc,
         section,
         &[
-            (whole, section.size_option(), WHAT, size),
-            (sectors(offsets[0]), "offset", WHAT, HELP),
-            (sectors(offsets[1]), "offset_increment", WHAT, HELP),
-            (sectors(zones[0]), "zonesize", WHAT, HELP),
-            (sectors(zones[1]), "zoneskip", WHAT, HELP),
+            (whole, section.size_option(), NOT_SECTORS, size),
+            (sectors(offsets[0]), "offset", NOT_SECTORS, HELP),
+            (sectors(offsets[1]), "offset_increment", NOT_SECTORS, HELP),
+            (sectors(zones[0]), "zonesize", NOT_SECTORS, HELP),
+            (sectors(zones[1]), "zoneskip", NOT_SECTORS, HELP),
         ],
     );
 }

@@ -627,3 +627,20 @@ pub(crate) const VALUES: &[(&str, &str, &str)] = &[
         "write `zonemode=strided` for steps forwards; steps backwards are not played",
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_there_once_and_neutral_values_are_of_refused_options() {
+        let mut names: Vec<&str> = OPTIONS.iter().flat_map(|o| o.names).copied().collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|w| w[0] == w[1]);
+        assert_eq!(twice, None);
+        for (name, _) in NEUTRAL {
+            let refused = |o: &FioOption| o.names[0] == *name && matches!(o.fate, Fate::Refused(_));
+            assert!(OPTIONS.iter().any(refused), "{name}");
+        }
+    }
+}

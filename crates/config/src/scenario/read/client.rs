@@ -9,6 +9,7 @@ use crate::key::{CLIENT, FILE_MOST as FILE, HOUR, REQUEST_MOST as REQUEST, RW};
 use crate::problem::Problem;
 use crate::read::knobs;
 use crate::scenario::PAGE;
+use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use crate::scenario::rate::limited;
 use crate::text::quoted;
 use crate::units::{Rate, Size as Bytes, Time};
@@ -235,6 +236,8 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
     };
     if buffered {
         through_the_cache(doc, table, &program);
+    } else {
+        past_the_cache(doc, table, &program);
     }
     (doc.found() == before).then_some(program)
 }
@@ -635,6 +638,28 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
         let entry = table.entry(key);
         if let Some(entry) = entry {
             entry.size_from(doc, 0, PAGE);
+        }
+    }
+}
+
+/// Whole sectors, as Linux takes them.
+fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
+    let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
+    let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
+    let rules = [
+        (in_sectors(&program.size), "bs"),
+        (sectors(table.size(doc, "offset")), "offset"),
+        (
+            sectors(table.size(doc, "offset_increment")),
+            "offset_increment",
+        ),
+        (sectors(zones[0]), "zonesize"),
+        (sectors(zones[1]), "zoneskip"),
+    ];
+    for (_, key) in rules.into_iter().filter(|r| !r.0) {
+        if let Some(entry) = table.entry(key) {
+            let what = format!("{} {NOT_SECTORS}", entry.shown());
+            doc.report(&entry, what, "write a multiple of 512B");
         }
     }
 }

@@ -261,9 +261,8 @@ fn what_fails_is_not_there_and_is_asked_for_again() {
 #[test]
 fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
     type Spoil = fn(&mut Program, &mut Buffered);
-    let bad: [(&str, Spoil); 7] = [
+    let bad: [(&str, Spoil); 6] = [
         ("depth", |p, _| p.depth = 2),
-        ("size", |p, _| p.size = Size::Fixed(512)),
         ("fua", |p, _| p.fua = true),
         ("sync", |p, _| p.writes = 1),
         ("read_ahead", |_, b| b.read_ahead = 4095),
@@ -282,4 +281,30 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
             "{error}"
         );
     }
+}
+
+/// A log of records of 2300 bytes: each write makes the pages dirty that it touches, and the next record begins in the page that the last
+/// one ended in. A reader of such records reads each page once.
+#[test]
+fn calls_that_end_within_a_page_have_the_whole_page() {
+    let mut program = Program::sequential_reads(2300, 1);
+    program.writes = 100;
+    program.sync = SyncMode::Fdatasync(1);
+    let mut writer = Alone::new(program, buffered(Advice::Normal), MIB);
+    assert_eq!(
+        writer.table(5),
+        [
+            "write 0+1",
+            "flush",
+            "write 0+2",
+            "flush",
+            "write 1+1",
+            "flush"
+        ]
+    );
+    assert_eq!(writer.meter.bytes(), 3 * 2300);
+    let mut program = Program::sequential_reads(1000, 1);
+    program.requests = Some(65);
+    let mut reader = Alone::new(program, buffered(Advice::Normal), 16 * PAGE);
+    assert_eq!(reader.table(2), ["read 0+4", "read 4+8, read 12+4", ""]);
 }
