@@ -34,8 +34,8 @@ fn refusal(text: &str) -> String {
     problems[0].to_string()
 }
 
-/// `tests/jobs/NAME.fio` gives what `tests/jobs.txt` states: its notes and the clients that it plays, or why it is refused. Each reason is in
-/// the manual. `WEIR_BLESS=1` writes it anew.
+/// `tests/jobs/NAME.fio` gives what `tests/jobs.txt` states: its notes and the clients that it plays, or why it is refused. The manual has
+/// each reason. `WEIR_BLESS=1` writes it anew.
 #[test]
 fn forty_job_files_play_or_are_refused_for_a_documented_reason() {
     let (page, mut all, mut played) = (manual::scenarios(), String::new(), 0);

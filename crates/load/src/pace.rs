@@ -137,8 +137,8 @@ impl Pace {
         matches!(self, Self::Apart(_))
     }
 
-    /// The kind that is issued at `now`, and since when it has been due, where reads and writes arrive apart and one is due: the one that was
-    /// drawn, or the other if only that is due. What is issued has passed.
+    /// Issues a request at `now` where reads and writes arrive apart and one of them is due: of the drawn kind, or of the other kind if
+    /// only that is due. Returns the kind, and since when the request has been due.
     pub(crate) fn choose(
         &mut self,
         drawn: Op,

@@ -64,8 +64,8 @@ pub enum Error {
     },
     /// Files of clients do not lie on the drive.
     #[error(
-        "{clients}: the files end at byte {end}, and the drive has {drive} bytes; write a smaller size, fewer clients (numjobs), one file for \
-         several (filename in a job file, file in a scenario), or choose a larger --drive"
+        "{clients}: the files end at byte {end}, and the drive has {drive} bytes; write a smaller size, fewer clients (numjobs), one file \
+         for several (filename in a job file, file in a scenario), or choose a larger --drive"
     )]
     Beyond {
         /// The names of the clients whose files end after the end of the drive: a few of them, and how many others there are.

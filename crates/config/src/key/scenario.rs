@@ -569,6 +569,13 @@ const PACE: &[Key] = &[
         example: "200",
     },
     Key {
+        name: "rate_for",
+        kind: Kind::Word(&["each", "both"]),
+        default: DefaultValue::Value("\"each\""),
+        about: "Whether a rate of a client that reads and writes holds for each of the two separately, as in fio, or for both together.",
+        example: "\"both\"",
+    },
+    Key {
         name: "rate_process",
         kind: Kind::Word(&["linear", "poisson"]),
         default: DefaultValue::Value("\"linear\""),

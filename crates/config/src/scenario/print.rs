@@ -257,6 +257,10 @@ fn print_times(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
     };
     if intervals != [None; 2] {
         print_rates(f, intervals, program.size)?;
+        let apart = matches!(program.arrival, Arrival::Apart { .. });
+        if !apart && !matches!(program.writes, 0 | 100) {
+            writeln!(f, "rate_for = \"both\"")?;
+        }
         let process = if poisson { "poisson" } else { "linear" };
         writeln!(f, "rate_process = \"{process}\"")?;
     }

@@ -4,7 +4,7 @@ use super::build::Choice;
 use super::draft::{Draft, Facts};
 use super::expect::{Expect, Published};
 use super::print::Jobs;
-use super::{Scenario, fio, overlay, read as tables};
+use super::{Scenario, overlay, read as tables};
 use crate::document::{Document, Entry, Table};
 use crate::file::tables as parsed;
 use crate::key::{SCENARIO, SCENARIOS, VARIED};
@@ -12,7 +12,9 @@ use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::text::quoted;
 use crate::tunable;
+use std::fmt::Debug;
 use std::path::Path;
+use std::sync::Arc;
 use toml::de::DeTable;
 
 /// Longest file, bytes.
@@ -49,12 +51,21 @@ enum Source {
 #[derive(Clone, Debug)]
 pub(super) struct JobFile {
     draft: Box<Draft>,
-    again: Option<Box<fio::Jobs>>,
+    again: Option<Arc<dyn OnDrive>>,
+}
+
+/// Reads a job file for a drive of another length.
+pub(super) trait OnDrive: Debug + Send + Sync {
+    /// What the file says of a drive of `length` bytes; `None`: of the one that jobs are played on unless one is chosen.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file on such a drive.
+    fn on(&self, length: Option<u64>) -> Result<Draft, Vec<Problem>>;
 }
 
 impl JobFile {
     /// A file with its draft. `again`: what reads the file for a drive of another length.
-    pub(super) fn new(draft: Draft, again: Option<Box<fio::Jobs>>) -> Self {
+    pub(super) fn new(draft: Draft, again: Option<Arc<dyn OnDrive>>) -> Self {
         let draft = Box::new(draft);
         Self { draft, again }
     }

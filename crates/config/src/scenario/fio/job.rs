@@ -309,8 +309,8 @@ fn kinds(value: &str) -> [Option<&str>; 2] {
     }
 }
 
-/// Of sizes for reads and for writes the one that a job needs which does only one of the two, or whose are the same; one that is left out is
-/// `default`.
+/// Chooses, of sizes for reads and for writes, that of a job with one kind of request, or the one that both kinds have. A size that is left
+/// out is `default`.
 fn of_kind<'a>(value: &'a str, writes: u8, default: &'a str) -> Option<&'a str> {
     if !value.contains(',') {
         return Some(value);

@@ -1,7 +1,7 @@
 //! Job files of `fio`: one client a job.
 //!
-//! `fio`'s syntax, words and units. An option that has no meaning here is refused by name and line, and never ignored in silence. Those that
-//! change nothing here are accepted and noted.
+//! `fio`'s syntax, words and units. An option that has no meaning here is refused by name and line, and never ignored in silence.
+//! Options that change nothing here are accepted and noted.
 
 mod job;
 mod option;
@@ -15,7 +15,7 @@ mod whole;
 pub(crate) use table::{Fate, OPTIONS, VALUES};
 
 use super::draft::{CLIENTS, Draft, Facts, Host, RESERVED};
-use super::script::{JobFile, Script, stem};
+use super::script::{JobFile, OnDrive, Script, stem};
 use super::{Merging, NrRequests, Path};
 use crate::document::Document;
 use crate::key::SCENARIOS;
@@ -24,6 +24,7 @@ use crate::profile;
 use phases::Phases;
 use place::Device;
 use std::ops::Range;
+use std::sync::Arc;
 use weir_core::Span;
 use whole::Whole;
 
@@ -68,15 +69,11 @@ pub(super) fn load(path: &std::path::Path) -> Result<Script, Vec<Problem>> {
 }
 
 /// A job file that depends on the length of the drive.
-#[derive(Clone, Debug)]
-pub(super) struct Jobs(Whole);
+#[derive(Debug)]
+struct Jobs(Whole);
 
-impl Jobs {
-    /// What the file says of a drive of `length` bytes; `None`: of the one that jobs are played on unless one is chosen.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it on such a drive.
-    pub(super) fn on(&self, length: Option<u64>) -> Result<Draft, Vec<Problem>> {
+impl OnDrive for Jobs {
+    fn on(&self, length: Option<u64>) -> Result<Draft, Vec<Problem>> {
         let device = Device::new(length.unwrap_or_else(usual));
         let read = jobs(&self.0, &device)?;
         Ok(draft(read.jobs))
@@ -95,7 +92,9 @@ fn script_of(whole: Whole) -> Result<Script, Vec<Problem>> {
     let facts = facts(&read.jobs);
     let name = stem(whole.name());
     let drafted = draft(read.jobs);
-    let again = device.is_used().then(|| Box::new(Jobs(whole)));
+    let again = device
+        .is_used()
+        .then(|| Arc::new(Jobs(whole)) as Arc<dyn OnDrive>);
     let file = JobFile::new(drafted, again);
     Ok(Script::new(name, file, facts, read.notes))
 }

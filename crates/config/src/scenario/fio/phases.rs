@@ -39,8 +39,8 @@ impl<'a> Phases<'a> {
                 "is another device than {}, and one drive is played at a time",
                 quoted(first)
             );
-            let help = "put the jobs of each device into a file of its own and choose its drive with --drive; files of one drive have names \
-                        without /dev/";
+            let help = "put the jobs of each device into a file of its own and choose its drive with --drive; files of one drive have \
+                        names without /dev/";
             say(doc, line, &what, help);
         }
     }

@@ -414,7 +414,16 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     };
     let low = batches(doc, table);
     let intervals = intervals.map(|ns| ns.map(Span::from_nanos));
-    match limited(intervals, writes, poisson) {
+    let together = table.word(doc, "rate_for", [false, true]);
+    if let (Some(entry), true) = (table.entry("rate_for"), together) {
+        if intervals[0] != intervals[1] || intervals[0].is_none() {
+            let what = "means nothing without one rate for reads and writes";
+            doc.report(&entry, what, "write rate_iops = 200, or leave it out");
+        }
+    }
+    // One kind alone has the rate of both.
+    let kinds = if together { 0 } else { writes };
+    match limited(intervals, kinds, poisson) {
         Some(limited) => limited,
         None if low.is_some() => Arrival::Batches {
             low: low.unwrap_or_default(),
