@@ -17,8 +17,11 @@ pub(super) fn limited(intervals: [Option<Span>; 2], writes: u8, poisson: bool) -
             });
         }
     };
-    one.map(|interval| match poisson {
-        true => Arrival::Poisson { interval },
-        false => Arrival::Even { interval },
+    one.map(|interval| {
+        if poisson {
+            Arrival::Poisson { interval }
+        } else {
+            Arrival::Even { interval }
+        }
     })
 }

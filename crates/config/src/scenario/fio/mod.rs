@@ -277,16 +277,6 @@ fn sections<'a>(
         let Some(line) = option::line(doc, notes, line, begin) else {
             continue;
         };
-        if line.name == "include" {
-            let what = "is read only where the job file itself is opened by its path";
-            doc.at(
-                &line.at,
-                line.name,
-                what,
-                "copy the other file's lines to here",
-            );
-            continue;
-        }
         match (place, sections.last_mut()) {
             (Some(true), _) => global.push(Line {
                 global: true,

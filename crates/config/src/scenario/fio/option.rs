@@ -54,6 +54,12 @@ pub(super) fn line<'a>(
         return None;
     };
     match option.fate {
+        // A file that is opened by its path has the lines of the other in the place of this one.
+        Fate::Played if option.names[0] == "include" => {
+            let what = "is read only where the job file itself is opened by its path";
+            doc.at(&at, name, what, "copy the other file's lines to here");
+            None
+        }
         Fate::Played => Some(Line {
             name: option.names[0],
             value,

@@ -352,7 +352,7 @@ fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
 }
 
 fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8) -> Arrival {
-    let poisson = table.word(doc, "rate_process", [false, true]);
+    let poisson = poisson(doc, table);
     let rate = table.entry("rate");
     let bytes = rate.as_ref().and_then(|e| {
         rates(
@@ -382,16 +382,6 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
             "with a rate requests come whatever the answers: leave one of the two",
         );
     }
-    if let Some(entry) = table
-        .entry("rate_process")
-        .filter(|_| rate.is_none() && iops.is_none())
-    {
-        doc.report(
-            &entry,
-            "means nothing without a rate",
-            "write rate_iops = 200",
-        );
-    }
     let intervals = match (bytes, per_second, size) {
         (Some(bytes), _, Size::Fixed(each)) => bytes.map(|bytes| {
             let ns = u128::from(each) * 1_000_000_000 / u128::from(bytes?);
@@ -414,13 +404,7 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     };
     let low = batches(doc, table);
     let intervals = intervals.map(|ns| ns.map(Span::from_nanos));
-    let together = table.word(doc, "rate_for", [false, true]);
-    if let (Some(entry), true) = (table.entry("rate_for"), together) {
-        if intervals[0] != intervals[1] || intervals[0].is_none() {
-            let what = "means nothing without one rate for reads and writes";
-            doc.report(&entry, what, "write rate_iops = 200, or leave it out");
-        }
-    }
+    let together = together(doc, table, intervals);
     // One kind alone has the rate of both.
     let kinds = if together { 0 } else { writes };
     match limited(intervals, kinds, poisson) {
@@ -430,6 +414,26 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
         },
         None => Arrival::Closed { think },
     }
+}
+
+/// Whether the times between requests are drawn.
+fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
+    let paced = table.entry("rate").is_some() || table.entry("rate_iops").is_some();
+    if let Some(entry) = table.entry("rate_process").filter(|_| !paced) {
+        let what = "means nothing without a rate";
+        doc.report(&entry, what, "write rate_iops = 200");
+    }
+    table.word(doc, "rate_process", [false, true])
+}
+
+/// Whether one rate holds for reads and writes together.
+fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Span>; 2]) -> bool {
+    let one = intervals[0].is_some() && intervals[0] == intervals[1];
+    if let Some(entry) = table.entry("rate_for").filter(|_| !one) {
+        let what = "means nothing without one rate for reads and writes";
+        doc.report(&entry, what, "write rate_iops = 200, or leave it out");
+    }
+    table.word(doc, "rate_for", [false, true])
 }
 
 /// One rate for reads and for writes, or two as `"1000,500"`, of which one may be left out.
