@@ -196,7 +196,7 @@ fn twelve_sizes_and_the_words_of_the_machine_are_read() {
     let Size::Split(split) = on(&text, "samsung-970-pro").clients[0].program.size else {
         panic!("a split")
     };
-    assert_eq!(split.parts().len(), 12);
+    assert_eq!(split.parts().count(), 12);
     let text =
         "[a]\ndirect=1\nruntime=1\nbs=2*$pagesize\nsize=256*$pagesize+4096\nnumjobs=$ncpus\n";
     let all = on(text, "demo");

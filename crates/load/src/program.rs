@@ -146,13 +146,15 @@ pub enum Size {
 /// Sizes of requests and their frequencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Split {
-    parts: [(u32, u8); Self::MOST],
-    count: usize,
+    // Apart, for programs are passed by value.
+    sizes: [u32; Self::MOST],
+    percents: [u8; Self::MOST],
+    count: u8,
 }
 
 impl Split {
     /// The maximum number of sizes.
-    pub const MOST: usize = 16;
+    pub const MOST: usize = 12;
 
     /// Sizes (at least 1 byte) with their percentages, whose sum must be 100. `None` if they are anything else, or more than
     /// [`Self::MOST`].
@@ -161,29 +163,33 @@ impl Split {
         if parts.len() > Self::MOST || whole != 100 || parts.iter().any(|p| p.0 == 0) {
             return None;
         }
-        let mut all = [(0, 0); Self::MOST];
-        all[..parts.len()].copy_from_slice(parts);
-        Some(Self {
-            parts: all,
-            count: parts.len(),
-        })
+        let mut split = Self {
+            sizes: [0; Self::MOST],
+            percents: [0; Self::MOST],
+            count: parts.len() as u8,
+        };
+        for (at, part) in parts.iter().enumerate() {
+            (split.sizes[at], split.percents[at]) = *part;
+        }
+        Some(split)
     }
 
     /// Its sizes with their percentages, in the given order.
-    pub fn parts(&self) -> &[(u32, u8)] {
-        &self.parts[..self.count]
+    pub fn parts(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
+        let all = self.sizes.into_iter().zip(self.percents);
+        all.take(self.count.into())
     }
 
     /// The size at `percent` (0 to 99) of all requests.
     pub(crate) fn at(&self, percent: u64) -> u32 {
         let mut left = percent;
-        for &(size, part) in self.parts() {
+        for (size, part) in self.parts() {
             if left < part.into() {
                 return size;
             }
             left -= u64::from(part);
         }
-        self.parts[0].0
+        self.sizes[0]
     }
 }
 
@@ -433,7 +439,7 @@ impl Size {
     pub fn least(&self) -> u32 {
         match self {
             Self::Fixed(size) | Self::Range { min: size, .. } => *size,
-            Self::Split(split) => split.parts().iter().map(|p| p.0).min().unwrap_or(0),
+            Self::Split(split) => split.parts().map(|p| p.0).min().unwrap_or(0),
         }
     }
 
@@ -441,7 +447,7 @@ impl Size {
     pub fn most(&self) -> u32 {
         match self {
             Self::Fixed(size) | Self::Range { max: size, .. } => *size,
-            Self::Split(split) => split.parts().iter().map(|p| p.0).max().unwrap_or(0),
+            Self::Split(split) => split.parts().map(|p| p.0).max().unwrap_or(0),
         }
     }
 

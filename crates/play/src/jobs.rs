@@ -206,7 +206,7 @@ impl Display for What<'_> {
             Size::Fixed(bytes) => writeln!(f, "bs={bytes}")?,
             Size::Range { min, max, .. } => writeln!(f, "bsrange={min}-{max}")?,
             Size::Split(split) => {
-                let parts = split.parts().iter();
+                let parts = split.parts();
                 let parts = parts.map(|(size, part)| format!("{size}/{part}"));
                 writeln!(f, "bssplit={}", parts.collect::<Vec<_>>().join(":"))?;
             }

@@ -19,7 +19,7 @@ pub(super) fn in_sectors(size: &weir_load::Size) -> bool {
     match size {
         weir_load::Size::Fixed(size) => sectors(*size),
         weir_load::Size::Range { min, step, .. } => sectors(*min) && sectors(*step),
-        weir_load::Size::Split(split) => split.parts().iter().all(|p| sectors(p.0)),
+        weir_load::Size::Split(split) => split.parts().all(|p| sectors(p.0)),
     }
 }
 

@@ -181,8 +181,8 @@ fn print_kind(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
             writeln!(f, "bs = \"{}-{}\"", Bytes(min.into()), Bytes(max.into()))?;
         }
         Size::Split(split) => {
-            let parts = split.parts().iter();
-            let parts = parts.map(|(size, part)| format!("{}/{part}", Bytes((*size).into())));
+            let parts = split.parts();
+            let parts = parts.map(|(size, part)| format!("{}/{part}", Bytes(size.into())));
             writeln!(f, "bs = \"{}\"", parts.collect::<Vec<_>>().join(":"))?;
         }
     }

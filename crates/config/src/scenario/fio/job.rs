@@ -277,7 +277,7 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
             "bs" => ("is not a size from 1 byte to 64MiB", "write it as 4k"),
             "bsrange" => ("is not a range of sizes up to 64MiB", "write it as 4k-64k"),
             _ => (
-                "is not a split of a hundred requests over at most 16 sizes",
+                "is not a split of a hundred requests over at most 12 sizes",
                 "write it as 4k/60:64k/40",
             ),
         };
@@ -576,8 +576,8 @@ fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, by
         Size::Fixed(each) => u64::from(each),
         Size::Range { min, max, step } => u64::from(min) + u64::from((max - min) / step * step) / 2,
         Size::Split(split) => {
-            let parts = split.parts().iter();
-            let all = parts.map(|(size, percent)| u64::from(*size) * u64::from(*percent));
+            let parts = split.parts();
+            let all = parts.map(|(size, percent)| u64::from(size) * u64::from(percent));
             all.sum::<u64>() / 100
         }
     };

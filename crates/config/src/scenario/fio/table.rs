@@ -618,7 +618,7 @@ pub(crate) const VALUES: &[(&str, &str, &str)] = &[
     ),
     (
         "`bssplit`",
-        "percentages that do not add up to 100, or more than 16 sizes",
+        "percentages that do not add up to 100, or more than 12 sizes",
         "write percentages of all requests, or fewer sizes",
     ),
     (
