@@ -110,7 +110,14 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     let whole = off(&totals, &due);
     let seconds: Vec<Vec<f64>> = clients.iter().map(|r| by_second(r)).collect();
     let count = seconds.iter().map(Vec::len).min().unwrap_or(0);
-    let each = (0..count).map(|i| seconds.iter().map(|s| s[i]).collect::<Vec<_>>());
+    // Shares are divided among clients that are all active.
+    let (mut first, mut last) = (0, count);
+    for record in clients {
+        let begins = record.begins_s.unwrap_or(0.0);
+        first = first.max(begins.ceil() as usize);
+        last = last.min((begins + record.seconds + 1e-6) as usize);
+    }
+    let each = (first..last).map(|i| seconds.iter().map(|s| s[i]).collect::<Vec<_>>());
     let worst = each.map(|s| off(&s, &due)).fold(0.0, f64::max);
     let first = totals.first().copied().unwrap_or_default().max(1e-9);
     let ratios: Vec<String> = totals.iter().map(|t| figure(t / first)).collect();
@@ -422,6 +429,7 @@ mod tests {
         let client = |share: u32, second: [f64; 2]| Record {
             client: format!("share-{share}"),
             throughput_mbps: second.iter().sum::<f64>() / 2.0,
+            seconds: 2.0,
             series_step_s: Some(0.5),
             series_mbps: Some(second.iter().flat_map(|s| [*s, *s]).collect()),
             ..Record::default()

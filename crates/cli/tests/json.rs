@@ -24,6 +24,7 @@ const RUNS: &[&[&str]] = &[
     ],
     &["compare", "ring", "--drive", "demo", "--case", "2-new"],
     &["compare", "mixed.fio", "--drive", "demo"],
+    &["compare", "late.fio", "--drive", "demo", "--policy", "none"],
     &["compare", "startup", "--drive", "demo", "--case", "idle"],
     &[
         "compare",
@@ -48,6 +49,9 @@ const RUNS: &[&[&str]] = &[
 /// Reads, writes and flushes of one client, and one behind enough others that it starves.
 const MIXED: &str = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=2\ntime_based\n[both]\nrw=randrw\nbs=4k\nfdatasync=4\n\
                      [streams]\nrw=read\nbs=1m\niodepth=32\nnumjobs=15\n";
+
+/// A client whose time begins after the measurement.
+const LATE: &str = "[late]\nrw=randread\ndirect=1\nsize=64m\ntime_based\nruntime=1\nstartdelay=1\n";
 
 /// Keys that no command can bring about; tests of crates/measure see them.
 const UNPLAYED: &[&str] = &[
@@ -126,6 +130,7 @@ impl Seen {
 fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
     let scratch = Scratch::new();
     scratch.file("mixed.fio", MIXED);
+    scratch.file("late.fio", LATE);
     let (mut clients, mut totals) = (Seen::default(), Seen::default());
     for arguments in RUNS {
         let said = run(&scratch, &[arguments, &["--json", "-"][..]].concat());

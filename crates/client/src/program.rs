@@ -46,7 +46,7 @@ pub enum RunError {
 }
 
 /// Runs `client` on `connection` until it has finished or is told to stop, and records its requests in `meter`. Times in the meter
-/// are nanoseconds since the origin.
+/// are nanoseconds since the origin. The meter is restricted to the client's own time ([`Meter::lasted`]).
 ///
 /// # Errors
 /// The connection or the server failed. Errors of single requests are only counted in the meter.
@@ -56,7 +56,13 @@ pub fn run(
     meter: &mut Meter,
     settings: &Settings<'_>,
 ) -> Result<(), RunError> {
-    drive(connection, &mut Metered { client, meter }, settings)
+    let mut metered = Metered { client, meter };
+    drive(connection, &mut metered, settings)?;
+    let Metered { client, meter } = metered;
+    let ends = client.ends(weir_core::Instant::from_nanos(meter.end_ns()));
+    let ends = ends.map(weir_core::Instant::as_nanos);
+    meter.lasted(client.begins().as_nanos(), ends);
+    Ok(())
 }
 
 /// Carries out what `source` issues on `connection` until it has finished or is told to stop. Its times are nanoseconds since the

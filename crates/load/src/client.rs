@@ -198,6 +198,20 @@ impl Client {
         (over && self.outstanding == 0).then_some(self.answered)
     }
 
+    /// When the program can issue its first request.
+    pub fn begins(&self) -> Instant {
+        Instant::ZERO + self.program.start
+    }
+
+    /// The first instant that no longer belongs to the client, once it has no request outstanding at `now`: see [`Program::end`].
+    pub fn ends(&self, now: Instant) -> Option<Instant> {
+        if self.outstanding > 0 {
+            return None;
+        }
+        let is_complete = self.ended().is_some();
+        self.program.end(is_complete, self.answered, now)
+    }
+
     /// How many requests of an open loop were due by `at` and have not been issued. Where the intervals are random, the mean one is
     /// counted with.
     pub fn overdue(&self, at: Instant) -> u64 {

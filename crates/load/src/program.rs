@@ -1,7 +1,7 @@
 //! A client program as data.
 
-use weir_core::Span;
 use weir_core::rule::{self, Broken, Rule};
+use weir_core::{Instant, Span};
 
 /// A client: its requests, its queue depth, its rate, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,6 +250,19 @@ impl Program {
     pub fn kinds(&self) -> [bool; 3] {
         let flushes = self.sync != SyncMode::Never && self.writes > 0;
         [self.writes < 100, self.writes > 0, flushes]
+    }
+
+    /// The first instant that no longer belongs to a client of this program, if that is not after `now`. The last request of the client
+    /// completed at `answered`. A client that `is_complete` has issued its number of requests, and its time ends with that reply. Otherwise the
+    /// time ends at the program's stop, or with that reply if the reply is later.
+    pub fn end(&self, is_complete: bool, answered: Instant, now: Instant) -> Option<Instant> {
+        let replied = answered + Span::from_nanos(1);
+        if is_complete {
+            return Some(replied);
+        }
+        let stop = self.stop.map(|stop| Instant::ZERO + stop);
+        let stopped = stop.filter(|stop| *stop <= now);
+        stopped.map(|stop| stop.max(replied))
     }
 
     /// Random reads of `size` bytes with a queue depth of `depth`, without end.

@@ -45,7 +45,8 @@ use When::{Always, Never, Where};
 
 const PROMISED: When = Where("the client has a promise of its own");
 const IN_REQUESTS: When = Where("the client has a promise of requests of its own");
-const WHOLE: When = Where("the measurement has a whole second");
+const WHOLE: When = Where("`seconds` is at least 1");
+const LATER: When = Where("it begins later than the measurement");
 const FAILED: When = Where("there were any");
 const ANSWERED: When = Where("at least one of its requests was answered");
 const GUESTS: When = Where("the scenario has virtual machines");
@@ -81,7 +82,12 @@ pub const KEYS: &[Key] = &[
         "number, bytes",
         "Bytes transferred by these requests.",
     ),
-    always("seconds", "number, seconds", "Length of the measurement."),
+    always(
+        "seconds",
+        "number, seconds",
+        "Length of the client's own time in the measurement: from its first possible request to its last, or the reply to that. In the line `total`: \
+         from the first client's to the last client's.",
+    ),
     always(
         "throughput_mbps",
         "number, 10^6 bytes per second",
@@ -118,6 +124,13 @@ pub const KEYS: &[Key] = &[
         "Seed of the run's random numbers; it depends on scenario and repetition, never on policy or drive.",
     ),
     Key {
+        path: "begins_s",
+        value: "number, seconds",
+        about: "When that time begins, from the start of the measurement.",
+        clients: LATER,
+        total: LATER,
+    },
+    Key {
         path: "errors",
         value: "number",
         about: "Requests answered with an error.",
@@ -139,8 +152,8 @@ pub const KEYS: &[Key] = &[
     Key {
         path: "worst_second_mbps",
         value: "number, 10^6 bytes per second",
-        about: "Bandwidth in the worst whole second of the measurement, the last of which includes what is left after it; never more than \
-                `throughput_mbps`.",
+        about: "Bandwidth in the worst second of the client's own time. The first second includes the rest of the tenth of a second in which that \
+                time begins, and the last second includes the part of a second that is left after it; never more than `throughput_mbps`.",
         clients: WHOLE,
         total: WHOLE,
     },

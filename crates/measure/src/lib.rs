@@ -44,8 +44,8 @@ pub use meter::Meter;
 pub use need::Need;
 pub use occupancy::Occupancy;
 pub use record::{
-    KindRecord, Latency, LimitedBy, Place, PromiseSeconds, Record, Run, ShortRecord, SplitUs,
-    Starved, TOTAL,
+    Absence, KindRecord, Latency, LimitedBy, Place, PromiseSeconds, Record, Run, ShortRecord,
+    SplitUs, Starved, TOTAL,
 };
 pub use rings::{Rings, RingsPerSecond};
 pub use series::{Series, Window, mbps};

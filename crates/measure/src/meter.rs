@@ -8,12 +8,16 @@ use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within, 
 
 /// The measurements of one client between two instants.
 ///
-/// Requests answered before the start (during warm-up) or after the end are not measured, so that every figure is about
-/// the same interval. Memory is allocated once, at construction.
+/// Requests answered before the start (during warm-up) or after the end are not measured. Rates are about the client's own time within that
+/// interval: see [`Meter::lasted`]. Memory is allocated once, at construction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
     start_ns: u64,
     end_ns: u64,
+    /// When the client could send its first request, from the start on.
+    begin_ns: u64,
+    /// When it could send its last request, or had the reply to that, at the latest the end. Rates are about the time from `begin_ns` to here.
+    until_ns: u64,
     bytes: u64,
     failed: u64,
     latency: Histogram,
@@ -42,6 +46,8 @@ impl Meter {
         Self {
             start_ns,
             end_ns: start_ns.saturating_add(length_ns),
+            begin_ns: start_ns,
+            until_ns: start_ns.saturating_add(length_ns),
             bytes: 0,
             failed: 0,
             latency: Histogram::new(),
@@ -239,9 +245,19 @@ impl Meter {
         self.pass(now_ns);
         self.places.pass(now_ns.min(self.end_ns));
         self.end_ns = now_ns.clamp(self.start_ns, self.end_ns);
+        self.until_ns = self.until_ns.min(self.end_ns);
+        self.begin_ns = self.begin_ns.min(self.until_ns);
     }
 
-    /// Adds another client's figures over the same interval, for a total. Promises are per client, so the times at which clients
+    /// Says what the client's own time is: from its first possible request at `begin_ns` to its last one, or the reply to that, which is before
+    /// `until_ns`. `None`: it goes on to the end. Rates are about the part of this time that is measured, whatever other clients do before and
+    /// after it. If this is not called, the client's own time is the whole measurement.
+    pub fn lasted(&mut self, begin_ns: u64, until_ns: Option<u64>) {
+        self.until_ns = until_ns.map_or(self.end_ns, |ns| ns.clamp(self.start_ns, self.end_ns));
+        self.begin_ns = begin_ns.clamp(self.start_ns, self.until_ns);
+    }
+
+    /// Adds another client's figures, for a total over the time of both. Promises are per client, so the times at which clients
     /// waited are not merged; neither are latencies over time.
     ///
     /// # Panics
@@ -255,6 +271,24 @@ impl Meter {
         self.plot.merge(&other.plot);
         self.unanswered_ns = self.unanswered_ns.max(other.unanswered_ns);
         self.end_ns = self.end_ns.min(other.end_ns);
+        self.begin_ns = self.begin_ns.min(other.begin_ns);
+        self.until_ns = self.until_ns.max(other.until_ns);
+    }
+
+    /// The total of these clients, whose measurements were planned to start at `start_ns` and to last `length_ns`. Its time begins with that of
+    /// the first client, and ends with that of the last.
+    pub fn total<'a>(
+        start_ns: u64,
+        length_ns: u64,
+        clients: impl IntoIterator<Item = &'a Self>,
+    ) -> Self {
+        let mut total = Self::new(start_ns, length_ns);
+        (total.begin_ns, total.until_ns) = (total.end_ns, start_ns);
+        for client in clients {
+            total.merge(client);
+        }
+        total.begin_ns = total.begin_ns.min(total.until_ns);
+        total
     }
 
     /// Judges a promise over the whole seconds of the measurement. `all` is what all clients of the drive were served, this one
@@ -262,7 +296,7 @@ impl Meter {
     pub fn judge(&self, terms: &Terms, all: &Series, host_ns: &[u64]) -> Judged {
         let mut until = self.clone();
         until.pass(self.end_ns);
-        let whole = (self.length_ns() / SECOND_NS) as usize;
+        let whole = ((self.end_ns - self.start_ns) / SECOND_NS) as usize;
         let all = all.complete(self.end_ns);
         let (mut judge, mut judged) = (Judge::default(), Judged::default());
         for (k, second) in until.watched.iter().take(whole).enumerate() {
@@ -282,18 +316,30 @@ impl Meter {
         judged
     }
 
-    /// Bandwidth in the worst second, in MB/s: the least of any whole second of the measurement, of which the last includes what is
-    /// left after it. So it is never more than the mean. `None` if there is no whole second.
+    /// Bandwidth in the worst second, in MB/s: the least of any whole second of the client's own time. The first second begins with that
+    /// time and includes the rest of the tenth of a second in which that time began. The last includes the part of a second that is left
+    /// after it. So the result is never more than the mean. `None` if that time is shorter than a second.
     pub fn worst_second_mbps(&self) -> Option<f64> {
-        let (last, whole) = self.seconds.complete(self.end_ns).split_last()?;
-        let before: u64 = whole.iter().map(|w| w.bytes).sum();
-        let rest = self.length_ns() - whole.len() as u64 * SECOND_NS;
-        debug_assert!(
-            last.bytes <= self.bytes - before,
-            "the last is a part of the rest"
-        );
-        let each = whole.iter().map(|w| mbps(w.bytes, SECOND_NS));
-        Some(each.fold(mbps(self.bytes - before, rest), f64::min))
+        let length = self.length_ns();
+        if length < SECOND_NS {
+            return None;
+        }
+        let plot = self.plot.complete(self.until_ns);
+        let step = Self::PLOT_STEP_NS;
+        let first = (self.begin_ns - self.start_ns).div_ceil(step);
+        let aligned = self.start_ns + first * step;
+        // All but the last, which is measured by the total.
+        let whole = (self.until_ns.saturating_sub(aligned) / SECOND_NS).saturating_sub(1);
+        let (mut worst, mut from, mut before) = (f64::INFINITY, self.begin_ns, 0);
+        for second in 1..=whole {
+            let until = aligned + second * SECOND_NS;
+            let windows = &plot[..((until - self.start_ns) / step) as usize];
+            let bytes = windows.iter().map(|w| w.bytes).sum::<u64>();
+            worst = worst.min(mbps(bytes - before, until - from));
+            (from, before) = (until, bytes);
+        }
+        debug_assert!(before <= self.bytes, "the seconds are a part of the whole");
+        Some(worst.min(mbps(self.bytes - before, self.until_ns - from)))
     }
 
     /// Measures reads, writes and flushes apart from now on, too, if the client has several of these kinds: those of which `has` says
@@ -341,7 +387,7 @@ impl Meter {
     /// Mean think time per request in microseconds: the time in which the client's `depth` slots for requests were empty.
     pub fn think_us(&self, depth: u32) -> f64 {
         let places = u128::from(depth) * u128::from(self.length_ns());
-        let empty = places.saturating_sub(self.places.area(self.end_ns));
+        let empty = places.saturating_sub(self.places.area(self.until_ns));
         empty as f64 / 1e3 / self.requests().max(1) as f64
     }
 
@@ -350,9 +396,14 @@ impl Meter {
         self.end_ns
     }
 
-    /// How long it lasts, in nanoseconds.
+    /// When the client's own time begins, in nanoseconds from the start of the measurement on.
+    pub fn begins_ns(&self) -> u64 {
+        self.begin_ns - self.start_ns
+    }
+
+    /// How long the client's own time lasts, in nanoseconds: see [`Self::lasted`].
     pub fn length_ns(&self) -> u64 {
-        self.end_ns - self.start_ns
+        self.until_ns - self.begin_ns
     }
 
     /// Requests answered without error.
@@ -585,6 +636,42 @@ mod tests {
         );
         m.cut(900 * MS);
         assert_eq!(m.worst_second_mbps(), None, "there is no whole second");
+    }
+
+    #[test]
+    fn rates_are_about_the_time_of_the_client() {
+        let mut late = Meter::new(0, 10 * SECOND_NS);
+        let begins = 7_250 * MS;
+        for n in 0..200 {
+            late.sent(begins + n * 10 * MS);
+            late.done(
+                begins + n * 10 * MS,
+                begins + n * 10 * MS + 5 * MS,
+                1_000_000,
+            );
+        }
+        late.lasted(begins, Some(begins + 2 * SECOND_NS));
+        assert_eq!(
+            (late.length_ns(), late.begins_ns()),
+            (2 * SECOND_NS, begins)
+        );
+        let worst = late.worst_second_mbps().unwrap();
+        assert!((worst - 100.0).abs() < 1e-9, "{worst}");
+        assert!((late.think_us(1) - 5_000.0).abs() < 1e-9);
+
+        let mut early = Meter::new(0, 10 * SECOND_NS);
+        early.sent(0);
+        early.done(0, MS, 1_000_000);
+        early.lasted(0, Some(SECOND_NS));
+        let total = Meter::total(0, 10 * SECOND_NS, [&late, &early]);
+        assert_eq!((total.begins_ns(), total.length_ns()), (0, 9_250 * MS));
+        let own = Meter::total(0, 10 * SECOND_NS, [&late]);
+        assert_eq!((own.begins_ns(), own.length_ns()), (begins, 2 * SECOND_NS));
+
+        // One that ended during the warm-up has no time in the measurement.
+        let mut gone = Meter::new(5 * SECOND_NS, SECOND_NS);
+        gone.lasted(SECOND_NS, Some(2 * SECOND_NS));
+        assert_eq!((gone.length_ns(), gone.worst_second_mbps()), (0, None));
     }
 
     #[test]

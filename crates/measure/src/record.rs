@@ -165,6 +165,9 @@ impl Run {
             requests: meter.requests(),
             bytes: meter.bytes(),
             seconds: meter.length_ns() as f64 / SECOND_NS as f64,
+            begins_s: Some(meter.begins_ns())
+                .filter(|ns| *ns > 0)
+                .map(|ns| ns as f64 / SECOND_NS as f64),
             throughput_mbps: mbps(meter.bytes(), meter.length_ns()),
             latency_us: Latency::of(meter.latency()),
             place: self.place,
@@ -207,7 +210,7 @@ pub struct KindRecord {
     pub requests: u64,
     /// Bytes transferred by these.
     pub bytes: u64,
-    /// `bytes` over the length of the measurement, in MB/s.
+    /// `bytes` over the length of the client's own time, in MB/s.
     pub throughput_mbps: f64,
     /// Their latency; `None` if there were none.
     pub latency_us: Option<Latency>,
@@ -222,6 +225,25 @@ impl KindRecord {
             throughput_mbps: mbps(apart.bytes(), meter.length_ns()),
             latency_us: Latency::of(apart.latency()),
         })
+    }
+}
+
+/// Why a client has no time of its own in the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absence {
+    /// Its last possible request was before the measurement began.
+    Ended,
+    /// It had not begun when the measurement ended.
+    NotBegun,
+}
+
+impl Absence {
+    /// A few words for a table.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Ended => "ended in the warm-up",
+            Self::NotBegun => "did not begin",
+        }
     }
 }
 
@@ -370,7 +392,7 @@ pub struct Record {
     pub requests: u64,
     /// Bytes transferred by these.
     pub bytes: u64,
-    /// Length of the measurement.
+    /// Length of the client's own time in the measurement, in seconds: see [`Meter::lasted`].
     pub seconds: f64,
     /// `bytes` over `seconds`, in MB/s.
     pub throughput_mbps: f64,
@@ -382,6 +404,9 @@ pub struct Record {
     /// Seed of its random numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
+    /// When the client's own time begins, in seconds from the start of the measurement, unless it begins there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_s: Option<f64>,
     /// Requests answered with an error, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<u64>,
@@ -491,6 +516,17 @@ impl Record {
         self.windows_met = judged.fraction();
         self.promise_seconds = Some(PromiseSeconds::new(&judged, units));
         self
+    }
+
+    /// Why the client has no time of its own in the measurement, if it has none.
+    pub fn absence(&self) -> Option<Absence> {
+        let begins = self.begins_s.unwrap_or(0.0);
+        let absence = if begins > 0.0 {
+            Absence::NotBegun
+        } else {
+            Absence::Ended
+        };
+        (self.seconds <= 0.0).then_some(absence)
     }
 
     /// What became of the promise to the client, if anything was promised.

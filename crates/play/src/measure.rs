@@ -3,7 +3,7 @@
 use crate::log::Log;
 use weir_config::scenario::Scenario;
 use weir_core::{Instant, Span};
-use weir_load::{Arrival, Client, Pattern, Size, SyncMode, seed};
+use weir_load::{Arrival, Client, Pattern, Program, Size, SyncMode, seed};
 use weir_measure::{Kind, Meter};
 use weir_sim::{ClientResult, ClientSpec};
 
@@ -40,12 +40,12 @@ pub fn measure(
 ) -> Measured {
     let (latest, over) = scenario.ends();
     let start = (Instant::ZERO + scenario.warm_up).as_nanos();
-    let new = || Meter::new(start, latest.as_nanos() - start);
+    let length = latest.as_nanos() - start;
     let mut ends = Vec::new();
     let clients = scenario.clients.iter().zip(logs).enumerate();
     let mut clients: Vec<ClientResult> = clients
         .map(|(at, (spec, log))| {
-            let mut meter = new();
+            let mut meter = Meter::new(start, length);
             meter.tell_apart(spec.program.kinds());
             if let Some(deadline) = spec.deadline {
                 meter.deadline(deadline.as_nanos());
@@ -54,47 +54,49 @@ pub fn measure(
                 meter.follow(step.as_nanos());
             }
             let seed = seed(&scenario.name, repetition, spec.sequence);
-            let (took, ended) = feed(&mut meter, spec, log, seed, began_ns);
-            ends.push(ended);
+            let (program, ended) = (drawn(spec, seed), feed(&mut meter, spec, log, began_ns));
+            let issued = log.entries.len() as u64 + log.flushes;
+            let is_complete = program.requests.is_some_and(|n| issued >= n);
+            let took = is_complete.then(|| Span::from_nanos(ended).saturating_sub(program.start));
+            ends.push((program, is_complete, ended));
             let members = scenario.clients.iter().filter(|c| c.group == spec.group);
             ClientResult {
                 name: spec.name.clone(),
                 contract: scenario.promised_to(at),
                 alone: members.count() == 1,
                 depth: spec.program.depth,
-                issued: log.entries.len() as u64 + log.flushes,
+                issued,
                 took,
                 meter,
             }
         })
         .collect();
-    let last = |at: Option<usize>| at.and_then(|at| ends.get(at).copied());
+    let last = |at: Option<usize>| Some(ends.get(at?)?.2);
     let until = match (last(scenario.exits), last(scenario.awaits)) {
         (Some(last), _) => last.min(over.as_nanos()),
         (None, Some(last)) => (last + 1).max(over.as_nanos()),
         (None, None) => over.as_nanos(),
     };
-    let mut total = new();
-    total.cut(until);
-    for (client, ended) in clients.iter_mut().zip(&ends) {
+    let now = Instant::from_nanos(until);
+    let specs = scenario.clients.iter().zip(&ends);
+    for (client, (spec, (program, is_complete, ended))) in clients.iter_mut().zip(specs) {
         client.meter.cut(until);
-        total.merge(&client.meter);
-        // What is measured of a program that has come to its end ends there.
-        if client.took.is_some() && *ended > start {
-            client.meter.cut(ended + 1);
-        }
+        let ends = program.end(*is_complete, Instant::from_nanos(*ended), now);
+        let (begins, ends) = spec.time(Instant::ZERO + program.start, ends, now);
+        client.meter.lasted(begins, ends);
     }
+    let total = Meter::total(start, length, clients.iter().map(|client| &client.meter));
     Measured { clients, total }
 }
 
-/// Feeds a client's requests to its meter. How long its program took, if it came to its end, and when the last request ended.
-fn feed(
-    meter: &mut Meter,
-    spec: &ClientSpec,
-    log: &Log,
-    seed: u64,
-    began_ns: u64,
-) -> (Option<Span>, u64) {
+/// A client's program with the start that is drawn for it.
+fn drawn(spec: &ClientSpec, seed: u64) -> Program {
+    let client = Client::new(&spec.program, seed, spec.region);
+    client.map_or(spec.program, |client| *client.program())
+}
+
+/// Feeds a client's requests to its meter. When the last request ended.
+fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
     let mut events = Vec::with_capacity(2 * log.entries.len());
     let mut ended = 0;
     for (sent, done, kind, bytes) in spread(spec, log, began_ns) {
@@ -121,12 +123,7 @@ fn feed(
             }
         }
     }
-    let issued = log.entries.len() as u64 + log.flushes;
-    let over = spec.program.requests.is_some_and(|n| issued >= n);
-    let start = Client::new(&spec.program, seed, spec.region);
-    let start = start.map_or(spec.program.start, |client| client.program().start);
-    let took = over.then(|| Span::from_nanos(ended.saturating_sub(start.as_nanos())));
-    (took, ended)
+    ended
 }
 
 /// A request or flush: when it was sent and when it ended, its kind and bytes.

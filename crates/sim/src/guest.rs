@@ -92,14 +92,10 @@ impl Guest {
         }
     }
 
-    /// What is measured of a program that has come to its end ends there: its bandwidth is that of the time in which it ran.
-    pub(crate) fn leave(&mut self) {
-        let ended = self.program.ended().map(Instant::as_nanos);
-        let measured = self.meter.end_ns() - self.meter.length_ns();
-        if let Some(ended) = ended.filter(|ended| *ended > measured) {
-            // The last answer is measured, too.
-            self.meter.cut(ended + 1);
-        }
+    /// Restricts its measurement to the client's own time, now that the run has ended at `now`.
+    pub(crate) fn leave(&mut self, spec: &ClientSpec, now: Instant) {
+        let (begins, ends) = spec.time(self.program.begins(), self.program.ends(now), now);
+        self.meter.lasted(begins, ends);
     }
 
     /// The request that its program issues over `stream`, without a cookie yet.
@@ -162,10 +158,16 @@ impl Guest {
 }
 
 /// For what is measured of a scenario.
-pub(crate) fn meter(scenario: &Scenario) -> Meter {
+fn meter(scenario: &Scenario) -> Meter {
+    let (start, length) = measured(scenario);
+    Meter::new(start, length)
+}
+
+/// When the measurement of a scenario is to start, and how long it lasts at most, in nanoseconds.
+pub(crate) fn measured(scenario: &Scenario) -> (u64, u64) {
     let start = Instant::ZERO + scenario.warm_up;
     let length = scenario.ends().0.since(start);
-    Meter::new(start.as_nanos(), length.as_nanos())
+    (start.as_nanos(), length.as_nanos())
 }
 
 /// Which kind of operation it is for code that tells kinds apart.

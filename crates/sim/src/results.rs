@@ -30,6 +30,8 @@ pub struct Results {
     pub states: Vec<State>,
     /// Nanoseconds of the measurement in which at least one command was in the drive.
     pub busy_ns: u64,
+    /// How long the measurement lasted, in nanoseconds.
+    pub measured_ns: u64,
     /// Notifications between virtual machines and their back end, and their processors' time, if there are any.
     pub rings: Option<weir_measure::Rings>,
     /// Turns of the loop: instants, counted as often as something followed at the same instant from what was done there.
@@ -75,7 +77,7 @@ impl Results {
         });
         let total = self.run.record(TOTAL, meter);
         let mut total = total.with_series(meter.plot(), meter.end_ns());
-        let length = meter.length_ns();
+        let length = self.measured_ns;
         let busy = (length > 0).then(|| self.busy_ns as f64 / length as f64);
         total.drive_busy_percent = busy.map(|busy| (busy.min(1.0) * 100.0).round() as u64);
         total.rings = self.rings.map(|rings| rings.per_second(meter.requests()));

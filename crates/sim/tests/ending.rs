@@ -152,3 +152,44 @@ fn every_repetition_is_the_same_where_nothing_is_drawn() {
     });
     assert!(first.0 && later.0 && first.1 != later.1);
 }
+
+#[test]
+fn a_client_is_measured_over_its_own_time() {
+    let mut scenario = scenario();
+    let between = |start, stop| Program {
+        start: Span::from_millis(start),
+        stop: Some(Span::from_millis(stop)),
+        ..Program::random_reads(4096, 2)
+    };
+    for (name, program) in [
+        ("short", between(0, 3_000)),
+        ("late", between(7_050, 9_050)),
+        ("gone", between(0, 900)),
+        ("long", between(0, 20_000)),
+    ] {
+        add(&mut scenario, name, program);
+    }
+    scenario.clients[3].arrives = Span::from_millis(4_000);
+    scenario.clients[3].leaves = Some(Span::from_millis(6_000));
+    let results = played(&scenario);
+    let of = |client: usize| {
+        let meter = &results.clients[client].meter;
+        let ms = |ns: u64| ns.div_ceil(1_000_000);
+        (ms(meter.begins_ns()), ms(meter.length_ns()))
+    };
+    // From the end of the warm-up at 1 s on; the last reply comes 2 ms after the stop at most.
+    assert!(matches!(of(0), (0, 2_000..=2_003)), "{:?}", of(0));
+    assert!(matches!(of(1), (6_050, 2_000..=2_003)), "{:?}", of(1));
+    assert_eq!(of(2), (0, 0));
+    assert_eq!(of(3), (3_000, 2_000));
+    let records = results.records(&[]);
+    for client in [0, 1, 3] {
+        let record = &records[client];
+        let full = 4096.0 * 1000.0 / 1e6;
+        for mbps in [Some(record.throughput_mbps), record.worst_second_mbps] {
+            let off = mbps.map(|mbps| (mbps / full - 1.0).abs());
+            assert!(off.is_some_and(|off| off < 0.005), "{record:?}");
+        }
+    }
+    assert_eq!(records[1].begins_s, Some(6.05));
+}

@@ -5,7 +5,7 @@ use super::spread::Spread;
 use super::work::{Cell, Outcome, Plan};
 use crate::judge;
 use weir_measure::promise::Fate;
-use weir_measure::{Kind, KindRecord, Latency, Record, Starved};
+use weir_measure::{Absence, Kind, KindRecord, Latency, Record, Starved};
 use weir_report::number::{deviation, duration, figure, plain};
 use weir_report::{ComparedClient, ComparedRow, alike};
 use weir_sim::ClientSpec;
@@ -47,6 +47,35 @@ pub(super) fn shared_promises(cells: &[Pair]) -> Option<String> {
         let names = names.join("; ");
         format!("A promise to several clients together is not judged here: that to {names}.")
     })
+}
+
+/// Notes on clients that are not measured in any run, with a remedy.
+pub(super) fn absent(cells: &[Pair]) -> Vec<String> {
+    let Some(first) = cells.iter().find_map(|(_, runs)| runs.first()) else {
+        return Vec::new();
+    };
+    let all = cells.iter().flat_map(|(_, runs)| runs);
+    let of = |absence| {
+        let names = first.scenario.clients.iter().map(|c| c.name.as_str());
+        let is_absent = |record: &Record| record.absence() == Some(absence);
+        let names = names.enumerate().filter(|(at, _)| {
+            let mut records = all.clone().filter_map(|o| o.records.get(*at));
+            records.all(is_absent)
+        });
+        let names: Vec<&str> = names.map(|(_, name)| name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let warm_up = duration(first.scenario.warm_up.as_nanos() as f64 / 1e3);
+    let ended = of(Absence::Ended).map(|names| {
+        format!(
+            "Not measured: {names}. The measurement begins after a warm-up of {warm_up}, and their last request was before that. Leave out the warm-up \
+             (warm_up in a scenario's file, ramp_time in a job file), or let them run longer (time_based=1 in a job file)."
+        )
+    });
+    let not_begun = of(Absence::NotBegun).map(|names| {
+        format!("Not measured: {names}. They begin after the measurement ends. Start them earlier, or choose a longer run with --seconds.")
+    });
+    ended.into_iter().chain(not_begun).collect()
 }
 
 /// The place of the cell of the same drive and case under `none`, if there is one with a run.
@@ -114,6 +143,12 @@ impl<'a> Client<'a> {
         fate != Fate::NotAsked && !fate.is_failure()
     }
 
+    /// Why it is measured in none of the runs, if it is not.
+    fn absence(&self) -> Option<Absence> {
+        let each = self.runs.iter().map(|r| r.absence());
+        each.reduce(|a, b| a.and(b)).flatten()
+    }
+
     fn starved(&self) -> Option<Starved> {
         self.runs.iter().find_map(|r| r.starved)
     }
@@ -128,15 +163,18 @@ impl<'a> Client<'a> {
 
     fn row(&self) -> ComparedRow {
         let worst = self.runs.iter().filter_map(|r| r.worst_second_mbps);
+        let figures = figures(self.runs.iter().map(|r| Figures::of(r)));
+        let interval = self.spread.mbps.filter(|_| self.absence().is_none());
         ComparedRow {
-            got_half: self.spread.mbps.map(|interval| interval.half),
+            got_mbps: figures.got_mbps.filter(|_| self.absence().is_none()),
+            got_half: interval.map(|interval| interval.half),
             worst_mbps: worst.reduce(f64::min),
             longest_us: self
                 .runs
                 .iter()
                 .filter_map(|r| r.longest_us())
                 .reduce(f64::max),
-            ..figures(self.runs.iter().map(|r| Figures::of(r)))
+            ..figures
         }
     }
 
@@ -226,6 +264,7 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
         kept: members.iter().filter(|m| m.is_kept()).count(),
         short: short.max().unwrap_or_default(),
         starved: members.iter().filter(|m| m.starved().is_some()).count(),
+        absence: members.iter().find_map(Client::absence),
         took_s: took.reduce(f64::max),
         rows: rows(members),
     }

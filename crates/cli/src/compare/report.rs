@@ -223,7 +223,7 @@ const CLIENTS: &str = "A promise is kept in a second in which its client got 99%
                        one request under way at the second's end. A client starves if it gets less than 1% of what it gets under none, or waits for more than a \
                        second, unless its own max throttles it. got: mean of {runs}, and the 95% interval of that mean where they differ; worst s: the worst second \
                        of all; mean latency: of all requests; p99: of the run in which it was highest; longest: of all, and of requests that were not answered. A \
-                       client whose program ended is measured until then. In virtual time; drives are models.";
+                       client is measured over its own time, from its first possible request to its last, or the reply to that. In virtual time; drives are models.";
 
 fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     let runs = runs::count(cells);
@@ -240,6 +240,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     }
     notes.extend(runs::undrawn(plan, cells));
     notes.extend(clients::shared_promises(cells));
+    notes.extend(clients::absent(cells));
     notes.extend(on::notes(plan, cells));
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";

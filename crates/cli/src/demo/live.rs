@@ -262,10 +262,8 @@ impl Live {
             place: Some(Place::Serve),
             seed: Some(weir_load::seed(&scenario.name, 0, 0)),
         };
-        let mut total = Meter::new(scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
-        for meter in &self.meters {
-            total.merge(meter);
-        }
+        let (start, length) = (scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
+        let total = Meter::total(start, length, &self.meters);
         let mut records = Vec::new();
         for (client, meter) in self.meters.iter().enumerate() {
             let spec = &scenario.clients[client];

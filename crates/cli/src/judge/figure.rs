@@ -45,9 +45,11 @@ fn of_rings(what: Figure, records: &[Record]) -> Option<f64> {
 fn one(what: Figure, record: &Record) -> Option<f64> {
     let latency = record.latency_us;
     let ns = |us: f64| us * 1e3;
+    // A client without any time in the measurement has no rate.
+    let measured = record.seconds > 0.0;
     match what {
-        Figure::Bandwidth => Some(record.throughput_mbps * 1e6),
-        Figure::Iops => Some(record.requests as f64 / record.seconds.max(1e-9)),
+        Figure::Bandwidth => measured.then_some(record.throughput_mbps * 1e6),
+        Figure::Iops => measured.then(|| record.requests as f64 / record.seconds),
         Figure::WorstSecond => record.worst_second_mbps.map(|mbps| mbps * 1e6),
         Figure::Mean => latency.map(|l| ns(l.mean)),
         Figure::Percentile(500) => latency.map(|l| ns(l.p50)),

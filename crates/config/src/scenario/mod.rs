@@ -172,6 +172,16 @@ impl ClientSpec {
             None => self.program.depth,
         }
     }
+
+    /// The client's own time in a run of which `now` is the end, in nanoseconds: from its first possible request to its last, or the reply to
+    /// that. `begins` and `ends` are those of its program ([`Program::end`]). `None`: it goes on to the end of the run.
+    pub fn time(&self, begins: Instant, ends: Option<Instant>, now: Instant) -> (u64, Option<u64>) {
+        let begins = begins.max(Instant::ZERO + self.arrives);
+        let leaves = self.leaves.map(|leaves| Instant::ZERO + leaves);
+        let leaves = leaves.filter(|leaves| *leaves <= now);
+        let ends = ends.into_iter().chain(leaves).min();
+        (begins.as_nanos(), ends.map(Instant::as_nanos))
+    }
 }
 
 /// Something that happens at a time.

@@ -4,6 +4,7 @@ use super::{CompareReport, ComparedCell, ComparedDrive};
 use crate::html::Tone;
 use crate::number::{duration, figure, percent};
 use crate::{Column, Table};
+use weir_measure::Absence;
 use weir_measure::promise::Fate;
 
 /// A client, or several alike ones, under a policy: over all repetitions.
@@ -23,6 +24,8 @@ pub struct ComparedClient {
     pub short: (u64, u64),
     /// The number of alike ones that starve.
     pub starved: usize,
+    /// Why it has no time of its own in the measurement, if it has none.
+    pub absence: Option<Absence>,
     /// How long its program took, the longest of all, if it came to its end.
     pub took_s: Option<f64>,
     /// Its figures; the worst and the best of alike ones; then those of reads, writes and flushes, if it has several kinds.
@@ -34,7 +37,7 @@ pub struct ComparedClient {
 pub struct ComparedRow {
     /// What is behind the client's name: empty, `worst`, `reads`, `reads, best`.
     pub label: String,
-    /// Mean bandwidth, in MB/s; `None` for flushes, which move nothing.
+    /// Mean bandwidth, in MB/s; `None` for flushes, which move nothing, and for a client that is not measured.
     pub got_mbps: Option<f64>,
     /// Half the 95 % interval of that mean over the runs, in MB/s; `None` where it is not known.
     pub got_half: Option<f64>,
@@ -73,7 +76,13 @@ impl ComparedClient {
             _ => Tone::Plain,
         };
         let took = (self.took_s).map(|s| format!("done in {}", duration(s * 1e6)));
-        let parts: Vec<String> = promise.into_iter().chain(starves).chain(took).collect();
+        let absence = self.absence.map(|absence| absence.words().to_owned());
+        let parts = absence
+            .into_iter()
+            .chain(promise)
+            .chain(starves)
+            .chain(took);
+        let parts: Vec<String> = parts.collect();
         if parts.is_empty() {
             return ("-".to_owned(), tone);
         }
@@ -189,7 +198,7 @@ fn got(row: &ComparedRow) -> String {
     let mean = row.mean_us.map(|us| format!(", {}", duration(us)));
     format!(
         "{} MB/s{}",
-        figure(row.got_mbps.unwrap_or(0.0)),
+        row.got_mbps.map_or_else(|| "-".into(), figure),
         mean.unwrap_or_default()
     )
 }

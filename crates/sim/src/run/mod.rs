@@ -8,7 +8,7 @@ mod turn;
 
 use crate::agenda::Agenda;
 use crate::flights::Flights;
-use crate::guest::{Guest, meter};
+use crate::guest::{Guest, measured};
 use crate::host::{Ata, Command, Files, Journal};
 use crate::parts::Idling;
 use crate::path::Transit;
@@ -27,7 +27,7 @@ use weir_core::{
     Refusal, Request, SpaceId, Span,
 };
 use weir_drive::{Drive, Freezing};
-use weir_measure::{Level, Occupancy};
+use weir_measure::{Level, Meter, Occupancy};
 
 /// A scenario run under a policy, in virtual time.
 pub struct Run<'a> {
@@ -362,8 +362,7 @@ impl<'a> Run<'a> {
             None => self.now,
         };
         let scenario = &*self.scenario;
-        let mut total = meter(scenario);
-        total.cut(until.as_nanos());
+        let (start, length) = measured(scenario);
         // What the file system itself did is not a client's.
         let count = scenario.clients.len() - usize::from(self.journal.is_some());
         let specs = &scenario.clients[..count];
@@ -381,8 +380,7 @@ impl<'a> Run<'a> {
             if let Some(due) = waits {
                 guest.meter.unanswered(due.as_nanos());
             }
-            total.merge(&guest.meter);
-            guest.leave();
+            guest.leave(spec, until);
             if guest.stream.is_some() {
                 unanswered += u64::from(guest.program.outstanding());
             }
@@ -396,6 +394,7 @@ impl<'a> Run<'a> {
                 meter: guest.meter,
             });
         }
+        let total = Meter::total(start, length, clients.iter().map(|client| &client.meter));
         Results {
             run: self.name,
             clients,
@@ -408,6 +407,7 @@ impl<'a> Run<'a> {
             depth: self.depth,
             states: self.states.map(States::into_all).unwrap_or_default(),
             busy_ns: self.busy.area(until.as_nanos()) as u64,
+            measured_ns: until.as_nanos().saturating_sub(start).min(length),
             rings: self.rings.as_ref().map(|rings| rings.counted(until)),
             turns: self.turns,
         }
