@@ -106,7 +106,7 @@ fn shares(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
             f64::from(scenario.contract(at).share) / members as f64
         })
         .collect();
-    let totals: Vec<f64> = clients.iter().map(|r| r.throughput_mbps).collect();
+    let totals: Vec<f64> = clients.iter().map(|r| r.bandwidth_mb_per_s).collect();
     let whole = off(&totals, &due);
     let seconds: Vec<Vec<f64>> = clients.iter().map(|r| by_second(r)).collect();
     let count = seconds.iter().map(Vec::len).min().unwrap_or(0);
@@ -173,7 +173,7 @@ fn off(bandwidths: &[f64], due: &[f64]) -> f64 {
 
 /// Bandwidth in each whole second.
 pub(super) fn by_second(record: &Record) -> Vec<f64> {
-    let (Some(step), Some(series)) = (record.series_step_s, &record.series_mbps) else {
+    let (Some(step), Some(series)) = (record.series_step_s, &record.series_mb_per_s) else {
         return Vec::new();
     };
     let windows = (1.0 / step).round().max(1.0) as usize;
@@ -188,7 +188,7 @@ fn limits(scenario: &Scenario, clients: &[&Record], within: f64) -> Finding {
     let limited = clients.iter().filter_map(|r| {
         let at = scenario.clients.iter().position(|c| c.name == r.client)?;
         let limit = scenario.contract(at).max.bandwidth;
-        (limit > 0).then(|| (limit as f64 / 1e6, r.throughput_mbps, &r.client))
+        (limit > 0).then(|| (limit as f64 / 1e6, r.bandwidth_mb_per_s, &r.client))
     });
     let limited: Vec<(f64, f64, &String)> = limited.collect();
     let each = limited
@@ -299,9 +299,9 @@ mod tests {
         };
         Record {
             client: name.into(),
-            throughput_mbps: got,
-            promised_mbps: Some(10.0),
-            worst_second_mbps: Some(got * 0.9),
+            bandwidth_mb_per_s: got,
+            promised_mb_per_s: Some(10.0),
+            worst_second_mb_per_s: Some(got * 0.9),
             promise: Some(if short > 0 { Fate::Broken } else { Fate::Kept }),
             promise_seconds: Some(PromiseSeconds {
                 promised: 10,
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn what_a_client_does_not_get_alone_is_out_of_reach() {
         let target = Record {
-            alone_mbps: Some(0.72),
+            alone_mb_per_s: Some(0.72),
             promise: Some(Fate::OutOfReach),
             ..client("target", 0.64, 0)
         };
@@ -391,7 +391,7 @@ mod tests {
             ..weir_measure::KindRecord::default()
         };
         let log = Record {
-            promised_mbps: None,
+            promised_mb_per_s: None,
             promised_iops: Some(40),
             requests: 30,
             seconds: 1.0,
@@ -428,10 +428,10 @@ mod tests {
     fn shares_are_judged_over_the_run_and_in_the_worst_second() {
         let client = |share: u32, second: [f64; 2]| Record {
             client: format!("share-{share}"),
-            throughput_mbps: second.iter().sum::<f64>() / 2.0,
+            bandwidth_mb_per_s: second.iter().sum::<f64>() / 2.0,
             seconds: 2.0,
             series_step_s: Some(0.5),
-            series_mbps: Some(second.iter().flat_map(|s| [*s, *s]).collect()),
+            series_mb_per_s: Some(second.iter().flat_map(|s| [*s, *s]).collect()),
             ..Record::default()
         };
         let records = [

@@ -50,7 +50,7 @@ impl Played {
         Cell {
             guest: number(&target["latency_us"]["mean"]),
             backend: parts.iter().map(|part| number(&split[part])).sum(),
-            mbps: number(&total["throughput_mbps"]),
+            mb_per_s: number(&total["bandwidth_mb_per_s"]),
             kicks: number(&rings["kicks"]),
             calls: number(&rings["calls"]),
             per_request: number(&rings["calls_per_request"]),
@@ -69,7 +69,7 @@ fn number(value: &Value) -> f64 {
 struct Cell {
     guest: f64,
     backend: f64,
-    mbps: f64,
+    mb_per_s: f64,
     kicks: f64,
     calls: f64,
     per_request: f64,
@@ -288,11 +288,11 @@ fn loads(page: &mut String, all: &All) {
     let here = ["scsi-debug", "samsung-970-pro", "stripe-4"].map(cached);
     say(page, 120, &here.join(", "), WINDOWS);
     let cell = all.cell("stripe-4", "cache-read", "new");
-    let requests = cell.mbps * 1e6 / f64::from(44 << 10) / cell.kicks;
+    let requests = cell.mb_per_s * 1e6 / f64::from(44 << 10) / cell.kicks;
     let here = format!("`cache-read` on `stripe-4`: {requests:.1} full slots a kick");
     say(page, 121, &here, APPEARS);
     let cell = all.cell("seagate-no-ncq", "depth-256", "new");
-    let held = cell.mbps * cell.backend / 4096.0;
+    let held = cell.mb_per_s * cell.backend / 4096.0;
     let here = format!("`depth-256`: {held:.0} at the back end");
     say(page, 122, &here, verdict(32.0, held, "in part"));
     let gain = |drive| format!("`{drive}` {}", all.gain(drive, "depth-256"));
@@ -322,7 +322,10 @@ fn targets(page: &mut String, all: &All) {
     say(page, 127, &here.join(", "), verdict(20000.0, mixed, BUSY));
     let more = ["mixed-sizes", "depth-256", "4"].map(|load| {
         let [old, new] = all.both("scsi-debug", load);
-        format!("`{load}` {:+.1} %", (new.mbps / old.mbps - 1.0) * 100.0)
+        format!(
+            "`{load}` {:+.1} %",
+            (new.mb_per_s / old.mb_per_s - 1.0) * 100.0
+        )
     });
     say(page, 128, &more.join(", "), BOTH_PAY);
     say(page, 129, "`seagate-st3808110as`", APPEARS);
@@ -350,7 +353,7 @@ fn coalescing(page: &mut String, all: &All) {
     let neighbour = all
         .storm
         .of("demo", "throttled", "contract", "neighbour-01");
-    let worst = number(&neighbour["worst_second_mbps"]);
+    let worst = number(&neighbour["worst_second_mb_per_s"]);
     let here = format!("`storm`: a neighbour's worst second {worst:.2} MB/s of 20 promised");
     say(page, 134, &here, APPEARS);
     let [spin, sleep] = [spin, sleep].map(|cell| cell.backend_cpu);
@@ -452,7 +455,7 @@ const RINGS: &[&str] = &[
 fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
     let mut cells: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
     cells.extend([time(cell.guest), time(cell.backend)]);
-    cells.push(format!("{:.1}", cell.mbps));
+    cells.push(format!("{:.1}", cell.mb_per_s));
     cells.extend([cell.kicks, cell.calls].map(|n| format!("{n:.0}")));
     cells.push(format!("{:.2}", cell.per_request));
     cells.push(format!("{:.0}", cell.wakeups));
@@ -474,16 +477,16 @@ fn storm(page: &mut String, played: &Played) {
         "back end's processor",
     ];
     head(page, &titles, 1);
-    let mbps = |case, client: &str| {
+    let mb_per_s = |case, client: &str| {
         let record = played.of("demo", case, "contract", client);
-        number(&record["throughput_mbps"])
+        number(&record["bandwidth_mb_per_s"])
     };
     let names: Vec<String> = (1..=4).map(|n| format!("neighbour-0{n}")).collect();
-    let each = |case| names.iter().map(|n| mbps(case, n)).sum::<f64>() / 4.0;
+    let each = |case| names.iter().map(|n| mb_per_s(case, n)).sum::<f64>() / 4.0;
     for case in ["calm", "at-once", "sleep", "throttled"] {
         let worst = names.iter().map(|name| {
             let record = played.of("demo", case, "contract", name);
-            number(&record["worst_second_mbps"])
+            number(&record["worst_second_mb_per_s"])
         });
         let worst = worst.fold(f64::INFINITY, f64::min);
         let lost = each("calm") - each(case);
@@ -497,7 +500,7 @@ fn storm(page: &mut String, played: &Played) {
                 format!("{worst:.2} MB/s"),
                 format!("{lost:.3} MB/s"),
                 format!("{:.2} %", lost / 20.0 * 100.0),
-                format!("{:.3} MB/s", mbps(case, "storm")),
+                format!("{:.3} MB/s", mb_per_s(case, "storm")),
                 format!("{:.0}", number(&rings["wakeups"])),
                 format!("{:.1} %", number(&rings["backend_percent"])),
             ],

@@ -375,6 +375,76 @@ fn a_job_file_of_fio_is_compared() {
     assert_eq!(said.err, told);
 }
 
+#[test]
+fn each_job_is_measured_over_its_own_time() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nrw=randread\nsize=256m\ndirect=1\ntime_based\nnorandommap\nioengine=libaio\niodepth=4\n\
+                [short]\nruntime=1\n[long]\nruntime=6\n[late]\nstartdelay=4\nruntime=2\n";
+    scratch.file("jobs.fio", jobs);
+    let options = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
+    let said = compare(&scratch, &[&options[..], &["--json", "-"]].concat());
+    let records = common::records(&said.out);
+    let number = |record: &Value, key: &str| record[key].as_f64().unwrap_or_default();
+    for (client, begins, seconds) in [("short", 0.0, 1.0), ("long", 0.0, 6.0), ("late", 4.0, 2.0)] {
+        let record = records.iter().find(|r| r["client"] == client).unwrap();
+        for key in ["bandwidth_mb_per_s", "worst_second_mb_per_s"] {
+            let got = number(record, key);
+            assert!((220.0..240.0).contains(&got), "{key}: {record}");
+        }
+        assert!(
+            (number(record, "begins_s") - begins).abs() < 0.001,
+            "{record}"
+        );
+        assert!(
+            (number(record, "seconds") - seconds).abs() < 0.001,
+            "{record}"
+        );
+    }
+}
+
+#[test]
+fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
+    let scratch = Scratch::new();
+    let jobs = "[a]\nrw=read\nbs=64k\ndirect=1\nsize=16m\nramp_time=2\nruntime=10\n";
+    scratch.file("jobs.fio", jobs);
+    let said = compare(&scratch, &["jobs.fio", "--policy", "none"]);
+    let row = said.out.lines().find(|line| line.starts_with("a  "));
+    let row = row.unwrap_or_else(|| panic!("{}", said.out));
+    assert!(row.contains("ended in the warm-up"), "{row}");
+    assert!(!row.contains("0.00"), "{row}");
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("Not measured: a. The measurement begins after a warm-up of 2.00 s"),
+        "{words}"
+    );
+}
+
+/// Jobs have groups of their own; where policies have nothing to act on nevertheless, the table says so and what to add.
+#[test]
+fn equal_rows_have_a_reason_and_a_remedy() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nrw=randread\nsize=64m\ndirect=1\ntime_based\nruntime=1\nioengine=libaio\n\
+                [a]\niodepth=4\n[b]\niodepth=64\n";
+    let short = ["jobs.fio", "--repetitions", "1"];
+    let policies = |names: &[&'static str]| -> Vec<&'static str> {
+        let names = names.iter().flat_map(|name| ["--policy", name]);
+        short.into_iter().chain(names).collect()
+    };
+    let words = |names: &[&'static str]| {
+        let said = compare(&scratch, &policies(names));
+        said.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    scratch.file("jobs.fio", jobs);
+    let said = words(&["none", "io.max", "io.cost", "contract"]);
+    let reason = "none and io.max give equal results, because no client has a contract for them to act on. Add max,";
+    assert!(said.contains(reason), "{said}");
+    let prioritised = format!("{jobs}prio=7\n");
+    scratch.file("jobs.fio", &prioritised);
+    let said = words(&["none", "io.cost"]);
+    let reason = "none and io.cost give equal results, because all clients are in one group";
+    assert!(said.contains(reason), "{said}");
+}
+
 /// A job file, and what it comes to as a scenario's file, give the same records; with contracts in it they differ.
 #[test]
 fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
@@ -397,10 +467,8 @@ fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
     let play = |file| compare(&scratch, &[&[file][..], &short].concat()).out;
     let played = play("jobs.fio");
     assert_eq!(play("mine.toml"), played);
-    let contracts = printed
-        .out
-        .replace("grouping = \"none\"", "grouping = \"each\"");
-    let contracts = contracts.replacen("# max = ", "max = ", 1);
+    assert!(printed.out.contains("\ngrouping = \"each\"\n"));
+    let contracts = printed.out.replacen("# max = ", "max = ", 1);
     scratch.file("mine.toml", &contracts);
     assert_ne!(play("mine.toml"), played);
     let ini = run(&scratch, &["scenarios", "--from", "jobs.ini"]);

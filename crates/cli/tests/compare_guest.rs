@@ -69,7 +69,7 @@ fn a_scenario_is_played_by_linux_beside_the_simulator() {
     for client in ["target", "reader", "total"] {
         let (sim, guest) = (of("sim", client), of("guest", client));
         let number = |r: &Value, key: &str| r.pointer(key).and_then(Value::as_f64).unwrap();
-        let ratio = number(&sim, "/throughput_mbps") / number(&guest, "/throughput_mbps");
+        let ratio = number(&sim, "/bandwidth_mb_per_s") / number(&guest, "/bandwidth_mb_per_s");
         assert!((0.8..1.25).contains(&ratio), "{client}: {sim} {guest}");
         let ratio = number(&sim, "/latency_us/mean") / number(&guest, "/latency_us/mean");
         assert!((0.7..1.4).contains(&ratio), "{client}: {sim} {guest}");

@@ -46,12 +46,12 @@ fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
     let scratch = Scratch::new();
     let records = records(&scratch, &["--on", "sim", "--seconds", "4"]);
     assert_eq!(records.len(), 4 * CLIENTS);
-    let total = |policy| number(of(&records, policy, "total"), "throughput_mbps");
+    let total = |policy| number(of(&records, policy, "total"), "bandwidth_mb_per_s");
     let target = |policy, key| number(of(&records, policy, "target"), key);
-    assert!(target("none", "throughput_mbps") < 1.0);
-    assert!(target("bfq-bytes", "throughput_mbps") >= 10.0);
+    assert!(target("none", "bandwidth_mb_per_s") < 1.0);
+    assert!(target("bfq-bytes", "bandwidth_mb_per_s") >= 10.0);
     assert!(total("bfq-bytes") >= 0.7 * total("none"));
-    assert!(target("contract", "worst_second_mbps") >= 10.0);
+    assert!(target("contract", "worst_second_mb_per_s") >= 10.0);
     assert!(total("contract") >= 0.9 * total("none"));
     for record in records
         .iter()
@@ -188,7 +188,7 @@ fn shares_and_limits_come_out_in_virtual_time() {
             "contract",
         ],
     );
-    let got = |client: &str| number(of(&shares, "contract", client), "throughput_mbps");
+    let got = |client: &str| number(of(&shares, "contract", client), "bandwidth_mb_per_s");
     for share in [2, 4, 8] {
         let ratio = got(&format!("share-{share}")) / got("share-1") / f64::from(share);
         assert!((ratio - 1.0).abs() < 0.02, "share {share}: {ratio}");
@@ -209,7 +209,7 @@ fn shares_and_limits_come_out_in_virtual_time() {
     for limit in [5.0, 10.0, 20.0, 40.0] {
         let got = number(
             of(&limits, "contract", &format!("limit-{limit}")),
-            "throughput_mbps",
+            "bandwidth_mb_per_s",
         );
         assert!((got / limit - 1.0).abs() < 0.02, "limit {limit}: {got}");
     }
@@ -224,13 +224,14 @@ fn on_a_modelled_drive_promises_follow_what_it_can_do() {
         assert!(records.iter().all(|r| r["drive"] == drive));
         let target = of(&records, "contract", "target");
         let (got, promised) = (
-            number(target, "throughput_mbps"),
-            number(target, "promised_mbps"),
+            number(target, "bandwidth_mb_per_s"),
+            number(target, "promised_mb_per_s"),
         );
         // A disk cannot, with one request of 4 KiB at a time.
         assert_eq!(got >= promised, kept, "{drive}: {got} of {promised}");
         assert!(
-            promised <= 10.0 && number(of(&records, "contract", "total"), "throughput_mbps") > 1.0
+            promised <= 10.0
+                && number(of(&records, "contract", "total"), "bandwidth_mb_per_s") > 1.0
         );
     }
 }
@@ -340,7 +341,7 @@ fn an_image_is_measured_read_and_left_as_it_was() {
             "{record}"
         );
     }
-    let promised = number(of(&records, "contract", "target"), "promised_mbps");
+    let promised = number(of(&records, "contract", "target"), "promised_mb_per_s");
     assert!(promised > 0.0 && promised <= 10.0, "{promised}");
     assert!(std::fs::read(scratch.path("image")).unwrap() == data);
     assert_eq!(scratch.names(), ["image", "weir-demo.html"]);

@@ -111,7 +111,7 @@ fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
         assert_eq!(
             (
                 &line["clients"],
-                &line["promised_mbps"],
+                &line["promised_mb_per_s"],
                 &line["promised_iops"]
             ),
             (&json!(6), &json!(10.0), &json!(400))

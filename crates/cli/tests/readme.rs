@@ -99,7 +99,7 @@ fn contracts() -> String {
                 == (&drive.into(), &case.into(), &policy.into(), &client.into())
         });
         let values: Vec<f64> = of
-            .map(|r| r["throughput_mbps"].as_f64().expect("a number"))
+            .map(|r| r["bandwidth_mb_per_s"].as_f64().expect("a number"))
             .collect();
         assert!(!values.is_empty(), "{drive} {case} {policy} {client}");
         values.iter().sum::<f64>() / values.len() as f64

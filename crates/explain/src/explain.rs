@@ -46,7 +46,7 @@ pub(crate) fn explain(
         exact_s: view.now.saturating_sub(exact_from(view).max(began)) as f64 / 1e9,
         requests,
         errors: slices.values().map(|s| u64::from(s.own.errors)).sum(),
-        mbps: rate(slices.values().map(|s| s.own.bytes).sum(), seconds) / 1e6,
+        bandwidth_mb_per_s: rate(slices.values().map(|s| s.own.bytes).sum(), seconds) / 1e6,
         // A sum of nothing is a negative zero.
         latency_us: parts.iter().map(|part| part.us).sum::<f64>() + 0.0,
         parts,
@@ -224,7 +224,7 @@ fn drive_seen(slices: &BTreeMap<u32, Slice>, seconds: f64) -> DriveSeen {
     let waited: Vec<f64> = slices.values().filter_map(|s| s.did).collect();
     DriveSeen {
         busy: (rate(sum(|d| d.busy), seconds) / 1e9).min(1.0),
-        mbps: rate(sum(|d| d.bytes), seconds) / 1e6,
+        bandwidth_mb_per_s: rate(sum(|d| d.bytes), seconds) / 1e6,
         iops: rate(sum(|d| d.pieces), seconds),
         did: (!waited.is_empty()).then(|| waited.iter().sum::<f64>() / waited.len() as f64),
         late: (rate(sum(|d| d.late), seconds) / 1e9).min(1.0),

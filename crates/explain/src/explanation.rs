@@ -154,7 +154,7 @@ pub struct DriveSeen {
     /// The part of the time in which something was in it, 0 to 1.
     pub busy: f64,
     /// Megabytes and requests to it a second, over all clients.
-    pub mbps: f64,
+    pub bandwidth_mb_per_s: f64,
     /// As above.
     pub iops: f64,
     /// What it did of what is stated of it while requests waited for it, 0 to 1; `None` where nothing is stated, or nothing waited.
@@ -206,7 +206,7 @@ pub struct Explanation {
     /// As above.
     pub errors: u64,
     /// Megabytes that the drive served it in a second.
-    pub mbps: f64,
+    pub bandwidth_mb_per_s: f64,
     /// The mean request's latency in microseconds: what [`parts`](Self::parts) add up to.
     pub latency_us: f64,
     /// Where that went, the largest part first.

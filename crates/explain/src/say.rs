@@ -303,7 +303,7 @@ fn drive(e: &Explanation) -> String {
     let mut text = format!(
         "The drive is busy for {} of the time and does {} MB/s in {:.0} pieces a second",
         percent(drive.busy),
-        figure(drive.mbps),
+        figure(drive.bandwidth_mb_per_s),
         drive.iops
     );
     if let Some(did) = drive.did {

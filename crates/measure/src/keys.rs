@@ -85,11 +85,11 @@ pub const KEYS: &[Key] = &[
     always(
         "seconds",
         "number, seconds",
-        "Length of the client's own time in the measurement: from its first possible request to its last, or the reply to that. In the line `total`: \
-         from the first client's to the last client's.",
+        "Length of the client's own time in the measurement: from its first possible request to its last, or the reply to that. In the line \
+         `total`: from the first client's to the last client's.",
     ),
     always(
-        "throughput_mbps",
+        "bandwidth_mb_per_s",
         "number, 10^6 bytes per second",
         "`bytes` over `seconds`.",
     ),
@@ -120,8 +120,9 @@ pub const KEYS: &[Key] = &[
     ),
     always(
         "seed",
-        "number",
-        "Seed of the run's random numbers; it depends on scenario and repetition, never on policy or drive.",
+        "string of digits",
+        "Seed of the run's random numbers; it depends on scenario and repetition, never on policy or drive. It is a string, because many \
+         readers of JSON round integers above 2^53.",
     ),
     Key {
         path: "begins_s",
@@ -138,7 +139,7 @@ pub const KEYS: &[Key] = &[
         total: FAILED,
     },
     of_clients(
-        "promised_mbps",
+        "promised_mb_per_s",
         "number, 10^6 bytes per second",
         "The client's min.",
         PROMISED,
@@ -150,10 +151,10 @@ pub const KEYS: &[Key] = &[
         IN_REQUESTS,
     ),
     Key {
-        path: "worst_second_mbps",
+        path: "worst_second_mb_per_s",
         value: "number, 10^6 bytes per second",
-        about: "Bandwidth in the worst second of the client's own time. The first second includes the rest of the tenth of a second in which that \
-                time begins, and the last second includes the part of a second that is left after it; never more than `throughput_mbps`.",
+        about: "Bandwidth in the worst second of the client's own time. The first second includes the rest of the tenth of a second in which \
+                that time begins, and the last second includes the part of a second that is left after it; never more than `bandwidth_mb_per_s`.",
         clients: WHOLE,
         total: WHOLE,
     },
@@ -214,7 +215,7 @@ pub const KEYS: &[Key] = &[
         Where("a second was short"),
     ),
     of_clients(
-        "alone_mbps",
+        "alone_mb_per_s",
         "number, 10^6 bytes per second",
         "Bandwidth of the client with the drive to itself.",
         Where("the client has a promise, and this was measured"),
@@ -272,10 +273,10 @@ pub const KEYS: &[Key] = &[
     always(
         "series_step_s",
         "number, seconds",
-        "Length of the windows of `series_mbps`.",
+        "Length of the windows of `series_mb_per_s`.",
     ),
     always(
-        "series_mbps",
+        "series_mb_per_s",
         "array of numbers, 10^6 bytes per second",
         "Bandwidth of each complete window, from the start of the measurement.",
     ),
@@ -404,7 +405,7 @@ const fn of_kind(path: &'static str) -> Key {
     of_clients(
         path,
         "as above",
-        "These operations alone: `requests`, `bytes`, `throughput_mbps` and `latency_us` as above.",
+        "These operations alone: `requests`, `bytes`, `bandwidth_mb_per_s` and `latency_us` as above.",
         Where("its program has operations of several kinds"),
     )
 }
@@ -463,7 +464,7 @@ const HEAD: &str = "\
 a line: one for each client of each run, then one for all of them together, whose `client` is `total`. Runs come in the order in which they
 are shown: by drive, case and policy, then by repetition. Fractions have three digits, so that equal results are equal bytes.
 
-The line `total` is a client that sent every request of the run: its `requests` and `bytes` are the sums, its `throughput_mbps` what the drive
+The line `total` is a client that sent every request of the run: its `requests` and `bytes` are the sums, its `bandwidth_mb_per_s` what the drive
 gave, its latencies those of all requests taken together (not a mean of means). Nothing is promised to it and nothing limits it, so it has
 none of the keys that say so.
 

@@ -48,7 +48,7 @@ pub use record::{
     SplitUs, Starved, TOTAL,
 };
 pub use rings::{Rings, RingsPerSecond};
-pub use series::{Series, Window, mbps};
+pub use series::{Series, Window, mb_per_s};
 pub use state::State;
 pub use waits::{Split, Waits, Within};
 

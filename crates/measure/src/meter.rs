@@ -4,7 +4,7 @@ use crate::apart::{Apart, Kind};
 use crate::late::Late;
 use crate::occupancy::Occupancy;
 use crate::promise::{Judge, Judged, Second, Terms, Watch};
-use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within, mbps};
+use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within, mb_per_s};
 
 /// The measurements of one client between two instants.
 ///
@@ -319,7 +319,7 @@ impl Meter {
     /// Bandwidth in the worst second, in MB/s: the least of any whole second of the client's own time. The first second begins with that
     /// time and includes the rest of the tenth of a second in which that time began. The last includes the part of a second that is left
     /// after it. So the result is never more than the mean. `None` if that time is shorter than a second.
-    pub fn worst_second_mbps(&self) -> Option<f64> {
+    pub fn worst_second_mb_per_s(&self) -> Option<f64> {
         let length = self.length_ns();
         if length < SECOND_NS {
             return None;
@@ -335,11 +335,11 @@ impl Meter {
             let until = aligned + second * SECOND_NS;
             let windows = &plot[..((until - self.start_ns) / step) as usize];
             let bytes = windows.iter().map(|w| w.bytes).sum::<u64>();
-            worst = worst.min(mbps(bytes - before, until - from));
+            worst = worst.min(mb_per_s(bytes - before, until - from));
             (from, before) = (until, bytes);
         }
         debug_assert!(before <= self.bytes, "the seconds are a part of the whole");
-        Some(worst.min(mbps(self.bytes - before, self.until_ns - from)))
+        Some(worst.min(mb_per_s(self.bytes - before, self.until_ns - from)))
     }
 
     /// Measures reads, writes and flushes apart from now on, too, if the client has several of these kinds: those of which `has` says
@@ -628,14 +628,14 @@ mod tests {
             m.sent(at * MS);
             m.done(at * MS, at * MS + 1, bytes * 1_000_000);
         }
-        let mean = mbps(m.bytes(), m.length_ns());
-        let worst = m.worst_second_mbps().unwrap();
+        let mean = mb_per_s(m.bytes(), m.length_ns());
+        let worst = m.worst_second_mb_per_s().unwrap();
         assert!(
             (worst - 40.0 / 1.5).abs() < 1e-9 && worst <= mean,
             "{worst} of {mean}"
         );
         m.cut(900 * MS);
-        assert_eq!(m.worst_second_mbps(), None, "there is no whole second");
+        assert_eq!(m.worst_second_mb_per_s(), None, "there is no whole second");
     }
 
     #[test]
@@ -655,7 +655,7 @@ mod tests {
             (late.length_ns(), late.begins_ns()),
             (2 * SECOND_NS, begins)
         );
-        let worst = late.worst_second_mbps().unwrap();
+        let worst = late.worst_second_mb_per_s().unwrap();
         assert!((worst - 100.0).abs() < 1e-9, "{worst}");
         assert!((late.think_us(1) - 5_000.0).abs() < 1e-9);
 
@@ -671,7 +671,7 @@ mod tests {
         // One that ended during the warm-up has no time in the measurement.
         let mut gone = Meter::new(5 * SECOND_NS, SECOND_NS);
         gone.lasted(SECOND_NS, Some(2 * SECOND_NS));
-        assert_eq!((gone.length_ns(), gone.worst_second_mbps()), (0, None));
+        assert_eq!((gone.length_ns(), gone.worst_second_mb_per_s()), (0, None));
     }
 
     #[test]

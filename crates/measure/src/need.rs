@@ -18,7 +18,7 @@ pub struct Need {
     /// Number of clients.
     pub clients: usize,
     /// Promised to all together, in 10^6 bytes per second.
-    pub promised_mbps: f64,
+    pub promised_mb_per_s: f64,
     /// Promised to all together in requests per second, beside what is promised in bytes.
     pub promised_iops: u64,
     /// Seconds to be kept of a hundred in which a promise applies.
@@ -32,7 +32,7 @@ pub struct Need {
     /// Of what the drives could read in sequence, the part that was served, 0 to 1: mean of the searches.
     pub used: Option<f64>,
     /// What a client gets while it is active, in 10^6 bytes per second: mean of all clients and searches.
-    pub average_mbps: Option<f64>,
+    pub average_mb_per_s: Option<f64>,
 }
 
 impl Need {
@@ -52,7 +52,7 @@ impl Need {
         ),
         ("clients", "number", "Clients."),
         (
-            "promised_mbps",
+            "promised_mb_per_s",
             "number, 10^6 bytes per second",
             "Promised to all clients together in bytes.",
         ),
@@ -87,7 +87,7 @@ impl Need {
             "Bytes served, of what one sequential reader gets of that number of drives: mean of the searches; null where `drives` is.",
         ),
         (
-            "average_mbps",
+            "average_mb_per_s",
             "number, 10^6 bytes per second",
             "What a client gets while it is active: mean of all clients and searches; null where `drives` is.",
         ),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::promise::{Excuse, Fate, Judged, Rate, Short, ShortSecond, Terms, Units};
-use crate::{Apart, Histogram, Kind, Meter, RingsPerSecond, SECOND_NS, Series, mbps};
+use crate::{Apart, Histogram, Kind, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s};
 
 /// The client name of the record of all clients together.
 pub const TOTAL: &str = "total";
@@ -168,18 +168,18 @@ impl Run {
             begins_s: Some(meter.begins_ns())
                 .filter(|ns| *ns > 0)
                 .map(|ns| ns as f64 / SECOND_NS as f64),
-            throughput_mbps: mbps(meter.bytes(), meter.length_ns()),
+            bandwidth_mb_per_s: mb_per_s(meter.bytes(), meter.length_ns()),
             latency_us: Latency::of(meter.latency()),
             place: self.place,
             seed: self.seed,
             errors: Some(meter.failures()).filter(|n| *n > 0),
-            promised_mbps: None,
+            promised_mb_per_s: None,
             promised_iops: None,
-            worst_second_mbps: meter.worst_second_mbps(),
+            worst_second_mb_per_s: meter.worst_second_mb_per_s(),
             promise: None,
             windows_met: None,
             promise_seconds: None,
-            alone_mbps: None,
+            alone_mb_per_s: None,
             starved: None,
             unanswered_us: Some(meter.unanswered_ns())
                 .filter(|ns| *ns > 0)
@@ -190,7 +190,7 @@ impl Run {
             limited_by: None,
             split_us: (!split.drive.is_empty()).then(|| split.mean_us()),
             series_step_s: None,
-            series_mbps: None,
+            series_mb_per_s: None,
             drive_busy_percent: None,
             rings: None,
             runtime_s: None,
@@ -211,7 +211,7 @@ pub struct KindRecord {
     /// Bytes transferred by these.
     pub bytes: u64,
     /// `bytes` over the length of the client's own time, in MB/s.
-    pub throughput_mbps: f64,
+    pub bandwidth_mb_per_s: f64,
     /// Their latency; `None` if there were none.
     pub latency_us: Option<Latency>,
 }
@@ -222,7 +222,7 @@ impl KindRecord {
         Some(Self {
             requests: apart.latency().count(),
             bytes: apart.bytes(),
-            throughput_mbps: mbps(apart.bytes(), meter.length_ns()),
+            bandwidth_mb_per_s: mb_per_s(apart.bytes(), meter.length_ns()),
             latency_us: Latency::of(apart.latency()),
         })
     }
@@ -395,14 +395,14 @@ pub struct Record {
     /// Length of the client's own time in the measurement, in seconds: see [`Meter::lasted`].
     pub seconds: f64,
     /// `bytes` over `seconds`, in MB/s.
-    pub throughput_mbps: f64,
+    pub bandwidth_mb_per_s: f64,
     /// Latency of these requests; `None`, and null as JSON, if there were none.
     pub latency_us: Option<Latency>,
     /// Where the run took place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Seed of its random numbers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Seed of its random numbers. In JSON it is a string, because many readers of JSON round integers above 2^53.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "digits")]
     pub seed: Option<u64>,
     /// When the client's own time begins, in seconds from the start of the measurement, unless it begins there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -412,13 +412,13 @@ pub struct Record {
     pub errors: Option<u64>,
     /// The client's minimum, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promised_mbps: Option<f64>,
+    pub promised_mb_per_s: Option<f64>,
     /// The client's minimum, in requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promised_iops: Option<u64>,
-    /// Bandwidth in the worst second, in MB/s: see [`Meter::worst_second_mbps`].
+    /// Bandwidth in the worst second, in MB/s: see [`Meter::worst_second_mb_per_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worst_second_mbps: Option<f64>,
+    pub worst_second_mb_per_s: Option<f64>,
     /// What became of the promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promise: Option<Fate>,
@@ -430,7 +430,7 @@ pub struct Record {
     pub promise_seconds: Option<PromiseSeconds>,
     /// Bandwidth of the client with the drive to itself, in MB/s, if that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alone_mbps: Option<f64>,
+    pub alone_mb_per_s: Option<f64>,
     /// How it starved, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved: Option<Starved>,
@@ -452,12 +452,12 @@ pub struct Record {
     /// Where the mean request spent its time; the rest of the mean latency was spent between client and server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_us: Option<SplitUs>,
-    /// Length of a window of `series_mbps`, in seconds.
+    /// Length of a window of `series_mb_per_s`, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series_step_s: Option<f64>,
     /// Bandwidth of each complete window, in MB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub series_mbps: Option<Vec<f64>>,
+    pub series_mb_per_s: Option<Vec<f64>>,
     /// Fraction of the time in which the drive had at least one command in flight, in whole per cent; in records of the total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive_busy_percent: Option<u64>,
@@ -485,13 +485,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second; `alone_mbps` what the client
+    /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second; `alone_mb_per_s` what the client
     /// gets with the drive to itself, if that was measured; `host_ns` for how long a busy host kept the client or its server waiting in
     /// each second, if that is known.
     pub fn with_promise(
         mut self,
         terms: &Terms,
-        alone_mbps: Option<f64>,
+        alone_mb_per_s: Option<f64>,
         meter: &Meter,
         all: &Series,
         host_ns: &[u64],
@@ -501,17 +501,19 @@ impl Record {
         // In the promise's units.
         let alone = match units {
             Units::Bytes => {
-                self.promised_mbps = Some(a_second as f64 / 1e6);
-                alone_mbps.map(|mbps| mbps * 1e6)
+                self.promised_mb_per_s = Some(a_second as f64 / 1e6);
+                alone_mb_per_s.map(|mb_per_s| mb_per_s * 1e6)
             }
             Units::Requests => {
                 self.promised_iops = Some(a_second);
                 let bytes = terms.alone.map(|alone| alone.bytes.max(1) as f64);
-                alone_mbps.zip(bytes).map(|(mbps, each)| mbps * 1e6 / each)
+                alone_mb_per_s
+                    .zip(bytes)
+                    .map(|(mb_per_s, each)| mb_per_s * 1e6 / each)
             }
         };
         let is_beyond = alone.is_some_and(|alone| terms.rate.exceeds(alone));
-        self.alone_mbps = alone_mbps;
+        self.alone_mb_per_s = alone_mb_per_s;
         self.promise = Some(Fate::new(&judged.seconds, is_beyond));
         self.windows_met = judged.fraction();
         self.promise_seconds = Some(PromiseSeconds::new(&judged, units));
@@ -549,8 +551,8 @@ impl Record {
         if self.limited_by == Some(LimitedBy::Limit) {
             return None;
         }
-        let before = none.map(|none| none.throughput_mbps);
-        let is_less = |before: f64| self.throughput_mbps < before * Starved::PART;
+        let before = none.map(|none| none.bandwidth_mb_per_s);
+        let is_less = |before: f64| self.bandwidth_mb_per_s < before * Starved::PART;
         let waits = self.longest_us().is_some_and(|us| us > Starved::WAIT_US);
         match before {
             Some(before) if is_less(before) => Some(Starved::Bandwidth),
@@ -582,8 +584,28 @@ impl Record {
     /// Adds the bandwidth of the windows of `series` that ended by `end_ns`.
     pub fn with_series(mut self, series: &Series, end_ns: u64) -> Self {
         self.series_step_s = Some(series.step_ns() as f64 / SECOND_NS as f64);
-        self.series_mbps = Some(series.mbps(end_ns));
+        self.series_mb_per_s = Some(series.mb_per_s(end_ns));
         self
+    }
+}
+
+/// Integers that can be above 2^53 as strings.
+mod digits {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(
+        clippy::ref_option,
+        reason = "serde calls it with a reference to the field"
+    )]
+    pub(super) fn serialize<S: Serializer>(number: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        number.map(|number| number.to_string()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        let text: Option<String> = Option::deserialize(from)?;
+        text.map(|text| text.parse().map_err(D::Error::custom))
+            .transpose()
     }
 }
 
@@ -612,8 +634,8 @@ mod tests {
 
     #[test]
     fn who_gets_a_hundredth_or_waits_a_second_starves_but_for_its_own_max() {
-        let record = |mbps: f64, longest: f64| Record {
-            throughput_mbps: mbps,
+        let record = |mb_per_s: f64, longest: f64| Record {
+            bandwidth_mb_per_s: mb_per_s,
             latency_us: Some(Latency {
                 max: longest,
                 ..Latency::default()
@@ -659,7 +681,7 @@ mod tests {
             .with_promise(&terms, None, &meter, meter.seconds(), &[])
             .with_series(meter.plot(), meter.end_ns());
         assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
-        assert!((r.throughput_mbps - 9.995).abs() < 1e-9);
+        assert!((r.bandwidth_mb_per_s - 9.995).abs() < 1e-9);
         let want = Latency {
             mean: 400.0,
             sd: 0.0,
@@ -672,7 +694,7 @@ mod tests {
         };
         assert_eq!(r.latency_us, Some(want));
         assert_eq!(
-            (r.promised_mbps, r.worst_second_mbps),
+            (r.promised_mb_per_s, r.worst_second_mb_per_s),
             (Some(10.0), Some(9.99)),
             "the last request is answered after the end"
         );
@@ -680,7 +702,7 @@ mod tests {
         let seconds = r.promise_seconds.as_ref().unwrap();
         assert_eq!((seconds.promised, seconds.kept), (2, 2));
         assert_eq!(r.windows_met, Some(1.0));
-        assert_eq!(r.series_mbps.map(|s| s.len()), Some(20));
+        assert_eq!(r.series_mb_per_s.map(|s| s.len()), Some(20));
         assert_eq!((r.split_us, r.errors), (None, None));
     }
 }

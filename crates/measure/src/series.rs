@@ -104,10 +104,10 @@ impl Series {
     }
 
     /// Bandwidth of the complete windows, in MB/s.
-    pub fn mbps(&self, end_ns: u64) -> Vec<f64> {
+    pub fn mb_per_s(&self, end_ns: u64) -> Vec<f64> {
         self.complete(end_ns)
             .iter()
-            .map(|w| mbps(w.bytes, self.step_ns))
+            .map(|w| mb_per_s(w.bytes, self.step_ns))
             .collect()
     }
 
@@ -125,7 +125,7 @@ impl Series {
 }
 
 /// Bandwidth in MB/s (10^6 bytes per second); 0 over no time.
-pub fn mbps(bytes: u64, length_ns: u64) -> f64 {
+pub fn mb_per_s(bytes: u64, length_ns: u64) -> f64 {
     if length_ns == 0 {
         return 0.0;
     }
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn megabytes_are_decimal() {
-        assert!((mbps(10_000_000, SECOND_NS) - 10.0).abs() < 1e-12);
-        assert!(mbps(1, 0) == 0.0);
+        assert!((mb_per_s(10_000_000, SECOND_NS) - 10.0).abs() < 1e-12);
+        assert!(mb_per_s(1, 0) == 0.0);
     }
 
     proptest! {

@@ -16,7 +16,7 @@ fn plain() -> Record {
         requests: 24_414,
         bytes: 99_999_744,
         seconds: 10.0,
-        throughput_mbps: 9.999_974_4,
+        bandwidth_mb_per_s: 9.999_974_4,
         latency_us: Some(Latency {
             mean: 409.6,
             sd: 12.345_678,
@@ -35,7 +35,7 @@ fn plain() -> Record {
 fn a_plain_record_has_the_documented_fields_in_their_order() {
     let want = concat!(
         r#"{"scenario":"latency","drive":"samsung-970-pro","case":"readers","policy":"bfq","repeat":0,"#,
-        r#""client":"target","requests":24414,"bytes":99999744,"seconds":10.000,"throughput_mbps":10.000,"#,
+        r#""client":"target","requests":24414,"bytes":99999744,"seconds":10.000,"bandwidth_mb_per_s":10.000,"#,
         r#""latency_us":{"mean":409.600,"sd":12.346,"min":30.000,"max":2000.001,"p50":400.000,"#,
         r#""p90":500.000,"p99":900.000,"p999":1500.000}}"#
     );
@@ -48,8 +48,8 @@ fn a_full_record_has_the_optional_fields_after_them() {
         place: Some(Place::Serve),
         seed: Some(7),
         errors: Some(2),
-        promised_mbps: Some(10.0),
-        worst_second_mbps: Some(9.96),
+        promised_mb_per_s: Some(10.0),
+        worst_second_mb_per_s: Some(9.96),
         windows_met: Some(1.0),
         limited_by: Some(LimitedBy::Share),
         split_us: Some(SplitUs {
@@ -60,13 +60,13 @@ fn a_full_record_has_the_optional_fields_after_them() {
             queue: None,
         }),
         series_step_s: Some(0.1),
-        series_mbps: Some(vec![10.0, 0.0, 9.5]),
+        series_mb_per_s: Some(vec![10.0, 0.0, 9.5]),
         ..plain()
     };
     let want = concat!(
-        r#","place":"serve","seed":7,"errors":2,"promised_mbps":10.000,"worst_second_mbps":9.960,"#,
+        r#","place":"serve","seed":"7","errors":2,"promised_mb_per_s":10.000,"worst_second_mb_per_s":9.960,"#,
         r#""windows_met":1.000,"limited_by":"share","split_us":{"limit":0.000,"elevator":300.500,"#,
-        r#""drive":30.000,"idle":200.000},"series_step_s":0.100,"series_mbps":[10.000,0.000,9.500]}"#
+        r#""drive":30.000,"idle":200.000},"series_step_s":0.100,"series_mb_per_s":[10.000,0.000,9.500]}"#
     );
     let line = to_line(&full);
     let base = to_line(&plain());
@@ -130,10 +130,10 @@ proptest! {
         let record = Record {
             scenario, drive, case, policy, client, repeat, requests, bytes, seed, place,
             seconds: f(0),
-            throughput_mbps: f(1),
+            bandwidth_mb_per_s: f(1),
             latency_us: (f(3) > 1.0).then(|| Latency { mean: f(2), p99: f(3), ..Latency::default() }),
-            promised_mbps: Some(f(4)),
-            series_mbps: Some(vec![f(5); 3]),
+            promised_mb_per_s: Some(f(4)),
+            series_mb_per_s: Some(vec![f(5); 3]),
             ..Record::default()
         };
         let line = to_line(&record);

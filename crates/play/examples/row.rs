@@ -32,7 +32,7 @@ fn main() {
         .run(|_| {})
         .unwrap();
     println!("path {path} ns, left {left}, {took:.1} s");
-    let mbps = |m: &weir_measure::Meter| m.bytes() as f64 * 1e3 / m.length_ns() as f64;
+    let mb_per_s = |m: &weir_measure::Meter| m.bytes() as f64 * 1e3 / m.length_ns() as f64;
     let all = ours.clients.iter().map(|c| (&c.name, &c.meter));
     let all = all.zip(sim.clients.iter().map(|c| &c.meter));
     let total = "total".to_owned();
@@ -40,12 +40,12 @@ fn main() {
         println!(
             "{name:12} linux {:9.1} us {:8.2} MB/s n {:6}   sim {:9.1} us {:8.2} MB/s   {:.2} {:.2}",
             g.latency().mean() / 1e3,
-            mbps(g),
+            mb_per_s(g),
             g.requests(),
             s.latency().mean() / 1e3,
-            mbps(s),
+            mb_per_s(s),
             s.latency().mean() / g.latency().mean(),
-            mbps(s) / mbps(g),
+            mb_per_s(s) / mb_per_s(g),
         );
     }
 }

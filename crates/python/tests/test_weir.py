@@ -55,7 +55,7 @@ def test_a_comparison_is_the_commands() -> None:
     for row, line in zip(table.to_pylist(), lines):
         described = {path.split(".")[0] for path in row}
         assert set(line) <= described, "every key has a column"
-        for key in ("policy", "client", "requests", "seed", "throughput_mbps", "starved", "series_mbps"):
+        for key in ("policy", "client", "requests", "seed", "bandwidth_mb_per_s", "starved", "series_mb_per_s"):
             assert row[key] == line.get(key), key
         latency = line["latency_us"] or {}
         for key, value in latency.items():
@@ -67,8 +67,8 @@ def test_columns_are_the_same_whatever_was_played() -> None:
     other = weir.compare(weir.Scenario(MINE), repetitions=1)
     assert one.schema == other.schema
     assert len(pa.concat_tables([one, other])) == len(one) + len(other)
-    assert one.to_pandas()["throughput_mbps"].gt(0).all()
-    promised = [row for row in other.to_pylist() if row["promised_mbps"]]
+    assert one.to_pandas()["bandwidth_mb_per_s"].gt(0).all()
+    promised = [row for row in other.to_pylist() if row["promised_mb_per_s"]]
     assert {row["client"] for row in promised} == {"a"}
     assert {row["policy"]: row["promise"] for row in promised}["contract"] == "kept"
 

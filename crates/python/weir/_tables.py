@@ -21,7 +21,7 @@ _NESTED = {
 }
 
 #: Keys of the operations of one kind, each of which has the keys of all (`reads.requests`).
-_EACH = ("requests", "bytes", "throughput_mbps", "latency_us.")
+_EACH = ("requests", "bytes", "bandwidth_mb_per_s", "latency_us.")
 
 
 def schema(keys: Keys) -> pa.Schema:
@@ -49,7 +49,8 @@ def table(lines: bytes, columns: pa.Schema) -> pa.Table:
         for path, value in row.items():
             if path not in found:
                 found[path] = [None] * len(rows)
-            found[path][at] = value
+            # Integers that can be above 2^53 are strings in JSON.
+            found[path][at] = int(value) if path == "seed" else value
     # Most runs have few of the keys.
     arrays = [
         pa.array(found[field.name], field.type) if field.name in found else pa.nulls(len(rows), field.type)

@@ -99,10 +99,10 @@ fn head(report: &PlanReport) -> String {
     let Some(PlanRow { need, .. }) = report.rows.first() else {
         return String::new();
     };
-    let bytes = format!("{} MB/s", figure(need.promised_mbps));
+    let bytes = format!("{} MB/s", figure(need.promised_mb_per_s));
     let promised = match need.promised_iops {
         0 => bytes,
-        iops if need.promised_mbps > 0.0 => format!("{bytes} and {iops} requests/s"),
+        iops if need.promised_mb_per_s > 0.0 => format!("{bytes} and {iops} requests/s"),
         iops => format!("{iops} requests/s"),
     };
     format!(
@@ -134,7 +134,7 @@ fn table(report: &PlanReport) -> Table {
             or_dash(sure.map(|n| format!("{n} of {}", need.searches.len()))),
             or_dash(drives.map(|d| figure(need.clients as f64 / d))),
             or_dash(need.used.map(|used| format!("{:.0}%", used * 100.0))),
-            or_dash(need.average_mbps.map(figure)),
+            or_dash(need.average_mb_per_s.map(figure)),
             or_dash(times.map(|t| format!("{t:.1}x"))),
         ]);
     }

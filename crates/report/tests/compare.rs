@@ -30,8 +30,8 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
             p999: mean * 2.0,
         }),
         of_none: Some(mean / none),
-        target_mbps: 4096.0 / mean,
-        total_mbps: 500.0,
+        target_mb_per_s: 4096.0 / mean,
+        total_mb_per_s: 500.0,
         busy: Some(0.97),
         parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
         why: format!("It is so under {policy} <beside {case}>."),
@@ -42,8 +42,8 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
         over_time: Some(ComparedOverTime {
             latency_us: points(mean),
             depth: points(31.0),
-            target_mbps: points(4096.0 / mean),
-            others_mbps: points(0.0),
+            target_mb_per_s: points(4096.0 / mean),
+            others_mb_per_s: points(0.0),
             states: states(policy),
         }),
     }
@@ -53,9 +53,9 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
 fn clients(kept: bool) -> Vec<ComparedClient> {
     let row = |label: &str, got: f64| ComparedRow {
         label: label.into(),
-        got_mbps: Some(got),
+        got_mb_per_s: Some(got),
         got_half: (label == "reads").then_some(1.25),
-        worst_mbps: Some(got / 2.0),
+        worst_mb_per_s: Some(got / 2.0),
         mean_us: (got > 0.0).then(|| 4096.0 / got),
         p99_us: (got > 0.0).then(|| 8192.0 / got),
         longest_us: Some(2_300_000.0),
@@ -140,7 +140,7 @@ fn report() -> CompareReport {
             .map(str::to_owned)
             .to_vec(),
         drives: vec![drive],
-        minimum_mbps: Some(10.0),
+        minimum_mb_per_s: Some(10.0),
         notes: vec!["All of this is invented.".into()],
     }
 }

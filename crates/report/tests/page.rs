@@ -67,7 +67,7 @@ fn an_empty_report_is_a_page() {
 fn what_is_not_measured_is_left_out() {
     let mut report = sample::report(2, 1);
     for record in report.policies.iter_mut().flat_map(|p| &mut p.records) {
-        (record.series_mbps, record.split_us, record.windows_met) = (None, None, None);
+        (record.series_mb_per_s, record.split_us, record.windows_met) = (None, None, None);
     }
     let page = demo_page(&report);
     assert!(

@@ -18,14 +18,14 @@ fn report() -> PlanReport {
             case: "invented".into(),
             policy: policy.into(),
             clients: 16,
-            promised_mbps: 160.0,
+            promised_mb_per_s: 160.0,
             promised_iops: 500,
             keep: 99,
             searches: searches.to_vec(),
             drives: enough,
             needed_in,
             used: used.map(|used| used.mean),
-            average_mbps: enough.map(|drives| drives as f64 * 20.0),
+            average_mb_per_s: enough.map(|drives| drives as f64 * 20.0),
         };
         PlanRow { need, used }
     };

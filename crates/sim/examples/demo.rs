@@ -26,9 +26,9 @@ fn print(results: &Results) {
             "{:<11} {:<10} {:>7.2} {:>8} {:>9.1} {:>9.1}  {}",
             record.policy,
             record.client,
-            record.throughput_mbps,
+            record.bandwidth_mb_per_s,
             record
-                .worst_second_mbps
+                .worst_second_mb_per_s
                 .map_or_else(String::new, |worst| format!("{worst:.2}")),
             record.latency_us.unwrap_or_default().mean,
             record.latency_us.unwrap_or_default().p99,

@@ -46,7 +46,7 @@ fn play(scenario: &weir_sim::Scenario, control: &str, repetition: u32) -> Result
         split.map_or(0.0, |s| s.limit),
         split.map_or(0.0, |s| s.elevator),
         split.map_or(0.0, |s| s.drive),
-        total.throughput_mbps,
+        total.bandwidth_mb_per_s,
     );
     Ok(())
 }

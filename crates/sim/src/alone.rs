@@ -2,13 +2,13 @@
 
 use crate::{ClientSpec, Error, Policy, Run, Scenario};
 use weir_core::{Contract, Span};
-use weir_measure::{Histogram, Kind, Meter, mbps, promise};
+use weir_measure::{Histogram, Kind, Meter, mb_per_s, promise};
 
 /// What a client gets with the drive to itself.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Alone {
     /// Its bandwidth in MB/s.
-    pub mbps: f64,
+    pub mb_per_s: f64,
     /// Its mean request.
     pub request: promise::Alone,
 }
@@ -69,7 +69,7 @@ fn play(scenario: &Scenario, client: &ClientSpec) -> Result<Option<Alone>, Error
     let meter = &results.clients[0].meter;
     let latency = covered(meter);
     Ok((!latency.is_empty()).then(|| Alone {
-        mbps: mbps(meter.bytes(), meter.length_ns()),
+        mb_per_s: mb_per_s(meter.bytes(), meter.length_ns()),
         request: promise::Alone {
             latency_ns: latency.mean() as u64,
             bytes: meter.bytes() / latency.count(),
@@ -104,13 +104,16 @@ mod tests {
         let all = alone(&scenario).unwrap();
         let target = all[0].unwrap();
         // 30 us and 16.384 us for 4096 bytes.
-        assert!((target.mbps - 4096.0 / 46.384).abs() < 0.1, "{target:?}");
+        assert!(
+            (target.mb_per_s - 4096.0 / 46.384).abs() < 0.1,
+            "{target:?}"
+        );
         assert_eq!(
             (target.request.latency_ns, target.request.bytes),
             (46_384, 4096)
         );
         assert!(all[1..].iter().all(|a| *a == all[1]), "they do the same");
-        assert!(all[1].unwrap().mbps > 200.0);
+        assert!(all[1].unwrap().mb_per_s > 200.0);
     }
 
     #[test]

@@ -95,8 +95,8 @@ impl ClientResult {
         record.runtime_s = self.took.map(|took| took.as_nanos() as f64 / 1e9);
         let rate = Rate::new(self.contract.min, self.contract.min_iops);
         if let Some(rate) = rate.filter(|_| self.alone) {
-            let (mbps, alone) = (alone.map(|a| a.mbps), alone.map(|a| a.request));
-            record = record.with_promise(&Terms { rate, alone }, mbps, meter, all, &[]);
+            let (mb_per_s, alone) = (alone.map(|a| a.mb_per_s), alone.map(|a| a.request));
+            record = record.with_promise(&Terms { rate, alone }, mb_per_s, meter, all, &[]);
         }
         record.with_limit(meter.think_us(self.depth))
     }

@@ -46,7 +46,7 @@ fn run(scenario: &Scenario, policy: &Policy) -> Results {
 fn target(results: &Results) -> (f64, u64) {
     let rate = Rate::new(8_000_000, 0).expect("something is promised");
     let judged = results.judge(0, rate);
-    let worst = results.clients[0].meter.worst_second_mbps();
+    let worst = results.clients[0].meter.worst_second_mb_per_s();
     (worst.unwrap_or(0.0), judged.seconds.kept)
 }
 

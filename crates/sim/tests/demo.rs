@@ -84,10 +84,14 @@ fn records_name_promise_limit_and_split() {
     assert_eq!(records.len(), 17);
     let target = &records[0];
     assert_eq!(
-        (target.client.as_str(), target.promised_mbps),
+        (target.client.as_str(), target.promised_mb_per_s),
         ("target", Some(10.0))
     );
-    assert!(target.worst_second_mbps.is_some_and(|worst| worst < 1.0));
+    assert!(
+        target
+            .worst_second_mb_per_s
+            .is_some_and(|worst| worst < 1.0)
+    );
     assert_eq!(target.windows_met, Some(0.0));
     let seconds = target.promise_seconds.as_ref().unwrap();
     assert_eq!((seconds.promised, seconds.short), (2, 2));
@@ -107,10 +111,10 @@ fn records_name_promise_limit_and_split() {
         (split.total() - target.latency_us.unwrap().mean).abs() < 0.01,
         "nothing lies between client and layer"
     );
-    assert_eq!(target.series_mbps.as_ref().map(Vec::len), Some(20));
+    assert_eq!(target.series_mb_per_s.as_ref().map(Vec::len), Some(20));
     let total = &records[16];
     assert_eq!(
-        (total.client.as_str(), total.promised_mbps),
+        (total.client.as_str(), total.promised_mb_per_s),
         ("total", None)
     );
     assert_eq!(total.drive_busy_percent, Some(100));

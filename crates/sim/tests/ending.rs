@@ -186,8 +186,11 @@ fn a_client_is_measured_over_its_own_time() {
     for client in [0, 1, 3] {
         let record = &records[client];
         let full = 4096.0 * 1000.0 / 1e6;
-        for mbps in [Some(record.throughput_mbps), record.worst_second_mbps] {
-            let off = mbps.map(|mbps| (mbps / full - 1.0).abs());
+        for mb_per_s in [
+            Some(record.bandwidth_mb_per_s),
+            record.worst_second_mb_per_s,
+        ] {
+            let off = mb_per_s.map(|mb_per_s| (mb_per_s / full - 1.0).abs());
             assert!(off.is_some_and(|off| off < 0.005), "{record:?}");
         }
     }

@@ -72,9 +72,9 @@ fn of(drive: &Drive, model: &weir_drive::Config) -> Result<String, Failure> {
         let mut row = vec![member.name.clone(), promised(member)];
         for result in &results {
             let record = result.get(at);
-            row.push(record.map_or(String::new(), |r| mbps(r.throughput_mbps)));
-            let worst = record.and_then(|r| r.worst_second_mbps);
-            row.push(worst.map_or(String::new(), mbps));
+            row.push(record.map_or(String::new(), |r| mb_per_s(r.bandwidth_mb_per_s)));
+            let worst = record.and_then(|r| r.worst_second_mb_per_s);
+            row.push(worst.map_or(String::new(), mb_per_s));
             row.push(record.map_or(String::new(), kept));
         }
         table.row(row);
@@ -94,7 +94,7 @@ fn promised(member: &Member) -> String {
     }
 }
 
-fn mbps(rate: f64) -> String {
+fn mb_per_s(rate: f64) -> String {
     format!("{rate:.1} MB/s")
 }
 

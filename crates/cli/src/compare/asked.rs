@@ -18,7 +18,7 @@ pub(super) fn shows_latency(script: &Script) -> bool {
 }
 
 /// What the target is to get at least, in MB/s.
-pub(super) fn minimum_mbps(script: &Script) -> Option<f64> {
+pub(super) fn minimum_mb_per_s(script: &Script) -> Option<f64> {
     script.expects().iter().find_map(|e| match &e.asked {
         Asked::Figure(b) if (b.figure, &b.whose) == (Figure::Bandwidth, &Whose::Target) => {
             let least = b.at_least.filter(|_| !b.is_relative());

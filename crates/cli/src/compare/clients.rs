@@ -68,8 +68,8 @@ pub(super) fn absent(cells: &[Pair]) -> Vec<String> {
     let warm_up = duration(first.scenario.warm_up.as_nanos() as f64 / 1e3);
     let ended = of(Absence::Ended).map(|names| {
         format!(
-            "Not measured: {names}. The measurement begins after a warm-up of {warm_up}, and their last request was before that. Leave out the warm-up \
-             (warm_up in a scenario's file, ramp_time in a job file), or let them run longer (time_based=1 in a job file)."
+            "Not measured: {names}. The measurement begins after a warm-up of {warm_up}, and their last request was before that. Leave out \
+             the warm-up (warm_up in a scenario's file, ramp_time in a job file), or let them run longer (time_based=1 in a job file)."
         )
     });
     let not_begun = of(Absence::NotBegun).map(|names| {
@@ -114,7 +114,7 @@ struct Client<'a> {
     runs: Vec<&'a Record>,
     spread: Spread,
     /// Its mean bandwidth under no control, in MB/s.
-    none_mbps: Option<f64>,
+    none_mb_per_s: Option<f64>,
 }
 
 impl<'a> Client<'a> {
@@ -123,7 +123,7 @@ impl<'a> Client<'a> {
         Self {
             runs: outcomes.iter().map(|o| &o.records[at]).collect(),
             spread: Spread::of(outcomes, &outcomes[0].records[at].client),
-            none_mbps: none.map(|none| mean_mbps(none.iter().map(|o| &o.records[at]))),
+            none_mb_per_s: none.map(|none| mean_mb_per_s(none.iter().map(|o| &o.records[at]))),
         }
     }
 
@@ -133,8 +133,8 @@ impl<'a> Client<'a> {
     }
 
     /// Its mean bandwidth, in MB/s.
-    fn mbps(&self) -> f64 {
-        mean_mbps(self.runs.iter().copied())
+    fn mb_per_s(&self) -> f64 {
+        mean_mb_per_s(self.runs.iter().copied())
     }
 
     /// Something is promised, and that did not fail: it was kept, or applied in no second.
@@ -145,8 +145,7 @@ impl<'a> Client<'a> {
 
     /// Why it is measured in none of the runs, if it is not.
     fn absence(&self) -> Option<Absence> {
-        let each = self.runs.iter().map(|r| r.absence());
-        each.reduce(|a, b| a.and(b)).flatten()
+        absence(self.runs.iter().map(|r| r.absence()))
     }
 
     fn starved(&self) -> Option<Starved> {
@@ -162,13 +161,13 @@ impl<'a> Client<'a> {
     }
 
     fn row(&self) -> ComparedRow {
-        let worst = self.runs.iter().filter_map(|r| r.worst_second_mbps);
+        let worst = self.runs.iter().filter_map(|r| r.worst_second_mb_per_s);
         let figures = figures(self.runs.iter().map(|r| Figures::of(r)));
-        let interval = self.spread.mbps.filter(|_| self.absence().is_none());
+        let interval = self.spread.mb_per_s.filter(|_| self.absence().is_none());
         ComparedRow {
-            got_mbps: figures.got_mbps.filter(|_| self.absence().is_none()),
+            got_mb_per_s: figures.got_mb_per_s.filter(|_| self.absence().is_none()),
             got_half: interval.map(|interval| interval.half),
-            worst_mbps: worst.reduce(f64::min),
+            worst_mb_per_s: worst.reduce(f64::min),
             longest_us: self
                 .runs
                 .iter()
@@ -187,22 +186,36 @@ impl<'a> Client<'a> {
                 .filter(|(k, _)| *k == kind)
                 .map(|(_, of)| Figures::of_kind(of));
             let row = figures(of);
-            let got_mbps = row.got_mbps.filter(|_| kind != Kind::Flush);
-            (kind.name(), ComparedRow { got_mbps, ..row })
+            let got_mb_per_s = row
+                .got_mb_per_s
+                .filter(|_| kind != Kind::Flush && self.absence().is_none());
+            (
+                kind.name(),
+                ComparedRow {
+                    got_mb_per_s,
+                    ..row
+                },
+            )
         };
         kinds.map(row).collect()
     }
 }
 
+/// Why none of these is measured; `None` if one is.
+fn absence(mut each: impl Iterator<Item = Option<Absence>>) -> Option<Absence> {
+    let first = each.next()??;
+    each.all(|other| other.is_some()).then_some(first)
+}
+
 /// The mean bandwidth of these runs, of which there is one at least.
-fn mean_mbps<'a>(runs: impl ExactSizeIterator<Item = &'a Record>) -> f64 {
+fn mean_mb_per_s<'a>(runs: impl ExactSizeIterator<Item = &'a Record>) -> f64 {
     let count = runs.len() as f64;
-    runs.map(|r| r.throughput_mbps).sum::<f64>() / count
+    runs.map(|r| r.bandwidth_mb_per_s).sum::<f64>() / count
 }
 
 /// Figures of a run.
 struct Figures {
-    mbps: f64,
+    mb_per_s: f64,
     requests: u64,
     latency: Option<Latency>,
 }
@@ -210,7 +223,7 @@ struct Figures {
 impl Figures {
     fn of(record: &Record) -> Self {
         Self {
-            mbps: record.throughput_mbps,
+            mb_per_s: record.bandwidth_mb_per_s,
             requests: record.requests,
             latency: record.latency_us,
         }
@@ -218,7 +231,7 @@ impl Figures {
 
     fn of_kind(record: &KindRecord) -> Self {
         Self {
-            mbps: record.throughput_mbps,
+            mb_per_s: record.bandwidth_mb_per_s,
             requests: record.requests,
             latency: record.latency_us,
         }
@@ -227,10 +240,10 @@ impl Figures {
 
 /// Of all repetitions: the mean bandwidth, the mean latency of all requests, the highest percentile.
 fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
-    let (mut mbps, mut count, mut requests, mut sum) = (0.0, 0.0, 0.0, 0.0);
+    let (mut mb_per_s, mut count, mut requests, mut sum) = (0.0, 0.0, 0.0, 0.0);
     let (mut p99, mut longest) = (None::<f64>, None::<f64>);
     for run in runs {
-        mbps += run.mbps;
+        mb_per_s += run.mb_per_s;
         count += 1.0;
         let Some(latency) = run.latency else { continue };
         requests += run.requests as f64;
@@ -240,9 +253,9 @@ fn figures(runs: impl Iterator<Item = Figures>) -> ComparedRow {
     }
     ComparedRow {
         label: String::new(),
-        got_mbps: Some(mbps / f64::max(count, 1.0)),
+        got_mb_per_s: Some(mb_per_s / f64::max(count, 1.0)),
         got_half: None,
-        worst_mbps: None,
+        worst_mb_per_s: None,
         mean_us: (requests > 0.0).then(|| sum / requests),
         p99_us: p99,
         longest_us: longest,
@@ -259,12 +272,12 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
     ComparedClient {
         name,
         count: members.len(),
-        promised: record.promised_mbps.map(plain).or(iops),
+        promised: record.promised_mb_per_s.map(plain).or(iops),
         fate: fates.fold(Fate::NotAsked, Fate::worse),
         kept: members.iter().filter(|m| m.is_kept()).count(),
         short: short.max().unwrap_or_default(),
         starved: members.iter().filter(|m| m.starved().is_some()).count(),
-        absence: members.iter().find_map(Client::absence),
+        absence: absence(members.iter().map(Client::absence)),
         took_s: took.reduce(f64::max),
         rows: rows(members),
     }
@@ -306,9 +319,9 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
         };
         ComparedRow {
             label: label(end),
-            got_mbps: of(|r| r.got_mbps, rate),
+            got_mb_per_s: of(|r| r.got_mb_per_s, rate),
             got_half: of(|r| r.got_half, f64::max),
-            worst_mbps: of(|r| r.worst_mbps, rate),
+            worst_mb_per_s: of(|r| r.worst_mb_per_s, rate),
             mean_us: answered(|r| r.mean_us),
             p99_us: answered(|r| r.p99_us),
             longest_us: of(|r| r.longest_us, time),
@@ -339,19 +352,19 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
     if let Some(worst) = starved.iter().max_by(|a, b| waits(a).total_cmp(&waits(b))) {
         let many = starved.len() > 1;
         let verb = |one: &str, many_do: &str| if many { many_do } else { one }.to_owned();
-        let how = match (worst.starved(), worst.none_mbps) {
+        let how = match (worst.starved(), worst.none_mb_per_s) {
             (Some(Starved::Bandwidth), Some(none)) => {
-                let (got, none_mbps) = (worst.mbps(), figure(none));
+                let (got, none_mb_per_s) = (worst.mb_per_s(), figure(none));
                 if got > 0.0 {
                     format!(
-                        "{} at {} MB/s, {} of {none_mbps} under none",
+                        "{} at {} MB/s, {} of {none_mb_per_s} under none",
                         verb("starves", "starve"),
                         figure(got),
                         deviation(got / none),
                     )
                 } else {
                     let gets = verb("gets", "get");
-                    format!("{gets} nothing, and {none_mbps} MB/s under none")
+                    format!("{gets} nothing, and {none_mb_per_s} MB/s under none")
                 }
             }
             _ => format!(

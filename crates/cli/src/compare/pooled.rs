@@ -19,8 +19,8 @@ pub(super) struct Pooled {
     /// How sure the target's figures are.
     pub(super) spread: Spread,
     /// Mean bandwidth of all clients together, and of the target, in MB/s.
-    pub(super) total_mbps: f64,
-    pub(super) target_mbps: f64,
+    pub(super) total_mb_per_s: f64,
+    pub(super) target_mb_per_s: f64,
     /// The part (0 to 1) of the time in which the drive was busy.
     pub(super) busy: Option<f64>,
     /// Mean number of commands in the drive; of the first repetition.
@@ -34,11 +34,11 @@ pub(super) struct Pooled {
 /// What the target was promised, and what came of it over all repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Promise {
-    pub(super) mbps: f64,
+    pub(super) mb_per_s: f64,
     /// What it gets with the drive to itself.
-    pub(super) alone_mbps: Option<f64>,
+    pub(super) alone_mb_per_s: Option<f64>,
     /// The worst second of all, if there was one that counts.
-    pub(super) worst_mbps: Option<f64>,
+    pub(super) worst_mb_per_s: Option<f64>,
     /// What became of the promise in the worst run.
     pub(super) fate: Fate,
 }
@@ -141,7 +141,7 @@ impl Pooled {
         let of_target = || records().filter(|r| r.client == target);
         let others = records().filter(|r| r.client != target && r.client != TOTAL);
         let mean = |values: &mut dyn Iterator<Item = &Record>| {
-            values.map(|r| r.throughput_mbps).sum::<f64>() / outcomes.len() as f64
+            values.map(|r| r.bandwidth_mb_per_s).sum::<f64>() / outcomes.len() as f64
         };
         let depth = outcomes.iter().find_map(|o| o.over_time.as_ref());
         let depth = depth.filter(|d| !d.depth.is_empty());
@@ -150,8 +150,8 @@ impl Pooled {
             split: Split::of(of_target()),
             others: Split::of(others),
             spread: Spread::of(outcomes, target),
-            total_mbps: mean(&mut records().filter(|r| r.client == TOTAL)),
-            target_mbps: mean(&mut of_target()),
+            total_mb_per_s: mean(&mut records().filter(|r| r.client == TOTAL)),
+            target_mb_per_s: mean(&mut of_target()),
             busy: busy(outcomes),
             depth: depth.map(|d| d.depth.iter().sum::<f64>() / d.depth.len() as f64),
             rings: rings(outcomes),
@@ -195,12 +195,12 @@ fn busy(outcomes: &[Outcome]) -> Option<f64> {
 
 impl Promise {
     fn of(records: &[&Record]) -> Option<Self> {
-        let mbps = records.iter().find_map(|r| r.promised_mbps)?;
-        let worst = records.iter().filter_map(|r| r.worst_second_mbps);
+        let mb_per_s = records.iter().find_map(|r| r.promised_mb_per_s)?;
+        let worst = records.iter().filter_map(|r| r.worst_second_mb_per_s);
         Some(Self {
-            mbps,
-            alone_mbps: records.iter().find_map(|r| r.alone_mbps),
-            worst_mbps: worst.reduce(f64::min),
+            mb_per_s,
+            alone_mb_per_s: records.iter().find_map(|r| r.alone_mb_per_s),
+            worst_mb_per_s: worst.reduce(f64::min),
             fate: (records.iter().map(|r| r.fate())).fold(Fate::NotAsked, Fate::worse),
         })
     }

@@ -50,7 +50,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
         drives,
         clients: plan.script.shows_clients(),
         latency: asked::shows_latency(&plan.script),
-        minimum_mbps: asked::minimum_mbps(&plan.script),
+        minimum_mb_per_s: asked::minimum_mb_per_s(&plan.script),
         notes: notes(plan, cells, pooled.iter().any(|(_, p)| p.rings.is_some())),
     })
 }
@@ -75,8 +75,8 @@ fn one(
                 requests: pooled.latency.count(),
                 latency_us: latency,
                 of_none: pooled.mean_us().zip(none).map(|(mine, none)| mine / none),
-                target_mbps: pooled.target_mbps,
-                total_mbps: pooled.total_mbps,
+                target_mb_per_s: pooled.target_mb_per_s,
+                total_mb_per_s: pooled.total_mb_per_s,
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
                 why: match plan.on[cell.on] {
@@ -200,8 +200,8 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
             .enumerate()
             .map(|(i, d)| (middle(i), *d))
             .collect(),
-        others_mbps: others.collect(),
-        target_mbps: mine,
+        others_mb_per_s: others.collect(),
+        target_mb_per_s: mine,
         states: states.clone(),
     })
 }
@@ -209,7 +209,7 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
 /// A record's bandwidth over time.
 fn series(record: &Record) -> Vec<(f64, f64)> {
     let step = record.series_step_s.unwrap_or_default();
-    let values = record.series_mbps.iter().flatten().enumerate();
+    let values = record.series_mb_per_s.iter().flatten().enumerate();
     values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect()
 }
 
@@ -223,7 +223,8 @@ const CLIENTS: &str = "A promise is kept in a second in which its client got 99%
                        one request under way at the second's end. A client starves if it gets less than 1% of what it gets under none, or waits for more than a \
                        second, unless its own max throttles it. got: mean of {runs}, and the 95% interval of that mean where they differ; worst s: the worst second \
                        of all; mean latency: of all requests; p99: of the run in which it was highest; longest: of all, and of requests that were not answered. A \
-                       client is measured over its own time, from its first possible request to its last, or the reply to that. In virtual time; drives are models.";
+                       client is measured over its own time, from its first possible request to its last, or the reply to that. In virtual time; drives \
+                       are models.";
 
 fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     let runs = runs::count(cells);

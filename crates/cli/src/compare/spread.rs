@@ -7,7 +7,7 @@ use weir_measure::{Interval, Record};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Spread {
     /// Its bandwidth, in MB/s.
-    pub(super) mbps: Option<Interval>,
+    pub(super) mb_per_s: Option<Interval>,
     /// The mean latency of a run, in microseconds, each run in which it was served counting once.
     pub(super) latency_us: Option<Interval>,
 }
@@ -20,9 +20,9 @@ impl Spread {
         let drawn = outcomes.iter().all(|outcome| outcome.drew);
         let latencies = records.iter().filter_map(|r| Some(r.latency_us?.mean));
         let latencies: Vec<f64> = latencies.collect();
-        let rates: Vec<f64> = records.iter().map(|r| r.throughput_mbps).collect();
+        let rates: Vec<f64> = records.iter().map(|r| r.bandwidth_mb_per_s).collect();
         Self {
-            mbps: interval(&rates, drawn),
+            mb_per_s: interval(&rates, drawn),
             latency_us: interval(&latencies, drawn),
         }
     }
@@ -45,10 +45,10 @@ mod tests {
     use weir_measure::{Histogram, Latency, TOTAL};
 
     /// A run with one client: its MB/s and, if it was served, its mean latency.
-    fn outcome(mbps: f64, latency: Option<f64>, drew: bool) -> Outcome {
+    fn outcome(mb_per_s: f64, latency: Option<f64>, drew: bool) -> Outcome {
         let mut record = Record {
             client: "a".into(),
-            throughput_mbps: mbps,
+            bandwidth_mb_per_s: mb_per_s,
             requests: u64::from(latency.is_some()),
             ..Record::default()
         };
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn repetitions_that_differ_have_an_interval() {
-        let rates = [9.0, 10.0, 11.0].map(|mbps| outcome(mbps, Some(mbps), true));
+        let rates = [9.0, 10.0, 11.0].map(|mb_per_s| outcome(mb_per_s, Some(mb_per_s), true));
         let spread = Spread::of(&rates, "a");
-        assert_eq!(spread.mbps, Interval::of(&[9.0, 10.0, 11.0]));
-        assert_eq!(spread.latency_us, spread.mbps);
+        assert_eq!(spread.mb_per_s, Interval::of(&[9.0, 10.0, 11.0]));
+        assert_eq!(spread.latency_us, spread.mb_per_s);
         assert_eq!(Spread::of(&rates, TOTAL), Spread::default());
         assert_eq!(Spread::of(&rates[..1], "a"), Spread::default());
     }
@@ -91,7 +91,7 @@ mod tests {
         let runs = [Some(4.0), None, Some(6.0)].map(|us| outcome(1.0, us, true));
         let spread = Spread::of(&runs, "a");
         assert_eq!(spread.latency_us, Interval::of(&[4.0, 6.0]));
-        assert_eq!(spread.mbps, Interval::of(&[1.0; 3]));
+        assert_eq!(spread.mb_per_s, Interval::of(&[1.0; 3]));
         let none = Spread::of(&[outcome(0.0, None, false)], "a");
         assert_eq!(none.latency_us, None);
     }
@@ -100,7 +100,7 @@ mod tests {
     fn what_is_not_drawn_is_certain() {
         let (mean, half) = (7.0, 0.0);
         let spread = Spread::of(&[outcome(7.0, Some(7.0), false)], "a");
-        assert_eq!(spread.mbps, Some(Interval { mean, half }));
+        assert_eq!(spread.mb_per_s, Some(Interval { mean, half }));
         assert_eq!(spread.latency_us, Some(Interval { mean, half }));
     }
 }

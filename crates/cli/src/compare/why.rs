@@ -44,7 +44,7 @@ pub(super) fn short(policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> St
 
 /// What is known of a run under a kernel.
 pub(super) fn of_kernel(pooled: &Pooled) -> String {
-    let total = figure(pooled.total_mbps);
+    let total = figure(pooled.total_mb_per_s);
     format!(
         "All together get {total} MB/s; the kernel does not tell where the time of requests goes."
     )
@@ -91,7 +91,7 @@ pub(super) fn sentence(
         ([], _) => text.push(format!("The {others} are not held back.")),
         (some, _) => text.push(format!("The {others} {}.", list(some))),
     }
-    let total = figure(pooled.total_mbps);
+    let total = figure(pooled.total_mb_per_s);
     let busy = pooled.busy.map_or_else(String::new, |busy| {
         format!("; the drive is busy for {} of the time", percent(busy))
     });
@@ -113,7 +113,7 @@ impl Rest {
     fn new(pooled: &Pooled, beside: &Beside<'_>) -> Self {
         let split = &pooled.others;
         let noticed = |part: f64| Some(split.fraction(part)).filter(|p| *p >= NOTICEABLE);
-        let rest = |p: &Pooled| p.total_mbps - p.target_mbps;
+        let rest = |p: &Pooled| p.total_mb_per_s - p.target_mb_per_s;
         let none = beside.none.filter(|none| rest(none) > 0.0);
         let left = none.map(|none| rest(pooled) / rest(none));
         Self {
@@ -137,19 +137,19 @@ pub(super) fn verdict(
     let mut promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
     promises.find(|e| e.is_required(name))?;
     let promise = pooled.promise?;
-    let (got, promised) = (figure(pooled.target_mbps), plain(promise.mbps));
+    let (got, promised) = (figure(pooled.target_mb_per_s), plain(promise.mb_per_s));
     let got = format!("{got} of {promised} MB/s promised");
-    let worst = promise.worst_mbps.map_or_else(String::new, |worst| {
+    let worst = promise.worst_mb_per_s.map_or_else(String::new, |worst| {
         format!(" ({} in the worst second)", figure(worst))
     });
-    let kept = match (promise.fate, promise.alone_mbps) {
+    let kept = match (promise.fate, promise.alone_mb_per_s) {
         (Fate::OutOfReach, Some(alone)) => {
             format!("out of reach: {got}; alone it gets {} MB/s", figure(alone))
         }
         (Fate::Broken, _) => format!("not kept: {got}{worst}"),
         (fate, _) => format!("{}: {got}{worst}", fate.name()),
     };
-    let rest = |p: &Pooled| figure(p.total_mbps - p.target_mbps);
+    let rest = |p: &Pooled| figure(p.total_mb_per_s - p.target_mb_per_s);
     let bfq = beside.bfq.filter(|_| policy.name != "bfq");
     let beside = bfq.map_or_else(String::new, |bfq| {
         let (mine, bfq) = (rest(pooled), rest(bfq));
@@ -183,14 +183,14 @@ mod tests {
         weir_config::policy::find(name).unwrap()
     }
 
-    fn pooled(target: Split, others: Split, target_mbps: f64, total_mbps: f64) -> Pooled {
+    fn pooled(target: Split, others: Split, target_mb_per_s: f64, total_mb_per_s: f64) -> Pooled {
         Pooled {
             latency: Histogram::new(),
             split: target,
             others,
             spread: Spread::default(),
-            total_mbps,
-            target_mbps,
+            total_mb_per_s,
+            target_mb_per_s,
             depth: Some(31.0),
             busy: Some(0.97),
             rings: None,
@@ -269,9 +269,9 @@ mod tests {
             None
         );
         let promise = |fate, alone| Promise {
-            mbps: 10.0,
-            alone_mbps: Some(alone),
-            worst_mbps: Some(9.9),
+            mb_per_s: 10.0,
+            alone_mb_per_s: Some(alone),
+            worst_mb_per_s: Some(9.9),
             fate,
         };
         let rest = "; the others get 500.0 MB/s, and 4.00 under bfq.";

@@ -272,12 +272,12 @@ impl Live {
             record.split_us = self.waits.of(&spec.name);
             let contract = scenario.contract(client);
             if let Some(rate) = Rate::new(contract.min, contract.min_iops) {
-                let mbps = alone.get(client).copied().flatten().map(|a| a.mbps);
+                let mb_per_s = alone.get(client).copied().flatten().map(|a| a.mb_per_s);
                 let alone = unloaded[client];
                 let terms = Terms { rate, alone };
                 let host = self.host.late_ns(&spec.name);
                 let all = total.seconds();
-                record = record.with_promise(&terms, mbps, meter, all, &host);
+                record = record.with_promise(&terms, mb_per_s, meter, all, &host);
             }
             records.push(record.with_limit(meter.think_us(spec.program.depth)));
         }

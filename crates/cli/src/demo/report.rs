@@ -129,7 +129,7 @@ fn linked(played: Played<'_>) -> Option<&null::Config> {
 
 fn total(records: &[Record]) -> Option<f64> {
     let total = records.iter().find(|r| r.client == TOTAL);
-    total.map(|r| r.throughput_mbps).filter(|t| *t > 0.0)
+    total.map(|r| r.bandwidth_mb_per_s).filter(|t| *t > 0.0)
 }
 
 fn drive(played: Played<'_>) -> String {

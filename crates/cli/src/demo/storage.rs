@@ -135,7 +135,7 @@ pub(crate) fn measure(
         let reason = format!("{} cannot be read: {errors} errors", storage.name());
         return Err(Failure::Run(reason));
     }
-    let rate = (streams.throughput_mbps * 1e6) as u64;
+    let rate = (streams.bandwidth_mb_per_s * 1e6) as u64;
     Ok(Capacity {
         read: rate,
         // Nothing is written.

@@ -48,9 +48,9 @@ fn one(what: Figure, record: &Record) -> Option<f64> {
     // A client without any time in the measurement has no rate.
     let measured = record.seconds > 0.0;
     match what {
-        Figure::Bandwidth => measured.then_some(record.throughput_mbps * 1e6),
+        Figure::Bandwidth => measured.then_some(record.bandwidth_mb_per_s * 1e6),
         Figure::Iops => measured.then(|| record.requests as f64 / record.seconds),
-        Figure::WorstSecond => record.worst_second_mbps.map(|mbps| mbps * 1e6),
+        Figure::WorstSecond => record.worst_second_mb_per_s.map(|mb_per_s| mb_per_s * 1e6),
         Figure::Mean => latency.map(|l| ns(l.mean)),
         Figure::Percentile(500) => latency.map(|l| ns(l.p50)),
         Figure::Percentile(900) => latency.map(|l| ns(l.p90)),

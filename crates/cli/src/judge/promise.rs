@@ -83,12 +83,12 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
         );
     }
     let beyond = record
-        .alone_mbps
+        .alone_mb_per_s
         .filter(|_| record.fate() == Fate::OutOfReach);
     if let Some(alone) = beyond {
         return format!(
             "got {} of {} promised; alone it gets {} MB/s, and no policy can give it more",
-            figure(record.throughput_mbps),
+            figure(record.bandwidth_mb_per_s),
             promised(record),
             figure(alone)
         );
@@ -110,8 +110,8 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
 
 /// The part of its promise that a client got.
 fn got(record: &Record) -> f64 {
-    match (record.promised_mbps, record.promised_iops) {
-        (Some(mbps), _) if mbps > 0.0 => record.throughput_mbps / mbps,
+    match (record.promised_mb_per_s, record.promised_iops) {
+        (Some(mb_per_s), _) if mb_per_s > 0.0 => record.bandwidth_mb_per_s / mb_per_s,
         (_, Some(iops)) if iops > 0 => iops_of(record) / iops as f64,
         _ => 1.0,
     }
@@ -121,7 +121,7 @@ fn got(record: &Record) -> f64 {
 fn amount(record: &Record) -> String {
     match record.promised_iops {
         Some(_) => format!("{:.0}", iops_of(record)),
-        None => figure(record.throughput_mbps),
+        None => figure(record.bandwidth_mb_per_s),
     }
 }
 
@@ -133,9 +133,9 @@ fn iops_of(record: &Record) -> f64 {
 
 /// What a client was promised, with its unit.
 fn promised(record: &Record) -> String {
-    match (record.promised_mbps, record.promised_iops) {
+    match (record.promised_mb_per_s, record.promised_iops) {
         (_, Some(iops)) => format!("{iops} requests/s"),
-        (mbps, None) => format!("{} MB/s", plain(mbps.unwrap_or(0.0))),
+        (mb_per_s, None) => format!("{} MB/s", plain(mb_per_s.unwrap_or(0.0))),
     }
 }
 

@@ -189,7 +189,7 @@ fn report(
             let values = packed.iter().flatten().map(|p| of(p));
             Interval::of(&values.collect::<Vec<f64>>())
         };
-        let used = over(&|p| p.total_mbps / (peak * p.drives as f64));
+        let used = over(&|p| p.total_mb_per_s / (peak * p.drives as f64));
         let enough = packed.as_ref().and_then(|_| *searches.iter().max()?);
         let needed_in = searches.iter().filter(|drives| **drives == enough).count();
         let need = Need {
@@ -198,14 +198,14 @@ fn report(
             case: asked.fleet.case().to_owned(),
             policy,
             clients: asked.fleet.clients(),
-            promised_mbps: promised.bytes as f64 / 1e6,
+            promised_mb_per_s: promised.bytes as f64 / 1e6,
             promised_iops: promised.iops,
             keep: asked.keep,
             searches,
             drives: enough,
             needed_in: enough.map(|_| needed_in),
             used: used.map(|used| used.mean),
-            average_mbps: over(&|p| p.average_mbps).map(|average| average.mean),
+            average_mb_per_s: over(&|p| p.average_mb_per_s).map(|average| average.mean),
         };
         PlanRow { need, used }
     });

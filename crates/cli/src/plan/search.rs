@@ -34,9 +34,9 @@ impl Asked<'_> {
 pub(super) struct Packed {
     pub(super) drives: usize,
     /// What all clients get together.
-    pub(super) total_mbps: f64,
+    pub(super) total_mb_per_s: f64,
     /// What a client gets while it is active, mean of all.
-    pub(super) average_mbps: f64,
+    pub(super) average_mb_per_s: f64,
 }
 
 /// `None`: the promises are not kept even with a drive for each client.
@@ -123,9 +123,9 @@ type Kept = Option<Shared>;
 /// What the clients of a drive get whose promises are all kept.
 #[derive(Debug, Clone)]
 struct Shared {
-    total_mbps: f64,
+    total_mb_per_s: f64,
     /// Each while it is active.
-    active_mbps: Vec<f64>,
+    active_mb_per_s: Vec<f64>,
 }
 
 impl<'a> Search<'a> {
@@ -154,16 +154,16 @@ impl<'a> Search<'a> {
             let Some(shared) = shared else {
                 return Ok(None);
             };
-            total += shared.total_mbps;
+            total += shared.total_mb_per_s;
             average = shared
-                .active_mbps
+                .active_mb_per_s
                 .iter()
-                .fold(average, |sum, mbps| sum + mbps);
+                .fold(average, |sum, mb_per_s| sum + mb_per_s);
         }
         Ok(Some(Packed {
             drives,
-            total_mbps: total,
-            average_mbps: average / clients as f64,
+            total_mb_per_s: total,
+            average_mb_per_s: average / clients as f64,
         }))
     }
 
@@ -193,11 +193,11 @@ impl<'a> Search<'a> {
                 let (on, off) = (a.on.as_nanos() as f64, a.off.as_nanos() as f64);
                 on / (on + off)
             });
-            record.throughput_mbps / active
+            record.bandwidth_mb_per_s / active
         };
         Ok(Some(Shared {
-            total_mbps: totals.iter().map(|total| total.throughput_mbps).sum(),
-            active_mbps: records.iter().zip(&part.clients).map(active).collect(),
+            total_mb_per_s: totals.iter().map(|total| total.bandwidth_mb_per_s).sum(),
+            active_mb_per_s: records.iter().zip(&part.clients).map(active).collect(),
         }))
     }
 }

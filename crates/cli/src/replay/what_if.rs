@@ -343,7 +343,7 @@ fn table(was: &BTreeMap<GroupId, Told>, would: &BTreeMap<GroupId, Told>) -> Tabl
         }
     }
     for (name, all) in [("recorded", was), ("what if", would)] {
-        let sum: f64 = all.values().map(|told| told.why.mbps).sum();
+        let sum: f64 = all.values().map(|told| told.why.bandwidth_mb_per_s).sum();
         let first = if name == "recorded" { "all" } else { "" };
         table.row([first, name, &figure(sum), "", "", "", "", "", ""]);
     }
@@ -357,7 +357,7 @@ fn row(table: &mut Table, volume: &str, what: &str, told: &Told) {
     table.row([
         volume.to_owned(),
         what.to_owned(),
-        figure(why.mbps),
+        figure(why.bandwidth_mb_per_s),
         figure(why.latency_us),
         figure(told.latency.quantile(99, 100) as f64 / 1e3),
         seconds(promise.map(|p| p.promised)),

@@ -36,12 +36,12 @@ fn volume(name: &str, mut contract: Contract, now: VolumeFigures) -> Volume {
     }
 }
 
-fn busy(mbps: f64, latency: [f64; 3], queue: u32, limited_by: LimitedBy) -> VolumeFigures {
+fn busy(mb_per_s: f64, latency: [f64; 3], queue: u32, limited_by: LimitedBy) -> VolumeFigures {
     let [limit_us, elevator_us, drive_us] = latency;
     VolumeFigures {
-        bytes_per_second: (mbps * 1e6) as u64,
-        requests_per_second: (mbps * 1e6 / 65_536.0) as u64,
-        got: mbps / 160.0,
+        bytes_per_second: (mb_per_s * 1e6) as u64,
+        requests_per_second: (mb_per_s * 1e6 / 65_536.0) as u64,
+        got: mb_per_s / 160.0,
         latency: Some(Latency {
             limit_us,
             elevator_us,
@@ -164,8 +164,13 @@ fn many() -> Status {
         .map(|number| {
             let mut name = format!("customer-{number:04}-");
             name += &"long-".repeat(number % 50);
-            let mbps = f64::from(number as u32 % 97) / 10.0;
-            let now = busy(mbps, [0.0, mbps * 100.0, 250.0], 3, LimitedBy::Others);
+            let mb_per_s = f64::from(number as u32 % 97) / 10.0;
+            let now = busy(
+                mb_per_s,
+                [0.0, mb_per_s * 100.0, 250.0],
+                3,
+                LimitedBy::Others,
+            );
             volume(&name, promised(1_000_000, 0, 0), now)
         })
         .collect();

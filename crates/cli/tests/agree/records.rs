@@ -105,7 +105,7 @@ fn alone(record: &Record, faults: &mut Faults) {
     faults.check(between, || format!("the mean lies within {latency}"));
     let (seconds, got) = (
         number(&record["seconds"]),
-        number(&record["throughput_mbps"]),
+        number(&record["bandwidth_mb_per_s"]),
     );
     // Of the length three digits are known.
     if seconds > 0.1 {
@@ -113,7 +113,7 @@ fn alone(record: &Record, faults: &mut Faults) {
         let known = off <= 0.001 + got * 0.000_6 / seconds;
         faults.check(known, || format!("{got} MB/s are {bytes} in {seconds} s"));
     }
-    let worst = record["worst_second_mbps"].as_f64();
+    let worst = record["worst_second_mb_per_s"].as_f64();
     faults.check(worst.is_none_or(|worst| worst <= got), || {
         format!("the worst second, {worst:?} MB/s, is not above the mean of {got}")
     });
@@ -153,7 +153,7 @@ const SHORT: [&str; 4] = ["others", "elevator", "drive", "error"];
 
 /// Checks the verdicts about a promise.
 fn promise(record: &Record, faults: &mut Faults) {
-    let is_promised = ["promised_mbps", "promised_iops"].map(|key| record.get(key).is_some());
+    let is_promised = ["promised_mb_per_s", "promised_iops"].map(|key| record.get(key).is_some());
     let is_promised = is_promised.contains(&true);
     faults.same("a fate", fate(record).is_some(), is_promised);
     let Some(fate) = fate(record) else {
@@ -163,7 +163,9 @@ fn promise(record: &Record, faults: &mut Faults) {
     let of = |key: &str| count(&all[key]);
     let (kept, short, excused) = (of("kept"), of("short"), of("excused"));
     faults.same("promised seconds", of("promised"), kept + short + excused);
-    let whole = (number(&record["seconds"]) + 0.000_6).floor() as u64;
+    // Those of the measurement, which the client's own time is a part of: as many as there are complete windows for.
+    let windows = record["series_mb_per_s"].as_array().map_or(0, Vec::len);
+    let whole = (windows as f64 * number(&record["series_step_s"]) + 0.000_6).floor() as u64;
     faults.same("whole seconds", of("promised"), whole);
     let why = |reason: &str| count(&all["why"][reason]);
     let reasons = all["why"].as_object();
@@ -187,7 +189,7 @@ fn promise(record: &Record, faults: &mut Faults) {
         format!("lacking is a part of what is owed: {at:?}")
     });
     let lacking: u64 = at.iter().map(|second| count(&second["lacking"])).sum();
-    let key = match record.get("promised_mbps") {
+    let key = match record.get("promised_mb_per_s") {
         Some(_) => "lacking_bytes",
         None => "lacking_requests",
     };
@@ -219,8 +221,8 @@ fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), fa
 
 /// Whether the client does not get with the drive to itself what it is promised; `None` if the record does not tell.
 fn is_beyond(record: &Record) -> Option<bool> {
-    let promised = record["promised_mbps"].as_f64()?;
-    let Some(alone) = record["alone_mbps"].as_f64() else {
+    let promised = record["promised_mb_per_s"].as_f64()?;
+    let Some(alone) = record["alone_mb_per_s"].as_f64() else {
         return Some(false);
     };
     let enough = promised * 0.99;
@@ -230,8 +232,8 @@ fn is_beyond(record: &Record) -> Option<bool> {
 
 /// Checks whether a client starves beside what it got under `none`.
 fn starves(record: &Record, before: Option<&Record>, faults: &mut Faults) {
-    let got = number(&record["throughput_mbps"]);
-    let least = before.map(|before| number(&before["throughput_mbps"]) / 100.0);
+    let got = number(&record["bandwidth_mb_per_s"]);
+    let least = before.map(|before| number(&before["bandwidth_mb_per_s"]) / 100.0);
     let waits = longest_us(record).is_some_and(|us| us > 1e6);
     let is_limited = record["limited_by"] == "limit";
     let wanted = match least {

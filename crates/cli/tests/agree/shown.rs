@@ -42,6 +42,16 @@ impl<'a> Member<'a> {
         self.fate().is_some_and(|fate| !is_failure(fate))
     }
 
+    /// It has no time in the measurement: why.
+    fn absence(&self) -> Option<&'static str> {
+        let absent = self.runs.iter().all(|r| number(&r["seconds"]) == 0.0);
+        let begins = self.runs.first().and_then(|r| r.get("begins_s"));
+        absent.then_some(match begins {
+            Some(_) => "did not begin",
+            None => "ended in the warm-up",
+        })
+    }
+
     fn starves(&self) -> bool {
         self.runs.iter().any(|r| r["starved"].is_string())
     }
@@ -58,7 +68,10 @@ impl<'a> Member<'a> {
     fn figures(&self, kind: Option<&str>) -> Figures {
         let runs = self.runs.iter().map(|r| kind.map_or(*r, |kind| &r[kind]));
         let runs: Vec<&Value> = runs.collect();
-        let got: Vec<f64> = runs.iter().map(|r| number(&r["throughput_mbps"])).collect();
+        let got: Vec<f64> = runs
+            .iter()
+            .map(|r| number(&r["bandwidth_mb_per_s"]))
+            .collect();
         let requests: f64 = runs.iter().map(|r| number(&r["requests"])).sum();
         let of = |key: &'static str| {
             let latencies = runs.iter().map(|r| &r["latency_us"]);
@@ -68,14 +81,19 @@ impl<'a> Member<'a> {
             .iter()
             .map(|r| number(&r["latency_us"]["mean"]) * number(&r["requests"]));
         let own = self.runs.iter().filter(|_| kind.is_none());
-        let worst = own.clone().filter_map(|r| r["worst_second_mbps"].as_f64());
+        let worst = own
+            .clone()
+            .filter_map(|r| r["worst_second_mb_per_s"].as_f64());
         // Student's t of 95 % with one degree of freedom.
         let half = match got[..] {
-            [a, b] if kind.is_none() => Some(12.706 * (a - b).abs() / 2.0),
+            [a, b] if kind.is_none() && self.absence().is_none() => {
+                Some(12.706 * (a - b).abs() / 2.0)
+            }
             _ => None,
         };
         Figures {
-            got: (kind != Some("flushes")).then(|| got.iter().sum::<f64>() / got.len() as f64),
+            got: (kind != Some("flushes") && self.absence().is_none())
+                .then(|| got.iter().sum::<f64>() / got.len() as f64),
             half,
             worst: worst.reduce(f64::min),
             mean: (requests > 0.0).then(|| sum.sum::<f64>() / requests),
@@ -162,7 +180,7 @@ fn summary(
         let sum = values.sum::<Option<f64>>();
         sum.map(|sum| sum / runs.len() as f64)
     };
-    let total = mean("throughput_mbps");
+    let total = mean("bandwidth_mb_per_s");
     faults.check(shows(&row[3], total, 0.001), || {
         format!("total of {}, not {total:?}", row[3])
     });
@@ -273,6 +291,9 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
     let kept = members.iter().filter(|m| m.is_kept()).count();
     let starved = members.iter().filter(|m| m.starves()).count();
     let (all, mut parts) = (members.len(), Vec::new());
+    if members.iter().all(|m| m.absence().is_some()) {
+        parts.extend(members[0].absence().map(str::to_owned));
+    }
     match fate {
         None => {}
         Some(fate) if is_failure(fate) && all > 1 && kept > 0 => {
@@ -307,11 +328,11 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
     };
     faults.same("standing", shown, &text);
     let promised = match (
-        members[0].runs[0]["promised_mbps"].as_f64(),
+        members[0].runs[0]["promised_mb_per_s"].as_f64(),
         members[0].runs[0]["promised_iops"].as_u64(),
     ) {
         (_, Some(iops)) => row[1] == format!("{iops} IOPS"),
-        (mbps, None) => shows(&row[1], mbps, 0.001),
+        (mb_per_s, None) => shows(&row[1], mb_per_s, 0.001),
     };
     faults.check(promised, || format!("promised: {}", row[1]));
     let tone = match (fate, starved) {

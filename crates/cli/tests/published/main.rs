@@ -73,7 +73,7 @@ fn weights_and_rate(page: &mut String, runs: &Runs) {
     ] {
         let played = &runs[run];
         for policy in ["io.cost-5.5", "io.cost", "io.cost-s"] {
-            let mbps = |policy, client| played.figure(&cell(case, policy, client));
+            let mb_per_s = |policy, client| played.figure(&cell(case, policy, client));
             let range = |state: &str, of| {
                 let [least, most] = [OverTime::Least, OverTime::Most].map(|bound| {
                     played.figure(&Cell {
@@ -87,8 +87,8 @@ fn weights_and_rate(page: &mut String, runs: &Runs) {
             let _ = writeln!(
                 page,
                 "| {load} | {policy} | {:.1} MB/s | {:.0} % | {} | {} | {} |",
-                mbps(policy, "target"),
-                100.0 * mbps(policy, "total") / mbps("none", "total"),
+                mb_per_s(policy, "target"),
+                100.0 * mb_per_s(policy, "total") / mb_per_s("none", "total"),
                 range("weight in use", interferer),
                 range("vrate", "drive"),
                 range("busy level", "drive"),

@@ -158,7 +158,7 @@ impl Played {
 
     /// The figure in each run, and what it weighs in a mean: a latency counts for each request.
     fn runs(&self, cell: &Cell, client: &str) -> Vec<(f64, f64)> {
-        let key = cell.figure.as_deref().unwrap_or("throughput_mbps");
+        let key = cell.figure.as_deref().unwrap_or("bandwidth_mb_per_s");
         let pointer = format!("/{}", key.replace('.', "/"));
         let found = self
             .records

@@ -86,11 +86,11 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, target: &Meter, total: &Meter) {
-        let mbps = |m: &Meter| weir_measure::mbps(m.bytes(), m.length_ns());
+        let mb_per_s = |m: &Meter| weir_measure::mb_per_s(m.bytes(), m.length_ns());
         self.requests += target.requests();
         self.waited_us += target.latency().mean() / 1e3 * target.requests() as f64;
-        self.target_mb += mbps(target);
-        self.total_mb += mbps(total);
+        self.target_mb += mb_per_s(target);
+        self.total_mb += mb_per_s(total);
         self.runs += 1.0;
     }
 

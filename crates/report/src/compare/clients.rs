@@ -38,11 +38,11 @@ pub struct ComparedRow {
     /// What is behind the client's name: empty, `worst`, `reads`, `reads, best`.
     pub label: String,
     /// Mean bandwidth, in MB/s; `None` for flushes, which move nothing, and for a client that is not measured.
-    pub got_mbps: Option<f64>,
+    pub got_mb_per_s: Option<f64>,
     /// Half the 95 % interval of that mean over the runs, in MB/s; `None` where it is not known.
     pub got_half: Option<f64>,
     /// Bandwidth in the worst second of all runs, in MB/s.
-    pub worst_mbps: Option<f64>,
+    pub worst_mb_per_s: Option<f64>,
     /// Mean latency in microseconds; `None` without an answered request.
     pub mean_us: Option<f64>,
     /// The 99th percentile of the run in which it was highest, in microseconds.
@@ -120,7 +120,7 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
             (cell.policy.clone(), Tone::Plain),
             promises,
             (starved.to_string(), bad(starved > 0)),
-            (figure(cell.total_mbps), Tone::Plain),
+            (figure(cell.total_mb_per_s), Tone::Plain),
             (cell.busy.map_or_else(|| "-".into(), percent), Tone::Plain),
             (trouble, Tone::Plain),
         ]);
@@ -157,9 +157,9 @@ pub(super) fn clients(cell: &ComparedCell) -> Table {
             let plain = [
                 name,
                 first(promised),
-                row.got_mbps.map_or_else(|| "-".into(), figure),
+                row.got_mb_per_s.map_or_else(|| "-".into(), figure),
                 half.map_or_else(String::new, figure),
-                row.worst_mbps.map_or_else(|| "-".into(), figure),
+                row.worst_mb_per_s.map_or_else(|| "-".into(), figure),
                 time(row.mean_us),
                 time(row.p99_us),
                 time(row.longest_us),
@@ -198,7 +198,7 @@ fn got(row: &ComparedRow) -> String {
     let mean = row.mean_us.map(|us| format!(", {}", duration(us)));
     format!(
         "{} MB/s{}",
-        row.got_mbps.map_or_else(|| "-".into(), figure),
+        row.got_mb_per_s.map_or_else(|| "-".into(), figure),
         mean.unwrap_or_default()
     )
 }

@@ -33,7 +33,7 @@ pub struct CompareReport {
     /// Whether the tables show the target's latency.
     pub latency: bool,
     /// What the target is to get at least, in MB/s, if that is asked.
-    pub minimum_mbps: Option<f64>,
+    pub minimum_mb_per_s: Option<f64>,
     /// How to read the figures.
     pub notes: Vec<String>,
 }
@@ -65,9 +65,9 @@ pub struct ComparedCell {
     /// Their mean latency relative to that without control, if known.
     pub of_none: Option<f64>,
     /// Bandwidth of the target, in MB/s.
-    pub target_mbps: f64,
+    pub target_mb_per_s: f64,
     /// Bandwidth of all clients together, in MB/s.
-    pub total_mbps: f64,
+    pub total_mb_per_s: f64,
     /// The fraction (0 to 1) of the time in which the drive had at least one command in flight, if known.
     pub busy: Option<f64>,
     /// Where the target's mean request spent its time, in microseconds: a value for each of [`CompareReport::parts`].
@@ -109,9 +109,9 @@ pub struct ComparedOverTime {
     /// Commands in flight.
     pub depth: Vec<(f64, f64)>,
     /// Bandwidth of the target, in MB/s.
-    pub target_mbps: Vec<(f64, f64)>,
+    pub target_mb_per_s: Vec<(f64, f64)>,
     /// Total bandwidth of all others, in MB/s.
-    pub others_mbps: Vec<(f64, f64)>,
+    pub others_mb_per_s: Vec<(f64, f64)>,
     /// What controllers and the elevator were doing.
     pub states: Vec<State>,
 }

@@ -183,8 +183,8 @@ fn over_time(report: &CompareReport, cells: &[&ComparedCell]) -> Vec<Chart> {
     let latency = format!("Latency of {} over time", named(&report.target));
     let bandwidth = "Bandwidth, target and all others";
     let both: [LineOf; 2] = [
-        (", target", false, |over| raised(&over.target_mbps)),
-        (", others", true, |over| raised(&over.others_mbps)),
+        (", target", false, |over| raised(&over.target_mb_per_s)),
+        (", others", true, |over| raised(&over.others_mb_per_s)),
     ];
     vec![
         chart(

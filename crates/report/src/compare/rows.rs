@@ -92,7 +92,7 @@ fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec
         ]);
     }
     row.extend([
-        figure(cell.total_mbps),
+        figure(cell.total_mb_per_s),
         cell.busy.map_or_else(|| "-".into(), percent),
     ]);
     row

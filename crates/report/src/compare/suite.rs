@@ -85,17 +85,24 @@ fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
         shape: Shape::Rule { value, dashed },
     };
     let mut marks = vec![
-        part(&report.target, Ink::PARTS[4], |cell| cell.target_mbps),
+        part(&report.target, Ink::PARTS[4], |cell| cell.target_mb_per_s),
         part("others", Ink::QUIET, |cell| {
-            cell.total_mbps - cell.target_mbps
+            cell.total_mb_per_s - cell.target_mb_per_s
         }),
     ];
     let none = cells.iter().find(|c| c.policy == "none");
-    marks.extend(none.map(|c| rule("total under none", policy::ink("none"), c.total_mbps, false)));
-    let least = report.minimum_mbps;
+    marks.extend(none.map(|c| {
+        rule(
+            "total under none",
+            policy::ink("none"),
+            c.total_mb_per_s,
+            false,
+        )
+    }));
+    let least = report.minimum_mb_per_s;
     marks.extend(least.map(|least| rule("minimum", Ink::STRONG, least, true)));
     let said = cells.iter().map(|c| {
-        let (mine, all) = (c.target_mbps, c.total_mbps);
+        let (mine, all) = (c.target_mb_per_s, c.total_mb_per_s);
         format!("{}: {mine:.1} of {all:.1}", c.policy)
     });
     let said: Vec<String> = said.collect();

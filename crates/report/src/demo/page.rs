@@ -34,11 +34,14 @@ fn lead(report: &DemoReport) -> Option<String> {
     let [before, .., after] = &report.policies[..] else {
         return None;
     };
-    let of = |p: &PolicyResult| p.client(&report.target).map(|r| plain(r.throughput_mbps));
-    let promised = before.client(&report.target)?.promised_mbps?;
+    let of = |p: &PolicyResult| {
+        p.client(&report.target)
+            .map(|r| plain(r.bandwidth_mb_per_s))
+    };
+    let promised = before.client(&report.target)?.promised_mb_per_s?;
     let (first, last) = (
-        before.total()?.throughput_mbps,
-        after.total()?.throughput_mbps,
+        before.total()?.bandwidth_mb_per_s,
+        after.total()?.bandwidth_mb_per_s,
     );
     Some(format!(
         "Under {} {} gets {} of the {} MB/s it was promised. Under {} it gets {}, while all clients together still get {} \
@@ -65,7 +68,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
         title: result.policy.clone(),
         ink: Some(policy::ink(&result.policy)),
         note: result.about.clone(),
-        figure: target.map_or_else(|| "-".into(), |r| figure(r.throughput_mbps)),
+        figure: target.map_or_else(|| "-".into(), |r| figure(r.bandwidth_mb_per_s)),
         unit: format!("MB/s for {}", named(&report.target)),
         tone: match result.fate {
             Fate::Kept => Tone::Good,
@@ -79,7 +82,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
     if let Some(record) = target {
         card.gauges.extend(promise_gauge(record));
         let worst = record
-            .worst_second_mbps
+            .worst_second_mb_per_s
             .map(|w| format!("{} MB/s", figure(w)));
         card.rows.extend(worst.map(|w| ("worst second".into(), w)));
         let met = record.windows_met.map(percent);
@@ -98,14 +101,14 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
     }));
     let others: Vec<f64> = result
         .others(&report.target)
-        .map(|r| r.throughput_mbps)
+        .map(|r| r.bandwidth_mb_per_s)
         .collect();
     if let Some(middle) = median(&others) {
         card.rows
             .push(("others' median".into(), format!("{} MB/s", figure(middle))));
     }
     if let Some(total) = result.total() {
-        let total = format!("{} MB/s", figure(total.throughput_mbps));
+        let total = format!("{} MB/s", figure(total.bandwidth_mb_per_s));
         card.rows.push(("all together".into(), total));
     }
     card
@@ -113,8 +116,8 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
 
 /// Bandwidth relative to the promise, which is at two thirds of the bar.
 fn promise_gauge(record: &Record) -> Option<Gauge> {
-    let promised = record.promised_mbps.filter(|p| *p > 0.0)?;
-    let part = record.throughput_mbps / promised;
+    let promised = record.promised_mb_per_s.filter(|p| *p > 0.0)?;
+    let part = record.bandwidth_mb_per_s / promised;
     Some(Gauge {
         name: format!("of {} MB/s promised", plain(promised)),
         value: percent(part),

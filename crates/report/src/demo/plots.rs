@@ -23,7 +23,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
     });
     let lines: Vec<Mark> = lines.collect();
     let means = report.policies.iter().filter_map(|p| {
-        let mean = p.client(&report.target)?.throughput_mbps;
+        let mean = p.client(&report.target)?.bandwidth_mb_per_s;
         Some(format!("{} {} MB/s", p.policy, figure(mean)))
     });
     let means: Vec<String> = means.collect();
@@ -38,7 +38,7 @@ pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
 /// One plot for each policy: target, the others as a band, and the total, all on the same axis.
 pub(super) fn everyone_over_time(report: &DemoReport) -> Vec<Chart> {
     let records = report.policies.iter().flat_map(|p| &p.records);
-    let values = records.filter_map(|r| r.series_mbps.as_ref()).flatten();
+    let values = records.filter_map(|r| r.series_mb_per_s.as_ref()).flatten();
     let reach: Vec<f64> = values.map(|v| v.max(FLOOR)).collect();
     let plots = report.policies.iter();
     let plots = plots.filter_map(|result| everyone(report, result, &reach));
@@ -83,7 +83,7 @@ fn line(name: &str, ink: Ink, quiet: bool, dash: usize, points: Vec<(f64, f64)>)
 fn over_time(report: &DemoReport) -> Chart {
     let records = report.policies.iter().flat_map(|p| &p.records);
     let ends =
-        records.filter_map(|r| Some(r.series_step_s? * r.series_mbps.as_ref()?.len() as f64));
+        records.filter_map(|r| Some(r.series_step_s? * r.series_mb_per_s.as_ref()?.len() as f64));
     let ends = ends.reduce(f64::max).map(|end| (0.0, end));
     Chart {
         unit: "MB/s".into(),
@@ -129,11 +129,11 @@ pub(super) fn latency(report: &DemoReport) -> Chart {
 pub(super) fn bandwidth(report: &DemoReport) -> Chart {
     let target = bars(report, &report.target, Ink::STRONG, |result| {
         let target = result.client(&report.target);
-        target.map(|r| Bar::new(r.throughput_mbps))
+        target.map(|r| Bar::new(r.bandwidth_mb_per_s))
     });
     let others = bars(report, "the others", Ink::QUIET, |result| {
         let others = result.others(&report.target);
-        let others: Vec<f64> = others.map(|r| r.throughput_mbps).collect();
+        let others: Vec<f64> = others.map(|r| r.bandwidth_mb_per_s).collect();
         let least = others.iter().copied().reduce(f64::min);
         let most = others.iter().copied().reduce(f64::max);
         median(&others).map(|value| Bar {
@@ -174,7 +174,7 @@ fn by_policy(report: &DemoReport, marks: Vec<Mark>) -> Chart {
 fn promise(report: &DemoReport) -> Option<Mark> {
     let policies = report.policies.iter();
     let mut records = policies.filter_map(|p| p.client(&report.target));
-    let value = records.find_map(|r| r.promised_mbps)?;
+    let value = records.find_map(|r| r.promised_mb_per_s)?;
     Some(Mark {
         name: format!("promised {} MB/s", plain(value)),
         ink: Ink::STRONG,
@@ -188,7 +188,7 @@ fn promise(report: &DemoReport) -> Option<Mark> {
 /// A record's series as points at the middle of each window.
 fn points(record: &Record) -> Option<Vec<(f64, f64)>> {
     let step = record.series_step_s?;
-    let values = record.series_mbps.as_ref()?.iter().enumerate();
+    let values = record.series_mb_per_s.as_ref()?.iter().enumerate();
     Some(values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect())
 }
 

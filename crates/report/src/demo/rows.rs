@@ -20,7 +20,7 @@ pub(super) fn fold<'a>(report: &DemoReport, result: &'a PolicyResult) -> Vec<Fol
     let same = |a: &&Record, b: &&Record| {
         a.client != *target
             && b.client != *target
-            && a.promised_mbps == b.promised_mbps
+            && a.promised_mb_per_s == b.promised_mb_per_s
             && report.contract(&a.client) == report.contract(&b.client)
     };
     let alike = alike(&records, |r| &r.client, same).into_iter();
@@ -84,16 +84,16 @@ pub(super) fn policies(report: &DemoReport) -> Table {
             let value = target.and_then(get);
             value.map_or_else(|| "-".to_owned(), text)
         };
-        let worst = target.and_then(|r| r.worst_second_mbps);
+        let worst = target.and_then(|r| r.worst_second_mb_per_s);
         let row = [
             result.policy.clone(),
-            of(|r| Some(r.throughput_mbps), figure),
+            of(|r| Some(r.bandwidth_mb_per_s), figure),
             worst.map(figure).unwrap_or_default(),
             of(|r| r.latency_us.map(|l| l.mean), short),
             of(|r| r.latency_us.map(|l| l.p99), short),
             result
                 .total()
-                .map(|r| figure(r.throughput_mbps))
+                .map(|r| figure(r.bandwidth_mb_per_s))
                 .unwrap_or_default(),
             result.drive_busy.map(percent).unwrap_or_default(),
             result.fate.name().to_owned(),
@@ -117,9 +117,9 @@ fn row(label: &str, records: &[&Record], pick: fn(f64, f64) -> f64, limited: &st
     };
     [
         label.to_owned(),
-        of(|r| r.promised_mbps, figure),
-        of(|r| Some(r.throughput_mbps), figure),
-        of(|r| r.worst_second_mbps, figure),
+        of(|r| r.promised_mb_per_s, figure),
+        of(|r| Some(r.bandwidth_mb_per_s), figure),
+        of(|r| r.worst_second_mb_per_s, figure),
         time(|l| l.mean),
         time(|l| l.p99),
         of(|r| r.windows_met, percent),

@@ -86,15 +86,15 @@ fn records(policy: &str, readers: usize, seconds: usize, shape: &Shape) -> Vec<R
     let total: Vec<f64> = (0..seconds * 10)
         .map(|k| {
             all.iter()
-                .filter_map(|r| r.series_mbps.as_ref())
+                .filter_map(|r| r.series_mb_per_s.as_ref())
                 .map(|s| s[k])
                 .sum()
         })
         .collect();
     let mut total = record(policy, TOTAL, total);
     (
-        total.promised_mbps,
-        total.worst_second_mbps,
+        total.promised_mb_per_s,
+        total.worst_second_mb_per_s,
         total.windows_met,
         total.limited_by,
     ) = (None, None, None, None);
@@ -119,15 +119,15 @@ fn record(policy: &str, client: &str, series: Vec<f64>) -> Record {
         requests: (mean * seconds_measured * 1e6 / 131_072.0) as u64,
         bytes: (mean * seconds_measured * 1e6) as u64,
         seconds: seconds_measured,
-        throughput_mbps: mean,
+        bandwidth_mb_per_s: mean,
         latency_us: Some(latency(262_144.0 / mean)),
         place: Some(Place::Serve),
-        promised_mbps: Some(10.0),
-        worst_second_mbps: seconds.iter().copied().reduce(f64::min),
+        promised_mb_per_s: Some(10.0),
+        worst_second_mb_per_s: seconds.iter().copied().reduce(f64::min),
         windows_met: Some(met as f64 / seconds.len().max(1) as f64),
         limited_by: Some(LimitedBy::Share),
         series_step_s: Some(0.1),
-        series_mbps: Some(series),
+        series_mb_per_s: Some(series),
         ..Record::default()
     }
 }
