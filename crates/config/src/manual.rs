@@ -157,11 +157,13 @@ is refused.
 const JOBS: &str = "
 ## Job files of fio
 
-`weir compare job.fio`: one client a job (`numjobs`: that number), all in the root group, their files one behind the other on one device,
-`nr_requests`, adapter and merging as Linux has them. Units are fio's: `4k` is 4096 bytes with `kb_base=1024`, the default, where `4kib` is 4000; the other
-way round with `kb_base=1000`. Times are seconds where fio has seconds, and microseconds for `thinktime`. A job that is not `time_based` ends with its
-`size` (`io_size`, `loops`), at the latest after its `runtime`, or after 10 seconds where it has none. `ramp_time` passes before anything is measured. The
-first job is the one whose latency is shown. Without `--drive` jobs are played on the model `samsung-970-pro`.
+`weir compare job.fio`: one client a job (`numjobs`: that number). Each client has a group of its own, so that policies divide the drive
+among jobs. Jobs whose `prio` or `prioclass` differ share the root group, because Linux compares I/O priorities within a group only. The
+files are one behind the other on one device. `nr_requests`, adapter and merging are as Linux has them. Units are fio's: `4k` is 4096 bytes
+with `kb_base=1024`, the default, where `4kib` is 4000; the other way round with `kb_base=1000`. Times are seconds where fio has seconds,
+and microseconds for `thinktime`. A job that is not `time_based` ends with its `size` (`io_size`, `loops`), at the latest after its
+`runtime`, or after 10 seconds where it has none. The first job is the one whose latency is shown. Without `--drive` jobs are played on the
+model `samsung-970-pro`.
 
 - *Devices.* A job on a whole device (`filename=/dev/nvme0n1`) uses the chosen drive: without `size` all of it, and with `size=50%` half of it.
 - *Rates.* `rate` and `rate_iops` limit reads and writes of a mixed job separately. `rate_iops=1000,500` has one for each, `rate_iops=1000,` for reads alone.
@@ -172,7 +174,13 @@ first job is the one whose latency is shown. Without `--drive` jobs are played o
 - *Included files.* `include other.fio` reads a file relative to the working directory, otherwise next to the job file. `${NAME}` is a variable of the
   environment, `$pagesize` is 4096, `$ncpus` and `$mb_memory` are those of this machine; a note gives the result.
 
-`weir scenarios --from job.fio > mine.toml` prints the same as a scenario's file: with `grouping = \"each\"` there, each client has a contract of its own.
+The bandwidth of a job is measured over the job's own time, as in fio: from its start to its last possible request, or the reply to that,
+whatever other jobs do before and after it. `ramp_time` passes before anything is measured. If a job ends within it, fio reports the whole
+job. Weir does not measure such a job, and its row says so.
+
+`weir scenarios --from job.fio > mine.toml` prints the same as a scenario's file, in which each client can have a contract of its own (`min`,
+`max`, `share`, `latency`). Without contracts most policies of Linux have nothing to act on. The table of `weir compare` says so if policies
+give equal results.
 ";
 
 const INTRODUCTION: &str = "\

@@ -235,7 +235,7 @@ fn a_job_file_is_one_client_a_job() {
     let script = scenario::load(&path);
     fs::remove_file(&path).expect("it is there");
     let script = script.unwrap_or_else(|p| panic!("{p:#?}"));
-    assert_eq!(script.notes().len(), 1, "{:?}", script.notes());
+    assert_eq!(script.notes().len(), 2, "{:?}", script.notes());
     let built = built(&script, None, "none");
     let names: Vec<&str> = built.clients.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(
@@ -259,6 +259,26 @@ fn a_job_file_is_one_client_a_job() {
         panic!("{paced:?}")
     };
     assert_eq!(interval.as_nanos(), 409_600);
+}
+
+/// Linux compares I/O priorities within a group only.
+#[test]
+fn jobs_have_groups_of_their_own_unless_their_priorities_differ() {
+    let jobs = "[global]\nrw=read\nsize=1m\ndirect=1\nruntime=1\n[a]\n[b]\nnumjobs=2\n";
+    let groups = |more: &str| {
+        let script = scenario::parse(&format!("{jobs}{more}"), "a.fio").unwrap();
+        let clients = built(&script, None, "none").clients;
+        let groups: Vec<u32> = clients.iter().map(|c| c.group.0).collect();
+        let notes = script.notes().iter().map(ToString::to_string);
+        (groups, notes.collect::<Vec<_>>())
+    };
+    assert_eq!(groups(""), (vec![1, 2, 3], Vec::new()));
+    let (shared, notes) = groups("prio=7\n");
+    assert_eq!(shared, [0, 0, 0]);
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("a.fio:9:1: prio: differs between jobs"),
+        "{notes:?}"
+    );
 }
 
 /// Those of the tests and of the referee: mutants of them are looked at below.

@@ -158,6 +158,8 @@ fn scenario(
     };
     let mut scenario = Scenario {
         clients: Vec::new(),
+        // The case states the groups, and not the job file.
+        groups: Vec::new(),
         capacity: Some(boundless),
         // The lab's drive has just been made.
         run_in: Span::ZERO,

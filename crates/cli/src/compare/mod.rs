@@ -3,6 +3,7 @@
 mod asked;
 mod called;
 mod clients;
+mod equal;
 mod on;
 mod pooled;
 mod report;

@@ -2,6 +2,7 @@
 
 use super::asked;
 use super::clients;
+use super::equal;
 use super::on::{self, On};
 use super::pooled::{Pooled, Split};
 use super::runs;
@@ -40,6 +41,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
             (shown.clients, shown.trouble) = clients::clients(outcomes, none);
         }
         asked::show(plan, &here, &mut shown);
+        shown.why.extend(equal::lines(plan, &here));
         drives.push(shown);
     }
     Ok(CompareReport {

@@ -36,8 +36,12 @@ impl fmt::Display for Jobs<'_> {
         writeln!(f, "run_in = \"{}\"", Time(draft.run_in))?;
         writeln!(f, "warm_up = \"{}\"", Time(draft.warm_up))?;
         writeln!(f, "layout = \"files\"")?;
-        writeln!(f, "# With \"each\" every client has a contract of its own.")?;
-        writeln!(f, "grouping = \"none\"\n")?;
+        writeln!(
+            f,
+            "# With \"each\" every client has a group and a contract of its own, with \"none\" all share the root group."
+        )?;
+        let grouping = if draft.grouped { "each" } else { "none" };
+        writeln!(f, "grouping = \"{grouping}\"\n")?;
         writeln!(f, "# The host as Linux has it.\n[host]")?;
         writeln!(f, "nr_requests = \"linux\"\nadapter = \"linux\"")?;
         writeln!(f, "nomerges = {}", draft.host.merging.nomerges)?;
@@ -156,7 +160,7 @@ fn print_client(f: &mut Formatter<'_>, client: &Client, all: &[Client]) -> fmt::
         };
         writeln!(f, "ionice = \"{class}:{}\"", client.priority.level)?;
     }
-    writeln!(f, "# A contract, where grouping is \"each\":")?;
+    writeln!(f, "# A contract, if grouping is \"each\":")?;
     writeln!(
         f,
         "# min = \"20MB/s\"\n# max = {{ bandwidth = \"50MB/s\" }}\n# share = 100"

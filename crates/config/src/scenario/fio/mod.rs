@@ -151,9 +151,29 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
     if doc.found() > 0 {
         return Err(whole.placed(doc.into_problems()));
     }
+    note_shared_group(&mut notes, &sections, &jobs);
     let mut all = whole.notes().to_vec();
     all.extend(whole.placed(notes.into_problems()));
     Ok(Read { jobs, notes: all })
+}
+
+/// The place of the first job whose I/O priority is not that of the first one. Linux compares priorities within a group only, so such jobs
+/// share one; all others have groups of their own.
+fn other_priority(jobs: &[job::Job]) -> Option<usize> {
+    let first = jobs.first().map(|job| job.client.priority);
+    jobs.iter()
+        .position(|job| Some(job.client.priority) != first)
+}
+
+/// Notes that jobs share a group, at the priority that makes them.
+fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &[job::Job]) {
+    if let Some(section) = other_priority(jobs).and_then(|at| sections.get(at)) {
+        let line = section.get("prioclass").or_else(|| section.get("prio"));
+        let (at, name) = line.map_or((&section.at, "prio"), |line| (&line.at, line.name));
+        let what = "differs between jobs: they share one group, because Linux compares I/O priorities within a group only";
+        let help = "`weir scenarios --from` prints a scenario's file; grouping = \"each\" there gives each job a group of its own";
+        notes.at(at, name, what, help);
+    }
 }
 
 /// Refuses a job whose name another has, or that results use for something else.
@@ -201,7 +221,7 @@ fn draft(jobs: Vec<job::Job>) -> Draft {
         capacity: None,
         freeze: None,
         changes: Vec::new(),
-        grouped: false,
+        grouped: other_priority(&jobs).is_none(),
         files: true,
         host: Host {
             nr_requests: NrRequests::Linux,
