@@ -1,6 +1,5 @@
 //! `weir replay`: the decisions of a live server, made again; and what would have come of other ones.
 
-mod contract;
 mod recommend;
 mod what_if;
 

@@ -403,6 +403,57 @@ fn each_job_is_measured_over_its_own_time() {
 }
 
 #[test]
+fn a_key_of_a_contract_is_changed_on_the_command_line() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nrw=randread\nsize=256m\ndirect=1\ntime_based\nruntime=2\nioengine=libaio\niodepth=4\n\
+                [a]\n[b]\nnumjobs=3\n";
+    scratch.file("jobs.fio", jobs);
+    let options = ["jobs.fio", "--repetitions", "1", "--policy", "contract"];
+    let set = ["--set", "a.max=10MB/s", "--set", "b-02.max.iops=1000"];
+    let said = compare(
+        &scratch,
+        &[&options[..], &set[..], &["--json", "-"]].concat(),
+    );
+    let records = common::records(&said.out);
+    let got = |client: &str| {
+        let record = records.iter().find(|r| r["client"] == client).unwrap();
+        record["bandwidth_mb_per_s"].as_f64().unwrap_or_default()
+    };
+    for (client, expected) in [("a", 10.0), ("b-02", 4.096)] {
+        assert!(
+            (got(client) / expected - 1.0).abs() < 0.02,
+            "{client}: {}",
+            said.out
+        );
+    }
+    assert!(got("b-01") > 20.0 && got("b-03") > 20.0, "{}", said.out);
+    for (set, told) in [
+        (
+            "c.max=1MB/s",
+            "c.max=1MB/s: nobody has this name\n  help: there are a, b-01, b-02, b-03",
+        ),
+        (
+            "a.max=1MB",
+            "a.max=1MB: \"1MB\" is a size, not a rate\n  help: write \"1MB/s\"",
+        ),
+        (
+            "a.mx=1MB/s",
+            "a.mx ends in none of the keys min, min_iops, share, max, class",
+        ),
+    ] {
+        let said = run(
+            &scratch,
+            &[&["compare"], &options[..], &["--set", set]].concat(),
+        );
+        assert!(
+            said.status != Some(0) && said.err.contains(told),
+            "{}",
+            said.err
+        );
+    }
+}
+
+#[test]
 fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
     let scratch = Scratch::new();
     let jobs = "[a]\nrw=read\nbs=64k\ndirect=1\nsize=16m\nramp_time=2\nruntime=10\n";

@@ -59,7 +59,7 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
     (
         "a rate where a table is wanted",
         "min = \"10MB/s\"",
-        "max = \"50MB/s\"",
+        "max = 50",
     ),
     ("a number without a unit", BETA, "size = 1073741824"),
     ("a size that is out of range", BETA, "size = \"8192PiB\""),

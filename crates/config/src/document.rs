@@ -383,6 +383,10 @@ impl<'a> Entry<'a> {
         matches!(self.value, DeValue::Integer(_))
     }
 
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))
     }

@@ -62,6 +62,7 @@ mod reload;
 mod room;
 pub mod scenario;
 mod server;
+mod setting;
 pub mod sheet;
 mod text;
 pub mod trusted;
@@ -90,4 +91,5 @@ pub use room::{Room, TenantRoom, room};
 pub use server::{
     Cache, Drive, DriveLimits, Remote, Server, Storage, Tenant, ThreadPriority, Volume,
 };
+pub use setting::Setting;
 pub use text::{Quoted, one_line};

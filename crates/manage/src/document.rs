@@ -118,6 +118,9 @@ impl Document {
             if at.get(name).is_none_or(Item::is_none) {
                 at.insert(name, empty(depth));
             }
+            if name == "max" && depth == 2 {
+                spell_out(at, name);
+            }
             at = at
                 .get_mut(name)
                 .and_then(Item::as_table_like_mut)
@@ -169,6 +172,15 @@ fn empty(depth: usize) -> Item {
         }
         1 => Item::Table(Table::new()),
         _ => value(InlineTable::new()),
+    }
+}
+
+/// Writes a max that is a rate alone, `max = "50MB/s"`, as the table that it stands for.
+fn spell_out(table: &mut dyn TableLike, name: &str) {
+    let rate = table.get(name).and_then(Item::as_str);
+    if let Some(rate) = rate.map(str::to_owned) {
+        let max = InlineTable::from_iter([("bandwidth", rate)]);
+        put(table, name, value(max));
     }
 }
 
@@ -314,6 +326,16 @@ max = { bandwidth = \"50MB/s\" } # always
             "{text}"
         );
         assert!(text.contains("limits = { volumes = 9 }"), "{text}");
+    }
+
+    #[test]
+    fn a_rate_alone_gets_company_as_a_table() {
+        let rate = edit("volume.alpha.max", json!("9MB/s"));
+        let text = edited(&[rate.clone()]);
+        assert!(text.contains("max = \"9MB/s\" # always"), "{text}");
+        let text = edited(&[rate, edit("volume.alpha.max.iops", json!(7))]);
+        let table = "max = { bandwidth = \"9MB/s\", iops = 7 } # always";
+        assert!(text.contains(table), "{text}");
     }
 
     #[test]

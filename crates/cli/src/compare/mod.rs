@@ -30,6 +30,7 @@ use on::On;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use weir_config::Setting;
 use weir_config::scenario::{Suite, suite};
 use weir_measure::to_line;
 use weir_report::{SuiteReport, compare_page, compare_table, suite_page};
@@ -71,6 +72,9 @@ pub(crate) struct Options {
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
+    /// Change a key of a contract, as alpha.min=20MB/s or alpha.max.iops=500 (of a client or a group); may be repeated
+    #[arg(long, value_name = "NAME.KEY=VALUE")]
+    set: Vec<Setting>,
     /// Check every decision of every run against independent models of the rules
     #[arg(long)]
     audit: bool,
@@ -248,7 +252,8 @@ fn plans(suite: &Suite, options: &Options, on: &Arc<Vec<On>>) -> Result<Vec<Plan
 
 /// Everything that is going to be played.
 fn plan(name: &str, options: &Options, on: &Arc<Vec<On>>) -> Result<Plan, Failure> {
-    let script = scenario::find(name)?;
+    let mut script = scenario::find(name)?;
+    script.set(&options.set);
     if options.check && script.expects().is_empty() {
         let reason = format!(
             "--check: {} asks for nothing; add an [[expect]]",

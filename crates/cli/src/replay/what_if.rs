@@ -1,6 +1,5 @@
 //! `weir replay` with `--policy`, `--set` or `--drive`: what would have come of the recorded load, beside what did.
 
-use super::contract::Set;
 use super::recommend;
 use crate::drives;
 use crate::failure::Failure;
@@ -11,7 +10,7 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_config::policy::Node;
-use weir_config::{Drive, Policy};
+use weir_config::{Drive, Policy, Setting};
 use weir_core::record::{Call, Observer};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, Outcome, Output, ROOT};
 use weir_explain::{Cause, Explanation, Promised, Watch};
@@ -29,9 +28,9 @@ pub(super) struct WhatIf {
     /// What would have come of it under this policy: a name, names composed, or a file
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// What would have come of it with this key of a contract, as alpha.min=20MB/s (min, `min_iops`, share, max, class); may be repeated
+    /// What would have come of it with this key of a contract, as alpha.min=20MB/s (min, `min_iops`, share, max, max.iops, class); may be repeated
     #[arg(long, value_name = "VOLUME.KEY=VALUE")]
-    set: Vec<Set>,
+    set: Vec<Setting>,
     /// What would have come of it on this modelled drive: a name, or a profile's file [default: the model of --config's drive]
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
@@ -97,8 +96,8 @@ fn again(options: &WhatIf, load: &Load, names: &Names, seen: &Seen) -> Result<Ag
     let policy = options.policy.as_deref().map(policies::find).transpose()?;
     let groups: Vec<GroupId> = seen.watch.groups().map(|g| g.0).collect();
     let sets = options.set.iter();
-    let sets: Vec<(GroupId, &Set)> = sets
-        .map(|set| Ok((names.find(&set.volume, &groups)?, set)))
+    let sets: Vec<(GroupId, &Setting)> = sets
+        .map(|set| Ok((names.find(&set.whose, &groups)?, set)))
         .collect::<Result<_, Failure>>()?;
     if let Some(policy) = &policy {
         let first = load.edits().first().map(|edits| contracts(&edits.1));
@@ -179,7 +178,7 @@ fn nodes(groups: &Groups) -> Vec<Node> {
 fn edits(
     load: &Load,
     policy: Option<&Policy>,
-    sets: &[(GroupId, &Set)],
+    sets: &[(GroupId, &Setting)],
     capacity: Option<weir_core::Capacity>,
 ) -> Result<Vec<(Instant, Vec<Edit>)>, Failure> {
     let (mut groups, mut told) = (Groups::new(), BTreeMap::new());
@@ -192,7 +191,8 @@ fn edits(
                 &mut edit
             {
                 for (_, set) in sets.iter().filter(|set| set.0 == *id) {
-                    *contract = set.apply(contract, capacity)?;
+                    let applied = set.apply(contract, capacity);
+                    *contract = applied.map_err(|p| Failure::Usage(format!("--set {p}")))?;
                 }
             }
             change(&mut groups, &edit);

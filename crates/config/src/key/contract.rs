@@ -32,7 +32,7 @@ pub(crate) static KEYS: &[Key] = &[
         name: "max",
         kind: Kind::Table("`max = { ... }`"),
         default: DefaultValue::Words("no limit"),
-        about: "What is never exceeded.",
+        about: "What is never exceeded; a rate alone, as `max = \"50MB/s\"`, is its `bandwidth`.",
         example: "{ bandwidth = \"50MB/s\" }",
     },
     Key {

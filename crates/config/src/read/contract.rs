@@ -38,7 +38,15 @@ pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
     knobs
 }
 
+/// The limits; a rate alone is that of reads and writes together.
 fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {
+    if entry.is_text() {
+        let bandwidth = entry.any_rate(doc).unwrap_or(0);
+        return Max {
+            bandwidth,
+            ..Max::NONE
+        };
+    }
     let before = doc.found();
     let Some(table) = entry.table(doc, &MAX) else {
         return Max::NONE;

@@ -2,6 +2,7 @@
 
 use super::expect::{Expect, Published};
 use super::{FilesystemKind, Guest, Merging, NrRequests, Path};
+use crate::Setting;
 use crate::problem::Problem;
 use weir_core::{Capacity, Class, Contract, Flags, Knobs, Priority, Span};
 use weir_drive::Freeze;
@@ -117,6 +118,55 @@ pub(super) struct Change {
     pub(super) whose: String,
     pub(super) contract: Contract,
 }
+
+impl Draft {
+    /// Changes the contract of a group, or of a client in a group of its own.
+    pub(super) fn set(&mut self, setting: &Setting) -> Result<(), Problem> {
+        let whose = &setting.whose;
+        if let Some(group) = self.groups.iter_mut().find(|g| g.name == *whose) {
+            let contract = setting.apply(&group.contract, self.capacity)?;
+            group.has_class |= contract.class != group.contract.class;
+            group.contract = contract;
+            return Ok(());
+        }
+        let named = |client: &Client| client.names.contains(whose);
+        let Some(at) = self.clients.iter().position(named) else {
+            let groups = self.groups.iter().map(|g| &g.name);
+            let names = groups.chain(self.clients.iter().flat_map(|c| &c.names));
+            let known: Vec<&str> = names.map(String::as_str).take(SHOWN).collect();
+            let help = format!("there are {}", known.join(", "));
+            return Err(setting.problem("nobody has this name".to_owned(), Some(help)));
+        };
+        let client = &self.clients[at];
+        if let Some(group) = client.group.and_then(|group| self.groups.get(group)) {
+            let what = format!("{whose} has no contract of its own, but that of its group");
+            let help = format!("change that of {}", group.name);
+            return Err(setting.problem(what, Some(help)));
+        }
+        let contract = setting.apply(&client.contract, self.capacity)?;
+        self.grouped = true;
+        let of = self.clients[at].names.iter().position(|name| name == whose);
+        self.split(at, of.unwrap_or(0)).contract = contract;
+        Ok(())
+    }
+
+    /// Takes one of the clients at a place out of those that do the same; their order stays.
+    fn split(&mut self, at: usize, of: usize) -> &mut Client {
+        let mut one = self.clients[at].clone();
+        let mut after = one.clone();
+        after.names = self.clients[at].names.split_off(of + 1);
+        one.names = self.clients[at].names.split_off(of);
+        one.offset += one.increment * of as u64;
+        after.offset = one.offset + one.increment;
+        let rest = [one, after].into_iter().filter(|c| !c.names.is_empty());
+        let place = if of == 0 { at } else { at + 1 };
+        self.clients.splice(place..=at, rest);
+        &mut self.clients[place]
+    }
+}
+
+/// Most names that a refusal lists.
+const SHOWN: usize = 10;
 
 /// Most clients of a scenario.
 pub(super) const CLIENTS: usize = 4096;

@@ -5,6 +5,7 @@ use super::draft::{Draft, Facts};
 use super::expect::{Expect, Published};
 use super::print::Jobs;
 use super::{Scenario, overlay, read as tables};
+use crate::Setting;
 use crate::document::{Document, Entry, Table};
 use crate::file::tables as parsed;
 use crate::key::{SCENARIO, SCENARIOS, VARIED};
@@ -36,6 +37,8 @@ pub struct Script {
     cases: Vec<String>,
     source: Source,
     notes: Vec<Problem>,
+    /// Changes of contracts, each after the ones before it.
+    settings: Vec<Setting>,
 }
 
 /// What a script was read from.
@@ -107,6 +110,7 @@ pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
             cases: varied.cases,
             source: Source::Toml(file.to_owned(), text.to_owned()),
             notes: Vec::new(),
+            settings: Vec::new(),
         }),
         _ => Err(sorted(problems)),
     }
@@ -325,6 +329,7 @@ impl Script {
             cases: Vec::new(),
             source: Source::Jobs(jobs),
             notes,
+            settings: Vec::new(),
         }
     }
 
@@ -398,6 +403,11 @@ impl Script {
         &self.facts.published
     }
 
+    /// Changes contracts of clients and groups, in this order, for every case, drive and policy.
+    pub fn set(&mut self, settings: &[Setting]) {
+        self.settings.extend_from_slice(settings);
+    }
+
     /// What is to be known of how the file was read.
     pub fn notes(&self) -> &[Problem] {
         &self.notes
@@ -430,10 +440,11 @@ impl Script {
     pub fn scenario(&self, choice: &Choice<'_>) -> Result<Scenario, Vec<Problem>> {
         let draft = match &self.source {
             Source::Jobs(JobFile { draft, again }) => {
-                return match again {
-                    Some(file) => Ok(file.on(choice.drive.size())?.build(&self.name, choice)),
-                    None => Ok(draft.build(&self.name, choice)),
+                let draft = match again {
+                    Some(file) => file.on(choice.drive.size())?,
+                    None => (**draft).clone(),
                 };
+                (Some(draft), Vec::new())
             }
             Source::Toml(file, text) => {
                 let (map, _) = DeTable::parse_recoverable(text);
@@ -441,7 +452,12 @@ impl Script {
             }
         };
         match draft {
-            (Some(draft), problems) if problems.is_empty() => Ok(draft.build(&self.name, choice)),
+            (Some(mut draft), problems) if problems.is_empty() => {
+                for setting in &self.settings {
+                    draft.set(setting).map_err(|problem| vec![problem])?;
+                }
+                Ok(draft.build(&self.name, choice))
+            }
             (_, problems) => Err(sorted(problems)),
         }
     }

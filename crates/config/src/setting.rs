@@ -1,0 +1,211 @@
+//! Contracts as a command line changes them: `--set alpha.min=20MB/s`.
+
+use crate::key::MAX;
+use crate::{Problem, Terms};
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+use toml::{Table, Value};
+use weir_core::{Capacity, Contract};
+
+/// A key of somebody's contract and its value, in the words of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Whose contract: the name of a volume, a client or a group.
+    pub whose: String,
+    /// `min`, or `max` and `iops`.
+    key: Vec<String>,
+    /// Empty: the key is removed.
+    value: String,
+}
+
+/// The keys of a contract.
+const KEYS: [&str; 5] = ["min", "min_iops", "share", "max", "class"];
+/// How settings are written.
+const HELP: &str = "write it as alpha.min=20MB/s or alpha.max.iops=500; alpha.max= removes a key";
+
+impl FromStr for Setting {
+    type Err = String;
+
+    /// Reads `NAME.KEY=VALUE`. Names may have dots.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, value) = text.split_once('=').ok_or(HELP)?;
+        let of_max = MAX.names().into_iter().map(|key| format!("max.{key}"));
+        let keys: Vec<String> = KEYS.map(str::to_owned).into_iter().chain(of_max).collect();
+        let named = |key: &String| {
+            let whose = path.trim().strip_suffix(key.as_str())?.strip_suffix('.')?;
+            (!whose.is_empty()).then(|| (whose.to_owned(), key.clone()))
+        };
+        // `a.max.iops` is a limit of `a`, and no key of `a.max`.
+        let longest = keys
+            .iter()
+            .filter_map(named)
+            .max_by_key(|(_, key)| key.len());
+        let Some((whose, key)) = longest else {
+            let known = KEYS.join(", ");
+            return Err(format!("{path} ends in none of the keys {known}; {HELP}"));
+        };
+        Ok(Self {
+            whose,
+            key: key.split('.').map(str::to_owned).collect(),
+            value: value.trim().to_owned(),
+        })
+    }
+}
+
+impl Display for Setting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (whose, key) = (&self.whose, self.key.join("."));
+        write!(f, "{whose}.{key}={}", self.value)
+    }
+}
+
+impl Setting {
+    /// The contract with this setting, as the server's file would be read on a drive of this capacity; `None`: on one that can do
+    /// everything.
+    ///
+    /// # Errors
+    /// What a server's file would be refused for.
+    pub fn apply(
+        &self,
+        contract: &Contract,
+        capacity: Option<Capacity>,
+    ) -> Result<Contract, Problem> {
+        let mut terms: Table = (Terms(contract).to_string().parse()).unwrap_or_default();
+        self.put(&mut terms);
+        let own = toml::to_string(&Table::from_iter([(
+            "volume".to_owned(),
+            Value::Table(Table::from_iter([("v".to_owned(), Value::Table(terms))])),
+        )]));
+        let text = format!(
+            "listen.nbd = [\"unix:/run/weir.sock\"]\n[drive.d]\npolicy = \"none\"\n{}\n{}\n",
+            stated(capacity.unwrap_or(ENDLESS)),
+            own.unwrap_or_default()
+        );
+        let server = crate::parse("", &text).map_err(|problems| {
+            let first = problems.into_iter().next();
+            let (message, help) = first.map_or_else(Default::default, |p| (p.message, p.help));
+            self.problem(message, help)
+        })?;
+        Ok(server.volumes.first().map_or(*contract, |v| v.contract))
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn problem(&self, message: String, help: Option<String>) -> Problem {
+        Problem {
+            file: String::new(),
+            line: 0,
+            column: 0,
+            key: self.to_string(),
+            message,
+            help,
+            exceeds: false,
+        }
+    }
+
+    /// Puts it among the keys of a volume.
+    fn put(&self, terms: &mut Table) {
+        let rest = [
+            ("drive", Value::from("d")),
+            ("memory", Value::from(true)),
+            ("size", Value::from("1GiB")),
+        ];
+        terms.extend(rest.map(|(key, value)| (key.to_owned(), value)));
+        let value = match self.value.parse::<i64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(&self.value[..]),
+        };
+        let (key, below) = (&self.key[0], self.key.get(1));
+        if key.starts_with("min") {
+            // A min in bytes takes the place of one in requests, and the other way round.
+            terms.retain(|key, _| !key.starts_with("min"));
+        }
+        let Some(below) = below else {
+            terms.remove(key);
+            if !self.value.is_empty() {
+                terms.insert(key.clone(), value);
+            }
+            return;
+        };
+        let table = terms
+            .entry(key.clone())
+            .or_insert(Value::Table(Table::new()));
+        if let Some(table) = table.as_table_mut() {
+            table.remove(below);
+            if !self.value.is_empty() {
+                table.insert(below.clone(), value);
+            }
+            // What limits nothing is left out.
+            if !table.keys().any(|key| key != "burst") {
+                terms.remove(key);
+            }
+        }
+    }
+}
+
+/// More than any drive does: where nothing is stated, the core has the last word.
+const ENDLESS: Capacity = Capacity {
+    read: 1_000_000_000_000_000,
+    write: 1_000_000_000_000_000,
+    iops: 1_000_000_000_000,
+    ..Capacity::NONE
+};
+
+/// A drive's capacity as a line of the file.
+fn stated(capacity: Capacity) -> String {
+    let requests = [
+        ("iops", capacity.iops),
+        ("read_iops", capacity.read_iops),
+        ("write_iops", capacity.write_iops),
+    ];
+    let requests = requests.into_iter().filter(|(_, rate)| *rate > 0);
+    let requests: Vec<String> = requests
+        .map(|(key, rate)| format!(", {key} = {rate}"))
+        .collect();
+    let Capacity { read, write, .. } = capacity;
+    format!(
+        "capacity = {{ read = \"{read}B/s\", write = \"{write}B/s\"{} }}",
+        requests.concat()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> Contract {
+        let mut contract = Contract {
+            min_iops: 100,
+            ..Contract::DEFAULT
+        };
+        contract.max.iops = 5000;
+        let setting: Setting = text.parse().unwrap();
+        assert_eq!(setting.to_string(), text);
+        setting.apply(&contract, None).unwrap()
+    }
+
+    #[test]
+    fn a_key_of_the_file_is_changed_and_the_rest_stays() {
+        let share = set("a.b.share=300");
+        assert_eq!((share.share, share.min_iops), (300, 100));
+        let min = set("alpha.min=20MB/s");
+        assert_eq!((min.min, min.min_iops), (20_000_000, 0));
+        assert_eq!(set("alpha.min_iops=").min_iops, 0);
+        let both = set("alpha.max.bandwidth=5MB/s");
+        assert_eq!((both.max.bandwidth, both.max.iops), (5_000_000, 5000));
+        let max = set("alpha.max=5MB/s").max;
+        assert_eq!((max.bandwidth, max.iops), (5_000_000, 0));
+        assert!(!set("alpha.max=").max.is_limited());
+        assert!(!set("alpha.max.iops=").max.is_limited());
+    }
+
+    #[test]
+    fn what_the_file_would_be_refused_for_is_refused() {
+        for text in ["alpha", "alpha.min", "min=2MB/s", "alpha.size=2GiB"] {
+            assert!(text.parse::<Setting>().is_err(), "{text}");
+        }
+        let setting: Setting = "alpha.min=20MB".parse().unwrap();
+        let refused = setting.apply(&Contract::DEFAULT, None).unwrap_err();
+        assert_eq!(refused.key, "alpha.min=20MB");
+        assert!(refused.message.contains("a size, not a rate"), "{refused}");
+    }
+}
