@@ -128,6 +128,26 @@ fn drive(null_blk: NullBlk) -> weir_drive::Config {
 /// The player of a client, and in which of the player's groups it is.
 type Owner = (usize, usize);
 
+/// A job file's scenario before a case has put groups into it.
+fn without_groups(all: &Scenario) -> Scenario {
+    // Linux admits whatever is asked for.
+    let boundless = Capacity {
+        read: BOUNDLESS,
+        write: BOUNDLESS,
+        iops: BOUNDLESS,
+        ..Capacity::NONE
+    };
+    Scenario {
+        clients: Vec::new(),
+        // The case states the groups, and not the job file.
+        groups: Vec::new(),
+        capacity: Some(boundless),
+        // The lab's drive has just been made.
+        run_in: Span::ZERO,
+        ..all.clone()
+    }
+}
+
 fn scenario(
     experiment: &Experiment,
     case: &Case,
@@ -149,22 +169,7 @@ fn scenario(
     let all = script
         .scenario(&choice)
         .map_err(|e| format!("{}: {e:?}", case.name))?;
-    // Linux admits whatever is asked for.
-    let boundless = Capacity {
-        read: BOUNDLESS,
-        write: BOUNDLESS,
-        iops: BOUNDLESS,
-        ..Capacity::NONE
-    };
-    let mut scenario = Scenario {
-        clients: Vec::new(),
-        // The case states the groups, and not the job file.
-        groups: Vec::new(),
-        capacity: Some(boundless),
-        // The lab's drive has just been made.
-        run_in: Span::ZERO,
-        ..all.clone()
-    };
+    let mut scenario = without_groups(&all);
     scenario.name = format!("{}: {}", experiment.name, case.name);
     scenario.adapter.nr_requests = NrRequests::Each(case.nr_requests);
     scenario.merging = Merging {
