@@ -331,7 +331,7 @@ max = { bandwidth = \"50MB/s\" } # always
     #[test]
     fn a_rate_alone_gets_company_as_a_table() {
         let rate = edit("volume.alpha.max", json!("9MB/s"));
-        let text = edited(&[rate.clone()]);
+        let text = edited(std::slice::from_ref(&rate));
         assert!(text.contains("max = \"9MB/s\" # always"), "{text}");
         let text = edited(&[rate, edit("volume.alpha.max.iops", json!(7))]);
         let table = "max = { bandwidth = \"9MB/s\", iops = 7 } # always";
