@@ -76,6 +76,8 @@ impl Document {
         if new.is_none() && replaced.was.is_none() {
             return Ok(replaced);
         }
+        // A rate alone that becomes a table for this is put back as it was.
+        let rate = self.item(path).filter(|item| item.is_str()).cloned();
         let table = self.table(path)?;
         match new {
             None => {
@@ -87,7 +89,14 @@ impl Document {
                 self.align(path);
             }
         }
-        Ok(replaced)
+        Ok(match rate {
+            None => replaced,
+            Some(rate) => Replaced {
+                was: Some(rate),
+                now: self.get(path),
+                key: path.to_vec(),
+            },
+        })
     }
 
     /// Puts back what an edit replaced; `false` if what it put there is not there any more.

@@ -143,7 +143,6 @@ fn what_neither_fio_nor_the_kernel_can_play_is_refused_by_key() {
             "thinktime",
         ),
         ("direct = true\nnrfiles = 4", "nrfiles"),
-        ("direct = true\nrw = \"randrw\"\nrate_iops = 100", "rate"),
     ] {
         let scenario = built(&format!("name = \"x\"\n{client}{keys}\n"), "demo", "none");
         let refused = Jobs::new(&scenario, 0).unwrap_err();
