@@ -80,11 +80,15 @@ fn fault(model: &Model, promised: Promised) -> Option<&'static str> {
         }
         let above = |min: u128, most: u128| most > 0 && min > most;
         let (min, min_iops) = (u128::from(min), u128::from(min_iops));
-        // A request moves a sector at the least, and 2^32 - 1 bytes at the most.
+        let longest = match max.iops_size {
+            0 => u64::from(u32::MAX),
+            size => size.min(u32::MAX.into()),
+        };
+        // A request moves a sector at the least, and what counts as one 2^32 - 1 bytes or its max's size at the most.
         if above(min, most.bytes)
             || above(min_iops, most.iops)
             || above(min_iops * SECTOR, most.bytes)
-            || above(min.div_ceil(u32::MAX.into()), most.iops)
+            || above(min.div_ceil(longest.into()), most.iops)
         {
             return Some("a min above the max");
         }

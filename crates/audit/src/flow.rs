@@ -5,6 +5,7 @@
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Live, Model, State};
+use crate::slices::commands;
 use weir_core::{Config, GroupId, Max, Reject, StreamId};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +32,8 @@ pub struct Flow {
     touched: Vec<StreamId>,
     /// Streams with requests held back.
     queued: Vec<StreamId>,
+    /// Limits count in slices, and the commands of this many bytes that a request is split into; `None`: what clients sent.
+    commands: Option<u32>,
 }
 
 impl Flow {
@@ -40,6 +43,11 @@ impl Flow {
             told: vec![Told::default(); config.sizes.streams as usize + 1],
             touched: Vec::with_capacity(config.sizes.requests as usize),
             queued: Vec::with_capacity(config.sizes.streams as usize),
+            commands: config
+                .controllers
+                .slices
+                .as_ref()
+                .map(|_| config.drive.max_transfer),
         }
     }
 
@@ -96,9 +104,13 @@ impl Flow {
     /// A request begins to be held back by its limits, or is no longer.
     fn count(&mut self, live: &Live, more: bool) {
         let request = &live.request;
+        let requests = match self.commands {
+            Some(longest) => commands(request, longest),
+            None => u64::from(request.within == 0),
+        };
         let told = self.told(request.stream);
         let held = &mut told.held[usize::from(!request.op.is_read())];
-        for (sum, amount) in held.iter_mut().zip([1, u64::from(request.charge())]) {
+        for (sum, amount) in held.iter_mut().zip([requests, u64::from(request.charge())]) {
             *sum = if more {
                 *sum + amount
             } else {
@@ -121,6 +133,7 @@ impl Flow {
         let mut next = 0;
         while let Some(&id) = self.queued.get(next) {
             let told = *self.told(id);
+            let exact = self.commands.is_none();
             let Some(stream) = model.stream(id).filter(|_| told.held != [[0; 2]; 2]) else {
                 self.queued.swap_remove(next);
                 self.told(id).listed = false;
@@ -130,7 +143,7 @@ impl Flow {
             let takes = model
                 .tree
                 .path(stream.group)
-                .map(|g| queue_time(model, g, &told.held));
+                .map(|g| queue_time(model, g, &told.held, exact));
             if !told.paused && takes.fold(0, u128::max) > QUEUE_MAX {
                 found.add(
                     Self::NAME,
@@ -144,13 +157,18 @@ impl Flow {
     }
 }
 
-/// How long requests held back take at the max of a group.
-fn queue_time(model: &Model, group: GroupId, held: &[[u64; 2]; 2]) -> u128 {
+/// How long requests held back take at the max of a group; `exact`: long requests count as several where the max says so.
+fn queue_time(model: &Model, group: GroupId, held: &[[u64; 2]; 2], exact: bool) -> u128 {
     let max = model.tree.get(group).map_or(Max::NONE, |g| g.contract.max);
     if !max.is_limited() {
         return 0;
     }
-    let [[reads, read_bytes], [writes, write_bytes]] = *held;
+    let counted = held.map(|[requests, bytes]| match max.iops_size {
+        0 => [requests, bytes],
+        size if exact => [requests.max(bytes / size), bytes],
+        _ => [requests, bytes],
+    });
+    let [[reads, read_bytes], [writes, write_bytes]] = counted;
     let time = |amount: u64, rate: u64| match rate {
         0 => 0,
         rate => u128::from(amount) * 1_000_000_000 / u128::from(rate),

@@ -3,6 +3,8 @@
 //! What a slice allows is rounded up, and a window can begin at the end of one and end at the begin of another: besides what the rate lets
 //! pass, two slices and a tick may be in a window, and the largest request, for which it may have been saved up.
 //!
+//! A request that is too long for the drive counts as the commands it is split into.
+//!
 //! Of groups above and below others that are limited only a weaker rule is visible. What has passed one limit may gather at that above; and a
 //! group's slice may begin when that of a member began, whose request had to wait since. So a window may be longer by as much as requests wait,
 //! those that were given up among them. What waited when limits changed was perhaps held against those of before, and is not counted.
@@ -11,7 +13,7 @@ use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Live, Model};
 use weir_core::control::slices;
-use weir_core::{Config, GroupId, Instant, Max, Reason, Span, Wake};
+use weir_core::{Config, DriveShape, GroupId, Instant, Max, Op, Reason, Request, Span, Wake};
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -59,13 +61,15 @@ struct Clock {
     slice: Span,
     /// Nanoseconds of the ticks that are taken for a second.
     unit: u128,
+    /// Bytes of the longest command that moves data.
+    max_transfer: u32,
 }
 
 impl Clock {
-    fn new(config: &slices::Config, rotational: bool) -> Self {
+    fn new(config: &slices::Config, drive: &DriveShape) -> Self {
         let tick = config.tick.as_nanos();
         let slice = match config.throttle_sample_time {
-            Span::ZERO if rotational => SECOND / 10,
+            Span::ZERO if drive.rotational => SECOND / 10,
             Span::ZERO => SECOND / 50,
             stated => stated.as_nanos(),
         };
@@ -73,6 +77,7 @@ impl Clock {
             tick: config.tick,
             slice: Span::from_nanos(slice.next_multiple_of(tick)),
             unit: u128::from(SECOND / tick * tick),
+            max_transfer: drive.max_transfer,
         }
     }
 
@@ -80,6 +85,16 @@ impl Clock {
     fn allowed(&self) -> Span {
         self.slice + self.slice + self.tick
     }
+}
+
+/// How many commands of a drive a request is, each of which Linux counts.
+pub(crate) fn commands(request: &Request, max_transfer: u32) -> u64 {
+    let longest = match request.op {
+        Op::Read | Op::Write => max_transfer,
+        _ => 64 << 20,
+    };
+    let rest = request.length.saturating_sub(longest);
+    1 + u64::from(rest.div_ceil(longest))
 }
 
 /// A group's limits.
@@ -121,7 +136,7 @@ impl Slices {
         let slices = config.controllers.slices.as_ref();
         let slices = slices.filter(|_| config.controllers.max);
         Self {
-            clock: slices.map(|config_of| Clock::new(config_of, config.drive.rotational)),
+            clock: slices.map(|config_of| Clock::new(config_of, &config.drive)),
             nodes: vec![Node::default(); config.sizes.groups as usize],
             changed: Instant::ZERO,
         }
@@ -176,7 +191,8 @@ impl Slices {
                 let waiting = waiting.map(|(_, live)| model.now.since(live.submitted));
                 waiting.fold(node.waited, Span::max) + clock.allowed()
             };
-            for (limits, amount) in node.limits.iter_mut().zip([bytes, 1]) {
+            let requests = commands(&live.request, clock.max_transfer);
+            for (limits, amount) in node.limits.iter_mut().zip([bytes, requests]) {
                 let bucket = &mut limits[direction];
                 if bucket.rate == 0 {
                     continue;
@@ -229,7 +245,11 @@ impl Slices {
         let of_group = |group: &u32| {
             let rate = self.nodes[*group as usize].limits[0][direction].rate;
             let amount = u128::from(live.request.charge()) * clock.unit;
-            let time = amount.checked_div(u128::from(rate)).unwrap_or(0);
+            let bytes = amount.checked_div(u128::from(rate)).unwrap_or(0);
+            let rate = self.nodes[*group as usize].limits[1][direction].rate;
+            let commands = u128::from(commands(&live.request, clock.max_transfer) - 1);
+            let requests = (commands * clock.unit).checked_div(u128::from(rate));
+            let time = bytes.max(requests.unwrap_or(0));
             Span::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
         };
         path.iter().map(of_group).fold(Span::ZERO, Span::max) + clock.allowed()

@@ -100,6 +100,7 @@ fn releases(drawn: &Drawn) -> Vec<Instant> {
                 offset: 0,
                 length: drawn.size,
                 cookie,
+                within: 0,
             };
             layer.submit(now, &[request]).unwrap();
             cookie += 1;

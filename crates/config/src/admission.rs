@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::read::Draft;
 use crate::server::{Drive, Server, is_promised, promise_key};
 use crate::text::{join, path};
-use crate::units::Rate;
+use crate::units::{Rate, Size};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use weir_core::{
@@ -219,6 +219,13 @@ fn least(contract: &Contract) -> String {
             "{requests} requests/s move at least {}, 512B each, which is",
             Rate(requests.saturating_mul(512))
         ),
+        (false, false) if contract.max.iops_size > 0 => {
+            let size = Size(contract.max.iops_size);
+            format!(
+                "{}, of which every {size} count as a request, is",
+                Rate(min)
+            )
+        }
         (false, false) => format!("{}, in requests of at most 4GiB each, is", Rate(min)),
         (true, true) => format!("{requests} requests/s is"),
         (false, true) => format!("{} is", Rate(min)),

@@ -264,6 +264,11 @@ impl<'a> Table<'a> {
         size.unwrap_or_else(|| self.default::<Size>(key).0)
     }
 
+    /// A number of bytes that has no default.
+    pub(crate) fn size_if_any(&self, doc: &mut Document<'_>, key: &str) -> Option<u64> {
+        self.entry(key)?.size(doc)
+    }
+
     /// A length of time, or its default.
     pub(crate) fn time(&self, doc: &mut Document<'_>, key: &str) -> Span {
         self.time_if_any(doc, key)

@@ -70,6 +70,7 @@ const LINUX: &[(&str, &str)] = &[
     ("wbps", "write_bandwidth"),
     ("riops", "read_iops"),
     ("wiops", "write_iops"),
+    ("size_iops_sec", "iops_size"),
     ("scheduler", "policy"),
     ("elevator", "policy"),
     ("nr_hw_queues", "queues"),

@@ -348,5 +348,8 @@ fn print_max(f: &mut Formatter<'_>, max: &Max) -> fmt::Result {
     for (key, rate) in requests.into_iter().filter(|r| r.1 > 0) {
         write!(f, "{key} = {rate}, ")?;
     }
+    if max.iops_size > 0 {
+        write!(f, "iops_size = \"{}\", ", Size(max.iops_size))?;
+    }
     writeln!(f, "burst = \"{}\" }}", Time(max.burst))
 }

@@ -135,7 +135,10 @@ impl Setting {
                 table.insert(below.clone(), value);
             }
             // What limits nothing is left out.
-            if !table.keys().any(|key| key != "burst") {
+            if !table
+                .keys()
+                .any(|key| !["burst", "iops_size"].contains(&&key[..]))
+            {
                 terms.remove(key);
             }
         }
@@ -196,6 +199,8 @@ mod tests {
         assert_eq!((max.bandwidth, max.iops), (5_000_000, 0));
         assert!(!set("alpha.max=").max.is_limited());
         assert!(!set("alpha.max.iops=").max.is_limited());
+        let counted = set("alpha.max.iops_size=256KiB").max;
+        assert_eq!((counted.iops, counted.iops_size), (5000, 256 << 10));
     }
 
     #[test]

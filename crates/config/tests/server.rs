@@ -182,6 +182,7 @@ fn every_key_of_volumes_arrives() {
         iops: 5000,
         read_iops: 4000,
         write_iops: 3000,
+        iops_size: 256 << 10,
         burst: Span::from_secs(2),
     };
     assert_eq!(alpha.contract.max, max);

@@ -72,7 +72,7 @@ fn check_alone(id: GroupId, contract: &Contract) -> Result<(), Refusal> {
     };
     let above = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
     if above(min.bytes.max(min.least_bytes()), most.bytes)
-        || above(min.iops.max(min.least_iops()), most.iops)
+        || above(min.iops.max(min.least_iops(max.iops_size)), most.iops)
     {
         return Err(Refusal::MinAboveMax(id));
     }

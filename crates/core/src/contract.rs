@@ -29,6 +29,10 @@ pub struct Max {
     pub read_iops: u64,
     /// Write requests a second (Linux: `wiops`).
     pub write_iops: u64,
+    /// Bytes that count as one request in the three limits on requests: a longer request counts as several, rounded up (see
+    /// [`Request::operations`](crate::Request::operations)). Zero: every request counts as one. Limits in slices, as Linux has them,
+    /// count each command of at most [`DriveShape::max_transfer`](crate::DriveShape::max_transfer) instead.
+    pub iops_size: u64,
     /// How much may pass at once after a pause, as time at the full rate.
     pub burst: Span,
 }
@@ -42,6 +46,7 @@ impl Max {
         iops: 0,
         read_iops: 0,
         write_iops: 0,
+        iops_size: 0,
         burst: Span::ZERO,
     };
 
@@ -181,9 +186,16 @@ impl Rates {
         self.iops.saturating_mul(512)
     }
 
-    /// Requests a second that `bytes` bytes a second take at the least: a request's length is 32 bits.
-    pub(crate) const fn least_iops(&self) -> u64 {
-        self.bytes.div_ceil(u32::MAX as u64)
+    /// Requests a second that `bytes` bytes a second take at the least, if every `size` bytes count as one (zero: every request does): a
+    /// request's length is 32 bits.
+    pub(crate) const fn least_iops(&self, size: u64) -> u64 {
+        let longest = u32::MAX as u64;
+        let counted = if size == 0 || size > longest {
+            longest
+        } else {
+            size
+        };
+        self.bytes.div_ceil(counted)
     }
 }
 

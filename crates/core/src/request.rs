@@ -109,6 +109,9 @@ pub struct Request {
     pub length: u32,
     /// The driver's name for it.
     pub cookie: Cookie,
+    /// Where in the request that its client sent this one begins, in bytes: zero unless the driver split that request before it
+    /// submitted the parts. Limits on requests count the client's request, not its parts.
+    pub within: u32,
 }
 
 impl Request {
@@ -135,6 +138,21 @@ impl Request {
     /// Bytes it moves over the drive's link: those of a read or a write.
     pub const fn transfer(&self) -> u32 {
         if self.op.moves_data() { self.length } else { 0 }
+    }
+
+    /// How many requests a max counts it as, if every `size` bytes count as one; zero: every request that a client sent counts as one,
+    /// however long it is. The parts of a request that the driver split add up to the number of the whole request.
+    pub fn operations(&self, size: u64) -> u64 {
+        let up_to = |bytes: u64| match size {
+            0 => u64::from(bytes > 0),
+            size => bytes.div_ceil(size),
+        };
+        let begins = u64::from(self.within);
+        let all = up_to(begins + u64::from(self.charge()));
+        match self.within {
+            0 => all.max(1),
+            _ => all.saturating_sub(up_to(begins)),
+        }
     }
 
     /// Bytes it is charged in limits and shares: a read, a write and zeroing what they cover, a discard and a look-up of extents 512,

@@ -91,6 +91,7 @@ impl Live {
             offset: 0,
             length: 0,
             cookie: 0,
+            within: 0,
         },
         number: 0,
         group: GroupId(0),

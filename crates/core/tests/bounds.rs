@@ -260,6 +260,14 @@ fn a_min_is_held_against_a_max_in_the_other_currency() {
     };
     assert_eq!(of(bytes(3 * longest, 3)), Ok(()));
     assert_eq!(of(bytes(3 * longest + 1, 3)), Err(Refusal::MinAboveMax(G)));
+    // Nor do they move more than what counts as one.
+    let counted = |min| {
+        let mut contract = bytes(min, 3);
+        contract.max.iops_size = 4096;
+        contract
+    };
+    assert_eq!(of(counted(3 * 4096)), Ok(()));
+    assert_eq!(of(counted(3 * 4096 + 1)), Err(Refusal::MinAboveMax(G)));
 }
 
 #[test]

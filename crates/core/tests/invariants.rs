@@ -50,6 +50,7 @@ fn send_first(layer: &mut Layer) -> (StreamId, Tag) {
         offset: 4096 * cookie,
         length: 4096,
         cookie,
+        within: 0,
     };
     layer.submit(NOW, &[read(0), read(1)]).unwrap();
     let mut out = Vec::new();

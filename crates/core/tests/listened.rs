@@ -116,6 +116,7 @@ impl Pair {
                 offset: if op == Op::Flush { 0 } else { offset },
                 length: if op == Op::Flush { 0 } else { length },
                 cookie: self.cookies,
+                within: 0,
             });
         }
         let _ = self.both(|layer, now| layer.submit(now, &batch));
@@ -308,6 +309,7 @@ fn hundreds_of_groups_wait_under_io_cost() {
             offset: pair.below(1 << 17) * 4096,
             length: 4096 * (1 + pair.below(8) as u32),
             cookie: pair.cookies,
+            within: 0,
         };
         let _ = pair.both(|layer, now| layer.submit(now, &[request]));
         let _ = pair.poll();

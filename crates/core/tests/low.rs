@@ -157,6 +157,7 @@ impl Host {
                     offset: draw.below(1 << 10) * 4096,
                     length: 4096,
                     cookie: self.cookie,
+                    within: 0,
                 };
                 let request = if request.op == Op::Flush {
                     Request {

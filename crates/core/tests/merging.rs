@@ -143,6 +143,7 @@ impl Replay {
                     offset: at * self.size,
                     length: self.size as u32,
                     cookie: self.cookie,
+                    within: 0,
                 });
             }
         }

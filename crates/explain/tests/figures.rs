@@ -72,6 +72,7 @@ fn a_time_that_jumps_takes_no_time() {
             offset: 0,
             length: 4096,
             cookie: 7,
+            within: 0,
         };
         layer.submit(now, &[request]).unwrap();
         let mut outputs = Vec::new();

@@ -102,6 +102,9 @@ pub fn translate(
             let both = told.max.bandwidth > 0 || told.max.iops > 0;
             note_once(&mut notes, both, BOTH_WAYS);
             note_once(&mut notes, told.max.burst > Span::ZERO, NO_BURST);
+            let requests = told.max.iops | told.max.read_iops | told.max.write_iops;
+            note_once(&mut notes, requests > 0, COMMANDS);
+            note_once(&mut notes, told.max.iops_size > 0, NO_SIZE);
         }
         let knobs = setup.knobs(group.knobs);
         let low = setup.controllers.low.as_ref();
@@ -123,6 +126,10 @@ const BOTH_WAYS: &str = "io.max has no limit for reads and writes together: each
                          the simulator's io.max";
 const NO_BURST: &str =
     "io.max has no burst: what may go at once follows from its slices (20 to 100 ms)";
+
+const COMMANDS: &str = "riops and wiops count the commands that a request is split into, of max_sectors_kb at most, where Weir's max counts the \
+                        request as its client sent it";
+const NO_SIZE: &str = "io.max has no iops_size: it is not written";
 
 fn note_once(notes: &mut Vec<String>, is_so: bool, note: &str) {
     if is_so && !notes.iter().any(|n| n == note) {

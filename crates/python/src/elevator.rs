@@ -271,6 +271,7 @@ impl Elevator {
                 offset: request.offset,
                 length: request.length,
                 cookie: self.cookies + at as u64,
+                within: 0,
             })
         });
         let batch = batch.collect::<PyResult<Vec<_>>>()?;

@@ -72,6 +72,7 @@ class Max(TypedDict, total=False):
     iops: int
     read_iops: int
     write_iops: int
+    iops_size: str
     burst: str
 
 

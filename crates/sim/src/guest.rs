@@ -114,6 +114,7 @@ impl Guest {
             offset: io.offset,
             length: io.length,
             cookie: 0,
+            within: 0,
         }
     }
 
@@ -127,6 +128,7 @@ impl Guest {
             offset: command.offset,
             length: command.length,
             cookie: 0,
+            within: 0,
         }
     }
 

@@ -84,6 +84,7 @@ impl Readers {
             offset: *next,
             length: CHUNK,
             cookie: reader as u64,
+            within: 0,
         };
         *next = (*next + *stride) % (SPACE - u64::from(CHUNK));
         self.layer.submit(now, &[request]).unwrap();

@@ -115,6 +115,60 @@ fn limits_charge_the_bytes_of_all_parts_and_each_part_as_a_request() {
     }
 }
 
+#[test]
+fn a_max_counts_requests_as_their_client_sent_them_under_every_policy() {
+    let mut scenario = scenario(32);
+    let contract = |iops_size| Contract {
+        max: weir_core::Max {
+            iops: 100,
+            iops_size,
+            ..weir_core::Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    let reads = Program::sequential_reads(1 << 20, 4);
+    scenario.tenant("requests", contract(0), 1 << 30, reads);
+    // Three and a part for each request, whatever the commands are.
+    scenario.tenant("sizes", contract(300 << 10), 1 << 30, reads);
+    for (policy, expected) in [
+        ("contract", [6000, 1500]),
+        ("none", [6000, 1500]),
+        ("mq-deadline", [6000, 1500]),
+        ("max-limits", [6000, 1500]),
+        // Linux counts commands, and has no size.
+        ("io.max", [1500, 1500]),
+    ] {
+        let results = played(&scenario, &find(policy).unwrap(), &mut Accepted::default());
+        let requests = |n: usize| results.clients[n].meter.requests();
+        let near = [0, 1].map(|n: usize| requests(n).abs_diff(expected[n]) <= 10);
+        assert_eq!(near, [true; 2], "{policy}: {} {}", requests(0), requests(1));
+    }
+}
+
+/// Through a server, `io.max` counts the commands of a request that the server has whole.
+#[test]
+fn slices_count_the_commands_of_a_request_that_is_not_split_before() {
+    let mut scenario = scenario(32);
+    scenario.path = weir_sim::Path {
+        latency: Span::from_micros(10),
+        ..weir_sim::Path::DIRECT
+    };
+    let contract = Contract {
+        max: weir_core::Max {
+            iops: 100,
+            ..weir_core::Max::NONE
+        },
+        ..Contract::DEFAULT
+    };
+    let reads = Program::sequential_reads(1 << 20, 4);
+    scenario.tenant("requests", contract, 1 << 30, reads);
+    let mut seen = Accepted::default();
+    let results = played(&scenario, &find("io.max").unwrap(), &mut seen);
+    assert_eq!(seen.longest, 1 << 20);
+    let requests = results.clients[0].meter.requests();
+    assert!((1490..=1510).contains(&requests), "{requests} in a minute");
+}
+
 /// Reads and writes of drawn sizes; tables that are too small, requests that are given up, clients that go in the middle.
 fn drawn(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);

@@ -1,4 +1,5 @@
-//! The ledger of limits: in no window does a limit let more pass than it may, and none throttles what may pass.
+//! The ledger of limits: in no window does a limit let more pass than it may, and none throttles what may pass. Limits on requests count
+//! what clients sent: a request that the driver split passes with its first part, and is charged part by part.
 //!
 //! Exact in 128 bits. If the driver was late for a wake-up, throttled requests are charged as of when they were due, up to five
 //! milliseconds ago; by that much, and no more, a window may exceed its limit.
@@ -11,7 +12,7 @@ use crate::model::{Live, Model};
 use crate::wake::Wakes;
 use bucket::Bucket;
 use weir_core::record::Call;
-use weir_core::{Config, GroupId, Instant, Max, Reason, Span, Wake};
+use weir_core::{Config, GroupId, Instant, Max, Reason, Request, Span, Wake};
 
 /// The maximum lateness of a driver that is not charged to the client.
 const LATENESS_MAX: u64 = 5_000_000;
@@ -21,6 +22,8 @@ const LATENESS_MAX: u64 = 5_000_000;
 struct Node {
     bytes: [Bucket; 3],
     requests: [Bucket; 3],
+    /// Bytes that count as one request, or zero.
+    iops_size: u64,
     limited: bool,
     exists: bool,
     /// Throttled requests: reads and writes.
@@ -46,6 +49,17 @@ pub struct Ledger {
     exact: bool,
 }
 
+/// How many requests of its client begin in a request, where one ends with each `size` bytes of it; zero: they do not.
+pub(crate) fn counted(request: &Request, size: u64) -> u64 {
+    let first = u64::from(request.within);
+    let end = first + u64::from(request.charge());
+    match size {
+        _ if first == 0 && end <= 1 => 1,
+        0 => u64::from(first == 0),
+        size => (end - 1) / size + u64::from(first == 0) - first.saturating_sub(1) / size,
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
@@ -65,6 +79,7 @@ impl Ledger {
             let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
             node.exists = model.tree.get(id).is_some();
             node.limited = max.is_limited();
+            node.iops_size = max.iops_size;
             let burst = max.burst.as_nanos();
             for (bucket, rate) in
                 node.bytes
@@ -131,7 +146,11 @@ impl Ledger {
                     above = above.max(node.bytes[side].charge(model.now, bytes.into(), late));
                 }
                 if node.requests[side].is_limited() {
-                    above = above.max(node.requests[side].charge(model.now, 1, late));
+                    let counted = counted(request, node.iops_size);
+                    let beyond = node.requests[side].charge(model.now, counted, late);
+                    if request.within == 0 {
+                        above = above.max(beyond);
+                    }
                 }
             }
             if above > 0 {

@@ -251,6 +251,7 @@ impl<'a, S: Source> Driver<'a, S> {
             offset: offset & !511,
             length: length as u32,
             cookie: self.cookie,
+            within: self.within(op, offset),
         };
         if self.plan.config.merge.is_on() && !self.source.once_in(3) {
             if !self.source.once_in(4) {
@@ -266,6 +267,14 @@ impl<'a, S: Source> Driver<'a, S> {
             self.spoil(&mut request);
         }
         request
+    }
+
+    /// Where in the request of its client a request begins: some continue one that was split.
+    fn within(&self, op: Op, offset: u64) -> u32 {
+        match op {
+            Op::Read | Op::Write if self.cookie.is_multiple_of(5) => offset as u32 & !511,
+            _ => 0,
+        }
     }
 
     /// Makes a request a neighbour of one that is live, most likely of the same stream and kind.

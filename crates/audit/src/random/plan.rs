@@ -353,6 +353,11 @@ fn draw_max(source: &mut impl Source) -> Max {
         iops: iops(source),
         read_iops: if source.once_in(2) { iops(source) } else { 0 },
         write_iops: if source.once_in(2) { iops(source) } else { 0 },
+        iops_size: if source.once_in(4) {
+            source.magnitude(1 << 20)
+        } else {
+            0
+        },
         burst: if source.once_in(2) {
             Span::ZERO
         } else {

@@ -229,6 +229,7 @@ impl<'a> Host<'a> {
             },
             length: size,
             cookie: self.cookie << 16 | u64::from(client),
+            within: 0,
         }
     }
 

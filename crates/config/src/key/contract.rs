@@ -88,7 +88,8 @@ pub(crate) const MAX: Shape = Shape {
             name: "iops",
             kind: Kind::Count(1, IOPS_MAX),
             default: DefaultValue::Words("no limit"),
-            about: "Requests a second.",
+            about: "Requests a second, reads and writes together. A request counts as its client sent it, however many commands the drive takes for \
+                    it. Under `io.max` and `io.low`, each command of at most `max_transfer` counts, as in Linux.",
             example: "5000",
         },
         Key {
@@ -104,6 +105,14 @@ pub(crate) const MAX: Shape = Shape {
             default: DefaultValue::Words("no limit"),
             about: "Writes a second.",
             example: "3000",
+        },
+        Key {
+            name: "iops_size",
+            kind: Kind::Size(512, 1 << 30, 512),
+            default: DefaultValue::Words("every request counts as one"),
+            about: "Bytes that count as one request in `iops`, `read_iops` and `write_iops`: with `\"256KiB\"` a request of 1 MiB counts as four. \
+                    Policies with `io.max` ignore it, because Linux has nothing like it.",
+            example: "\"256KiB\"",
         },
         Key {
             name: "burst",

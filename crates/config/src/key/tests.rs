@@ -230,7 +230,7 @@ fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
             &[("volume.alpha.max.iops", "9")]
         }
         ("[tenant.NAME]" | "[tenant.NAME] for the kernel", "class")
-        | ("max = { ... }", "burst") => &[("tenant.acme.max.iops", "9")],
+        | ("max = { ... }", "burst" | "iops_size") => &[("tenant.acme.max.iops", "9")],
         _ => &[],
     }
 }

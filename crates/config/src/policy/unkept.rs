@@ -1,6 +1,6 @@
 //! Parts of a contract that a policy does not keep.
 
-use super::{ClassKnob, Limit, Min, Policy, Share, Target};
+use super::{ClassKnob, Controller, Limit, Min, Policy, Share, Target};
 use crate::text::quoted;
 use weir_core::elevator::Config;
 use weir_core::{Class, Contract, Knobs, LowKnobs, Span};
@@ -55,6 +55,14 @@ impl Policy {
         if contract.max.is_limited() && self.mapping.max == Limit::Ignored {
             say("max", "has no max", &self.with("max"));
         }
+        if contract.max.iops_size > 0 && self.counts_commands() {
+            let does = "counts each command of at most max_transfer as a request, as Linux does";
+            say(
+                "max.iops_size",
+                does,
+                "the controller max would keep it in the place of io.max",
+            );
+        }
         if knobs.latency > Span::ZERO && self.mapping.latency == Target::Ignored {
             say("latency", "has no io.latency", &self.with("io.latency"));
         }
@@ -62,6 +70,11 @@ impl Policy {
             say("low", "has no io.low", &self.with("io.low"));
         }
         all
+    }
+
+    /// True if its limits count commands, as those of Linux do, and not requests as clients sent them.
+    fn counts_commands(&self) -> bool {
+        self.controllers.contains(&Controller::Slices)
     }
 
     /// What an elevator does that has no use for a part.
@@ -121,6 +134,19 @@ mod tests {
                 .unkept(&Contract::DEFAULT, Knobs::NONE);
             assert_eq!(nothing, [], "{policy}");
         }
+        let counted = Contract {
+            max: Max {
+                iops_size: 512,
+                ..contract.max
+            },
+            ..Contract::DEFAULT
+        };
+        let keys = |policy: &str| {
+            let unkept = find(policy).unwrap().unkept(&counted, Knobs::NONE);
+            unkept.iter().map(|u| u.key).collect::<Vec<_>>()
+        };
+        assert_eq!(keys("none"), [""; 0]);
+        assert_eq!(keys("io.max"), ["max.iops_size"]);
         let requests = Contract {
             min_iops: 1,
             ..Contract::DEFAULT

@@ -58,8 +58,16 @@ fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {
         iops: table.count_if_any(doc, "iops").unwrap_or(0),
         read_iops: table.count_if_any(doc, "read_iops").unwrap_or(0),
         write_iops: table.count_if_any(doc, "write_iops").unwrap_or(0),
+        iops_size: table.size_if_any(doc, "iops_size").unwrap_or(0),
         burst: table.time(doc, "burst"),
     };
+    if max.iops_size > 0
+        && max.iops | max.read_iops | max.write_iops == 0
+        && let Some(entry) = table.entry("iops_size")
+    {
+        let help = "add iops, read_iops or write_iops, or remove iops_size";
+        doc.report(&entry, "has no limit on requests to count for", help);
+    }
     if !max.is_limited() && doc.found() == before {
         let help = "give a rate as bandwidth = \"50MB/s\" or iops = 5000, or remove max";
         doc.report(entry, "limits nothing", help);

@@ -130,6 +130,7 @@ impl Load {
             offset: (self.random >> 20) % (SPACE / 4096 - 32) * 4096,
             length: ((self.random >> 56) as u32 % 32 + 1) * 4096,
             cookie,
+            within: 0,
         }
     }
 }

@@ -15,6 +15,13 @@ struct Held {
     bytes: u64,
 }
 
+impl Held {
+    /// How many requests a max counts at least, if every `size` bytes count as one (zero: every request does).
+    fn operations(self, size: u64) -> u64 {
+        u64::from(self.requests).max(self.bytes.checked_div(size).unwrap_or(0))
+    }
+}
+
 /// What each stream has, read and written.
 #[derive(Debug)]
 pub(super) struct Streams {
@@ -28,25 +35,30 @@ impl Streams {
         }
     }
 
-    /// A request is held from now on.
-    pub(super) fn count(&mut self, request: &Request) {
+    /// A request, which counts as `requests` of them, is held from now on.
+    pub(super) fn count(&mut self, request: &Request, requests: u32) {
         let held = self.of(request);
-        held.requests += 1;
+        held.requests += requests;
         held.bytes += u64::from(request.charge());
     }
 
     /// A request is held no longer.
-    pub(super) fn count_out(&mut self, request: &Request) {
+    pub(super) fn count_out(&mut self, request: &Request, requests: u32) {
         let held = self.of(request);
-        debug_assert!(held.requests > 0 && held.bytes >= u64::from(request.charge()));
-        held.requests -= 1;
+        debug_assert!(held.requests >= requests && held.bytes >= u64::from(request.charge()));
+        held.requests -= requests;
         held.bytes -= u64::from(request.charge());
     }
 
-    /// How long what a stream has will take to pass, at the max of each group above it, if all streams of its group are alike.
-    pub(super) fn backlog(&self, table: &Table, stream: u32) -> Span {
-        let [reads, writes] = self.held[stream as usize];
-        if reads.requests + writes.requests == 0 {
+    /// How long what a stream has will take to pass, at the max of each group above it, if all streams of its group are alike. `size`
+    /// returns how many bytes of a long request count as one; zero: every request counts as it was counted.
+    pub(super) fn backlog(&self, table: &Table, stream: u32, size: impl Fn(&Max) -> u64) -> Span {
+        let held = self.held[stream as usize];
+        let [reads, writes] = held;
+        if held
+            .iter()
+            .all(|held| held.requests == 0 && held.bytes == 0)
+        {
             return Span::ZERO;
         }
         let (groups, group) = (&table.groups, table.streams[stream].spec.group);
@@ -56,16 +68,14 @@ impl Streams {
             rate => mul_div_ceil(amount.saturating_mul(alike), 1_000_000_000, rate),
         };
         let longest = |max: &Max| {
+            let [read, written] = held.map(|held| held.operations(size(max)));
             [
                 time(reads.bytes, max.read_bandwidth),
                 time(writes.bytes, max.write_bandwidth),
                 time(reads.bytes + writes.bytes, max.bandwidth),
-                time(reads.requests.into(), max.read_iops),
-                time(writes.requests.into(), max.write_iops),
-                time(
-                    u64::from(reads.requests) + u64::from(writes.requests),
-                    max.iops,
-                ),
+                time(read, max.read_iops),
+                time(written, max.write_iops),
+                time(read + written, max.iops),
             ]
             .into_iter()
             .fold(0, u64::max)

@@ -1,7 +1,8 @@
 //! A contract's max, exact: limits at every level of the tree.
 //!
 //! A request waits in its group's queue (reads and writes apart) until *all* limits on its path are ready at the same instant,
-//! and is charged to all of them then: so each limit's envelope holds in what leaves, not only in what enters. A queue waits at
+//! and is charged to all of them then: so each limit's envelope holds in what leaves, not only in what enters. Limits on requests count
+//! requests as clients sent them, so the parts of one that was split before it came here wait for limits on bytes only. A queue waits at
 //! one level at a time, the one that will be ready last; queues that wait at the same level take turns, one request each, so
 //! that no member of a group can hog its limit (Linux: `blk-throttle.c`, which passes level by level; see `docs/deviations.md`).
 
@@ -29,6 +30,8 @@ struct Node {
     bytes: [Bucket; 3],
     /// Read, write and common requests.
     requests: [Bucket; 3],
+    /// Bytes that count as one request; zero: every request counts as one.
+    iops_size: u64,
     /// This group if it is limited, else the nearest limited one above it, else [`NIL`].
     limited: u32,
     /// Where to go on above `limited`: the nearest limited group above this one, or [`NIL`].
@@ -40,6 +43,7 @@ impl Node {
     const NONE: Self = Self {
         bytes: [Bucket::NONE; 3],
         requests: [Bucket::NONE; 3],
+        iops_size: 0,
         limited: NIL,
         above: NIL,
     };
@@ -74,6 +78,11 @@ fn queue_of(group: GroupId, request: &Request) -> u32 {
     group.0 * 2 + u32::from(!request.op.is_read())
 }
 
+/// How many requests of its client a request is: none if it continues one that the driver split.
+fn asked(request: &Request) -> u32 {
+    u32::from(request.within == 0)
+}
+
 const READ: usize = 0;
 const WRITE: usize = 1;
 const COMMON: usize = 2;
@@ -106,7 +115,7 @@ impl Controller for Throttle {
         }
         for queue in 0..self.queues.len() as u32 {
             if !self.queues[queue as usize].is_empty() {
-                self.place(queue);
+                self.place(cx, queue);
             }
         }
     }
@@ -120,17 +129,17 @@ impl Controller for Throttle {
         let queue = queue_of(live.group, &live.request);
         let waits = !self.queues[queue as usize].is_empty();
         let is_free = !waits && !self.covers(live.group);
-        if is_free || !waits && self.ready(queue).0 <= cx.now {
+        if is_free || !waits && self.ready(queue, &live.request).0 <= cx.now {
             if !is_free {
-                self.take(cx.now, queue, live.request.charge());
+                self.take(cx.now, queue, &live.request);
             }
             cx.events.publish(cx.now, || released(live));
             return Verdict::Pass;
         }
-        self.streams.count(&live.request);
+        self.streams.count(&live.request, asked(&live.request));
         self.held.push_back(&mut self.queues[queue as usize], id);
         if self.level[queue as usize] == NIL {
-            self.place(queue);
+            self.place(cx, queue);
         }
         Verdict::Hold
     }
@@ -138,7 +147,7 @@ impl Controller for Throttle {
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
         let id = self.held.pop_front(&mut self.passed)?;
         let live = &cx.table.requests[id];
-        self.streams.count_out(&live.request);
+        self.streams.count_out(&live.request, asked(&live.request));
         cx.events.publish(cx.now, || released(live));
         Some(id)
     }
@@ -146,7 +155,7 @@ impl Controller for Throttle {
     fn remove(&mut self, cx: &mut Cx, id: u32) {
         debug_assert!(self.passed.is_empty(), "what has passed was taken at once");
         let live = &cx.table.requests[id];
-        self.streams.count_out(&live.request);
+        self.streams.count_out(&live.request, asked(&live.request));
         let queue = queue_of(live.group, &live.request);
         self.held.remove(&mut self.queues[queue as usize], id);
         if self.queues[queue as usize].is_empty() && self.level[queue as usize] != NIL {
@@ -165,7 +174,7 @@ impl Controller for Throttle {
     }
 
     fn backlog(&self, table: &Table, stream: u32) -> Span {
-        self.streams.backlog(table, stream)
+        self.streams.backlog(table, stream, |max| max.iops_size)
     }
 
     fn sample(&self, _cx: &Cx, take: &mut Take<'_>) {
@@ -215,6 +224,7 @@ impl Throttle {
         for (bucket, rate) in node.requests.iter_mut().zip(requests) {
             bucket.set(cx.now, rate, max.burst);
         }
+        node.iops_size = max.iops_size;
         (node.limited, node.above) = (first, above);
     }
 
@@ -229,15 +239,18 @@ impl Throttle {
                 self.timers.clear(level);
                 continue;
             };
-            let (ready, bottleneck) = self.ready(queue);
             let Some(id) = self.queues[queue as usize].first() else {
                 self.leave(queue);
                 continue;
             };
+            let request = &cx.table.requests[id].request;
+            let (ready, bottleneck) = self.ready(queue, request);
             if ready <= now {
                 self.held.pop_front(&mut self.queues[queue as usize]);
-                let when = ready.max(now.saturating_sub(LATENESS_MAX)).max(self.set_at);
-                self.take(when, queue, cx.table.requests[id].request.charge());
+                // A part is not throttled by its limits on requests: the instant at which they were ready says nothing.
+                let due = if request.within == 0 { ready } else { now };
+                let when = due.max(now.saturating_sub(LATENESS_MAX)).max(self.set_at);
+                self.take(when, queue, request);
                 self.leave(queue);
                 if !self.waiting[level as usize].is_empty() {
                     // A new ticket: a request that also waits for a limit shared with this level goes first.
@@ -245,7 +258,7 @@ impl Throttle {
                     self.timers.set(level, now, ticket);
                 }
                 if !self.queues[queue as usize].is_empty() {
-                    self.place(queue);
+                    self.place(cx, queue);
                 }
                 return Some(id);
             } else if bottleneck == level {
@@ -254,25 +267,24 @@ impl Throttle {
                 self.timers.set(level, ready, ticket);
             } else {
                 self.leave(queue);
-                self.place(queue);
+                self.place(cx, queue);
             }
         }
         None
     }
 
-    /// The latest instant at which a limit on the queue's path becomes ready, and the level it is at.
-    fn ready(&self, queue: u32) -> (Instant, u32) {
+    /// The latest instant at which a limit on the queue's path becomes ready for a request, and the level it is at.
+    fn ready(&self, queue: u32, request: &Request) -> (Instant, u32) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let (mut latest, mut level) = (Instant::ZERO, queue);
         let mut group = self.nodes[(queue / 2) as usize].limited;
         while group != NIL {
             let node = &self.nodes[group as usize];
-            for bucket in [
-                &node.bytes[direction],
-                &node.bytes[COMMON],
-                &node.requests[direction],
-                &node.requests[COMMON],
-            ] {
+            let bytes = [&node.bytes[direction], &node.bytes[COMMON]];
+            let requests = [&node.requests[direction], &node.requests[COMMON]];
+            // The first part of a request that was split has waited for all of its parts.
+            let requests = requests.into_iter().filter(|_| request.within == 0);
+            for bucket in bytes.into_iter().chain(requests) {
                 let ready = bucket.ready();
                 if ready > latest {
                     (latest, level) = (ready, group * 2 + (queue & 1));
@@ -286,26 +298,30 @@ impl Throttle {
         (latest, level)
     }
 
-    /// Charges every limit on the queue's path with a request of this number of bytes.
-    fn take(&mut self, now: Instant, queue: u32, bytes: u32) {
+    /// Charges every limit on the queue's path with a request.
+    fn take(&mut self, now: Instant, queue: u32, request: &Request) {
         let direction = if queue & 1 == 0 { READ } else { WRITE };
         let mut group = self.nodes[(queue / 2) as usize].limited;
         while group != NIL {
             let node = &mut self.nodes[group as usize];
+            let operations = request.operations(node.iops_size);
             for side in [direction, COMMON] {
-                node.bytes[side].take(now, bytes.into());
-                node.requests[side].take(now, 1);
+                node.bytes[side].take(now, request.charge().into());
+                node.requests[side].take(now, operations);
             }
             group = node.above;
         }
     }
 
     /// Lets a queue wait at the level that will be ready last, behind those that wait there already.
-    fn place(&mut self, queue: u32) {
+    fn place(&mut self, cx: &Cx, queue: u32) {
+        let Some(first) = self.queues[queue as usize].first() else {
+            return;
+        };
         if self.level[queue as usize] != NIL {
             self.leave(queue);
         }
-        let (ready, level) = self.ready(queue);
+        let (ready, level) = self.ready(queue, &cx.table.requests[first].request);
         self.level[queue as usize] = level;
         self.waiters
             .push_back(&mut self.waiting[level as usize], queue);

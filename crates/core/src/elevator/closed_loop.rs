@@ -368,6 +368,7 @@ impl Host {
             offset,
             length: client.size,
             cookie: index as u64,
+            within: 0,
         };
         self.layer.submit(self.instant(), &[request]).unwrap();
     }

@@ -93,6 +93,7 @@ impl Host {
             offset: block * u64::from(BLOCK),
             length: blocks * BLOCK,
             cookie,
+            within: 0,
         };
         self.layer.submit(self.at(), &[request]).unwrap();
     }
@@ -247,6 +248,7 @@ impl Merging {
             offset: block * u64::from(BLOCK),
             length: BLOCK,
             cookie: block,
+            within: 0,
         };
         self.layer.submit(at(ms), &[request]).unwrap();
     }

@@ -96,6 +96,7 @@ fn read(stream: StreamId, cookie: Cookie, length: u32) -> Request {
         offset: 0,
         length,
         cookie,
+        within: 0,
     }
 }
 

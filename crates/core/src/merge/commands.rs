@@ -225,6 +225,7 @@ mod tests {
                 offset: 4096 * u64::from(id),
                 length: 4096,
                 cookie: 0,
+                within: 0,
             };
             commands.begin(id, &request);
         }

@@ -293,7 +293,7 @@ names!(GroupId SpaceId QueueId Tag);
 fields! {
     StreamSpec { group, priority }
     Priority { class, level }
-    Request { stream, space, op, flags, offset, length, cookie }
+    Request { stream, space, op, flags, offset, length, cookie, within }
     Rejected { accepted, reason }
     Completion { tag, outcome }
     Dispatch { queue, tag, stream, cookie, space, op, flags, offset, length, within }
@@ -302,7 +302,7 @@ fields! {
     Wake { at, reason }
     Contract { min, min_iops, share, max, class }
     LowKnobs { read_bandwidth, write_bandwidth, read_iops, write_iops, idle, latency }
-    Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, burst }
+    Max { bandwidth, read_bandwidth, write_bandwidth, iops, read_iops, write_iops, iops_size, burst }
     Promised { bytes, iops, millionths }
 }
 

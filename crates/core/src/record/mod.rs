@@ -41,7 +41,7 @@ const MAGIC: [u8; 8] = *b"WEIRREC\0";
 
 /// The layout written and the only one read. A change to what [`Call`] carries, or to the order of
 /// fields, takes the next number; a new kind of call does not, since older records have none.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Stands where the length of a frame would: nothing more was done.
 const END: u32 = u32::MAX;

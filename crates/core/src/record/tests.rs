@@ -100,6 +100,7 @@ fn run(steps: u64) -> Vec<u8> {
             offset: (state >> 20) % (1 << 29) * u64::from(op != Op::Flush),
             length: (1 + (state >> 33) as u32 % 30_000) * u32::from(op != Op::Flush),
             cookie: cookie << 60 | step,
+            within: 0,
         };
         match (state >> 56) % 8 {
             0..3 => drop(layer.submit(now, &[request(0), request(1), request(2)])),

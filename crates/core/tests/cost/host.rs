@@ -277,6 +277,7 @@ impl Host {
             offset,
             length: job.size,
             cookie: index as u64,
+            within: 0,
         })
     }
 

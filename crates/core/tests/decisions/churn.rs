@@ -316,6 +316,7 @@ impl Churn {
             offset,
             length: if op == Op::Flush { 0 } else { length as u32 },
             cookie: self.cookies,
+            within: 0,
         }
     }
 

@@ -205,6 +205,7 @@ impl<'a> Host<'a> {
             offset,
             length,
             cookie: client as u64,
+            within: 0,
         })
     }
 

@@ -43,6 +43,7 @@ fn page(stream: StreamId, page: u64) -> Request {
         offset: page * 4096,
         length: 4096,
         cookie: page,
+        within: 0,
     }
 }
 

@@ -34,6 +34,7 @@ fn read(stream: StreamId, cookie: u64) -> Request {
         offset: cookie * 4096,
         length: 4096,
         cookie,
+        within: 0,
     }
 }
 

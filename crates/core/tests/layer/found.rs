@@ -47,6 +47,7 @@ fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
         offset: 0,
         length,
         cookie,
+        within: 0,
     }
 }
 

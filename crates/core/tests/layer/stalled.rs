@@ -91,6 +91,7 @@ impl Host {
             offset: moves * (self.cookie * 65536 % (1 << 29)),
             length: 65536 * moves as u32,
             cookie: self.cookie,
+            within: 0,
         }
     }
 

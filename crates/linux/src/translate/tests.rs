@@ -218,3 +218,29 @@ fn what_linux_has_not_is_refused_with_the_reason() {
     let refused: Vec<&str> = refused.map(Policy::word).collect();
     assert_eq!(refused, ["bfq-bytes", "cfq", "contract"]);
 }
+
+#[test]
+fn what_linux_counts_in_the_place_of_requests_is_noted() {
+    let notes = |max| {
+        let mut limited = min(0);
+        limited.max = max;
+        let policy = find("io.max").unwrap();
+        let groups = groups(&[limited]);
+        let translated = translate(&policy, &Queue::default(), (None, None), &groups);
+        translated.unwrap().notes.join("\n")
+    };
+    let max = Max {
+        read_iops: 100,
+        ..Max::NONE
+    };
+    let counted = notes(max);
+    assert!(
+        counted.contains("max_sectors_kb") && !counted.contains("iops_size"),
+        "{counted}"
+    );
+    let max = Max {
+        iops_size: 4096,
+        ..max
+    };
+    assert!(notes(max).contains("io.max has no iops_size"));
+}

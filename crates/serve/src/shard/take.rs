@@ -173,5 +173,6 @@ fn request(stream: StreamId, space: u32, ask: &Ask, id: u32) -> Request {
             _ => ask.length,
         },
         cookie: u64::from(id),
+        within: 0,
     }
 }

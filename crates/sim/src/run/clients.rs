@@ -111,12 +111,15 @@ impl Run<'_> {
         if whole.length <= self.longest || !matches!(whole.op, Op::Read | Op::Write) {
             return self.pass(client, whole);
         }
+        // A server receives what a guest has split as requests of its client.
+        let is_counted_whole = self.rings.is_none();
         for done in (0..whole.length).step_by(self.longest as usize) {
             let length = self.longest.min(whole.length - done);
             let part = Request {
                 cookie: self.flights.insert_part(whole.cookie, length),
                 offset: whole.offset + u64::from(done),
                 length,
+                within: if is_counted_whole { done } else { 0 },
                 ..whole
             };
             self.pass(client, part);

@@ -175,6 +175,7 @@ impl Reader {
                 offset: self.sent % self.pieces * LENGTH,
                 length: LENGTH as u32,
                 cookie: self.sent,
+                within: 0,
             };
             if layer.submit(now, &[request]).is_err() {
                 return;

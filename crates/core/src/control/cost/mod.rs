@@ -605,6 +605,7 @@ mod tests {
                 offset,
                 length: 4096,
                 cookie: 0,
+                within: 0,
             };
             let (id, _) = cx.table.requests.take().unwrap();
             cx.table.requests[id].accept(&request, 0, GroupId(GROUP), Instant::ZERO);

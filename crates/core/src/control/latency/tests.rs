@@ -44,6 +44,7 @@ fn request(flags: Flags) -> Request {
         offset: 0,
         length: 4096,
         cookie: 0,
+        within: 0,
     }
 }
 

@@ -14,7 +14,7 @@ mod tests;
 pub use config::{Config, Directions};
 
 use super::controller::{Controller, Verdict};
-use super::slices::{Levels, Rate, Rates};
+use super::slices::{Amount, Levels, Rate, Rates};
 use crate::cx::Cx;
 use crate::event::Event;
 use crate::id::{GroupId, ROOT};
@@ -126,10 +126,10 @@ impl Rates for LowRates {
         }
     }
 
-    fn passed(&mut self, group: u32, direction: usize, bytes: u64) {
+    fn passed(&mut self, group: u32, direction: usize, amount: Amount) {
         let (all, requests) = &mut self.nodes[group as usize].passed[direction];
-        *all = all.saturating_add(bytes);
-        *requests += 1;
+        *all = all.saturating_add(amount.bytes);
+        *requests += u64::from(amount.requests);
     }
 }
 
@@ -231,7 +231,7 @@ impl Controller for Low {
         if !self.covers(live.group) {
             return Verdict::Pass;
         }
-        let bytes = u64::from(live.request.charge());
+        let amount = Amount::of(&live.request, &cx.table.shape);
         let (tick, direction) = (
             self.levels.tick(cx.now),
             usize::from(!live.request.op.is_read()),
@@ -244,7 +244,7 @@ impl Controller for Low {
         while group != NIL {
             self.look_at_group(cx, group, direction);
             let at = (group, direction);
-            if self.levels.pass(&mut self.limits, tick, at, bytes) {
+            if self.levels.pass(&mut self.limits, tick, at, amount) {
                 (group, below) = (self.levels.parent(group), Some(group));
             } else if self.levels.waiting(group)[direction] > 0 {
                 break;

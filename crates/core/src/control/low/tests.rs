@@ -138,6 +138,7 @@ impl Host {
             offset: 0,
             length: self.length,
             cookie: 0,
+            within: 0,
         };
         let (group, now) = (GroupId(client.group), self.cx.now);
         self.cx.table.requests[id].accept(&request, 0, group, now);
@@ -453,7 +454,8 @@ fn whose_low_limit_changes_is_held_to_the_new_one_from_then_on() {
 /// A request of 4 MiB waits for seconds where nothing but the least is allowed.
 #[test]
 fn who_waits_for_long_is_looked_at_every_eight_slices() {
-    let mut host = flat(30_000, 0);
+    // Each request counts as the 32 commands that it is split into.
+    let mut host = flat(32 * 30_000, 0);
     host.length = 4 << 20;
     host.add(A, 1, 0);
     host.add(B, 4, 0);

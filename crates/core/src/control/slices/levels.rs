@@ -4,7 +4,7 @@
 //! from different groups below it take turns there, and so do a group's own. What every group may have is for the controller to
 //! say ([`Rates`]); when the first that waits may go on, and how many go in a turn, is told here.
 
-use super::slice::{Clock, Rate, Slice};
+use super::slice::{Amount, Clock, Rate, Slice};
 use crate::cx::Cx;
 use crate::group::Groups;
 use crate::heap::Heap;
@@ -25,8 +25,8 @@ const QUANTUM: [u32; 2] = [6, 2];
 pub(in crate::control) trait Rates {
     /// What a group may have in a direction at this tick.
     fn rate(&mut self, tick: u64, group: u32, direction: usize) -> Rate;
-    /// A request of this length in bytes went past a group's limit.
-    fn passed(&mut self, _group: u32, _direction: usize, _bytes: u64) {}
+    /// A request that counts this much went past a group's limit.
+    fn passed(&mut self, _group: u32, _direction: usize, _amount: Amount) {}
 }
 
 /// What waits at the limit of one group, reads and writes apart.
@@ -183,13 +183,13 @@ impl Levels {
         rates: &mut impl Rates,
         tick: u64,
         (group, direction): (u32, usize),
-        bytes: u64,
+        amount: Amount,
     ) -> bool {
         let waits = self.levels[group as usize].waiting[direction] > 0;
-        if waits || self.wait(rates, tick, group, direction, bytes) > 0 {
+        if waits || self.wait(rates, tick, group, direction, amount) > 0 {
             return false;
         }
-        self.charge(rates, tick, group, direction, bytes);
+        self.charge(rates, tick, group, direction, amount);
         true
     }
 
@@ -200,12 +200,12 @@ impl Levels {
         tick: u64,
         group: u32,
         direction: usize,
-        bytes: u64,
+        amount: Amount,
     ) -> u64 {
         let rate = rates.rate(tick, group, direction);
         let level = &mut self.levels[group as usize];
         let queued = level.waiting[direction] > 0;
-        level.slices[direction].wait(self.clock, tick, rate, bytes, queued)
+        level.slices[direction].wait(self.clock, tick, rate, amount, queued)
     }
 
     /// A request goes past a group's limit.
@@ -215,10 +215,10 @@ impl Levels {
         tick: u64,
         group: u32,
         direction: usize,
-        bytes: u64,
+        amount: Amount,
     ) {
-        self.levels[group as usize].slices[direction].charge(bytes);
-        rates.passed(group, direction, bytes);
+        self.levels[group as usize].slices[direction].charge(amount);
+        rates.passed(group, direction, amount);
         self.trim(rates, tick, group, direction);
     }
 
@@ -281,8 +281,8 @@ impl Levels {
         let mut least = None;
         for direction in 0..2 {
             if let Some(id) = self.first(group, direction) {
-                let bytes = u64::from(cx.table.requests[id].request.charge());
-                let wait = self.wait(rates, tick, group, direction, bytes);
+                let amount = Amount::of(&cx.table.requests[id].request, &cx.table.shape);
+                let wait = self.wait(rates, tick, group, direction, amount);
                 least = Some(least.map_or(wait, |least: u64| least.min(wait)));
             }
         }
@@ -320,15 +320,15 @@ impl Levels {
                 let Some(id) = self.first(group, direction) else {
                     break;
                 };
-                let bytes = u64::from(cx.table.requests[id].request.charge());
-                if self.wait(rates, tick, group, direction, bytes) > 0 {
+                let amount = Amount::of(&cx.table.requests[id].request, &cx.table.shape);
+                if self.wait(rates, tick, group, direction, amount) > 0 {
                     break;
                 }
                 self.pop(group, direction);
                 let begun = self.levels[group as usize].slices[direction].start;
-                let mut charged = bytes;
+                let mut charged = amount;
                 if mutant::is(mutant::SLICES_UNCHARGED) {
-                    charged = 0;
+                    charged.bytes = 0;
                 }
                 self.charge(rates, tick, group, direction, charged);
                 if parent == NIL {

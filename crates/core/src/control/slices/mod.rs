@@ -14,7 +14,7 @@ mod tests;
 pub use config::Config;
 pub(super) use config::{bounded, check};
 pub(super) use levels::{Levels, Rates};
-pub(super) use slice::Rate;
+pub(super) use slice::{Amount, Rate};
 
 use super::controller::{Controller, Verdict};
 use super::held::{Streams, released};
@@ -117,7 +117,7 @@ impl Controller for Slices {
 
     fn enter(&mut self, cx: &mut Cx, id: u32) -> Verdict {
         let live = &cx.table.requests[id];
-        let bytes = u64::from(live.request.charge());
+        let amount = Amount::of(&live.request, &cx.table.shape);
         let direction = usize::from(!live.request.op.is_read());
         let tick = self.levels.tick(cx.now);
         let (mut group, mut below) = (live.group.0, None);
@@ -126,8 +126,8 @@ impl Controller for Slices {
         }
         while group != NIL {
             let at = (group, direction);
-            if !self.levels.pass(&mut self.limits, tick, at, bytes) {
-                self.streams.count(&live.request);
+            if !self.levels.pass(&mut self.limits, tick, at, amount) {
+                self.streams.count(&live.request, amount.requests);
                 self.levels.hold(&mut self.limits, cx, at, below, id);
                 return Verdict::Hold;
             }
@@ -144,13 +144,16 @@ impl Controller for Slices {
     fn next_passed(&mut self, cx: &mut Cx) -> Option<u32> {
         let id = self.levels.next_passed()?;
         let live = &cx.table.requests[id];
-        self.streams.count_out(&live.request);
+        let amount = Amount::of(&live.request, &cx.table.shape);
+        self.streams.count_out(&live.request, amount.requests);
         cx.events.publish(cx.now, || released(live));
         Some(id)
     }
 
     fn remove(&mut self, cx: &mut Cx, id: u32) {
-        self.streams.count_out(&cx.table.requests[id].request);
+        let request = &cx.table.requests[id].request;
+        let amount = Amount::of(request, &cx.table.shape);
+        self.streams.count_out(request, amount.requests);
         self.levels.remove(&mut self.limits, cx, id);
     }
 
@@ -166,7 +169,7 @@ impl Controller for Slices {
     }
 
     fn backlog(&self, table: &Table, stream: u32) -> Span {
-        self.streams.backlog(table, stream)
+        self.streams.backlog(table, stream, |_| 0)
     }
 
     fn sample(&self, _cx: &Cx, take: &mut Take<'_>) {

@@ -4,6 +4,9 @@
 //! Time is counted in ticks. What the rate allows is rounded up to whole slices, so requests leave in bursts.
 
 use crate::mutant;
+use crate::request::Request;
+use crate::shape::DriveShape;
+use crate::table::piece_max;
 use crate::time::mul_div_floor;
 
 /// What may go in a second; [`u64::MAX`]: any number. Of a low limit, zero is none.
@@ -23,6 +26,24 @@ impl Rate {
         bytes: u64::MAX,
         requests: u64::MAX,
     };
+}
+
+/// What a request counts. Linux counts the parts of a request that is too long for the drive one by one, because it splits the request first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::control) struct Amount {
+    pub(in crate::control) bytes: u64,
+    /// Commands of the longest kind that the drive takes, at least one.
+    pub(in crate::control) requests: u32,
+}
+
+impl Amount {
+    pub(in crate::control) fn of(request: &Request, shape: &DriveShape) -> Self {
+        let longest = piece_max(request.op, shape.max_transfer);
+        Self {
+            bytes: request.charge().into(),
+            requests: request.length.div_ceil(longest).max(1),
+        }
+    }
 }
 
 /// The clock: ticks in a second, ticks in a slice.
@@ -75,7 +96,7 @@ impl Slice {
         clock: Clock,
         now: u64,
         rate: Rate,
-        bytes: u64,
+        amount: Amount,
         queued: bool,
     ) -> u64 {
         if rate == Rate::UNLIMITED {
@@ -87,8 +108,8 @@ impl Slice {
             self.extend(clock, now + clock.slice);
         }
         let wait = self
-            .wait_for_bytes(clock, now, rate.bytes, bytes)
-            .max(self.wait_for_requests(clock, now, rate.requests));
+            .wait_for_bytes(clock, now, rate.bytes, amount.bytes)
+            .max(self.wait_for_requests(clock, now, rate.requests, amount.requests));
         if wait > 0 {
             self.extend(clock, now.saturating_add(wait));
         }
@@ -116,14 +137,14 @@ impl Slice {
         extra.saturating_add(rounded - elapsed)
     }
 
-    fn wait_for_requests(&self, clock: Clock, now: u64, rate: u64) -> u64 {
+    fn wait_for_requests(&self, clock: Clock, now: u64, rate: u64, requests: u32) -> u64 {
         if rate == u64::MAX {
             return 0;
         }
         let elapsed = now - self.start;
         let rounded = clock.round_up(elapsed + 1);
         let allowed = mul_div_floor(rate, rounded, clock.hz);
-        if self.requests < allowed {
+        if self.requests.saturating_add(requests.into()) <= allowed {
             0
         } else {
             rounded - elapsed
@@ -131,12 +152,12 @@ impl Slice {
     }
 
     /// A request goes.
-    pub(in crate::control) fn charge(&mut self, bytes: u64) {
+    pub(in crate::control) fn charge(&mut self, amount: Amount) {
         if mutant::is(mutant::LOW_NOT_CHARGED) {
             return;
         }
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(amount.bytes);
+        self.requests += u64::from(amount.requests);
     }
 
     /// Takes whole slices that have passed out of the account.
@@ -167,6 +188,10 @@ mod tests {
     /// 250 ticks a second, slices of 20 ms.
     const CLOCK: Clock = Clock { hz: 250, slice: 5 };
 
+    fn amount(bytes: u64, requests: u32) -> Amount {
+        Amount { bytes, requests }
+    }
+
     #[test]
     fn a_slice_that_has_just_begun_is_not_extended() {
         let rate = Rate {
@@ -175,10 +200,10 @@ mod tests {
         };
         let mut slice = Slice::default();
         slice.begin(CLOCK, 103);
-        assert_eq!(slice.wait(CLOCK, 103, rate, 1, false), 0);
+        assert_eq!(slice.wait(CLOCK, 103, rate, amount(1, 1), false), 0);
         assert!(!slice.is_over(108) && slice.is_over(109));
         // A tick later it is, to the end of a whole one.
-        assert_eq!(slice.wait(CLOCK, 104, rate, 1, false), 0);
+        assert_eq!(slice.wait(CLOCK, 104, rate, amount(1, 1), false), 0);
         assert!(!slice.is_over(110) && slice.is_over(111));
     }
 
@@ -193,9 +218,9 @@ mod tests {
         let mut now = 100;
         while now < 100 + 10 * CLOCK.slice {
             // Somebody always waits behind the first.
-            let wait = slice.wait(CLOCK, now, rate, 4096, now > 100);
+            let wait = slice.wait(CLOCK, now, rate, amount(4096, 1), now > 100);
             if wait == 0 {
-                slice.charge(4096);
+                slice.charge(amount(4096, 1));
                 slice.trim(CLOCK, now, rate);
                 gone.push(now - 100);
             }
@@ -216,10 +241,13 @@ mod tests {
         };
         let mut slice = Slice::default();
         // 20 ms of 1 MiB/s are 20971 bytes; the other 44565 take 10.6 ticks more.
-        assert_eq!(slice.wait(CLOCK, 100, rate, 1 << 16, false), 10 + 5);
+        assert_eq!(
+            slice.wait(CLOCK, 100, rate, amount(1 << 16, 1), false),
+            10 + 5
+        );
         assert!(!slice.is_over(115), "it lasts as long as the wait");
-        assert_eq!(slice.wait(CLOCK, 115, rate, 1 << 16, true), 1);
-        assert_eq!(slice.wait(CLOCK, 116, rate, 1 << 16, true), 0);
+        assert_eq!(slice.wait(CLOCK, 115, rate, amount(1 << 16, 1), true), 1);
+        assert_eq!(slice.wait(CLOCK, 116, rate, amount(1 << 16, 1), true), 0);
     }
 
     #[test]
@@ -229,11 +257,31 @@ mod tests {
             requests: 50,
         };
         let mut slice = Slice::default();
-        assert_eq!(slice.wait(CLOCK, 100, rate, 1, false), 0);
-        slice.charge(1);
-        assert_eq!(slice.wait(CLOCK, 100, rate, 1, true), 5);
+        assert_eq!(slice.wait(CLOCK, 100, rate, amount(1, 1), false), 0);
+        slice.charge(amount(1, 1));
+        assert_eq!(slice.wait(CLOCK, 100, rate, amount(1, 1), true), 5);
         assert!(!slice.is_over(105) && slice.is_over(111));
-        assert_eq!(slice.wait(CLOCK, 1_000, rate, 1, false), 0);
+        assert_eq!(slice.wait(CLOCK, 1_000, rate, amount(1, 1), false), 0);
         assert_eq!((slice.start, slice.requests), (1_000, 0));
+    }
+
+    #[test]
+    fn a_request_of_several_commands_waits_until_all_of_them_may_go() {
+        let rate = Rate {
+            bytes: u64::MAX,
+            requests: 100,
+        };
+        let mut slice = Slice::default();
+        // Two commands may go in a slice.
+        let mut now = 100;
+        loop {
+            match slice.wait(CLOCK, now, rate, amount(1, 8), now > 100) {
+                0 => break,
+                wait => now += wait,
+            }
+        }
+        assert_eq!(now, 100 + 3 * CLOCK.slice);
+        slice.charge(amount(1, 8));
+        assert!(slice.wait(CLOCK, now, rate, amount(1, 1), false) > 0);
     }
 }

@@ -70,6 +70,7 @@ impl Host {
             offset: 0,
             length,
             cookie: 0,
+            within: 0,
         };
         let now = self.cx.now;
         self.cx.table.requests[id].accept(&request, 0, GroupId(group), now);

@@ -104,6 +104,7 @@ mod tests {
             offset: 0,
             length: 4096,
             cookie: 0,
+            within: 0,
         };
         let read = request(Op::Read, Flags::NONE);
         let synced = request(Op::Write, Flags::SYNC);

@@ -248,6 +248,7 @@ impl Host {
                         offset: 0,
                         length: self.clients[i].size,
                         cookie: i as u64,
+                        within: 0,
                     };
                     self.layer.submit(at, &[request]).unwrap();
                 }

@@ -83,6 +83,7 @@ impl Bench {
             offset,
             length,
             cookie: u64::from(id),
+            within: 0,
         };
         self.drive.layer.submit(Instant::ZERO, &[request]).unwrap();
         self.drive.touched = true;

@@ -237,6 +237,7 @@ impl Chaos {
             },
             length,
             cookie: self.cookies,
+            within: 0,
         };
         if self.layer.submit(self.at(), &[request]).is_ok() {
             self.live.insert(self.cookies, (length, 0));

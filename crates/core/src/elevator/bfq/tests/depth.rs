@@ -64,6 +64,7 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
                 offset: u64::from(cookie) << 20,
                 length: 4096,
                 cookie: cookie.into(),
+                within: 0,
             };
             layer.submit(now, &[request]).unwrap();
         }

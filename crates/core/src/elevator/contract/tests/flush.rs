@@ -101,6 +101,7 @@ impl Syncing {
             offset: 0,
             length: if op == Op::Flush { 0 } else { 4 * KIB },
             cookie: client as u64,
+            within: 0,
         };
         let now = Instant::from_nanos(now);
         self.layer.submit(now, &[request]).unwrap();

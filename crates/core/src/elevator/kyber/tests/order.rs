@@ -87,6 +87,7 @@ fn flags_and_tags(flags: Flags, op: Op) -> usize {
         offset: 8 * n * u64::from(BLOCK),
         length: BLOCK,
         cookie: n,
+        within: 0,
     };
     for n in 0..100 {
         layer.submit(Instant::ZERO, &[request(n)]).unwrap();
@@ -149,6 +150,7 @@ fn requests_merge_until_they_are_taken_from_the_software_queue() {
             offset: block * u64::from(BLOCK),
             length: BLOCK,
             cookie,
+            within: 0,
         };
         layer
             .submit(Instant::from_nanos(cookie), &[request])

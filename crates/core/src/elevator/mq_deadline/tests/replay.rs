@@ -84,6 +84,7 @@ impl Replay {
             offset: block.parse::<u64>().unwrap() * u64::from(BLOCK),
             length: BLOCK,
             cookie: self.entered,
+            within: 0,
         };
         self.entered += 1;
         self.tags.push(None);
