@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use weir_config::Plan;
 use weir_core::record::{Call, Replay, ReplayError};
-use weir_core::{Config, GroupId, Instant, Layer};
+use weir_core::{Config, GroupId, Instant, Layer, SpaceId};
 
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
@@ -97,6 +97,16 @@ impl Names {
             .chain(tenants.map(|(name, group)| (name, *group)));
         let named = all.find(|named| named.1 == group);
         named.map_or_else(|| group.0.to_string(), |(name, _)| name.clone())
+    }
+
+    /// The volume of a space: by the configuration, otherwise by its number.
+    pub(crate) fn of_space(&self, space: SpaceId) -> String {
+        let volumes = self.plan.iter().flat_map(|plan| &plan.volumes);
+        let mut named = volumes.filter(|(_, slot)| slot.space == space);
+        named.next().map_or_else(
+            || format!("volume {}", space.0),
+            |(name, _)| format!("volume {name}"),
+        )
     }
 
     /// The group of that name among those that there are.

@@ -3,6 +3,8 @@
 use crate::contract::Capacity;
 use crate::id::GroupId;
 use crate::knobs::Kind;
+use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 /// The sums behind an accepted change.
@@ -62,6 +64,36 @@ pub enum Refusal {
     Root,
     /// The group's contract or knobs need a controller that the layer does not have.
     NoController(GroupId, Kind),
+}
+
+impl Refusal {
+    /// The group whose contract or place is refused, if it is one group's.
+    pub fn group(&self) -> Option<GroupId> {
+        match *self {
+            Self::CapacityUnknown(group)
+            | Self::RealtimeWithoutMax(group)
+            | Self::IdleWithMin(group)
+            | Self::MinAboveMax(group)
+            | Self::TwoMins(group)
+            | Self::ChildrenAboveParent { group, .. }
+            | Self::ShareOutOfRange(group, _)
+            | Self::NoSuchGroup(group)
+            | Self::GroupExists(group)
+            | Self::GroupInUse(group)
+            | Self::BadParent(group)
+            | Self::NoController(group, _) => Some(group),
+            Self::OverCapacity { .. } | Self::SlotOutOfRange(_) | Self::Root => None,
+        }
+    }
+
+    /// The reason, with a name in the place of the group's number.
+    pub fn named(&self, name: impl FnOnce(GroupId) -> String) -> String {
+        let text = self.to_string();
+        match self.group() {
+            Some(group) => text.replacen(&format!("group {}", group.0), &name(group), 1),
+            None => text,
+        }
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -1,6 +1,7 @@
 //! Why a run did not take place or did not end.
 
-use weir_core::{Instant, OpenError, Refusal};
+use crate::{ClientSpec, Scenario};
+use weir_core::{GroupId, Instant, OpenError, Refusal, SpaceId};
 
 /// Why a run did not take place or did not end.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ pub enum Error {
         error: weir_core::rule::Broken,
     },
     /// A client's region does not lie in its space, or the space does not exist.
-    #[error("client {client}: its region is not inside space {space}")]
+    #[error("client {client}: its region is not inside its file")]
     Region {
         /// The client's name.
         client: String,
@@ -50,7 +51,7 @@ pub enum Error {
     },
     /// A space does not lie on the drive.
     #[error(
-        "space {space}: its {size} bytes from byte {base} on do not lie on a drive of {drive} bytes"
+        "space {space}: its {size} bytes from byte {base} on do not fit on a drive of {drive} bytes; choose a larger --drive"
     )]
     Place {
         /// The space.
@@ -94,4 +95,69 @@ pub enum Error {
         /// Where.
         at: Instant,
     },
+}
+
+impl Error {
+    /// The reason, with names in the place of the numbers of groups and spaces.
+    pub fn named(
+        &self,
+        group: impl FnOnce(GroupId) -> String,
+        space: impl FnOnce(SpaceId) -> String,
+    ) -> String {
+        match self {
+            Self::Refused(refusal) => {
+                format!("the contracts are refused: {}", refusal.named(group))
+            }
+            Self::Place { space: at, .. } => {
+                let text = self.to_string();
+                text.replacen(&format!("space {at}"), &space(SpaceId(*at)), 1)
+            }
+            _ => self.to_string(),
+        }
+    }
+
+    /// The reason, with the names of a scenario's clients.
+    pub fn of(&self, scenario: &Scenario) -> String {
+        let names = |is_of: &dyn Fn(&ClientSpec) -> bool| {
+            let clients = scenario.clients.iter().filter(|client| is_of(client));
+            let names: Vec<&str> = clients.map(|client| client.name.as_str()).collect();
+            match &names[..] {
+                [one] => format!("client {one}"),
+                [first, others @ ..] => format!("client {first} and {} more", others.len()),
+                [] => "a group without clients".to_owned(),
+            }
+        };
+        self.named(
+            |group| names(&|client| client.group == group),
+            |space| format!("the file of {}", names(&|client| client.space == space)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::{Contract, Span};
+    use weir_load::Program;
+
+    #[test]
+    fn reasons_name_clients_and_no_numbers() {
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let mut scenario = Scenario::new("named", drive, Span::from_secs(1));
+        for name in ["web", "log"] {
+            let program = Program::random_reads(4096, 1);
+            scenario.tenant(name, Contract::DEFAULT, 1 << 20, program);
+        }
+        let refused = Error::Refused(Refusal::MinAboveMax(GroupId(2)));
+        let text = "the contracts are refused: client log: its min is above its max";
+        assert_eq!(refused.of(&scenario), text);
+        let place = Error::Place {
+            space: 0,
+            base: 0,
+            size: 9,
+            drive: 5,
+        };
+        let text = "the file of client web: its 9 bytes from byte 0 on do not fit on a drive of 5 bytes; choose a larger --drive";
+        assert_eq!(place.of(&scenario), text);
+    }
 }

@@ -167,7 +167,7 @@ impl Plan {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(cell.case, &scenario);
-        let alone = alone.map_err(|error| self.failed(cell, &error))?;
+        let alone = alone.map_err(|error| self.failed(cell, &error.of(&scenario)))?;
         let step = Span::from_nanos(scenario.duration.as_nanos() / WINDOWS);
         let on = &self.on[cell.on];
         if !matches!(on, On::Sim) {
@@ -184,12 +184,13 @@ impl Plan {
             None => Vec::new(),
         };
         let mut run = Run::observed(&scenario, &policy, repetition, observers)
-            .map_err(|error| self.failed(cell, &error))?;
+            .map_err(|error| self.failed(cell, &error.of(&scenario)))?;
         if repetition == 0 {
             run = run.followed(step);
         }
         let results = run.run_while(|_| interrupt.signal().is_none());
-        let Some(results) = results.map_err(|error| self.failed(cell, &error))? else {
+        let Some(results) = results.map_err(|error| self.failed(cell, &error.of(&scenario)))?
+        else {
             return Ok(None);
         };
         if let Some(found) = auditors.map(|a| a.end(false)).filter(|f| !f.is_empty()) {
