@@ -76,10 +76,9 @@ fn rows(table: &str, volume: &str) -> [Vec<String>; 2] {
         .iter()
         .position(|line| cells(line).first().is_some_and(|c| c == volume));
     let at = at.unwrap_or_else(|| panic!("{volume}: {table}"));
-    [
-        cells(lines[at])[2..].to_vec(),
-        cells(lines[at + 1])[2..].to_vec(),
-    ]
+    let would = cells(lines[at + 1]);
+    let name = if would[0] == "what" { 2 } else { 1 };
+    [cells(lines[at])[2..].to_vec(), would[name..].to_vec()]
 }
 
 fn number(cell: &str) -> f64 {
@@ -157,6 +156,30 @@ fn a_record_says_why_and_what_would_have_been() {
     assert!(
         (number(&would[0]) / number(&was[0]) - 1.0).abs() < 0.05,
         "{open}"
+    );
+}
+
+/// Under `bfq` the core is told of a weight in the place of the min, and the promise is judged all the same.
+#[test]
+fn several_policies_have_a_row_each_with_their_promises() {
+    let scratch = recorded();
+    let words = "replay record --config weir.toml --policy bfq --policy contract --policy bfq";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let table = said(&scratch, &words);
+    let promised = |policy: &str| {
+        let own = table.lines().skip_while(|line| !line.starts_with("alpha "));
+        let mut cells = own.map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let cells = cells.find(|cells| cells.first() == Some(&policy));
+        let cells = cells.unwrap_or_else(|| panic!("{policy}: {table}"));
+        cells[4].parse::<u32>()
+    };
+    assert!(promised("bfq").is_ok_and(|seconds| seconds > 0), "{table}");
+    assert_eq!(promised("bfq"), promised("contract"), "{table}");
+    // The tenant, two volumes and the sum: no policy is played twice.
+    assert_eq!(
+        table.matches("bfq").count(),
+        table.matches("recorded").count(),
+        "{table}"
     );
 }
 

@@ -25,9 +25,9 @@ pub(super) const ASKED: [&str; 4] = ["policy", "set", "drive", "recommend"];
 /// What is to be otherwise than it was.
 #[derive(Debug, Args)]
 pub(super) struct WhatIf {
-    /// What would have come of it under this policy: a name, names composed, or a file
+    /// Play the load under this policy: a name, names composed, or a file; may be given several times, for a table of all
     #[arg(long, value_name = "NAME")]
-    policy: Option<String>,
+    policy: Vec<String>,
     /// What would have come of it with this key of a contract, as alpha.min=20MB/s (min, `min_iops`, share, max, max.iops, class); may be repeated
     #[arg(long, value_name = "VOLUME.KEY=VALUE")]
     set: Vec<Setting>,
@@ -51,7 +51,7 @@ const JOURNAL: usize = 64 << 20;
 
 impl WhatIf {
     pub(super) fn is_asked(&self) -> bool {
-        self.policy.is_some() || !self.set.is_empty() || self.drive.is_some() || self.recommend
+        !self.policy.is_empty() || !self.set.is_empty() || self.drive.is_some() || self.recommend
     }
 }
 
@@ -81,25 +81,52 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
         let model = drive.map(|profile| profile.drive);
         return recommend::run(file, &load, &names, model.as_ref());
     }
-    let again = again(options, &load, &names, &seen)?;
-    let mut would = Seen::new();
-    let layer = again.play(&load, &mut would).map_err(Failure::run)?;
-    let would = would.explained(load.end(), &layer, &names);
-    output::print(&table(&was, &would).text(output::width()))
+    let mut runs = vec![("recorded".to_owned(), was)];
+    for policy in asked(options)? {
+        let name = policy.as_ref().map_or("what if", |policy| &policy.name);
+        let (again, stated) = again(options, policy.as_ref(), &load, &names, &seen)?;
+        let mut would = Stated::new(&stated);
+        let layer = again.play(&load, &mut would);
+        let layer = layer.map_err(|error| {
+            let whose = |group| format!("volume or tenant {}", names.of(group));
+            let error = error.named(whose, |space| names.of_space(space));
+            Failure::Run(format!("{name}: {error}"))
+        })?;
+        let would = would.seen.explained(load.end(), &layer, &names);
+        runs.push((name.to_owned(), would));
+    }
+    output::print(&table(&runs).text(output::width()))
 }
 
-/// What is to be played.
-fn again(options: &WhatIf, load: &Load, names: &Names, seen: &Seen) -> Result<Again, Failure> {
+/// The policies under which the load is played; `None`: the recorded one.
+fn asked(options: &WhatIf) -> Result<Vec<Option<Policy>>, Failure> {
+    let policies = policies::all(&options.policy)?;
+    Ok(match policies.len() {
+        0 => vec![None],
+        _ => policies.into_iter().map(Some).collect(),
+    })
+}
+
+/// Edits of groups, and when each was made.
+type Edits = Vec<(Instant, Vec<Edit>)>;
+
+/// What is to be played under a policy, and the contracts as they are stated, by which promises are judged.
+fn again(
+    options: &WhatIf,
+    policy: Option<&Policy>,
+    load: &Load,
+    names: &Names,
+    seen: &Seen,
+) -> Result<(Again, Edits), Failure> {
     let drive = model(options, names)?;
     let mut config = load.config().cloned().ok_or(Failure::Said)?;
     let capacity = config.drive.capacity;
-    let policy = options.policy.as_deref().map(policies::find).transpose()?;
     let groups: Vec<GroupId> = seen.watch.groups().map(|g| g.0).collect();
     let sets = options.set.iter();
     let sets: Vec<(GroupId, &Setting)> = sets
         .map(|set| Ok((names.find(&set.whose, &groups)?, set)))
         .collect::<Result<_, Failure>>()?;
-    if let Some(policy) = &policy {
+    if let Some(policy) = policy {
         let first = load.edits().first().map(|edits| contracts(&edits.1));
         let nodes = nodes(&first.unwrap_or_default());
         let setup = policy.set_up(capacity, nodes);
@@ -109,13 +136,18 @@ fn again(options: &WhatIf, load: &Load, names: &Names, seen: &Seen) -> Result<Ag
         capacity,
         ..drive.shape()
     };
-    Ok(Again {
-        edits: edits(load, policy.as_ref(), &sets, capacity)?,
+    let stated = stated(load, &sets, capacity)?;
+    let again = Again {
+        edits: match policy {
+            Some(policy) => told(&stated, policy, capacity),
+            None => stated.clone(),
+        },
         config,
         drive,
         at_recorded_times: options.open,
         until: load.end(),
-    })
+    };
+    Ok((again, stated))
 }
 
 /// The drive to play on. A record says how long its drive took for what it was given, and nothing of what it would have taken for the same in
@@ -174,14 +206,12 @@ fn nodes(groups: &Groups) -> Vec<Node> {
     groups.collect()
 }
 
-/// What was put in force, with the contracts that are to be otherwise, as the core is told of them under the policy.
-fn edits(
+/// The recorded edits with the contracts that `--set` changes.
+fn stated(
     load: &Load,
-    policy: Option<&Policy>,
     sets: &[(GroupId, &Setting)],
     capacity: Option<weir_core::Capacity>,
-) -> Result<Vec<(Instant, Vec<Edit>)>, Failure> {
-    let (mut groups, mut told) = (Groups::new(), BTreeMap::new());
+) -> Result<Edits, Failure> {
     let mut all = Vec::new();
     for (at, recorded) in load.edits() {
         let mut edits = Vec::new();
@@ -195,15 +225,24 @@ fn edits(
                     *contract = applied.map_err(|p| Failure::Usage(format!("--set {p}")))?;
                 }
             }
-            change(&mut groups, &edit);
             edits.push(edit);
-        }
-        if let Some(policy) = policy {
-            retell(policy, capacity, &groups, &mut told, &mut edits);
         }
         all.push((*at, edits));
     }
     Ok(all)
+}
+
+/// The edits as the core is told of them under a policy.
+fn told(stated: &Edits, policy: &Policy, capacity: Option<weir_core::Capacity>) -> Edits {
+    let (mut groups, mut told) = (Groups::new(), BTreeMap::new());
+    let mut all = stated.clone();
+    for (_, edits) in &mut all {
+        for edit in &*edits {
+            change(&mut groups, edit);
+        }
+        retell(policy, capacity, &groups, &mut told, edits);
+    }
+    all
 }
 
 /// Tells the core of contracts as the policy does: of those that are put in force, and of those that come out otherwise thereby.
@@ -316,17 +355,46 @@ impl Seen {
     }
 }
 
+/// Measures a run by contracts as they are stated: a policy without a min tells the core of a weight or a limit in its place, and its
+/// promises are judged all the same.
+struct Stated<'a> {
+    seen: Seen,
+    /// Edits that are to be made.
+    left: std::slice::Iter<'a, (Instant, Vec<Edit>)>,
+}
+
+impl<'a> Stated<'a> {
+    fn new(stated: &'a Edits) -> Self {
+        Self {
+            seen: Seen::new(),
+            left: stated.iter(),
+        }
+    }
+}
+
+impl Observer for Stated<'_> {
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        let mut call = *call;
+        if let Call::Change { edits, .. } = &mut call
+            && let Some((_, stated)) = self.left.next()
+        {
+            *edits = stated;
+        }
+        self.seen.call(now, &call, layer);
+    }
+}
+
 /// What became of a volume.
 struct Told {
     why: Explanation,
     latency: Histogram,
 }
 
-/// Two rows for each volume: what was, and what would have been.
-fn table(was: &BTreeMap<GroupId, Told>, would: &BTreeMap<GroupId, Told>) -> Table {
+/// A row of each run for each volume: what was, and what would have been under each policy.
+fn table(runs: &[(String, BTreeMap<GroupId, Told>)]) -> Table {
     let mut table = Table::new([
         Column::text("volume"),
-        Column::text(""),
+        Column::text("policy"),
         Column::number("MB/s"),
         Column::number("mean us"),
         Column::number("p99 us"),
@@ -335,17 +403,20 @@ fn table(was: &BTreeMap<GroupId, Told>, would: &BTreeMap<GroupId, Told>) -> Tabl
         Column::number("short"),
         Column::text("cause"),
     ]);
-    for (group, told) in was {
-        row(&mut table, &told.why.volume, "recorded", told);
-        match would.get(group) {
-            Some(told) => row(&mut table, "", "what if", told),
-            None => table.row(["", "what if", "0.00", "-", "-", "-", "-", "-", "no answer"]),
+    let recorded = runs.first().into_iter().flat_map(|(_, was)| was);
+    for (group, was) in recorded {
+        for (number, (policy, all)) in runs.iter().enumerate() {
+            let volume = if number == 0 { &was.why.volume } else { "" };
+            match all.get(group) {
+                Some(told) => row(&mut table, volume, policy, told),
+                None => table.row(["", policy, "0.00", "-", "-", "-", "-", "-", "no answer"]),
+            }
         }
     }
-    for (name, all) in [("recorded", was), ("what if", would)] {
+    for (number, (policy, all)) in runs.iter().enumerate() {
         let sum: f64 = all.values().map(|told| told.why.bandwidth_mb_per_s).sum();
-        let first = if name == "recorded" { "all" } else { "" };
-        table.row([first, name, &figure(sum), "", "", "", "", "", ""]);
+        let first = if number == 0 { "all" } else { "" };
+        table.row([first, policy, &figure(sum), "", "", "", "", "", ""]);
     }
     table
 }
