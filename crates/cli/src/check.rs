@@ -84,7 +84,10 @@ fn summary(config: &Server) -> Result<String, Failure> {
         Column::number("promised"),
         Column::number("capacity"),
         Column::number("of it"),
+        Column::number("as 4KiB\nrandom").dropped(4),
+        Column::number("as 1MiB\nsequential").dropped(5),
     ]);
+    let mut is_known = false;
     for drive in &config.drives {
         let promised = weir_config::promised(config, drive);
         let promised = promised.ok_or_else(|| {
@@ -93,6 +96,8 @@ fn summary(config: &Server) -> Result<String, Failure> {
         let capacity = drive.capacity.map(|c| against(promised, c));
         let part = drive.capacity.map(|_| part(promised.millionths));
         let tenants = config.tenants.iter().filter(|t| t.drive == drive.name);
+        let times = times(promised, drive.capacity);
+        is_known |= times.iter().any(|time| !time.is_empty());
         table.row([
             drive.name.clone(),
             drive.policy.name.clone(),
@@ -101,9 +106,41 @@ fn summary(config: &Server) -> Result<String, Failure> {
             amount(promised),
             capacity.unwrap_or_else(|| "unknown".into()),
             part.unwrap_or_default(),
+            times[0].clone(),
+            times[1].clone(),
         ]);
     }
-    Ok(table.text(output::width()))
+    let mut text = table.text(output::width());
+    if is_known {
+        text += &weir_report::wrap(TIMES, output::width());
+    }
+    Ok(text)
+}
+
+/// How to read the columns of [`times`].
+const TIMES: &str = "as 4KiB random, as 1MiB sequential: the part of the drive's time that the promises take if all requests are such reads. \
+                     Above 90% they are not kept for such requests.";
+
+/// The parts of the drive's time that promises take as reads of 4 KiB at random places, and as sequential reads of 1 MiB, as text. Empty where
+/// the capacity does not state it.
+fn times(promised: Promised, capacity: Option<Capacity>) -> [String; 2] {
+    const SMALL: f64 = 4096.0;
+    const LONG: f64 = 1_048_576.0;
+    let capacity = capacity.unwrap_or(Capacity::NONE);
+    let random = match capacity.read_iops {
+        0 => capacity.iops,
+        reads => reads,
+    };
+    let (bytes, iops) = (promised.bytes as f64, promised.iops as f64);
+    let small = (random, (bytes / SMALL + iops) / random as f64);
+    let long = (capacity.read, (bytes + iops * LONG) / capacity.read as f64);
+    [small, long].map(|(stated, part)| {
+        if stated > 0 && bytes + iops > 0.0 {
+            format!("{:.0}%", part * 100.0)
+        } else {
+            String::new()
+        }
+    })
 }
 
 /// The drives of which the kernel states something else than the default of `rotational`. A file that states the key is believed.
@@ -230,6 +267,25 @@ fn part(millionths: u64) -> String {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn little_of_the_bytes_may_be_all_of_the_time() {
+        let disk = Capacity {
+            read: 100_000_000,
+            write: 100_000_000,
+            read_iops: 200,
+            ..Capacity::NONE
+        };
+        let promised = |bytes, iops| Promised {
+            bytes,
+            iops,
+            millionths: 0,
+        };
+        assert_eq!(times(promised(819_200, 0), Some(disk)), ["100%", "1%"]);
+        assert_eq!(times(promised(0, 50), Some(disk)), ["25%", "52%"]);
+        assert_eq!(times(promised(0, 0), Some(disk)), ["", ""]);
+        assert_eq!(times(promised(1_000_000, 0), None), ["", ""]);
+    }
 
     /// What is said of a drive with a file on the device that this test runs on, where the kernel states this of the device.
     #[test]

@@ -69,11 +69,33 @@ impl Config {
     /// # Errors
     /// As [`Self::validate`].
     pub fn at_random(&self, op: Op, length: u32) -> Result<u64, Broken> {
+        self.at_random_in(op, length, self.size().unwrap_or(BEST))
+    }
+
+    /// As [`Self::at_random`], on the first `span` bytes only, or on the whole drive if that is smaller.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn at_random_in(&self, op: Op, length: u32, span: u64) -> Result<u64, Broken> {
         let load = Load {
             length,
-            ..Load::random(op, self.size().unwrap_or(BEST))
+            ..Load::random(op, self.size().map_or(span, |size| size.min(span)))
         };
         load.run(self, warming(self, op, length))
+    }
+
+    /// Sequential requests of `length` bytes per second with a full queue, all reads or all writes, from the start of the drive on.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn in_sequence(&self, op: Op, length: u32) -> Result<u64, Broken> {
+        let warming = warming(self, op, length);
+        let room = u64::from(length) * (warming + COUNTED);
+        let load = Load {
+            length,
+            ..Load::sequence(op, 0, self.size().map_or(room, |size| size.min(room)))
+        };
+        load.run(self, warming)
     }
 
     /// How many writes of `length` bytes its buffer or cache absorbs before their speed is that of the medium.

@@ -6,6 +6,7 @@ mod clients;
 mod equal;
 mod on;
 mod pooled;
+mod promised;
 mod report;
 mod runs;
 mod spread;

@@ -5,6 +5,7 @@ use super::clients;
 use super::equal;
 use super::on::{self, On};
 use super::pooled::{Pooled, Split};
+use super::promised;
 use super::runs;
 use super::why::{self, Beside};
 use super::work::{Cell, Outcome, OverTime, Plan, Played};
@@ -44,6 +45,9 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
         shown.why.extend(equal::lines(plan, &here));
         drives.push(shown);
     }
+        if let Some(line) = promised::line(plan, drive, &here) {
+            shown.about = format!("{} {line}", shown.about);
+        }
     Ok(CompareReport {
         scenario: plan.script.name().into(),
         load: plan.script.load().into(),

@@ -1,0 +1,233 @@
+//! How much of a drive's time promises take for the requests that clients make.
+
+use super::work::{Cell, Outcome, Plan};
+use crate::modelled::Drive;
+use std::collections::BTreeMap;
+use weir_core::{GroupId, Op};
+use weir_drive::Config;
+use weir_load::{Pattern, Program, Size};
+use weir_sim::Scenario;
+
+/// Says how much of the drive's time the promises of each case take, next to the part of its capacity that they are. `None`: nothing is
+/// promised, or the time is unknown, because a client goes through the page cache or the drive has no bound.
+pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) -> Option<String> {
+    let capacity = drive.capacity().filter(|_| !drive.is_real)?;
+    let mut parts: Vec<(&str, Shares)> = Vec::new();
+    for (cell, outcomes) in cells {
+        let case = plan.case(*cell).unwrap_or_default();
+        let scenario = &outcomes.first()?.scenario;
+        if parts.iter().any(|(known, _)| *known == case) {
+            continue;
+        }
+        let millionths = scenario.promised_of(capacity).millionths;
+        let time = of_time(scenario)?;
+        let capacity = millionths as f64 / 1e4;
+        parts.push((case, Shares { time, capacity }));
+    }
+    parts.dedup_by(|(_, one), (_, other)| one.text() == other.text());
+    let text = match &parts[..] {
+        [] => return None,
+        [(_, shares)] if shares.time == 0.0 => return None,
+        [(_, shares)] => shares.text(),
+        several => {
+            let each = several
+                .iter()
+                .map(|(case, s)| format!("{case}: {}", s.text()));
+            each.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let over = parts.iter().any(|(_, shares)| shares.time > 1.0);
+    let over = if over {
+        "; above 100%, they are not kept while all of these clients ask at once"
+    } else {
+        ""
+    };
+    Some(format!(
+        "The promises take this part of the drive's time for the requests that their clients make: {text}{over}."
+    ))
+}
+
+/// Which part of a drive promises are.
+struct Shares {
+    /// Of its time, for the requests of its clients: 1 is all.
+    time: f64,
+    /// Of its capacity, as admission counts it, in percent.
+    capacity: f64,
+}
+
+impl Shares {
+    fn text(&self) -> String {
+        let time = self.time * 100.0;
+        let digits = usize::from(time < 10.0);
+        format!("{time:.digits$}% ({:.1}% of its capacity)", self.capacity)
+    }
+}
+
+/// The part of the drive's time that the promises of a scenario take at least, if their clients make the requests that they do: each as fast as
+/// with a full queue of its kind.
+fn of_time(scenario: &Scenario) -> Option<f64> {
+    let spaces = scenario.bases().into_iter().zip(&scenario.spaces);
+    let span = spaces
+        .map(|(base, size)| base.saturating_add(*size))
+        .max()?;
+    let mut times = Times {
+        drive: &scenario.drive,
+        span,
+        known: BTreeMap::new(),
+    };
+    let mut part = 0.0;
+    for (place, group) in scenario.groups.iter().enumerate() {
+        let (min, min_iops) = (group.contract.min, group.contract.min_iops);
+        let id = GroupId(place as u32 + 1);
+        if min == 0 && min_iops == 0 || is_within_a_promise(scenario, id) {
+            continue;
+        }
+        // The members of a group have equal parts of its promise.
+        let (mut byte, mut request, mut members) = (0.0, 0.0, 0.0);
+        for client in scenario
+            .clients
+            .iter()
+            .filter(|c| is_in(scenario, c.group, id))
+        {
+            let (seconds, bytes) = match client.buffered {
+                Some(_) => return None,
+                None => times.of(&client.program)?,
+            };
+            byte += seconds / bytes;
+            request += seconds;
+            members += 1.0;
+        }
+        if members > 0.0 {
+            part += (min as f64 * byte + min_iops as f64 * request) / members;
+        }
+    }
+    Some(part)
+}
+
+/// Whether a group hangs on another that has a promise, of which its own is a part.
+fn is_within_a_promise(scenario: &Scenario, id: GroupId) -> bool {
+    let mut above = above(scenario, id);
+    above.next();
+    above.any(|place| {
+        let contract = scenario.groups[place].contract;
+        contract.min > 0 || contract.min_iops > 0
+    })
+}
+
+fn is_in(scenario: &Scenario, group: GroupId, id: GroupId) -> bool {
+    above(scenario, group).any(|place| place as u32 + 1 == id.0)
+}
+
+/// The places of a group and of those that it hangs on.
+fn above(scenario: &Scenario, group: GroupId) -> impl Iterator<Item = usize> + '_ {
+    let place = |group: GroupId| (group.0 as usize).checked_sub(1);
+    std::iter::successors(place(group), move |at| place(scenario.groups[*at].parent))
+}
+
+/// How long a drive takes for requests.
+struct Times<'a> {
+    drive: &'a Config,
+    /// Bytes from its start on that clients use.
+    span: u64,
+    /// Seconds for a command, by kind, length and whether the command is at a random place.
+    known: BTreeMap<(Op, u32, bool), f64>,
+}
+
+impl Times<'_> {
+    /// Seconds for a request of a program, and its bytes: means of all its reads and writes.
+    fn of(&mut self, program: &Program) -> Option<(f64, f64)> {
+        let (mut seconds, mut bytes) = (0.0, 0.0);
+        let writes = f64::from(program.writes) / 100.0;
+        for (op, weight) in [(Op::Read, 1.0 - writes), (Op::Write, writes)] {
+            let random = match program.pattern {
+                Pattern::Sequential => 0.0,
+                Pattern::Random | Pattern::Shuffled | Pattern::Skewed(_) => 1.0,
+                Pattern::Partly { reads, writes } => {
+                    let part = if op == Op::Read { reads } else { writes };
+                    f64::from(part) / 100.0
+                }
+            };
+            for (length, part) in lengths(&program.size) {
+                for (is_random, place) in [(true, random), (false, 1.0 - random)] {
+                    let times = weight * part * place;
+                    if times > 0.0 {
+                        seconds += times * self.request(op, length, is_random)?;
+                        bytes += times * f64::from(length);
+                    }
+                }
+            }
+        }
+        Some((seconds, bytes))
+    }
+
+    /// Seconds for a request. One that is too long for a command continues sequentially.
+    fn request(&mut self, op: Op, length: u32, random: bool) -> Option<f64> {
+        let first = length.min(self.drive.shape().max_transfer);
+        let rest = length - first;
+        let mut seconds = self.command(op, first, random)?;
+        if rest > 0 {
+            seconds += self.command(op, first, false)? * f64::from(rest) / f64::from(first);
+        }
+        Some(seconds)
+    }
+
+    fn command(&mut self, op: Op, length: u32, random: bool) -> Option<f64> {
+        let key = (op, length, random);
+        if let Some(known) = self.known.get(&key) {
+            return Some(*known);
+        }
+        let rate = if random {
+            self.drive.at_random_in(op, length, self.span)
+        } else {
+            self.drive.in_sequence(op, length)
+        };
+        let seconds = 1.0 / rate.ok()? as f64;
+        self.known.insert(key, seconds);
+        Some(seconds)
+    }
+}
+
+/// The lengths of requests, and which part of them has each; of a range its middle.
+fn lengths(size: &Size) -> Vec<(u32, f64)> {
+    match size {
+        Size::Fixed(length) => vec![(*length, 1.0)],
+        Size::Range { min, max, .. } => vec![(min.midpoint(*max), 1.0)],
+        Size::Split(split) => {
+            let parts = split.parts();
+            parts
+                .map(|(length, percent)| (length, f64::from(percent) / 100.0))
+                .collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::{Contract, Span};
+
+    #[test]
+    fn a_disk_with_little_promised_in_bytes_is_nearly_full_of_small_random_reads() {
+        let disk = weir_config::profile::find("hitachi-hts72755")
+            .unwrap()
+            .drive;
+        let share = |program, min, min_iops| {
+            let mut scenario = Scenario::new("disk", disk.clone(), Span::from_secs(1));
+            let contract = Contract {
+                min,
+                min_iops,
+                ..Contract::DEFAULT
+            };
+            scenario.tenant("a", contract, 100 << 30, program);
+            of_time(&scenario).unwrap()
+        };
+        let small = disk.at_random_in(Op::Read, 4096, 100 << 30).unwrap();
+        let random = Program::random_reads(4096, 8);
+        let half = share(random, small / 2 * 4096, 0);
+        assert!((half - 0.5).abs() < 0.01, "{half}");
+        let same = share(random, 0, small / 2);
+        assert!((half - same).abs() < 1e-9, "{half} {same}");
+        let long = share(Program::sequential_reads(1 << 20, 8), small / 2 * 4096, 0);
+        assert!(long < 0.02, "{long}");
+    }
+}
