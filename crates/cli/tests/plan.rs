@@ -76,9 +76,32 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     assert_eq!(drives("a drive each"), ["4", "4"], "{}", said.out);
     assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
     assert!(said.out.contains("2 of 2"), "{}", said.out);
+    let text = said.out.replace('\n', " ");
+    let why = "Why 2 drives under contract: with one drive, 4 clients share one, and the contracts are refused: promises add up to 160.0 %";
+    assert!(text.contains(why), "{}", said.out);
     assert!(
         said.out
             .starts_with("4 clients with 160.0 MB/s promised together."),
+        "{}",
+        said.out
+    );
+}
+
+/// Without a min in the elevator, admission is no obstacle: a client that is short is named.
+#[test]
+fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    let scan = "\n[[client]]\nname = \"scan\"\nnumjobs = 8\nrw = \"read\"\nbs = \"1MiB\"\niodepth = 8\ndirect = true\nsize = \"64MiB\"\n";
+    let contracts = CONTRACTS
+        .replace("40MB/s", "20MB/s")
+        .replace("iodepth = 4", "iodepth = 1");
+    scratch.file("scans.toml", &(contracts + scan));
+    let said = run(&scratch, &["plan", "scans.toml", "--policy", "none"]);
+    let text = said.out.replace('\n', " ");
+    assert!(text.contains(" under none: with "), "{}", said.out);
+    assert!(
+        text.contains("and reader-") && text.contains(" MB/s promised"),
         "{}",
         said.out
     );

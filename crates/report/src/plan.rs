@@ -27,6 +27,8 @@ pub struct PlanRow {
     pub need: Need,
     /// What is used of the drives, 0 to 1.
     pub used: Option<Interval>,
+    /// A sentence: whose promise fails with one drive less. `None`: one drive is enough.
+    pub why: Option<String>,
 }
 
 /// The report as text of at most `width` columns.
@@ -37,6 +39,10 @@ pub fn plan_table(report: &PlanReport, width: usize) -> String {
     text += "\n\n";
     text += &table(report).text(width);
     text += "\n";
+    for why in report.rows.iter().filter_map(|row| row.why.as_ref()) {
+        text += &wrap(why, width);
+        text += "\n";
+    }
     for note in &report.notes {
         text += &wrap(note, width);
         text += "\n";
@@ -86,12 +92,15 @@ fn section(report: &PlanReport) -> Section {
     ];
     let caption = "Drives: the number that was enough in every search, and down to the least that was in one. Used: the mean of the searches, \
                    with its 95 % confidence interval. A policy without a bar does not keep the promises however many drives there are.";
+    let whys = report.rows.iter().filter_map(|row| row.why.clone());
+    let blocks = [
+        Block::Plots(plots, caption.into()),
+        Block::Table(table(report)),
+    ];
+    let blocks = blocks.into_iter().chain(whys.map(Block::Text));
     Section::new(
         format!("What each policy needs of {}", report.drive),
-        vec![
-            Block::Plots(plots, caption.into()),
-            Block::Table(table(report)),
-        ],
+        blocks.collect(),
     )
 }
 

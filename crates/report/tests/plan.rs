@@ -27,7 +27,11 @@ fn report() -> PlanReport {
             used: used.map(|used| used.mean),
             average_mb_per_s: enough.map(|drives| drives as f64 * 20.0),
         };
-        PlanRow { need, used }
+        PlanRow {
+            need,
+            used,
+            why: None,
+        }
     };
     let contract = [Some(2), Some(1), Some(2), Some(2)];
     PlanReport {

@@ -45,7 +45,7 @@ impl<'a> Session<'a> {
             limit,
             state,
             leftovers,
-            progress: Progress::new(limit, "the calibration".into()),
+            progress: Progress::new(limit, "the calibration".into()).at_most(),
             known,
             over: Duration::ZERO,
         }
@@ -107,6 +107,7 @@ impl<'a> Session<'a> {
     /// Measures step after step, and saves each.
     fn steps(&mut self, medium: &mut Medium) -> Result<(), Failure> {
         let plan = Plan::new(&self.known.target);
+        let (mut took, mut done) = (Duration::ZERO, 0);
         while self.leftovers.interrupt().signal().is_none() {
             let left = self.left(plan.left(&self.known));
             let Some((step, part)) = plan.next(&self.known, left) else {
@@ -132,12 +133,25 @@ impl<'a> Session<'a> {
             let ended = found.is_none() || self.leftovers.interrupt().signal().is_some();
             self.known.steps.extend(found.filter(|_| !ended));
             state::save(self.state, &self.known)?;
+            took += began.elapsed();
+            done += 1;
+            self.estimate(took / done, plan.left(&self.known));
             // The time is over.
             if ended {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The whole takes as long as it has taken, and the mean of its steps for each that is left; no longer than the limit.
+    fn estimate(&self, each: Duration, left: usize) {
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        let whole = self
+            .began
+            .elapsed()
+            .saturating_add(each.saturating_mul(left));
+        self.progress.estimate(whole.min(self.limit));
     }
 
     /// The time for this number of steps: what is left without what they will take beside it, but half of that at the least.

@@ -309,7 +309,8 @@ fn play(
 ) -> Result<Vec<Played>, Failure> {
     let total = plans.iter().map(Plan::runs).sum();
     let work = format!("{total} runs");
-    let mut progress = Progress::new(work::step(total), work.clone());
+    // Where nothing is drawn, one run of a cell is enough, which its first run shows.
+    let mut progress = Progress::new(work::step(total), format!("up to {work}")).at_most();
     progress.name(name, &work);
     interrupt.hold();
     let all = work::play(plans, jobs, interrupt, &mut progress);

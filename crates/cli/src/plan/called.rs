@@ -60,7 +60,7 @@ impl Planning {
                 keep: self.keep,
                 interrupt,
             };
-            let found = search::all(&asked, self.jobs, |_| {})?;
+            let found = search::all(&asked, self.jobs, |_, _| {})?;
             let report = report(&asked, script.load(), &drive, &found)?;
             needs.extend(report.rows.into_iter().map(|row| row.need));
         }

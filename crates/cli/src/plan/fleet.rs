@@ -70,7 +70,9 @@ impl<'a> Fleet<'a> {
                 return Err(Failure::Interrupted(signal, reason.into()));
             }
             // One by one: what all are promised may be more than a drive can do.
-            let alone = weir_sim::alone(&load.part(&[client])).map_err(Failure::run)?;
+            let part = load.part(&[client]);
+            let alone = weir_sim::alone(&part);
+            let alone = alone.map_err(|error| Failure::run(error.of(&part)))?;
             fleet.alone.extend(alone);
         }
         Ok(fleet)

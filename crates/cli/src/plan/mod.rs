@@ -148,7 +148,10 @@ fn search_all(
     let mut all = Vec::new();
     for (asked, drive) in asked.iter().zip(drives) {
         progress.name(&drive.name, &format!("{total} searches"));
-        let found = search::all(asked, jobs, |done| progress.set(second(done)));
+        let found = search::all(asked, jobs, |done, at| match at {
+            Some(at) => progress.note(format!("{total} searches, {at}")),
+            None => progress.set(second(done)),
+        });
         let Ok(found) = found else {
             progress.clear();
             return found.map(|_| all);
@@ -170,6 +173,22 @@ fn rows<'a>(
     names.zip(found.chunks(asked.repetitions as usize))
 }
 
+/// Why a policy needs as many drives as it does: in the first search that needs them, whose promise fails with one drive less.
+fn why(need: &Need, found: &[Found]) -> Option<String> {
+    let needs = |found: &&Found| found.packed.map(|packed| packed.drives as u64) == need.drives;
+    let too_few = found.iter().find(needs)?.fewer.as_ref()?;
+    let (policy, why) = (&need.policy, &too_few.why);
+    let why = why.trim_end_matches('.');
+    let fewer = match too_few.drives {
+        1 => "with one drive".to_owned(),
+        drives => format!("with {drives} drives"),
+    };
+    Some(match need.drives {
+        Some(drives) => format!("Why {drives} drives under {policy}: {fewer}, {why}."),
+        None => format!("Why no number of drives is enough under {policy}: {fewer}, {why}."),
+    })
+}
+
 /// What the table and the page show. The first of what was found is a drive for each client.
 fn report(
     asked: &search::Asked<'_>,
@@ -181,10 +200,10 @@ fn report(
     let promised = asked.fleet.promised();
     let rows = rows(asked, found).map(|(policy, found)| {
         let searches: Vec<Option<u64>> = (found.iter())
-            .map(|found| found.as_ref().map(|packed| packed.drives as u64))
+            .map(|found| found.packed.map(|packed| packed.drives as u64))
             .collect();
         // Where one of the searches found no number to be enough, none is.
-        let packed: Option<Vec<&Packed>> = found.iter().map(Option::as_ref).collect();
+        let packed: Option<Vec<&Packed>> = found.iter().map(|f| f.packed.as_ref()).collect();
         let over = |of: &dyn Fn(&Packed) -> f64| {
             let values = packed.iter().flatten().map(|p| of(p));
             Interval::of(&values.collect::<Vec<f64>>())
@@ -207,7 +226,8 @@ fn report(
             used: used.map(|used| used.mean),
             average_mb_per_s: over(&|p| p.average_mb_per_s).map(|average| average.mean),
         };
-        PlanRow { need, used }
+        let why = why(&need, found);
+        PlanRow { need, used, why }
     });
     Ok(PlanReport {
         load: load.to_owned(),

@@ -4,6 +4,7 @@ use super::fleet::{Fleet, Load};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::threads;
+use crate::judge;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weir_config::Policy;
@@ -39,15 +40,29 @@ pub(super) struct Packed {
     pub(super) average_mb_per_s: f64,
 }
 
-/// `None`: the promises are not kept even with a drive for each client.
-pub(super) type Found = Option<Packed>;
+/// What a search found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// `None`: the promises are not kept even with a drive for each client.
+    pub(super) packed: Option<Packed>,
+    /// Why the next smaller number of drives is not enough, or a drive for each client where that is not. `None`: one drive is enough.
+    pub(super) fewer: Option<TooFew>,
+}
 
-/// Searches for every policy in every repetition, `jobs` at a time, and tells `done` how many are done. In the order of policies, and
-/// within one of repetitions; before them what a drive for each client comes to.
+/// Why a number of drives is not enough.
+#[derive(Debug, Clone)]
+pub(super) struct TooFew {
+    pub(super) drives: usize,
+    /// Whose promise is not kept, and by how much.
+    pub(super) why: String,
+}
+
+/// Searches for every policy in every repetition, `jobs` at a time, and tells `done` how many are done and what is played. In the order of
+/// policies, and within one of repetitions; before them what a drive for each client comes to.
 pub(super) fn all(
     asked: &Asked<'_>,
     jobs: usize,
-    done: impl Fn(usize) + Sync,
+    done: impl Fn(usize, Option<String>) + Sync,
 ) -> Result<Vec<Found>, Failure> {
     let each = asked.repetitions as usize;
     let total = (asked.policies.len() + 1) * each;
@@ -56,9 +71,10 @@ pub(super) fn all(
         if failed.load(Ordering::Relaxed) || asked.interrupt.signal().is_some() {
             return None;
         }
-        let one = one(asked, number / each, (number % each) as u32);
+        let at = |what| done(count.load(Ordering::Relaxed), Some(what));
+        let one = one(asked, number / each, (number % each) as u32, &at);
         failed.fetch_or(one.is_err(), Ordering::Relaxed);
-        done(count.fetch_add(1, Ordering::Relaxed) + 1);
+        done(count.fetch_add(1, Ordering::Relaxed) + 1, None);
         Some(one)
     };
     let found: Vec<_> = threads(jobs).install(|| (0..total).into_par_iter().map(search).collect());
@@ -70,41 +86,70 @@ pub(super) fn all(
 }
 
 /// One search: 0 is a drive for each client, and then policies in order.
-fn one(asked: &Asked<'_>, which: usize, repetition: u32) -> Result<Found, Failure> {
+fn one(
+    asked: &Asked<'_>,
+    which: usize,
+    repetition: u32,
+    at: &dyn Fn(String),
+) -> Result<Found, Failure> {
     let clients = asked.fleet.clients();
     let Some(policy) = which.checked_sub(1).map(|at| &asked.policies[at]) else {
         let load = asked.fleet.load(&Policy::none(), repetition)?;
-        return Search::new(asked, &load, repetition).pack(clients);
+        at("a drive each".to_owned());
+        let packed = Search::new(asked, &load, repetition).pack(clients)?;
+        return Ok(found(clients, Some(packed), None));
     };
     let load = asked.fleet.load(policy, repetition)?;
     let mut search = Search::new(asked, &load, repetition);
-    least(clients, |drives| search.pack(drives))
+    let (best, last) = least(clients, |drives| {
+        at(format!("{} on {drives} drives", policy.name));
+        search.pack(drives)
+    })?;
+    Ok(found(clients, best.map(Ok), last))
 }
 
-/// The result for the least number of drives for which there is one, if it is there for all larger numbers: by doubling and halving.
-fn least<T, E>(
+/// What a search came to: what was enough, if anything, and why what was tried in vain last was not.
+fn found(
+    clients: usize,
+    best: Option<Result<Packed, String>>,
+    last: Option<(usize, String)>,
+) -> Found {
+    let (packed, last) = match best {
+        Some(Ok(packed)) => (Some(packed), last),
+        Some(Err(why)) => (None, Some((clients, why))),
+        None => (None, last),
+    };
+    let fewer = last.map(|(drives, why)| TooFew { drives, why });
+    Found { packed, fewer }
+}
+
+/// The result for the least number of drives for which there is one, if it is there for all larger numbers, by doubling and halving; and why
+/// the largest number without a result has none.
+#[expect(clippy::type_complexity, reason = "two results of one search")]
+fn least<T, W, E>(
     most: usize,
-    mut pack: impl FnMut(usize) -> Result<Option<T>, E>,
-) -> Result<Option<T>, E> {
-    let (mut below, mut drives) = (0, 1);
+    mut pack: impl FnMut(usize) -> Result<Result<T, W>, E>,
+) -> Result<(Option<T>, Option<(usize, W)>), E> {
+    let (mut below, mut drives) = (None, 1);
     let mut best = loop {
-        if let Some(packed) = pack(drives)? {
-            break packed;
+        match pack(drives)? {
+            Ok(packed) => break packed,
+            Err(why) => below = Some((drives, why)),
         }
         if drives == most {
-            return Ok(None);
+            return Ok((None, below));
         }
-        below = drives;
         drives = (drives * 2).min(most);
     };
-    while drives - below > 1 {
-        let middle = below + (drives - below) / 2;
+    let number = |below: &Option<(usize, W)>| below.as_ref().map_or(0, |below| below.0);
+    while drives - number(&below) > 1 {
+        let middle = number(&below).midpoint(drives);
         match pack(middle)? {
-            Some(packed) => (best, drives) = (packed, middle),
-            None => below = middle,
+            Ok(packed) => (best, drives) = (packed, middle),
+            Err(why) => below = Some((middle, why)),
         }
     }
-    Ok(Some(best))
+    Ok((Some(best), below))
 }
 
 /// The clients of one repetition under one policy, on numbers of drives.
@@ -117,8 +162,8 @@ struct Search<'a> {
     single: Vec<Option<Kept>>,
 }
 
-/// `None`: a promise is not kept, or is refused.
-type Kept = Option<Shared>;
+/// What clients of a drive get; an error states whose promise is not kept, or is refused.
+type Kept = Result<Shared, String>;
 
 /// What the clients of a drive get whose promises are all kept.
 #[derive(Debug, Clone)]
@@ -138,8 +183,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What clients get that are dealt out in turn to `drives` drives; `None` if a promise is not kept, or is refused.
-    fn pack(&mut self, drives: usize) -> Result<Found, Failure> {
+    /// What clients get that are dealt out in turn to `drives` drives; or whose promise is not kept, or is refused.
+    fn pack(&mut self, drives: usize) -> Result<Result<Packed, String>, Failure> {
         let clients = self.asked.fleet.clients();
         let (mut total, mut average) = (0.0, 0.0);
         for drive in 0..drives {
@@ -151,8 +196,9 @@ impl<'a> Search<'a> {
             if members.len() == 1 {
                 self.single[drive] = Some(shared.clone());
             }
-            let Some(shared) = shared else {
-                return Ok(None);
+            let shared = match shared {
+                Ok(shared) => shared,
+                Err(why) => return Ok(Err(why)),
             };
             total += shared.total_mb_per_s;
             average = shared
@@ -160,20 +206,23 @@ impl<'a> Search<'a> {
                 .iter()
                 .fold(average, |sum, mb_per_s| sum + mb_per_s);
         }
-        Ok(Some(Packed {
+        Ok(Ok(Packed {
             drives,
             total_mb_per_s: total,
             average_mb_per_s: average / clients as f64,
         }))
     }
 
-    /// What these clients get on a drive that is theirs; `None` if a promise is not kept, or is refused.
+    /// What these clients get on a drive that is theirs; or whose promise is not kept, or is refused.
     fn share(&self, drive: usize, members: &[usize]) -> Result<Kept, Failure> {
         let part = self.load.part(members);
         let repetition = self.repetition.wrapping_mul(4096) + drive as u32;
         let run = match Run::new(&part, self.load.policy(), repetition) {
-            Err(Error::Refused(_)) => return Ok(None),
-            other => other.map_err(Failure::run)?,
+            Err(error @ Error::Refused(_)) => {
+                let clients = sharers(members.len());
+                return Ok(Err(format!("{clients}, and {}", error.of(&part))));
+            }
+            other => other.map_err(|error| Failure::run(error.of(&part)))?,
         };
         let results = run.run_while(|_| self.asked.interrupt.signal().is_none());
         let Some(results) = results.map_err(Failure::run)? else {
@@ -182,11 +231,13 @@ impl<'a> Search<'a> {
         let records = results.records(&self.asked.fleet.alone(members));
         let (totals, records): (Vec<_>, Vec<_>) =
             records.iter().partition(|record| record.client == TOTAL);
-        if !records
-            .iter()
-            .all(|record| is_kept(record, self.asked.keep))
-        {
-            return Ok(None);
+        let broken = records.iter().filter(|r| !is_kept(r, self.asked.keep));
+        if let Some(worst) = broken.max_by(|a, b| short(a).total_cmp(&short(b))) {
+            let seconds = worst.promise_seconds.clone().unwrap_or_default();
+            let applied = (seconds.short, seconds.short + seconds.kept);
+            let how = judge::promise::how(worst, applied);
+            let clients = sharers(members.len());
+            return Ok(Err(format!("{clients}, and {} {how}", worst.client)));
         }
         let active = |(record, client): (&&Record, &ClientSpec)| {
             let active = client.program.activity.map_or(1.0, |a| {
@@ -195,11 +246,25 @@ impl<'a> Search<'a> {
             });
             record.bandwidth_mb_per_s / active
         };
-        Ok(Some(Shared {
+        Ok(Ok(Shared {
             total_mb_per_s: totals.iter().map(|total| total.bandwidth_mb_per_s).sum(),
             active_mb_per_s: records.iter().zip(&part.clients).map(active).collect(),
         }))
     }
+}
+
+/// How many clients a drive has, in words.
+fn sharers(count: usize) -> String {
+    match count {
+        1 => "a client has a drive to itself".to_owned(),
+        several => format!("{several} clients share one"),
+    }
+}
+
+/// The part of the seconds in which a promise applied that it was short.
+fn short(record: &Record) -> f64 {
+    let seconds = record.promise_seconds.as_ref();
+    seconds.map_or(0.0, |s| s.short as f64 / (s.short + s.kept).max(1) as f64)
 }
 
 /// Whether `keep` of a hundred seconds were kept in which the promise applied.
@@ -224,13 +289,15 @@ mod tests {
                 let mut asked = Vec::new();
                 let found: Result<_, ()> = least(most, |drives| {
                     asked.push(drives);
-                    Ok((drives >= needed).then_some(drives))
+                    Ok(if drives >= needed {
+                        Ok(drives)
+                    } else {
+                        Err("short")
+                    })
                 });
-                assert_eq!(
-                    found,
-                    Ok((needed <= most).then_some(needed)),
-                    "{needed} of {most}"
-                );
+                let enough = (needed <= most).then_some(needed);
+                let fewer = (needed > 1).then_some((needed - 1, "short"));
+                assert_eq!(found, Ok((enough, fewer)), "{needed} of {most}");
                 assert!(asked.len() <= 12, "{asked:?}");
             }
         }
