@@ -278,7 +278,11 @@ fn bounded(run: Judged<'_>, bounds: &Bounds) -> Finding {
     Finding {
         fate: kept(met),
         text: format!("The {what} is {shown}{beside}, {word} ({asked})."),
-        off: 0.0,
+        off: got.map_or(f64::INFINITY, |got| {
+            let over = bounds.at_most.map_or(0.0, |most| got / most.number());
+            let under = bounds.at_least.map_or(0.0, |least| least.number() / got);
+            over.max(under)
+        }),
         columns: vec![(column, shown)],
     }
 }

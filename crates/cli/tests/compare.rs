@@ -693,3 +693,32 @@ fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
     assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");
     assert_eq!(scratch.names(), ["own.toml"]);
 }
+
+/// The table of clients, that of latencies and the line about what is asked have the p99 of the same run: that in which it is highest.
+#[test]
+fn a_p99_is_the_same_wherever_it_stands() {
+    let scratch = Scratch::new();
+    let text = "name = \"p\"\nduration = \"1s\"\ntarget = \"db\"\ndrives = [\"seagate-st3808110as\"]\npolicies = [\"bfq\"]\n\
+                [[client]]\nname = \"db\"\nrw = \"randread\"\nbs = \"4KiB\"\niodepth = 1\nsize = \"10GiB\"\ndirect = true\n\
+                [[client]]\nname = \"scan\"\nrw = \"read\"\nbs = \"1MiB\"\niodepth = 4\nsize = \"10GiB\"\ndirect = true\n\
+                [[expect]]\nfigure = \"p99\"\nclient = \"db\"\nat_most = \"1ms\"\n";
+    scratch.file("p.toml", text);
+    let out = compare(&scratch, &["p.toml", "--repetitions", "5"]).out;
+    let after = |start: &str, skip: usize| {
+        let line = out.lines().filter(|line| line.starts_with(start));
+        let line = line.last().unwrap_or_else(|| panic!("{start}: {out}"));
+        let words: Vec<&str> = line.split_whitespace().skip(skip).take(2).collect();
+        words.join(" ")
+    };
+    let asked = after("bfq: The p99 of db is", 6);
+    let asked = asked.trim_end_matches(',').to_owned();
+    assert_eq!(after("bfq  ", 1), asked, "{out}");
+    // Mean, deviation, n; two words for each time.
+    let latencies = out.lines().filter(|line| line.starts_with("bfq  "));
+    let p99 = latencies.last().unwrap().matches(&asked).count();
+    let clients = out.lines().find(|line| line.starts_with("db "));
+    assert!(
+        p99 == 2 && clients.is_some_and(|line| line.contains(&asked)),
+        "{out}"
+    );
+}

@@ -198,6 +198,23 @@ fn every_client_has_a_row_under_every_policy_and_a_verdict() {
     }
 }
 
+/// The table of policies names one client; those of clients have the others.
+#[test]
+fn of_several_clients_that_fall_short_the_first_is_named() {
+    let mut report = CompareReport {
+        clients: true,
+        ..report()
+    };
+    let short = |name: &str| format!("{name} got 2.10 of 4 MB/s promised");
+    report.drives[0].cells[0].trouble = ["log", "web", "mail"].map(short).to_vec();
+    let table = compare_table(&report, 200);
+    assert!(
+        table.contains("log got 2.10 of 4 MB/s promised; and 2 more"),
+        "{table}"
+    );
+    assert!(!table.contains("web got"), "{table}");
+}
+
 #[test]
 fn what_is_not_known_is_left_out() {
     assert_eq!(

@@ -87,7 +87,8 @@ pub(super) fn none(plan: &Plan, cells: &[Pair], cell: Cell) -> Option<usize> {
     })
 }
 
-/// The clients of a cell, alike ones together, and which of them fall short or starve. `none`: the same under no control.
+/// The clients of a cell, alike ones together, and which of them fall short or starve: first the client that was short in the largest part of its
+/// seconds. `none`: the same under no control.
 pub(super) fn clients(
     outcomes: &[Outcome],
     none: Option<&[Outcome]>,
@@ -106,7 +107,9 @@ pub(super) fn clients(
         trouble.extend(troubles(&name, &members));
         clients.push(shown(name, &members));
     }
-    (clients, trouble)
+    trouble.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let trouble = trouble.into_iter().map(|(_, text)| text);
+    (clients, trouble.collect())
 }
 
 /// A client's records in all repetitions.
@@ -330,8 +333,9 @@ fn spread(what: &str, all: &[ComparedRow]) -> Vec<ComparedRow> {
     vec![row("worst", less, more), row("best", more, less)]
 }
 
-/// Which of them fall short of a promise, and which starve: by how much, and how often.
-fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
+/// Which of them fall short of a promise, and which starve: by how much, and how often. In front of each, the part of its seconds in which a
+/// promise was short.
+fn troubles(name: &str, members: &[Client<'_>]) -> Vec<(f64, String)> {
     let (mut troubles, all) = (Vec::new(), members.len());
     let of = |some: usize| match all {
         1 => name.to_owned(),
@@ -346,7 +350,8 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
         let record = record.copied().unwrap_or(worst.runs[0]);
         let (short, promised) = worst.short();
         let how = judge::promise::how(record, (short, promised));
-        troubles.push(format!("{} {how}", of(failed.len())));
+        let part = short as f64 / promised.max(1) as f64;
+        troubles.push((part, format!("{} {how}", of(failed.len()))));
     }
     let starved: Vec<&Client<'_>> = members.iter().filter(|m| m.starved().is_some()).collect();
     if let Some(worst) = starved.iter().max_by(|a, b| waits(a).total_cmp(&waits(b))) {
@@ -373,7 +378,7 @@ fn troubles(name: &str, members: &[Client<'_>]) -> Vec<String> {
                 duration(waits(worst))
             ),
         };
-        troubles.push(format!("{} {how}", of(starved.len())));
+        troubles.push((0.0, format!("{} {how}", of(starved.len()))));
     }
     troubles
 }

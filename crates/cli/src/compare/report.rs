@@ -12,6 +12,7 @@ use super::work::{Cell, Outcome, OverTime, Plan, Played};
 use crate::failure::Failure;
 use crate::modelled::Drive;
 use crate::policies::is_none;
+use weir_config::scenario::{Asked, Expect};
 use weir_measure::{Latency, Record, TOTAL};
 use weir_report::number::{deviation, figure};
 use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
@@ -38,16 +39,19 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
         let mut shown = one(plan, drive, &mine, over_time)?;
         let here: Vec<_> = cells.iter().filter(|(cell, _)| here(cell)).collect();
         for ((cell, outcomes), shown) in here.iter().zip(&mut shown.cells) {
+            if let Some(latency) = &mut shown.latency_us {
+                latency.p99 = highest_p99(outcomes).unwrap_or(latency.p99);
+            }
             let none = clients::none(plan, cells, *cell).map(|none| &cells[none].1[..]);
             (shown.clients, shown.trouble) = clients::clients(outcomes, none);
+        }
+        if let Some(line) = promised::line(plan, drive, &here) {
+            shown.about = format!("{} {line}", shown.about);
         }
         asked::show(plan, &here, &mut shown);
         shown.why.extend(equal::lines(plan, &here));
         drives.push(shown);
     }
-        if let Some(line) = promised::line(plan, drive, &here) {
-            shown.about = format!("{} {line}", shown.about);
-        }
     Ok(CompareReport {
         scenario: plan.script.name().into(),
         load: plan.script.load().into(),
@@ -107,6 +111,12 @@ fn one(
         cells: shown,
         why: lines.collect(),
     })
+}
+
+/// The target's p99 in the run in which it was highest, in microseconds, as the tables of clients have it.
+fn highest_p99(outcomes: &[Outcome]) -> Option<f64> {
+    let each = outcomes.iter().filter_map(|o| Latency::of(&o.latency));
+    each.map(|latency| latency.p99).reduce(f64::max)
 }
 
 fn about(drive: &Drive) -> Result<String, Failure> {
@@ -239,11 +249,15 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     } else {
         format!(
             "Latency: mean and standard deviation of all requests of the target in {runs} taken together, so that a run with few of \
-             them weighs by their number (n). In virtual time; drives are models."
+             them weighs by their number (n). p99: of the run in which it was highest. In virtual time; drives are models."
         )
     }];
     if plan.on.iter().any(On::is_real) {
         notes[0] = notes[0].replace(" In virtual time; drives are models.", "");
+    }
+    let figure = |e: &Expect| matches!(e.asked, Asked::Figure(_));
+    if plan.script.expects().iter().any(figure) {
+        notes.push("A figure that is asked for is that of the run in which it is furthest from what is asked.".into());
     }
     notes.extend(runs::undrawn(plan, cells));
     notes.extend(clients::shared_promises(cells));

@@ -111,10 +111,11 @@ pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
             0 => ("-".to_owned(), Tone::Plain),
             all => (format!("{kept} of {all}"), bad(kept < all)),
         };
-        let trouble = if cell.trouble.is_empty() {
-            "-".to_owned()
-        } else {
-            cell.trouble.join("; ")
+        let trouble = match &cell.trouble[..] {
+            [] => "-".to_owned(),
+            [one] => one.clone(),
+            // The tables of clients have the others.
+            [worst, others @ ..] => format!("{worst}; and {} more", others.len()),
         };
         table.toned_row([
             (cell.policy.clone(), Tone::Plain),

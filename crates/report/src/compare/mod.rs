@@ -74,7 +74,7 @@ pub struct ComparedCell {
     pub parts_us: Vec<f64>,
     /// Every client.
     pub clients: Vec<ComparedClient>,
-    /// Clients that fall short of a promise or starve, and by how much: a phrase each.
+    /// Clients that fall short of a promise or starve, and by how much: a phrase each, the largest first.
     pub trouble: Vec<String>,
     /// An explanation in a sentence or two.
     pub why: String,
