@@ -125,6 +125,44 @@ const SHORT: [&str; 9] = [
     "1",
 ];
 
+/// The shipped scenarios with most to plot, each with all of its cases, policies and drives.
+#[test]
+fn the_page_of_the_largest_scenarios_has_less_than_2_mb() {
+    let scratch = Scratch::new();
+    for name in ["bandwidth-latency", "interleaved", "video"] {
+        let page = ["--html", "page.html"];
+        let short = ["--repetitions", "1", "--seconds", "2"];
+        compare(&scratch, &[&[name][..], &short, &page].concat());
+        let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+        assert!(page.len() <= 2_000_000, "{name}: {} bytes", page.len());
+    }
+}
+
+/// A headline about latency where the scenario asks how bandwidth is divided, or for a promise, would answer another question.
+#[test]
+fn a_page_says_first_what_its_scenario_asks_for() {
+    let scratch = Scratch::new();
+    for (name, said) in [
+        ("shares", "the largest distance from the shares is"),
+        ("max", "the largest distance from the maximums is"),
+        (
+            "contract",
+            "seconds in which the promise to the target is kept is 0 % under none,",
+        ),
+        ("cfq-shares", "the bandwidth of the target is"),
+        ("latency-sporadic", "the mean latency of the target is"),
+        ("storm", "the part of all promises that is kept is"),
+    ] {
+        let page = ["--html", "page.html"];
+        let short = ["--repetitions", "1", "--seconds", "2"];
+        compare(&scratch, &[&[name][..], &short, &page].concat());
+        let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+        let (_, lead) = page.split_once("<p class=\"lead\">").expect(name);
+        let (lead, _) = lead.split_once("</p>").expect(name);
+        assert!(lead.contains(said), "{name}: {lead}");
+    }
+}
+
 #[test]
 fn a_suite_is_played_for_one_page() {
     let scratch = Scratch::new();
@@ -165,8 +203,8 @@ fn a_suite_is_played_for_one_page() {
         assert!(page.contains(&format!("<h2>{name} on demo</h2>")), "{name}");
     }
     for picture in [
-        "runtime of program",
-        "late of player",
+        "Runtime of the program",
+        "Number of late requests of the player",
         "total under none",
         "minimum",
     ] {

@@ -77,6 +77,26 @@ pub(crate) fn tick(value: f64, step: f64) -> String {
     format!("{:.digits$}{unit}", zero(value, 1e-10))
 }
 
+/// The label of a tick of an axis of microseconds: `0`, `50 us`, `2.5 ms`, `10 s`.
+pub(crate) fn time_tick(us: f64) -> String {
+    let (value, unit) = match us.abs() {
+        v if v < 1e-6 => return "0".into(),
+        v if v < 1e3 => (us, "us"),
+        v if v < 1e6 => (us / 1e3, "ms"),
+        _ => (us / 1e6, "s"),
+    };
+    format!("{} {unit}", (value * 1e6).round() / 1e6)
+}
+
+/// As [`short`], and two digits of what is smaller than a tenth: `0.043`, `0.0021`.
+pub(crate) fn fine(value: f64) -> String {
+    match value.abs() {
+        v if (0.000_05..0.009_5).contains(&v) => format!("{value:.4}"),
+        v if (0.009_5..0.095).contains(&v) => format!("{value:.3}"),
+        _ => short(value),
+    }
+}
+
 /// No `-0.00`.
 fn zero(value: f64, half: f64) -> f64 {
     if value.abs() < half { 0.0 } else { value }
@@ -144,5 +164,16 @@ mod tests {
         ];
         let want = ["0.00", "2.5", "5", "0.05", "20k", "5M", "1.5M"];
         assert_eq!(ticks.map(|(v, s)| tick(v, s)), want);
+        let ticks = [0.0, 0.1, 50.0, 1000.0, 2500.0, 1e5, 1e6, 2e7].map(time_tick);
+        let want = [
+            "0", "0.1 us", "50 us", "1 ms", "2.5 ms", "100 ms", "1 s", "20 s",
+        ];
+        assert_eq!(ticks, want);
+    }
+
+    #[test]
+    fn small_figures_have_two_digits_that_matter() {
+        let figures = [0.0, 0.00213, 0.0431, 0.431, 43.1].map(fine);
+        assert_eq!(figures, ["0.00", "0.0021", "0.043", "0.43", "43.1"]);
     }
 }

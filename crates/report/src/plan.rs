@@ -2,7 +2,7 @@
 
 use crate::html::{Block, Page, Section};
 use crate::number::figure;
-use crate::policy;
+use crate::policy::Looks;
 use crate::svg::{Along, Bar, Chart, Ink, Mark, Shape};
 use crate::table::{Column, Table, wrap};
 use weir_measure::{Interval, Need};
@@ -91,7 +91,7 @@ fn section(report: &PlanReport) -> Section {
         bars(report, "Used of what they could give", "%", used),
     ];
     let caption = "Drives: the number that was enough in every search, and down to the least that was in one. Used: the mean of the searches, \
-                   with its 95 % confidence interval. A policy without a bar does not keep the promises however many drives there are.";
+                   with its 95 % confidence interval. A policy with a dash does not keep the promises however many drives there are.";
     let whys = report.rows.iter().filter_map(|row| row.why.clone());
     let blocks = [
         Block::Plots(plots, caption.into()),
@@ -157,13 +157,15 @@ fn bars(
     unit: &str,
     of: impl Fn(&PlanRow) -> Option<Bar>,
 ) -> Chart {
+    let policies = report.rows.iter().skip(1);
+    let looks = Looks::of(policies.map(|row| row.need.policy.as_str()));
     let rows = report.rows.iter().enumerate();
     let marks = rows.map(|(at, row)| Mark {
         name: row.need.policy.clone(),
         // A drive for each client is no policy: it is grey.
         ink: match at {
             0 => Ink::QUIET,
-            _ => policy::ink(&row.need.policy),
+            _ => looks.ink(&row.need.policy),
         },
         shape: Shape::Bars(vec![of(row)]),
     });
@@ -172,7 +174,7 @@ fn bars(
         title: title.into(),
         description: format!("{title}, by policy."),
         unit: unit.into(),
-        along: Along::Groups(vec![format!("{clients} clients")]),
+        along: Along::Rows(vec![(format!("{clients} clients"), String::new())]),
         marks: marks.collect(),
         ..Chart::default()
     }

@@ -11,6 +11,8 @@ use comfy_table::{
 pub struct Table {
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
+    /// The first column is the name of a group of rows, empty in all rows of the group but the first. On a page it is a row of its own.
+    pub(crate) grouped: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -64,8 +66,13 @@ impl Table {
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self {
             columns: columns.into_iter().collect(),
-            rows: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// The same table, with a first column that is the name of a group of rows: empty in all rows of the group but the first.
+    pub(crate) fn grouped(self, grouped: bool) -> Self {
+        Self { grouped, ..self }
     }
 
     /// Adds a row. Missing cells are empty; surplus cells are not shown.
@@ -203,7 +210,7 @@ pub fn wrap(text: &str, width: usize) -> String {
 }
 
 /// A client in running text: `the random reader`, but `share-1`, which is a name.
-pub(crate) fn named(client: &str) -> String {
+pub fn named(client: &str) -> String {
     if client.contains(|c: char| c.is_ascii_digit()) {
         client.to_owned()
     } else {

@@ -7,7 +7,7 @@ use weir_measure::promise::Fate;
 use weir_measure::{Latency, State};
 use weir_report::{
     CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
-    ComparedRow, SuiteReport, compare_page, compare_table, suite_page,
+    ComparedRow, PAGE_BYTES, SuiteReport, compare_page, compare_table, suite_page,
 };
 
 /// A cell with invented figures.
@@ -16,6 +16,7 @@ fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
     ComparedCell {
         asked: Vec::new(),
         figures: Vec::new(),
+        headline: None,
         case: case.into(),
         policy: policy.into(),
         requests: (2e6 / mean) as u64,
@@ -134,6 +135,7 @@ fn report() -> CompareReport {
         clients: false,
         latency: true,
         scenario: "latency".into(),
+        about: String::new(),
         load: "Some read.".into(),
         target: "target".into(),
         parts: ["held", "elevator", "idling", "queue", "service"]
@@ -167,7 +169,9 @@ fn the_page_has_every_plot_and_asks_for_nothing() {
     assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 5));
     assert!(page.contains("What bfq was doing over time") && !page.contains("What none was doing"));
     assert!(page.contains("Throughout the same: served 3.00 kB."));
-    assert!(page.contains("takes 39.0 ms under none, and 740 us under bfq"));
+    assert!(
+        page.contains("the mean latency of the target is 39.0 ms under none, and 740 us under bfq")
+    );
     assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
 }
 
@@ -185,8 +189,8 @@ fn every_client_has_a_row_under_every_policy_and_a_verdict() {
     }
     let page = compare_page(&report);
     assert_eq!(well_formed(&page), Ok(()));
-    let cell = |class: &str, text: &str| format!("<td class=\"{class}\">{text}");
-    for case in [
+    let cell = |class: &str, text: &str| (format!("<td class=\"{class}\""), format!(">{text}"));
+    for (tag, text) in [
         cell("good", "\u{2713} kept (400.0 MB/s, 10.2 us)"),
         cell("bad", "\u{2717} short 12 of 30 s (2.10 MB/s, 1.95 ms)"),
         cell("bad", "\u{2717} 3 of 15 starve (0.20 MB/s, 20.5 ms)"),
@@ -194,8 +198,65 @@ fn every_client_has_a_row_under_every_policy_and_a_verdict() {
         cell("bad", "\u{2717} 1 of 2"),
         cell("good", "\u{2713} 2 of 2"),
     ] {
-        assert!(page.contains(&case), "{case}");
+        let at = page.find(&text).unwrap_or_else(|| panic!("{text}"));
+        let from = page[..at].rfind("<td").expect("it is a cell");
+        assert!(page[from..at].starts_with(&tag), "{}", &page[from..at]);
     }
+    // On a phone each row of a grid is a list, in which every cell names its column.
+    assert!(page.contains("<table class=\"stack\">"));
+    assert!(page.contains("data-of=\"bfq\">\u{2713} kept"));
+    assert!(page.contains("data-of=\"got MB/s\""));
+}
+
+/// A report whose page would be far larger than a page may be: as many cells as ten policies have in seven cases on two drives.
+#[test]
+fn a_page_that_would_be_too_large_leaves_details_out_and_says_so() {
+    let mut report = report();
+    let cells = &mut report.drives[0].cells;
+    cells.clear();
+    for case in 0..14 {
+        for policy in 0..10 {
+            let mut cell = cell(
+                &format!("case-{case}"),
+                &format!("p{policy}"),
+                740.0,
+                39_000.0,
+            );
+            let over = cell.over_time.as_mut().expect("it has one");
+            let wave = |i: u32| (f64::from(i) / 20.0, f64::from(i * 7919 % 1009) + 0.123);
+            over.depth = (0..200).map(wave).collect();
+            over.states = states("bfq");
+            for state in &mut over.states {
+                state.points = (0..200).map(wave).collect();
+            }
+            cells.push(cell);
+        }
+    }
+    let page = compare_page(&report);
+    assert!(page.len() <= PAGE_BYTES, "{} bytes", page.len());
+    assert!(page.contains("Left out so that this page has less than 2 MB"));
+    assert!(page.contains("case-13") && page.contains("Commands in the drive"));
+}
+
+#[test]
+fn the_headline_is_about_what_the_scenario_asks_for() {
+    let mut report = report();
+    report.about = "who gets what".into();
+    for (at, cell) in report.drives[0].cells.iter_mut().enumerate() {
+        cell.headline = Some(ComparedFigure {
+            name: "bandwidth of the log".into(),
+            unit: "MB/s".into(),
+            value: Some([20.0, 19.0, 0.5, 18.25][at]),
+        });
+    }
+    let page = compare_page(&report);
+    assert!(page.contains("<h1>latency on drive &amp; co: who gets what</h1>"));
+    // Where policies differ most.
+    assert!(page.contains(
+        "On drive &amp; co beside writers the bandwidth of the log is 0.50 MB/s under none, and 18.25 MB/s under bfq."
+    ));
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("<h2>Bandwidth of the log</h2>") < at("<h2>Latency of the target</h2>"));
 }
 
 /// The table of policies names one client; those of clients have the others.
@@ -263,7 +324,7 @@ fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
     }
     let page = page(part);
     assert_eq!(page.matches("<svg").count(), 2 * 2 * (2 + 1));
-    assert!(page.contains("runtime of &lt;a program&gt;") && !page.contains("<a program>"));
+    assert!(page.contains("Runtime of &lt;a program&gt;") && !page.contains("<a program>"));
     assert_eq!(page.matches("invented &amp; short").count(), 2);
     assert!(page.contains("total under none") && page.contains("minimum"));
     // What is said on how to read it is said once.

@@ -38,6 +38,38 @@ fn a_page_asks_for_nothing_else() {
     assert!(page.len() < 500_000, "{} bytes", page.len());
 }
 
+/// A table scrolls on its sheet, without anything over its columns; only cards need no sheet below them.
+#[test]
+fn every_section_is_a_sheet() {
+    let page = demo_page(&sample::report(15, 10));
+    let style = &page[..page.find("</style>").expect("there is one")];
+    assert!(!style.contains("section:first-child") && !style.contains("gradient"));
+    assert_eq!(
+        page.matches("<section class=\"bare\">\n<div class=\"cards\">")
+            .count(),
+        1
+    );
+    assert_eq!(page.matches("class=\"bare\"").count(), 1);
+}
+
+/// The lightness of a colour, as its weighted sum of channels.
+fn lightness(style: &str, name: &str) -> u32 {
+    let (_, rest) = style.split_once(&format!("--{name}:#")).expect(name);
+    let channel = |at: usize| u32::from_str_radix(&rest[at..at + 2], 16).expect("a colour");
+    3 * channel(0) + 6 * channel(2) + channel(4)
+}
+
+/// Those who know a page on a light background read it on a dark one without the legend.
+#[test]
+fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
+    let style = weir_report::svg::STYLE;
+    let (light, dark) = style.split_once("prefers-color-scheme:dark").expect("both");
+    for (a, b) in [("queue", "served"), ("held", "waits"), ("waits", "idles")] {
+        assert!(lightness(light, a) < lightness(light, b), "{a} {b}");
+        assert!(lightness(dark, a) < lightness(dark, b), "{a} {b}, dark");
+    }
+}
+
 /// Areas of the demo's page are parts of the time, figures and clients: none has the colour of a policy.
 #[test]
 fn colours_of_policies_are_for_nothing_else() {

@@ -4,12 +4,17 @@ mod common;
 
 use common::{golden, well_formed};
 use proptest::prelude::*;
-use weir_report::policy;
+use weir_report::policy::Looks;
 use weir_report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
 
 fn mark(name: &str, ink: Ink, shape: Shape) -> Mark {
     let name = name.into();
     Mark { name, ink, shape }
+}
+
+fn rows(names: &[&str]) -> Along {
+    let rows = names.iter().map(|name| ((*name).into(), String::new()));
+    Along::Rows(rows.collect())
 }
 
 fn lines(scale: Scale) -> Chart {
@@ -35,7 +40,7 @@ fn lines(scale: Scale) -> Chart {
         scale,
         along: Along::Quantity("seconds".into(), None),
         marks: vec![
-            mark("target", policy::ink("contract"), target),
+            mark("target", Looks::of([]).ink("contract"), target),
             mark("total", Ink::STRONG, total),
             mark("others", Ink::QUIET, Shape::Band(others)),
             mark("promised 10 MB/s", Ink::STRONG, promise),
@@ -58,7 +63,7 @@ fn bars(scale: Scale) -> Chart {
         description: "Two policies.".into(),
         unit: "us".into(),
         scale,
-        along: Along::Groups(vec!["none".into(), "bfq".into()]),
+        along: rows(&["none", "bfq"]),
         marks: vec![
             mark("mean", Ink::STRONG, Shape::Bars(mean)),
             mark("p99", Ink::QUIET, Shape::Bars(p99)),
@@ -92,11 +97,15 @@ fn columns() -> Chart {
         title: "Beside readers".into(),
         description: "Bandwidth of the target and of all.".into(),
         unit: "MB/s".into(),
-        along: Along::Groups(names.map(str::to_owned).to_vec()),
+        along: rows(&names),
         marks: vec![
             part("target", Ink::PARTS[4], [0.4, 12.0, 22.0]),
             part("others", Ink::QUIET, [514.6, f64::NAN, 480.0]),
-            mark("total under none", policy::ink("none"), rule(515.0, false)),
+            mark(
+                "total under none",
+                Looks::of([]).ink("none"),
+                rule(515.0, false),
+            ),
             mark("minimum", Ink::STRONG, rule(10.0, true)),
         ],
         ..Chart::default()
@@ -120,6 +129,68 @@ fn line_charts() {
 fn bar_charts() {
     golden("bars.svg", &bars(Scale::Linear).svg(SIZE));
     golden("bars-log.svg", &bars(Scale::Log).svg(SIZE));
+}
+
+/// A log scale has no zero, so that the length of a bar on it would mean nothing.
+#[test]
+fn values_on_a_log_scale_are_dots() {
+    let (log, linear) = (bars(Scale::Log).svg(SIZE), bars(Scale::Linear).svg(SIZE));
+    assert!(log.contains("<circle") && !log.contains("<rect"), "{log}");
+    assert!(linear.contains("<rect") && !linear.contains("<circle"));
+}
+
+/// Not at the end of an error bar, where they would be taken for that end's.
+#[test]
+fn values_stand_in_a_column_whatever_the_error_bars() {
+    let svg = bars(Scale::Linear).svg(SIZE);
+    for value in ["4.40 ms", "360 us", "9.00 ms", "-"] {
+        let line = svg
+            .lines()
+            .find(|l| l.contains(&format!(">{value}</text>")));
+        let line = line.unwrap_or_else(|| panic!("{value} in {svg}"));
+        assert!(
+            line.contains("x=\"516.0\"") && line.contains("\"end\""),
+            "{line}"
+        );
+    }
+}
+
+/// Long names are cut, and never reach into the values.
+#[test]
+fn rows_with_long_names_stay_within_the_plot() {
+    let long = "a policy with a name that nobody would type twice".repeat(3);
+    let chart = Chart {
+        title: long.clone(),
+        along: rows(&[&long, "b"]),
+        ..bars(Scale::Linear)
+    };
+    let svg = chart.svg((330.0, 100.0));
+    let names = svg.lines().filter(|l| l.contains("\u{2026}</t"));
+    assert_eq!(names.count(), 2, "{svg}");
+}
+
+/// More points than a plot has pixels make a page large and nothing visible.
+#[test]
+fn a_line_has_no_more_points_than_can_be_seen_and_keeps_its_peaks() {
+    let points = (0..100_000).map(|i| {
+        (
+            f64::from(i),
+            if i == 54_321 { 99.0 } else { f64::from(i % 7) },
+        )
+    });
+    let line = Shape::Line {
+        points: points.collect(),
+        quiet: false,
+        dash: 0,
+    };
+    let chart = Chart {
+        along: Along::Quantity("seconds".into(), None),
+        marks: vec![mark("a", Ink::STRONG, line)],
+        ..Chart::default()
+    };
+    let svg = chart.svg(SIZE);
+    assert!(svg.len() < 8_000, "{} bytes", svg.len());
+    assert!(svg.contains(";99.00;"), "{svg}");
 }
 
 #[test]
@@ -177,7 +248,7 @@ fn lines_on_each_other_are_told_apart() {
             quiet: false,
             dash,
         };
-        mark(policy, policy::ink(policy), shape)
+        mark(policy, Looks::of([]).ink(policy), shape)
     };
     let chart = Chart {
         marks: vec![line("io.latency", 1), line("none", 0)],
@@ -209,18 +280,21 @@ proptest! {
         let names = vec![name.clone(); 3];
         let rows = names.iter().map(|name| (name.clone(), name.clone()));
         let over = Along::Quantity(name.clone(), None);
+        let rows = Along::Rows(rows.collect());
         for (along, shapes) in [
             (over, vec![line, Shape::Band(points.clone()), rule.clone()]),
-            (Along::Groups(names.clone()), vec![bars.clone(), parts.clone(), bars, rule]),
-            (Along::Rows(rows.collect()), vec![parts.clone(), parts]),
+            (rows.clone(), vec![bars.clone(), parts.clone(), bars, rule]),
+            (rows, vec![parts.clone(), parts]),
         ] {
             let marks = shapes.into_iter().map(|shape| mark(&name, Ink::QUIET, shape));
             let chart = Chart { title: name.clone(), scale, along, marks: marks.collect(), ..Chart::default() };
             let svg = chart.svg(SIZE);
             prop_assert_eq!(well_formed(&svg), Ok(()), "{}", svg);
+            let size = svg.split_once("viewBox=\"0 0 520 ").and_then(|(_, rest)| rest.split_once('"'));
+            let height: f64 = size.and_then(|(height, _)| height.parse().ok()).unwrap_or(f64::NAN);
             for (_, rest) in svg.match_indices(" y=\"").map(|(i, m)| svg.split_at(i + m.len())) {
                 let y: f64 = rest.split('"').next().and_then(|y| y.parse().ok()).unwrap_or(f64::NAN);
-                prop_assert!((-8.0..=SIZE.1).contains(&y), "y {} in {}", y, svg);
+                prop_assert!((-8.0..=height).contains(&y), "y {} in {}", y, svg);
             }
         }
     }

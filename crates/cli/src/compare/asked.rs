@@ -3,10 +3,10 @@
 use super::work::{Cell, Outcome, Plan, Played};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
-use weir_config::scenario::{Asked, Expect, Figure, Script, Whose};
+use weir_config::scenario::{Asked, Bounds, Expect, Figure, Script, Whose};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
-use weir_report::{ComparedDrive, ComparedFigure};
+use weir_report::{ComparedDrive, ComparedFigure, named};
 
 /// A cell with its repetitions.
 type Pair = (Cell, Vec<Outcome>);
@@ -35,12 +35,11 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
         let Asked::Figure(bounds) = &expect.asked else {
             continue;
         };
-        let (unit, scale) = match bounds.figure {
-            Figure::Runtime => ("s", 1e9),
-            Figure::Late => ("requests", 1.0),
-            _ => continue,
-        };
-        let name = judge::name(bounds, plan.script.target());
+        if !matches!(bounds.figure, Figure::Runtime | Figure::Late) {
+            continue;
+        }
+        let (unit, scale) = unit(bounds.figure);
+        let name = name(bounds, plan.script.target());
         if all.iter().all(|f| f.name != name) {
             let value = ours(plan, outcomes, bounds.figure, &bounds.whose);
             all.push(ComparedFigure {
@@ -53,10 +52,105 @@ fn figures(plan: &Plan, outcomes: &[Outcome]) -> Vec<ComparedFigure> {
     all
 }
 
+/// What the headline of a page is about: the first thing that the scenario asks for. A scenario that shows its target alone and asks for the
+/// promise to its target alone, or for nothing, is about the target's latency.
+fn headline(plan: &Plan, cells: &[&Pair], (cell, outcomes): &Pair) -> Option<ComparedFigure> {
+    let figure = |name: String, unit: &str, value| ComparedFigure {
+        name,
+        unit: unit.into(),
+        value,
+    };
+    let expects = plan.script.expects();
+    let first = expects.first()?;
+    let off = || Some(found(plan, cells, *cell, outcomes, first).0.off * 100.0);
+    let records = || outcomes.iter().flat_map(|outcome| &outcome.records);
+    let promises = expects.iter();
+    let promises = promises.filter(|e| matches!(e.asked, Asked::Promise(_)));
+    let single = promises.count() == 1;
+    match &first.asked {
+        Asked::Figure(bounds) => {
+            let (unit, scale) = unit(bounds.figure);
+            let value = ours(plan, outcomes, bounds.figure, &bounds.whose);
+            let name = name(bounds, plan.script.target());
+            Some(figure(name, unit, value.map(|v| v / scale)))
+        }
+        Asked::Shares(_) => Some(figure(
+            "largest distance from the shares".into(),
+            "%",
+            off(),
+        )),
+        Asked::Max(_) => Some(figure(
+            "largest distance from the maximums".into(),
+            "%",
+            off(),
+        )),
+        Asked::Promise(Some(client))
+            if !plan.script.shows_clients() && single && client == plan.script.target() =>
+        {
+            None
+        }
+        Asked::Promise(Some(client)) if single => {
+            let seconds = records().filter(|r| r.client == *client);
+            let seconds = seconds.filter_map(|r| r.promise_seconds.as_ref());
+            let (kept, all) = seconds.fold((0, 0), |(kept, all), s| {
+                (kept + s.kept, all + s.kept + s.short)
+            });
+            let name = format!(
+                "part of the seconds in which the promise to {} is kept",
+                named(client)
+            );
+            let part = (all > 0).then(|| kept as f64 * 100.0 / all as f64);
+            Some(figure(name, "%", part))
+        }
+        Asked::Promise(_) => {
+            let promised = |r: &&Record| r.fate() != Fate::NotAsked;
+            let all = records().filter(promised).count();
+            let failed = records().filter(|r| r.fate().is_failure()).count();
+            let part = (all > 0).then(|| (all - failed) as f64 * 100.0 / all as f64);
+            Some(figure(
+                "part of all promises that is kept".into(),
+                "%",
+                part,
+            ))
+        }
+    }
+}
+
+/// A figure's name on a page, and whose it is.
+fn name(bounds: &Bounds, target: &str) -> String {
+    let whose = match &bounds.whose {
+        Whose::Target => named(target),
+        Whose::Client(name) => named(name),
+        Whose::Others => "all others".to_owned(),
+        Whose::Total => "all clients".to_owned(),
+    };
+    match bounds.figure {
+        Figure::Late => format!("number of late requests of {whose}"),
+        figure => format!("{} of {whose}", figure.name()),
+    }
+}
+
+/// The unit of a figure on a page, and how many of the figure's own are one of it.
+fn unit(figure: Figure) -> (&'static str, f64) {
+    match figure {
+        Figure::Bandwidth | Figure::WorstSecond => ("MB/s", 1e6),
+        Figure::Iops => ("requests/s", 1.0),
+        Figure::Mean
+        | Figure::Percentile(_)
+        | Figure::Longest
+        | Figure::Backend
+        | Figure::Runtime => ("us", 1e3),
+        Figure::Late | Figure::CallsPerRequest => ("", 1.0),
+        Figure::Busy | Figure::GuestBusy | Figure::BackendBusy => ("%", 0.01),
+        Figure::Kicks | Figure::Calls | Figure::Wakeups => ("a second", 1.0),
+    }
+}
+
 /// Puts what was asked, and what was published, into the table of a drive and below it.
 pub(super) fn show(plan: &Plan, cells: &[&Pair], drive: &mut ComparedDrive) {
-    for ((_, outcomes), shown) in cells.iter().zip(&mut drive.cells) {
-        shown.figures = figures(plan, outcomes);
+    for (pair, shown) in cells.iter().zip(&mut drive.cells) {
+        shown.figures = figures(plan, &pair.1);
+        shown.headline = headline(plan, cells, pair);
     }
     for expect in plan.script.expects() {
         // Promises have a line of their own.

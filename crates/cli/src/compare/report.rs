@@ -54,6 +54,7 @@ pub(super) fn report(plan: &Plan, cells: &Played) -> Result<CompareReport, Failu
     }
     Ok(CompareReport {
         scenario: plan.script.name().into(),
+        about: plan.script.about().into(),
         load: plan.script.load().into(),
         target: target.into(),
         parts: Split::NAMES.map(str::to_owned).to_vec(),
@@ -97,6 +98,7 @@ fn one(
                 trouble: Vec::new(),
                 asked: Vec::new(),
                 figures: Vec::new(),
+                headline: None,
                 rings: pooled.rings,
                 backend_us: pooled.backend_us(),
                 over_time,

@@ -11,7 +11,7 @@ mod suite;
 mod table;
 
 pub use clients::{ComparedClient, ComparedRow};
-pub use page::compare_page;
+pub use page::{PAGE_BYTES, compare_page};
 pub use suite::{SuiteReport, suite_page};
 pub use table::compare_table;
 
@@ -20,6 +20,8 @@ pub use table::compare_table;
 pub struct CompareReport {
     /// The scenario's name.
     pub scenario: String,
+    /// What the scenario shows, in a line; empty if it does not state that.
+    pub about: String,
     /// What the clients do, in a sentence or two.
     pub load: String,
     /// Name of the target client.
@@ -82,6 +84,8 @@ pub struct ComparedCell {
     pub asked: Vec<(String, String)>,
     /// Figures that have a plot of their own.
     pub figures: Vec<ComparedFigure>,
+    /// What the scenario asks for first, with the same name and unit in all cells; `None` if the scenario asks for nothing but latency.
+    pub headline: Option<ComparedFigure>,
     /// Notifications between virtual machines and their back end, if there are any: means of the repetitions.
     pub rings: Option<RingsPerSecond>,
     /// Mean latency of the target's requests as the back end of virtual machines sees it, in microseconds, if there were any.
@@ -93,9 +97,9 @@ pub struct ComparedCell {
 /// A figure that has a plot of its own, with a bar for each policy in each case.
 #[derive(Debug, Clone, Default)]
 pub struct ComparedFigure {
-    /// What it is, and whose.
+    /// What it is, and whose: `bandwidth of the target`.
     pub name: String,
-    /// Its unit; empty for numbers of things.
+    /// Its unit: `us`, which is written with the unit that fits, `MB/s`, `of 16`; empty for numbers of things.
     pub unit: String,
     /// Mean of the repetitions; `None` if it is not known of all of them.
     pub value: Option<f64>,

@@ -1,13 +1,21 @@
 //! The plots of a comparison.
 
-use super::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
+use super::{CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime};
 use crate::number::duration;
+use crate::policy::Looks;
+use crate::split;
 use crate::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
-use crate::table::named;
-use crate::{policy, split};
+use crate::table::{capital, named};
 
-/// Plots over the width of the page.
-const WHOLE: (f64, f64) = (1060.0, 330.0);
+/// Width and least height of plots over the width of the page.
+const WHOLE: (f64, f64) = (760.0, 300.0);
+
+/// More rows than this are divided among a plot for each case.
+const ROWS: usize = 24;
+
+/// The caption of [`latency`].
+pub(super) const LATENCY: &str = "Mean latency of the target. The error bars are one standard deviation to both sides, and end at the fastest request. The scale is \
+                                  logarithmic: each gridline is ten times the one before.";
 
 /// Lower bandwidths are drawn here, since a log scale has no zero.
 const FLOOR: f64 = 0.01;
@@ -24,103 +32,161 @@ pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
     names
 }
 
-/// The figures of a drive that have plots of their own.
-pub(super) fn figures(report: &CompareReport, drive: &ComparedDrive) -> Vec<Chart> {
-    let first = drive.cells.first();
-    let figures = first.into_iter().flat_map(|c| c.figures.iter().enumerate());
-    let chart = |(at, figure): (usize, &super::ComparedFigure)| {
-        let value = |cell: &ComparedCell| cell.figures.get(at)?.value;
-        let values = drive.cells.iter().filter_map(value);
-        let (least, most) = values.fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
-        Chart {
-            title: figure.name.clone(),
-            description: format!("{} by case and policy.", figure.name),
-            unit: figure.unit.clone(),
-            scale: if least > 0.0 && most > 10.0 * least {
-                Scale::Log
-            } else {
-                Scale::Linear
-            },
-            size: Some(WHOLE),
-            ..bars(report, drive, "", |cell| value(cell).map(Bar::new))
-        }
-    };
-    figures.map(chart).collect()
+/// The looks of all policies of a page.
+pub(super) fn looks(report: &CompareReport) -> Looks {
+    Looks::of(policies(report))
 }
 
-/// Mean latency with standard deviation.
-pub(super) fn latency(report: &CompareReport, drive: &ComparedDrive) -> Chart {
-    let bar = |cell: &ComparedCell| {
-        let latency = cell.latency_us?;
-        let ms = |us: f64| us / 1e3;
-        // On a log scale an error bar cannot reach below zero; no request was faster than the minimum.
-        let low = (latency.mean - latency.sd).max(latency.min);
-        Some(Bar {
-            value: ms(latency.mean),
-            range: Some((ms(low), ms(latency.mean + latency.sd))),
-        })
+/// What the scenario asks for first: a figure with its name and unit, and whether a cell has it.
+pub(super) fn headline(report: &CompareReport) -> Option<&ComparedFigure> {
+    let cells = report.drives.iter().flat_map(|d| &d.cells);
+    cells.flat_map(|cell| &cell.headline).next()
+}
+
+/// The plots of what the scenario asks for first.
+pub(super) fn asked(report: &CompareReport, drive: &ComparedDrive) -> Vec<Chart> {
+    let Some(figure) = headline(report) else {
+        return Vec::new();
     };
-    let target = named(&report.target);
-    // Several plots in a row have little room for many bars.
-    let dense = !matches!(report.drives.len(), 1 | 2 | 4) && policies(report).len() > 3;
-    Chart {
+    let value = |cell: &ComparedCell| cell.headline.as_ref()?.value;
+    let base = Chart {
         title: drive.name.clone(),
-        description: format!("Mean latency of {target} by case and policy."),
-        unit: "ms".into(),
-        scale: Scale::Log,
-        size: dense.then_some((440.0, 330.0)),
-        ..bars(report, drive, "beside ", bar)
-    }
+        ..of_figure(drive, figure, value)
+    };
+    bars(report, drive, &base, |cell| value(cell).map(Bar::new))
 }
 
-/// As [`latency`], over the width of the page.
-pub(super) fn wide_latency(report: &CompareReport, drive: &ComparedDrive) -> Chart {
-    Chart {
-        title: format!("Latency of {}", named(&report.target)),
-        size: Some(WHOLE),
-        ..latency(report, drive)
-    }
-}
-
-/// A group for each case, called by its name after `beside`, and a bar for each policy.
-fn bars(
+/// The figures of a drive that have plots of their own, except `shown`.
+pub(super) fn figures(
     report: &CompareReport,
     drive: &ComparedDrive,
-    beside: &str,
-    bar: impl Fn(&ComparedCell) -> Option<Bar>,
+    shown: Option<&ComparedFigure>,
+) -> Vec<Chart> {
+    let first = drive.cells.first();
+    let figures = first.into_iter().flat_map(|c| c.figures.iter().enumerate());
+    let figures = figures.filter(|(_, figure)| shown.is_none_or(|s| s.name != figure.name));
+    let all = figures.flat_map(|(at, figure)| {
+        let value = move |cell: &ComparedCell| cell.figures.get(at)?.value;
+        let base = of_figure(drive, figure, value);
+        bars(report, drive, &base, move |cell| value(cell).map(Bar::new))
+    });
+    all.collect()
+}
+
+/// A plot of a figure, still without marks. Values that differ by more than ten times need a log scale.
+fn of_figure(
+    drive: &ComparedDrive,
+    figure: &ComparedFigure,
+    value: impl Fn(&ComparedCell) -> Option<f64>,
 ) -> Chart {
-    let cases = drive.cases();
-    let name = |case: &&str| match *case {
-        "" => report.target.clone(),
-        case => format!("{beside}{case}"),
-    };
-    let of = |case: &str, policy: &str| bar(drive.of(case).find(|c| c.policy == policy)?);
-    let mark = |policy: &str| Mark {
-        name: policy.to_owned(),
-        ink: policy::ink(policy),
-        shape: Shape::Bars(cases.iter().map(|case| of(case, policy)).collect()),
-    };
+    let values = drive.cells.iter().filter_map(value);
+    let (least, most) = values.fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
     Chart {
-        along: Along::Groups(cases.iter().map(name).collect()),
-        marks: policies(report).into_iter().map(mark).collect(),
+        title: capital(&figure.name),
+        description: format!("{} by case and policy.", capital(&figure.name)),
+        unit: figure.unit.clone(),
+        scale: if least > 0.0 && most > 10.0 * least {
+            Scale::Log
+        } else {
+            Scale::Linear
+        },
         ..Chart::default()
     }
 }
 
-/// The plots of one case on one drive.
-pub(super) fn case(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Vec<Chart> {
+/// Mean latency with standard deviation, under a title.
+pub(super) fn latency(report: &CompareReport, drive: &ComparedDrive, title: &str) -> Vec<Chart> {
+    let bar = |cell: &ComparedCell| {
+        let latency = cell.latency_us?;
+        // On a log scale an error bar cannot reach below zero; no request was faster than the minimum.
+        let low = (latency.mean - latency.sd).max(latency.min);
+        Some(Bar {
+            value: latency.mean,
+            range: Some((low, latency.mean + latency.sd)),
+        })
+    };
+    let target = named(&report.target);
+    let base = Chart {
+        title: title.to_owned(),
+        description: format!("Mean latency of {target} by case and policy."),
+        unit: "us".into(),
+        scale: Scale::Log,
+        ..Chart::default()
+    };
+    bars(report, drive, &base, bar)
+}
+
+/// Marks on a plot, a bar for each policy: a group for each case, or where that has too many rows a plot for each case, all with the same
+/// axis.
+fn bars(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    base: &Chart,
+    bar: impl Fn(&ComparedCell) -> Option<Bar>,
+) -> Vec<Chart> {
+    let (cases, names) = (drive.cases(), policies(report));
+    let looks = looks(report);
+    let of = |case: &str, policy: &str| bar(drive.of(case).find(|c| c.policy == policy)?);
+    let beside = |case: &str| match case {
+        "" => String::new(),
+        case => format!("beside {case}"),
+    };
+    let chart = |title: String, cases: &[&str], reach: Vec<f64>| {
+        let mark = |policy: &&str| Mark {
+            name: (*policy).to_owned(),
+            ink: looks.ink(policy),
+            shape: Shape::Bars(cases.iter().map(|case| of(case, policy)).collect()),
+        };
+        Chart {
+            title,
+            reach,
+            along: Along::Rows(cases.iter().map(|c| (beside(c), String::new())).collect()),
+            marks: names.iter().map(mark).collect(),
+            ..base.clone()
+        }
+    };
+    let whole = chart(base.title.clone(), &cases, Vec::new());
+    if cases.len() == 1 || cases.len() * (names.len() + 1) <= ROWS {
+        return vec![whole];
+    }
+    let reach = whole.values();
+    let each = cases.iter().map(|case| {
+        // The heading of the page has the only drive.
+        let title = match (&report.drives[..], base.title == drive.name) {
+            ([_], true) => capital(&beside(case)),
+            (_, true) => format!("{}, {}", capital(&beside(case)), base.title),
+            (_, false) => format!("{} {}", base.title, beside(case)),
+        };
+        chart(title, &[*case], reach.clone())
+    });
+    each.collect()
+}
+
+/// The plots of one case on one drive: where time went, and if `with_time` how it went over time.
+pub(super) fn case(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    case: &str,
+    with_time: bool,
+) -> Vec<Chart> {
     let cells: Vec<&ComparedCell> = drive.of(case).collect();
     let split = time_split(report, &cells, |cell| &cell.policy);
-    split.into_iter().chain(over_time(report, &cells)).collect()
+    let over_time = if with_time {
+        over_time(report, &cells)
+    } else {
+        Vec::new()
+    };
+    split.into_iter().chain(over_time).collect()
 }
 
 /// The plot of a drive with one policy and many cases: where the mean request of each spent its time.
 pub(super) fn cases(report: &CompareReport, drive: &ComparedDrive) -> Option<Chart> {
     let cells: Vec<&ComparedCell> = drive.cells.iter().collect();
-    let height = 90.0 + 22.0 * cells.len() as f64;
     let chart = time_split(report, &cells, |cell| &cell.case)?;
-    let size = Some((WHOLE.0, height));
-    Some(Chart { size, ..chart })
+    Some(Chart {
+        size: Some(WHOLE),
+        ..chart
+    })
 }
 
 /// Where the mean request spent its time.
@@ -158,15 +224,16 @@ fn over_time(report: &CompareReport, cells: &[&ComparedCell]) -> Vec<Chart> {
         Some(format!("{} {}", cell.policy, duration(mean)))
     });
     let means: Vec<String> = means.collect();
+    let looks = looks(report);
     let chart = |title: &str, unit: &str, scale: Scale, lines: &[LineOf]| {
         let marks = over.iter().flat_map(|(cell, over)| {
             lines.iter().map(|(name, quiet, points)| Mark {
                 name: format!("{}{name}", cell.policy),
-                ink: policy::ink(&cell.policy),
+                ink: looks.ink(&cell.policy),
                 shape: Shape::Line {
                     points: points(over),
                     quiet: *quiet,
-                    dash: policy::dash(&cell.policy),
+                    dash: looks.dash(&cell.policy),
                 },
             })
         });
@@ -189,7 +256,7 @@ fn over_time(report: &CompareReport, cells: &[&ComparedCell]) -> Vec<Chart> {
     vec![
         chart(
             &latency,
-            "ms",
+            "us",
             Scale::Log,
             &[("", false, |over| segments(&over.latency_us))],
         ),
@@ -207,16 +274,16 @@ fn raised(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().map(|(t, v)| (*t, v.max(FLOOR))).collect()
 }
 
-/// Latencies in ms. If only few requests completed, each is drawn from its submission to its completion.
+/// Latencies in microseconds. If only few requests completed, each is drawn from its submission to its completion.
 fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     const FEW: usize = 25;
-    let all = points.iter();
     if points.len() > FEW {
-        return all.map(|(t, us)| (*t, us / 1e3)).collect();
+        return points.to_vec();
     }
+    let all = points.iter();
     all.flat_map(|(t, us)| {
         let sent = (t - us / 1e6).max(0.0);
-        [(sent, us / 1e3), (*t, us / 1e3), (*t, f64::NAN)]
+        [(sent, *us), (*t, *us), (*t, f64::NAN)]
     })
     .collect()
 }

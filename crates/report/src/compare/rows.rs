@@ -37,7 +37,8 @@ pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
     ];
     let rings = rings.into_iter().filter(|_| has_rings);
     let head = case.into_iter().chain([policy]);
-    let mut table = Table::new(head.chain(asked).chain(times).chain(rings).chain(all));
+    let columns = head.chain(asked).chain(times).chain(rings).chain(all);
+    let mut table = Table::new(columns).grouped(cases);
     let mut last = "";
     for cell in &drive.cells {
         let name = (cell.case != last).then_some(cell.case.as_str());

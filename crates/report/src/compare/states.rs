@@ -1,9 +1,9 @@
 //! What controllers and the elevator were doing over a run.
 
+use super::plots::looks;
 use super::{CompareReport, ComparedCell};
 use crate::html::Block;
 use crate::number::figure;
-use crate::policy;
 use crate::svg::{Along, Chart, Mark, Shape};
 use crate::table::named;
 use weir_measure::State;
@@ -23,7 +23,7 @@ pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block
                 let said = format!("{name} {} {}", figure(value), states[0].unit);
                 still.push(said.trim_end().to_owned());
             }
-            None => plots.push(chart(&report.target, &cell.policy, &states, ends)),
+            None => plots.push(chart(report, &cell.policy, &states, ends)),
         }
     }
     if plots.is_empty() {
@@ -62,14 +62,20 @@ fn constant(states: &[&State]) -> Option<f64> {
 }
 
 /// One number of a policy over time: of the target and the drive, and of some others in the background.
-fn chart(target: &str, policy: &str, states: &[&State], ends: Option<(f64, f64)>) -> Chart {
-    let is_quiet = |state: &&State| state.of != target && state.of != "drive";
+fn chart(
+    report: &CompareReport,
+    policy: &str,
+    states: &[&State],
+    ends: Option<(f64, f64)>,
+) -> Chart {
+    let (target, ink) = (&report.target, looks(report).ink(policy));
+    let is_quiet = |state: &&State| state.of != *target && state.of != "drive";
     // Thin lines first, so that the others lie above them.
     let (quiet, loud): (Vec<&State>, Vec<_>) = states.iter().copied().partition(is_quiet);
     let lines = quiet.into_iter().take(OTHERS).chain(loud);
     let marks = lines.map(|state| Mark {
         name: state.of.clone(),
-        ink: policy::ink(policy),
+        ink,
         shape: Shape::Line {
             points: gaps(&state.points, ends),
             quiet: is_quiet(&state),

@@ -1,8 +1,8 @@
 //! Several comparisons as one self-contained page, in the pictures of the S suite.
 
+use super::plots::looks;
 use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
 use crate::html::{Block, Page, Section};
-use crate::policy;
 use crate::svg::{Along, Chart, Ink, Mark, Shape};
 use crate::table::named;
 
@@ -43,11 +43,11 @@ pub fn suite_page(report: &SuiteReport) -> String {
     page.html()
 }
 
-const READING: &str = "Stacked bars: the target's bandwidth, and above it that of all others together; the number is their sum. The line is what all get together without control (none), the dashed one what the target is to get at least.";
+const READING: &str = "Stacked bars: the target's bandwidth, and behind it that of all others together; the number is their sum. The line is the bandwidth of all clients together without control (none). The dashed line is the least bandwidth that the target is to get.";
 
 /// One comparison on one drive.
 fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
-    let figures = plots::figures(report, drive);
+    let figures = plots::figures(report, drive, None);
     let latency = report.latency && figures.is_empty();
     let cases = drive.cases();
     let pictures = cases.iter().map(|case| columns(report, drive, case));
@@ -56,10 +56,8 @@ fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
     let rows = rows.chain(pictures.chunks(2).map(<[Chart]>::to_vec));
     let mut blocks: Vec<Block> = rows.map(|row| Block::Plots(row, String::new())).collect();
     if latency {
-        let bars = vec![plots::wide_latency(report, drive)];
-        let caption =
-            "Mean latency of the target; the error bars are one standard deviation to both sides.";
-        blocks.push(Block::Plots(bars, caption.into()));
+        let bars = plots::latency(report, drive, "Latency");
+        blocks.push(Block::Plots(bars, plots::LATENCY.into()));
     }
     blocks.push(Block::Details(
         format!("All figures on {}", drive.name),
@@ -94,7 +92,7 @@ fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
     marks.extend(none.map(|c| {
         rule(
             "total under none",
-            policy::ink("none"),
+            looks(report).ink("none"),
             c.total_mb_per_s,
             false,
         )
@@ -117,7 +115,12 @@ fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
             said.join(", ")
         ),
         unit: "MB/s".into(),
-        along: Along::Groups(cells.iter().map(|c| c.policy.clone()).collect()),
+        along: Along::Rows(
+            cells
+                .iter()
+                .map(|c| (c.policy.clone(), String::new()))
+                .collect(),
+        ),
         marks,
         ..Chart::default()
     }

@@ -1,5 +1,6 @@
 //! The demo's report: the same clients under several policies, before and after.
 
+use crate::policy::Looks;
 use weir_measure::promise::Fate;
 use weir_measure::{Record, TOTAL};
 
@@ -53,6 +54,11 @@ pub struct PolicyResult {
 }
 
 impl DemoReport {
+    /// The looks of its policies.
+    fn looks(&self) -> Looks {
+        Looks::of(self.policies.iter().map(|p| p.policy.as_str()))
+    }
+
     /// The contract of a client.
     fn contract(&self, client: &str) -> Option<&str> {
         let found = self.contracts.iter().find(|(name, _)| name == client);

@@ -6,7 +6,6 @@ use weir_measure::{Latency, Record, median};
 use super::{DemoReport, PolicyResult, plots, rows};
 use crate::html::{Block, Card, Gauge, Page, Section, Tone};
 use crate::number::{duration, figure, percent, plain};
-use crate::policy;
 use crate::table::{capital, named};
 
 /// The demo as one self-contained HTML page: the effect of each policy on the target and on everyone else.
@@ -66,7 +65,7 @@ fn card(report: &DemoReport, result: &PolicyResult) -> Card {
     let target = result.client(&report.target);
     let mut card = Card {
         title: result.policy.clone(),
-        ink: Some(policy::ink(&result.policy)),
+        ink: Some(report.looks().ink(&result.policy)),
         note: result.about.clone(),
         figure: target.map_or_else(|| "-".into(), |r| figure(r.bandwidth_mb_per_s)),
         unit: format!("MB/s for {}", named(&report.target)),
@@ -144,7 +143,7 @@ fn target(report: &DemoReport) -> Section {
 fn everyone(report: &DemoReport) -> Section {
     let plots = plots::everyone_over_time(report);
     let caption = "The same run, with everyone in it. The grey area reaches from the slowest to the fastest of the others. \
-                   The scale is logarithmic: each gridline is ten times the one below.";
+                   The scale is logarithmic: each gridline is ten times the one below, and bandwidths below 0.1 MB/s are drawn at 0.1 MB/s.";
     let blocks = vec![Block::Plots(plots, caption.into())];
     Section::new("What everyone got", blocks)
 }
@@ -156,7 +155,7 @@ fn figures(report: &DemoReport) -> Section {
             .into(),
     )];
     for result in &report.policies {
-        let ink = policy::ink(&result.policy);
+        let ink = report.looks().ink(&result.policy);
         blocks.push(Block::Heading(result.policy.clone(), Some(ink)));
         blocks.push(Block::Table(rows::clients(report, result, false)));
         if rows::fold(report, result)

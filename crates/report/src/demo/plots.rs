@@ -4,18 +4,19 @@ use weir_measure::{Record, median};
 
 use super::{DemoReport, PolicyResult};
 use crate::number::{figure, plain};
+use crate::split;
 use crate::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
 use crate::table::named;
-use crate::{policy, split};
 
 /// The target's bandwidth over time, a line for each policy; `None` if no record has a series.
 pub(super) fn target_over_time(report: &DemoReport) -> Option<Chart> {
+    let looks = report.looks();
     let lines = report.policies.iter().filter_map(|result| {
         let series = points(result.client(&report.target)?)?;
-        let dash = policy::dash(&result.policy);
+        let dash = looks.dash(&result.policy);
         Some(line(
             &result.policy,
-            policy::ink(&result.policy),
+            looks.ink(&result.policy),
             false,
             dash,
             series,
@@ -48,7 +49,7 @@ pub(super) fn everyone_over_time(report: &DemoReport) -> Vec<Chart> {
 fn everyone(report: &DemoReport, result: &PolicyResult, reach: &[f64]) -> Option<Chart> {
     let target = result.client(&report.target).and_then(points);
     let total = result.total().and_then(points);
-    let (name, ink) = (&report.target, policy::ink(&result.policy));
+    let (name, ink) = (&report.target, report.looks().ink(&result.policy));
     let target = target.map(|points| line(name, ink, false, 0, points));
     let total = total.map(|points| line("all together", Ink::STRONG, true, 0, points));
     let lines: Vec<Mark> = target.into_iter().chain(total).collect();
@@ -162,9 +163,10 @@ fn bars(
 }
 
 fn by_policy(report: &DemoReport, marks: Vec<Mark>) -> Chart {
-    let names = report.policies.iter().map(|p| p.policy.clone());
+    let names = report.policies.iter();
+    let names = names.map(|p| (p.policy.clone(), String::new()));
     Chart {
-        along: Along::Groups(names.collect()),
+        along: Along::Rows(names.collect()),
         marks,
         ..Chart::default()
     }

@@ -79,7 +79,10 @@ impl Page {
         let is_empty = |b: &Block| matches!(b, Block::Plots(plots, _) if plots.is_empty());
         let is_shown = |s: &&Section| !s.blocks.iter().all(is_empty);
         for section in self.sections.iter().filter(is_shown) {
-            out.push_str("<section>\n");
+            // Cards are sheets themselves.
+            let is_bare = section.blocks.iter().all(|b| matches!(b, Block::Cards(_)));
+            let class = if is_bare { " class=\"bare\"" } else { "" };
+            put!(out, "<section{class}>\n");
             if !section.heading.is_empty() {
                 put!(out, "<h2>{}</h2>\n", escape(&section.heading));
             }
@@ -178,7 +181,10 @@ fn write_terms(out: &mut String, terms: &[(String, String)]) {
 }
 
 fn write_table(out: &mut String, table: &Table) {
-    let shown = table.filled();
+    let mut shown = table.filled();
+    if table.grouped {
+        shown.retain(|i| *i > 0);
+    }
     let class = |i: &usize| {
         if table.columns[*i].right {
             " class=\"n\""
@@ -186,25 +192,40 @@ fn write_table(out: &mut String, table: &Table) {
             ""
         }
     };
-    out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
+    // Verdicts are read row by row: on a phone each row is a list, in which every cell has the title of its column.
+    let is_stacked = table.rows.iter().any(|row| !row.tones.is_empty());
+    let stack = if is_stacked { " class=\"stack\"" } else { "" };
+    put!(out, "<div class=\"scroll\"><table{stack}>\n<thead><tr>");
     for i in &shown {
-        put!(
-            out,
-            "<th{}>{}</th>",
-            class(i),
-            escape(&table.columns[*i].title)
-        );
+        let title = escape(table.columns[*i].title.trim());
+        put!(out, "<th{}>{title}</th>", class(i));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
+        if table.grouped && !row.cells[0].is_empty() {
+            let (columns, name) = (shown.len(), escape(&row.cells[0]));
+            put!(
+                out,
+                "<tr class=\"group\"><td colspan=\"{columns}\">{name}</td></tr>\n"
+            );
+        }
         let strong = if row.strong { " class=\"strong\"" } else { "" };
         put!(out, "<tr{strong}>");
         for i in &shown {
             let cell = escape(&row.cells[*i]);
+            let of = if is_stacked && !cell.is_empty() {
+                let title = table.columns[*i].title.split_whitespace();
+                format!(
+                    " data-of=\"{}\"",
+                    escape(&title.collect::<Vec<_>>().join(" "))
+                )
+            } else {
+                String::new()
+            };
             match row.tones.get(*i).copied().unwrap_or_default() {
-                Tone::Plain => put!(out, "<td{}>{cell}</td>", class(i)),
-                Tone::Good => put!(out, "<td class=\"good\">\u{2713} {cell}</td>"),
-                Tone::Bad => put!(out, "<td class=\"bad\">\u{2717} {cell}</td>"),
+                Tone::Plain => put!(out, "<td{}{of}>{cell}</td>", class(i)),
+                Tone::Good => put!(out, "<td class=\"good\"{of}>\u{2713} {cell}</td>"),
+                Tone::Bad => put!(out, "<td class=\"bad\"{of}>\u{2717} {cell}</td>"),
             }
         }
         out.push_str("</tr>\n");

@@ -1,7 +1,5 @@
 //! Axes: from values to positions, and the ticks.
 
-use crate::number::tick;
-
 /// How values are mapped to distances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scale {
@@ -76,20 +74,20 @@ impl Axis {
         self.from + (self.to - self.from) * part.clamp(0.0, 1.0)
     }
 
-    /// The position of the axis' lower end.
-    pub(super) fn origin(&self) -> f64 {
-        self.from
+    /// The distance between its ends.
+    pub(super) fn length(&self) -> f64 {
+        (self.to - self.from).abs()
     }
 
-    /// Ticks as (position, label), from low to high.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+    /// Ticks as (position, label), from low to high. `label` has the value and the distance to the next.
+    pub(super) fn ticks(&self, label: fn(f64, f64) -> String) -> Vec<(f64, String)> {
         let values = match self.scale {
             Scale::Linear => linear_ticks(self.low, self.high),
             Scale::Log => log_ticks(self.low, self.high),
         };
+        let values = values.into_iter();
         values
-            .into_iter()
-            .map(|(v, label)| (self.place(v), label))
+            .map(|(v, step)| (self.place(v), label(v, step)))
             .collect()
     }
 }
@@ -123,12 +121,13 @@ fn step(low: f64, high: f64) -> f64 {
     factor * power
 }
 
-fn linear_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+/// The values of ticks, each with the distance to the next.
+fn linear_ticks(low: f64, high: f64) -> Vec<(f64, f64)> {
     let step = step(low, high);
     let first = (low / step - 1e-9).ceil() as i64;
     let last = (high / step + 1e-9).floor() as i64;
     let values = (first..=last).map(|i| i as f64 * step);
-    values.map(|v| (v, tick(v, step))).collect()
+    values.map(|v| (v, step)).collect()
 }
 
 /// The next of the numbers 1, 2 or 5 times a power of ten below and above, or powers of ten if that leaves less than two of them
@@ -157,20 +156,21 @@ fn decades(low: f64, high: f64) -> (f64, f64) {
 const DECADES: i32 = 9;
 
 /// The powers of ten: each tick is ten times the one below, as captions say.
-fn log_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+fn log_ticks(low: f64, high: f64) -> Vec<(f64, f64)> {
     let first = (low.log10() - 1e-9).ceil() as i32;
     let last = (high.log10() + 1e-9).floor() as i32;
     let values = (first..=last).map(|power| 10f64.powi(power));
-    values.map(|value| (value, tick(value, value))).collect()
+    values.map(|value| (value, value)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::tick;
 
     fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
         let axis = Axis::around(scale, values.iter().copied(), 0.0, 100.0);
-        axis.ticks().into_iter().map(|t| t.1).collect()
+        axis.ticks(tick).into_iter().map(|t| t.1).collect()
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
                 &[f64::NAN, f64::INFINITY, f64::MAX],
             ] {
                 let axis = Axis::around(scale, values.iter().copied(), 0.0, 100.0);
-                assert!(axis.ticks().len() >= 2, "{scale:?} {values:?}");
+                assert!(axis.ticks(tick).len() >= 2, "{scale:?} {values:?}");
                 assert!(axis.place(f64::NAN).is_finite());
             }
         }

@@ -54,6 +54,14 @@ impl Canvas {
         ));
     }
 
+    /// A filled dot with a tooltip.
+    pub(super) fn dot(&mut self, ink: Ink, (x, y): (f64, f64), radius: f64, tip: &str) {
+        let (class, tip) = (ink.class(), escape(tip));
+        self.put(format_args!(
+            "<circle class=\"fill {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"><title>{tip}</title></circle>\n"
+        ));
+    }
+
     /// A filled rectangle with a tooltip.
     pub(super) fn bar(&mut self, ink: Ink, corner: (f64, f64), size: (f64, f64), tip: &str) {
         let ((x, y), (width, height)) = (corner, size);
@@ -75,5 +83,57 @@ impl Canvas {
         self.put(format_args!(
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>\n"
         ));
+    }
+}
+
+/// The data of a path: straight lines, in as few characters as tenths of a pixel need. Pages have hundreds of thousands of points.
+#[derive(Default)]
+pub(super) struct Path {
+    text: String,
+    /// The last point, in tenths.
+    at: (i64, i64),
+    /// A line goes on from the last point.
+    is_down: bool,
+}
+
+impl Path {
+    /// A line to this point; the first one, and the first after [`Path::lift`], begins a line.
+    pub(super) fn to(&mut self, x: f64, y: f64) {
+        let to = ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
+        let (pen, values) = if self.is_down {
+            ("l", [to.0 - self.at.0, to.1 - self.at.1])
+        } else {
+            ("M", [to.0, to.1])
+        };
+        self.text.push_str(pen);
+        for (i, value) in values.into_iter().enumerate() {
+            if i > 0 && value >= 0 {
+                self.text.push(' ');
+            }
+            self.tenths(value);
+        }
+        (self.at, self.is_down) = (to, true);
+    }
+
+    /// The next point begins a line.
+    pub(super) fn lift(&mut self) {
+        self.is_down = false;
+    }
+
+    fn tenths(&mut self, value: i64) {
+        let (sign, size) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
+        let (whole, rest) = (size / 10, size % 10);
+        let written = match (whole, rest) {
+            (_, 0) => write!(self.text, "{sign}{whole}"),
+            (0, _) => write!(self.text, "{sign}.{rest}"),
+            _ => write!(self.text, "{sign}{whole}.{rest}"),
+        };
+        written.expect("memory takes every byte");
+    }
+}
+
+impl Display for Path {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
     }
 }

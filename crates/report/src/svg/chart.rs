@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::axis::{Axis, ends, usable};
-use super::canvas::{Anchor, Canvas};
-use super::frame::{Frame, text_width};
-use super::{DASHES, Ink, Scale};
+use super::canvas::{Canvas, Path};
+use super::frame::{self, Frame};
+use super::{DASHES, Ink, Scale, rows};
 use crate::html::escape;
-use crate::number::{figure, short};
+use crate::number::{duration, figure, tick, time_tick};
 
 /// A plot: data, and the marks that show them.
 #[derive(Debug, Clone, Default)]
@@ -16,15 +16,15 @@ pub struct Chart {
     pub title: String,
     /// A description for screen readers.
     pub description: String,
-    /// Unit of the values.
+    /// Unit of the values. Those in `us` are written with the unit that fits: `410 us`, `4.40 ms`, `1.20 s`.
     pub unit: String,
-    /// Scale of the values. On a log scale bars start at its lower end.
+    /// Scale of the values. A log scale has no zero for a bar to start at, so [`Shape::Bars`] are dots on it.
     pub scale: Scale,
     /// Values that the axis must include beside those shown, so that several plots can have the same axis.
     pub reach: Vec<f64>,
     /// What the values are of.
     pub along: Along,
-    /// Width and height, if they are not those of the plots in a row of the page.
+    /// Width and height, if they are not those of the plots in a row of the page. Rows determine the height of their plot.
     pub size: Option<(f64, f64)>,
     /// What shows the values. Lines lie above areas, those with a larger dash above the others, later ones above earlier ones.
     pub marks: Vec<Mark>,
@@ -35,9 +35,8 @@ pub struct Chart {
 pub enum Along {
     /// A quantity, from left to right: its name with its unit, and the ends of its axis, if they differ from those of the data.
     Quantity(String, Option<(f64, f64)>),
-    /// Groups from left to right: the name of each, below it.
-    Groups(Vec<String>),
-    /// Rows from top to bottom: the name of each, and what stands at its end. They show [`Shape::Parts`] only.
+    /// Groups from top to bottom: the name of each, and the text at the end of its parts (empty: the sum of the parts). A group has a row
+    /// for each mark with [`Shape::Bars`], and one for all with [`Shape::Parts`].
     Rows(Vec<(String, String)>),
 }
 
@@ -74,20 +73,23 @@ pub enum Shape {
         /// Dashed, in the colour of text.
         dashed: bool,
     },
-    /// A bar in each group, beside those of other marks; `None` without a value.
+    /// A bar in each group, or a dot on a log scale; `None` without a value.
     Bars(Vec<Option<Bar>>),
-    /// A part of each group's or row's bar, on top of those before; a value that is negative or infinite counts as 0.
+    /// A part of each group's bar, after those before; a value that is negative or infinite counts as 0.
     Parts(Vec<f64>),
 }
 
 /// One bar.
 #[derive(Debug, Clone, Copy)]
 pub struct Bar {
-    /// Its height.
+    /// Its length.
     pub value: f64,
     /// Ends of its error bar.
     pub range: Option<(f64, f64)>,
 }
+
+/// The width of a column of a page with two; a wider plot takes the whole page.
+const COLUMN: f64 = 520.0;
 
 /// Width and minimum height of a plot on a phone.
 const NARROW: (f64, f64) = (330.0, 300.0);
@@ -98,32 +100,62 @@ impl Chart {
     pub(crate) fn html(&self, size: (f64, f64)) -> String {
         let size = self.size.unwrap_or(size);
         let narrow = (NARROW.0.min(size.0), NARROW.1.max(size.1));
-        format!("<div>\n{}{}</div>\n", self.svg(size), self.svg(narrow))
+        let class = if size.0 > COLUMN {
+            " class=\"whole\""
+        } else {
+            ""
+        };
+        format!(
+            "<div{class}>\n{}{}</div>\n",
+            self.svg(size),
+            self.svg(narrow)
+        )
     }
 
     /// The plot as SVG of this width and height. On a page with [`crate::html::Page`]'s script lines show their values under the pointer.
     pub fn svg(&self, size: (f64, f64)) -> String {
+        // Rows of bars have their names in front of them.
+        let is_named = |m: &&Mark| !matches!(m.shape, Shape::Bars(_));
+        let legend: Vec<&Mark> = self.marks.iter().filter(is_named).collect();
+        let size = match &self.along {
+            Along::Quantity(..) => size,
+            Along::Rows(groups) => (
+                size.0,
+                frame::top(size.0, &legend) + rows::height(self, groups),
+            ),
+        };
         let mut canvas = Canvas::new(size.0, size.1, &self.title, &self.description);
-        let unit = match self.scale {
-            Scale::Linear => self.unit.clone(),
-            Scale::Log => format!("{}, log scale", self.unit),
+        let unit = if self.is_time() { "" } else { &self.unit };
+        let scale = match self.scale {
+            Scale::Linear => "",
+            Scale::Log => "log scale",
         };
-        // Bars of one kind have the name of their plot.
-        let legend = match &self.marks[..] {
-            [one] if matches!(one.shape, Shape::Bars(_)) => &[],
-            all => all,
-        };
-        let frame = Frame::new(&mut canvas, size, (&self.title, &unit), legend);
+        let unit = [unit, scale].into_iter().filter(|text| !text.is_empty());
+        let unit = unit.collect::<Vec<_>>().join(", ");
+        let frame = Frame::new(&mut canvas, size, (&self.title, &unit), &legend);
         match &self.along {
             Along::Quantity(name, ends) => self.write_over(&mut canvas, frame, name, *ends),
-            Along::Groups(names) => self.write_groups(&mut canvas, frame, names),
-            Along::Rows(rows) => self.write_rows(&mut canvas, frame, rows, size.0),
+            Along::Rows(groups) => rows::write(self, &mut canvas, frame, groups),
         }
         canvas.finish()
     }
 
+    /// Whether values are microseconds, which are written with a unit that fits each.
+    pub(super) fn is_time(&self) -> bool {
+        self.unit == "us"
+    }
+
+    /// The ticks of an axis of values, as (position, label).
+    pub(super) fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {
+        axis.ticks(if self.is_time() {
+            |us, _| time_tick(us)
+        } else {
+            tick
+        })
+    }
+
     /// Every value that the axis must show.
-    fn values(&self) -> Vec<f64> {
+    pub(crate) fn values(&self) -> Vec<f64> {
         let groups = self.marks.iter().map(|m| match &m.shape {
             Shape::Parts(values) => values.len(),
             _ => 0,
@@ -143,7 +175,7 @@ impl Chart {
     }
 
     /// The parts of a group or row that have a length: the mark, and where the part begins and ends.
-    fn parts(&self, at: usize) -> impl Iterator<Item = (&Mark, f64, f64)> {
+    pub(super) fn parts(&self, at: usize) -> impl Iterator<Item = (&Mark, f64, f64)> {
         let mut sum = 0.0;
         self.marks.iter().filter_map(move |mark| {
             let Shape::Parts(values) = &mark.shape else {
@@ -157,7 +189,7 @@ impl Chart {
     }
 
     /// What the parts of a group or row come to.
-    fn sum(&self, at: usize) -> f64 {
+    pub(super) fn sum(&self, at: usize) -> f64 {
         self.parts(at).last().map_or(0.0, |(.., to)| to)
     }
 
@@ -173,8 +205,8 @@ impl Chart {
         let at = at.or_else(|| ends(places.filter(|x| usable(*x))));
         let (low, high) = at.unwrap_or((0.0, 1.0));
         let x = Axis::exact(low, high, frame.left, frame.right);
-        frame.vertical(canvas, &y);
-        frame.horizontal(canvas, &x, name);
+        frame.vertical(canvas, self.ticks(&y));
+        frame.horizontal(canvas, x.ticks(tick), name);
         // Later lines are drawn on top of earlier ones, which are visible through the gaps.
         let mut marks: Vec<&Mark> = self.marks.iter().collect();
         marks.sort_by_key(|mark| match mark.shape {
@@ -186,18 +218,26 @@ impl Chart {
             match &mark.shape {
                 Shape::Line { points, .. } => self.write_line(canvas, mark, points, (&x, &y)),
                 Shape::Band(points) => write_band(canvas, mark.ink, points, (&x, &y)),
-                _ => write_rule(canvas, mark, frame, &y),
+                Shape::Rule { value, .. } => {
+                    let at = y.place(*value);
+                    let class = mark.line_class().unwrap_or_default();
+                    canvas.line(&class, (frame.left, at), (frame.right, at));
+                }
+                Shape::Bars(_) | Shape::Parts(_) => {}
             }
         }
+        // The page's script finds the quantity at a place from the ends of the axis.
         canvas.put(format_args!(
-            "<path class=\"cursor\" data-name=\"{}\" d=\"M0 {:.1}V{:.1}\"/>\n",
+            "<path class=\"cursor\" data-name=\"{}\" data-ends=\"{:.1} {low} {:.1} {high}\" d=\"M0 {:.1}V{:.1}\"/>\n",
             escape(name),
+            x.place(low),
+            x.place(high),
             frame.top,
             frame.bottom
         ));
     }
 
-    /// The line, with its points as attributes for the page's script.
+    /// The line, with the values at its points as an attribute for the page's script, which has their places from the path.
     fn write_line(
         &self,
         canvas: &mut Canvas,
@@ -205,119 +245,36 @@ impl Chart {
         points: &[(f64, f64)],
         (x, y): (&Axis, &Axis),
     ) {
-        let (mut path, mut tips) = (String::new(), String::new());
-        let mut pen = 'M';
-        for (px, py) in points {
+        let most = (x.length() / POINT_WIDTH) as usize;
+        let mut path = Path::default();
+        let mut tips = String::new();
+        for (px, py) in thinned(points, most) {
             if !py.is_finite() {
-                pen = 'M';
+                path.lift();
                 continue;
             }
-            let at = x.place(*px);
-            let _ = write!(path, "{pen}{at:.1} {:.1}", y.place(*py));
-            let _ = write!(tips, "{at:.1}:{}:{};", figure(*px), figure(*py));
-            pen = 'L';
+            path.to(x.place(px), y.place(py));
+            let said = if self.is_time() { duration } else { figure };
+            let _ = write!(tips, "{};", said(py));
         }
+        let unit = if self.is_time() { "" } else { &self.unit };
         canvas.put(format_args!(
             "<path class=\"{}\" data-name=\"{}\" data-unit=\"{}\" data-tips=\"{}\" d=\"{path}\"/>\n",
             mark.line_class().unwrap_or_default(),
             escape(&mark.name),
-            escape(&self.unit),
+            escape(unit),
             tips.trim_end_matches(';')
         ));
     }
 
-    /// Bars side by side and stacked parts, in groups from left to right, and rules across them.
-    fn write_groups(&self, canvas: &mut Canvas, mut frame: Frame, names: &[String]) {
-        // The axis of groups has no name, but values are above the bars. Names that are too long for one row take turns in two.
-        let width = (frame.right - frame.left) / names.len().max(1) as f64;
-        let longest = names.iter().map(|name| text_width(name));
-        let staggered = longest.fold(0.0, f64::max) > width;
-        frame.top += 8.0;
-        frame.bottom += if staggered { 0.0 } else { 14.0 };
-        let mut values = self.values();
-        // Where everything is a whole number, it is a number of things.
-        let whole = self.marks.iter().all(|mark| match &mark.shape {
-            Shape::Bars(bars) => {
-                (bars.iter().flatten().flat_map(Bar::values)).all(|v| v.fract() == 0.0)
-            }
-            Shape::Parts(values) => values.iter().all(|v| v.fract() == 0.0),
-            _ => true,
-        });
-        // On a log scale the smallest bar must not end at the start of the axis.
-        let least = values.iter().copied().filter(|v| *v > 0.0);
-        let least = least.reduce(f64::min);
-        values.extend(least.filter(|_| self.scale == Scale::Log).map(|v| v * 0.7));
-        let y = Axis::around(self.scale, values.into_iter(), frame.bottom, frame.top);
-        frame.vertical(canvas, &y);
-        let mut tops = Vec::new();
-        for (at, name) in names.iter().enumerate() {
-            let left = frame.left + width * at as f64;
-            let group = Group {
-                chart: self,
-                at,
-                name,
-                whole,
-            };
-            tops.extend(group.write(canvas, (left, width), &y));
-            let row = if staggered && at % 2 == 1 { 34.0 } else { 18.0 };
-            let below = (left + width / 2.0, frame.bottom + row);
-            canvas.text("", below, Anchor::Middle, name);
-        }
-        for mark in &self.marks {
-            if matches!(mark.shape, Shape::Rule { .. }) {
-                write_rule(canvas, mark, frame, &y);
-            }
-        }
-        // What is above the bars is above the rules, too.
-        for (place, class, value) in tops {
-            canvas.text(class, place, Anchor::Middle, &value);
-        }
-        let foot = frame.bottom;
-        canvas.line("axis", (frame.left, foot), (frame.right, foot));
-    }
-
-    /// Stacked parts, in rows from top to bottom.
-    fn write_rows(
-        &self,
-        canvas: &mut Canvas,
-        mut frame: Frame,
-        rows: &[(String, String)],
-        width: f64,
-    ) {
-        let widest = |texts: &mut dyn Iterator<Item = &String>| {
-            texts.map(|t| text_width(t)).fold(0.0, f64::max)
+    /// The tooltip of a bar or a part.
+    pub(super) fn tip(&self, group: &str, mark: &Mark, value: &str) -> String {
+        let of = match group {
+            "" => mark.name.clone(),
+            group => format!("{group}, {}", mark.name),
         };
-        // Long names must leave at least a third of the width for the bars.
-        let third = width / 3.0;
-        frame.left = (widest(&mut rows.iter().map(|r| &r.0)) + 16.0).min(third);
-        frame.right -= (widest(&mut rows.iter().map(|r| &r.1)) + 8.0).min(third);
-        // The axis has no name.
-        frame.bottom += 12.0;
-        let height = (frame.bottom - frame.top) / rows.len().max(1) as f64;
-        let thick = (height * 0.7).min(40.0);
-        let values = self.values().into_iter();
-        let x = Axis::around(self.scale, values, frame.left, frame.right);
-        for (at, label) in x.ticks() {
-            canvas.line("rule", (at, frame.top), (at, frame.bottom));
-            canvas.text("soft", (at, frame.bottom + 17.0), Anchor::Middle, &label);
-        }
-        for (at, (name, end)) in rows.iter().enumerate() {
-            let middle = frame.top + height * (at as f64 + 0.5);
-            canvas.text("", (frame.left - 10.0, middle + 4.0), Anchor::End, name);
-            for (mark, from, to) in self.parts(at) {
-                let tip = self.tip(name, mark, &short(to - from));
-                let (from, to) = (x.place(from), x.place(to));
-                let corner = (from, middle - thick / 2.0);
-                canvas.bar(mark.ink, corner, (to - from, thick), &tip);
-            }
-            let place = (x.place(self.sum(at)) + 8.0, middle + 4.0);
-            canvas.text("halo head", place, Anchor::Start, end);
-        }
-        canvas.line("axis", (frame.left, frame.top), (frame.left, frame.bottom));
-    }
-
-    fn tip(&self, group: &str, mark: &Mark, value: &str) -> String {
-        format!("{group}, {}: {value} {}", mark.name, self.unit)
+        let unit = if self.is_time() { "" } else { &self.unit };
+        format!("{of}: {value} {unit}").trim_end().to_owned()
     }
 }
 
@@ -343,7 +300,7 @@ impl Bar {
         Self { value, range: None }
     }
 
-    fn values(&self) -> [f64; 3] {
+    pub(super) fn values(&self) -> [f64; 3] {
         let (low, high) = self.range.unwrap_or((self.value, self.value));
         [self.value, low, high]
     }
@@ -355,126 +312,53 @@ impl Default for Along {
     }
 }
 
-/// One group of bars.
-struct Group<'a> {
-    chart: &'a Chart,
-    at: usize,
-    name: &'a str,
-    /// Values are numbers of things.
-    whole: bool,
-}
-
-/// What stands above a bar: the place, the class, the text.
-type Top = ((f64, f64), &'static str, String);
-
-impl Group<'_> {
-    /// Writes the bars within (left, width); what stands above them is for the caller to write.
-    fn write(&self, canvas: &mut Canvas, place: (f64, f64), y: &Axis) -> Vec<Top> {
-        let marks = || self.chart.marks.iter();
-        let beside = marks().filter(|m| matches!(m.shape, Shape::Bars(_)));
-        let stacked = marks().any(|m| matches!(m.shape, Shape::Parts(_)));
-        let count = beside.count() + usize::from(stacked);
-        let width = (place.1 * 0.72 / count.max(1) as f64).min(56.0);
-        let mut left = place.0 + (place.1 - width * count as f64) / 2.0;
-        let mut tops = Vec::new();
-        for mark in marks() {
-            let Shape::Bars(bars) = &mark.shape else {
-                continue;
-            };
-            if let Some(bar) = bars.get(self.at).copied().flatten() {
-                self.write_bar(
-                    canvas,
-                    mark,
-                    (left, width),
-                    (y.origin(), y.place(bar.value)),
-                    bar.value,
-                );
-                let middle = left + width / 2.0;
-                let top = y
-                    .place(bar.value)
-                    .min(write_whisker(canvas, middle, bar.range, y));
-                tops.push(self.top(bar.value, (middle, top), width));
-            }
-            left += width;
-        }
-        for (mark, from, to) in self.chart.parts(self.at) {
-            self.write_bar(
-                canvas,
-                mark,
-                (left, width),
-                (y.place(from), y.place(to)),
-                to - from,
-            );
-        }
-        if stacked {
-            let sum = self.chart.sum(self.at);
-            tops.push(self.top(sum, (left + width / 2.0, y.place(sum)), width));
-        }
-        tops
-    }
-
-    fn write_bar(
-        &self,
-        canvas: &mut Canvas,
-        mark: &Mark,
-        (left, width): (f64, f64),
-        (foot, top): (f64, f64),
-        value: f64,
-    ) {
-        let tip = self.chart.tip(self.name, mark, &self.text(value));
-        let size = (width - 2.0, (foot - top).max(0.0));
-        canvas.bar(mark.ink, (left + 1.0, top), size, &tip);
-    }
-
-    fn top(&self, value: f64, (x, y): (f64, f64), width: f64) -> Top {
-        let text = self.text(value);
-        // On narrow bars, values are drawn narrow, too.
-        let class = if text_width(&text) > width {
-            "halo small"
-        } else {
-            "halo"
-        };
-        ((x, y - 5.0), class, text)
-    }
-
-    fn text(&self, value: f64) -> String {
-        if self.whole {
-            format!("{value:.0}")
-        } else {
-            short(value)
-        }
-    }
-}
-
-/// An error bar; returns its upper end.
-fn write_whisker(canvas: &mut Canvas, x: f64, range: Option<(f64, f64)>, y: &Axis) -> f64 {
-    let Some((low, high)) = range else {
-        return f64::INFINITY;
+/// Of more points than `most` the highest and the lowest of each stretch, in their order: a plot has no room for more. Points between
+/// others of the same value are left out.
+fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let most = most.max(2);
+    let kept: Vec<(f64, f64)> = if points.len() > most {
+        let stretches = points.chunks(points.len().div_ceil(most / 2));
+        stretches.flat_map(ends_of).collect()
+    } else {
+        points.to_vec()
     };
-    let (low, high) = (y.place(low), y.place(high));
-    canvas.line("whisker", (x, low), (x, high));
-    for end in [low, high] {
-        canvas.line("whisker", (x - 4.0, end), (x + 4.0, end));
-    }
-    high
+    let is_between = |at: usize| {
+        let around = kept.get(at.wrapping_sub(1)).zip(kept.get(at + 1));
+        around.is_some_and(|(a, b)| [a, b].iter().all(|p| p.1.to_bits() == kept[at].1.to_bits()))
+    };
+    (0..kept.len())
+        .filter(|at| !is_between(*at))
+        .map(|at| kept[at])
+        .collect()
 }
 
-fn write_rule(canvas: &mut Canvas, mark: &Mark, frame: Frame, y: &Axis) {
-    if let (Shape::Rule { value, .. }, Some(class)) = (&mark.shape, mark.line_class()) {
-        let at = y.place(*value);
-        canvas.line(&class, (frame.left, at), (frame.right, at));
-    }
+/// The lowest and the highest point of a stretch, and a gap if there is one in it, in their order.
+fn ends_of(stretch: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let known = (0..stretch.len()).filter(|at| stretch[*at].1.is_finite());
+    let by_value = |a: &usize, b: &usize| stretch[*a].1.total_cmp(&stretch[*b].1);
+    let ends = [known.clone().min_by(by_value), known.max_by(by_value)];
+    let gap = stretch.iter().position(|p| !p.1.is_finite());
+    let mut places: Vec<usize> = ends.into_iter().flatten().chain(gap).collect();
+    places.sort_unstable();
+    places.dedup();
+    places.into_iter().map(|at| stretch[at]).collect()
 }
 
 /// The area: along the upper values and back along the lower ones.
 fn write_band(canvas: &mut Canvas, ink: Ink, points: &[(f64, f64, f64)], (x, y): (&Axis, &Axis)) {
-    let upper = points.iter().map(|p| (p.0, p.2));
-    let lower = points.iter().rev().map(|p| (p.0, p.1));
-    let mut path = String::new();
-    for (i, (px, py)) in upper.chain(lower).enumerate() {
-        let pen = if i == 0 { 'M' } else { 'L' };
-        let _ = write!(path, "{pen}{:.1} {:.1}", x.place(px), y.place(py));
+    let most = (x.length() / POINT_WIDTH) as usize;
+    let edge = |of: fn(&(f64, f64, f64)) -> f64| {
+        let points: Vec<(f64, f64)> = points.iter().map(|p| (p.0, of(p))).collect();
+        thinned(&points, most)
+    };
+    let (upper, lower) = (edge(|p| p.2), edge(|p| p.1));
+    let mut path = Path::default();
+    for (px, py) in upper.into_iter().chain(lower.into_iter().rev()) {
+        path.to(x.place(px), y.place(py));
     }
     let ink = ink.class();
     canvas.put(format_args!("<path class=\"band {ink}\" d=\"{path}Z\"/>\n"));
 }
+
+/// Width that a point of a line has at least, in pixels.
+const POINT_WIDTH: f64 = 2.2;

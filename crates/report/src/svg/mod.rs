@@ -6,6 +6,7 @@ mod axis;
 mod canvas;
 mod chart;
 mod frame;
+mod rows;
 
 pub use axis::Scale;
 pub use chart::{Along, Bar, Chart, Mark, Shape};
@@ -13,7 +14,8 @@ pub use chart::{Along, Bar, Chart, Mark, Shape};
 /// A colour: of a policy, of a part of the time, or neutral.
 ///
 /// Those of the first seven policies can be told apart with any of the common kinds of colour blindness (after Okabe and Ito 2002) on light and
-/// on dark background; all others go with a line pattern that their neighbours do not have. Parts have tints that no policy has: violet before the drive, brown in the drive, grey outside.
+/// on dark background; all others go with a line pattern that their neighbours do not have. Parts have tints that no policy has: violet before
+/// the drive, brown in the drive, grey outside. Which of two parts is the lighter one is the same on both backgrounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink(&'static str);
 
@@ -36,13 +38,13 @@ impl Ink {
     ];
 
     /// How many colours there are for policies.
-    pub(crate) const POLICIES: usize = 13;
+    pub(crate) const POLICIES: usize = 16;
 
     /// The colour of a policy, by its index below `POLICIES`.
     pub(crate) fn policy(place: usize) -> Self {
         const ALL: [&str; Ink::POLICIES] = [
             "ink0", "ink1", "ink2", "ink3", "ink4", "ink5", "ink6", "ink7", "ink8", "ink9",
-            "ink10", "ink11", "ink12",
+            "ink10", "ink11", "ink12", "ink13", "ink14", "ink15",
         ];
         Self(ALL[place])
     }
