@@ -9,6 +9,7 @@ mod change;
 mod client;
 mod event;
 mod figures;
+mod history;
 mod state;
 mod words;
 
@@ -18,6 +19,7 @@ pub use event::{Event, Second, ShortSecond};
 pub use figures::{
     Counts, DriveFigures, Latency, LimitedBy, SecondCounts, TenantFigures, VolumeFigures,
 };
+pub use history::{Curve, CurvePoint, ShortSeconds};
 pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 pub use words::{encoded, path, words};
 

@@ -293,6 +293,115 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
 }
 
 #[test]
+fn a_page_that_is_opened_again_has_the_curves_of_the_time_before() {
+    let scratch = Scratch::new();
+    let site = Site::start(&scratch, &volumes());
+    let readers = Readers::start(&site, &["alpha"]);
+    let url = site.url.clone();
+    browse(|page| async move {
+        open(&page, &url).await;
+        // The server's first point of some seconds.
+        let kept = "fetch('/v1/history?of=volume.alpha', { headers: { Authorization: `Bearer ${sessionStorage.getItem('weir-token')}` } })\
+            .then((answer) => answer.json()).then(({ points }) => { window.kept = points.length })";
+        page.wait(&format!("{kept} && window.kept > 0")).await;
+        page.0.refresh().await.unwrap();
+        let before = |history: &str| format!("{history}?.points[0]?.at < performance.timeOrigin");
+        page.wait(&before(&format!("{}?.row.history", row("alpha"))))
+            .await;
+        // They are drawn, with the times and the values of the axes.
+        let line = format!(
+            "{}.querySelector('path.got').getAttribute('d')",
+            row("alpha")
+        );
+        page.wait(&format!("/^M(?!240)/.test({line})")).await;
+        for (labels, pattern) in [
+            (
+                "values",
+                "/^[125]0* [kMG]?B\\/s$/.test(labels[0]) && labels[2] === '0 B/s'",
+            ),
+            (
+                "times",
+                "labels.every((label) => /:\\d\\d:\\d\\d/.test(label)) && labels.length === 4",
+            ),
+        ] {
+            let texts = format!(
+                "[...{}.querySelectorAll('.chart .{labels} span')]",
+                row("alpha")
+            );
+            let texts = format!("{texts}.map((label) => label.textContent)");
+            page.wait(&format!("((labels) => {pattern})({texts})"))
+                .await;
+        }
+        // The time that plots show is chosen, and stays.
+        page.ask("const span = document.getElementById('span'); span.value = '3600'; span.dispatchEvent(new Event('input'))")
+            .await;
+        page.0.refresh().await.unwrap();
+        page.wait("document.getElementById('span').value === '3600'")
+            .await;
+        drop(readers);
+    });
+    site.end();
+}
+
+#[test]
+fn short_seconds_before_the_page_was_opened_are_listed() {
+    let scratch = Scratch::new();
+    let site = Site::start(&scratch, &volumes());
+    let url = site.url.clone();
+    browse(|page| async move {
+        page.0.goto(&url).await.unwrap();
+        page.wait("!document.getElementById('login').hidden").await;
+        // In the server's place, so that the answer is known.
+        let short = "{ short: [{ at_ms: 1700000000000, of: 'volume.alpha', reason: 'others', lacking: 2000000 }] }";
+        let answer = format!(
+            "(path, how) => path !== '/v1/short' ? ask(path, how) : Promise.resolve(new Response(JSON.stringify({short})))"
+        );
+        page.ask(&format!(
+            "const ask = window.fetch; window.fetch = {answer}"
+        ))
+        .await;
+        page.ask("document.getElementById('token').focus()").await;
+        page.keys(&format!("{TOKEN}{}", char::from(Key::Enter)))
+            .await;
+        page.wait("document.getElementById('short').textContent.includes('alpha lacked 2.00 MB')")
+            .await;
+        page.wait("document.getElementById('no-short').hidden")
+            .await;
+    });
+    site.end();
+}
+
+#[test]
+fn a_legend_explains_every_hatching_and_line() {
+    let scratch = Scratch::new();
+    let tenant = "[tenant.acme]\ndrive = \"fast\"\nmin = \"20MB/s\"\n[volume.beta]\ndrive = \"fast\"\nsize = \"64MiB\"\ntenant = \"acme\"\n";
+    let site = Site::start(&scratch, &format!("{}{tenant}", volumes()));
+    let url = site.url.clone();
+    browse(|page| async move {
+        open(&page, &url).await;
+        page.wait("document.querySelector('#tenants .stack')").await;
+        let unexplained = "return ['drives', 'tenants', 'list'].flatMap((id) => {
+            const legend = document.getElementById(id).closest('section').querySelector('.legend');
+            const kinds = [...document.getElementById(id).querySelectorAll('.part')].map((part) => part.className.replace('part ', ''));
+            return kinds.filter((kind) => !legend?.querySelector(`.part.${kind}`)).map((kind) => `${id}: ${kind}`);
+        })";
+        assert_eq!(page.ask(unexplained).await, serde_json::json!([]));
+        let legends =
+            "return [...document.querySelectorAll('.legend')].map((legend) => legend.textContent)";
+        let legends = page.ask(legends).await.to_string();
+        for word in [
+            "never promised",
+            "left to promise",
+            "short second",
+            "in the elevator",
+        ] {
+            assert!(legends.contains(word), "{word}: {legends}");
+        }
+    });
+    site.end();
+}
+
+#[test]
 fn the_token_is_asked_for_and_leaves_the_address() {
     let scratch = Scratch::new();
     let site = Site::start(&scratch, &volumes());

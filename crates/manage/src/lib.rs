@@ -13,6 +13,7 @@ mod document;
 mod error;
 mod file;
 mod gateways;
+mod history;
 mod journal;
 mod listener;
 mod openapi;

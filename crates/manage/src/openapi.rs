@@ -33,6 +33,8 @@ mod tests {
             change::reload,
             ask::config,
             events::events,
+            ask::history,
+            ask::short,
             ask::metrics,
             ask::healthy,
             ask::ready,

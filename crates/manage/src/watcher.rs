@@ -1,7 +1,7 @@
 //! Looks at the shards once a second, for everybody that asks: however often that is, the shards are asked no more often.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
@@ -9,6 +9,7 @@ use weir_api::Event;
 use weir_config::Room;
 use weir_serve::{Detail, Watch};
 
+use crate::history::History;
 use crate::now_ms;
 use crate::sample::Sample;
 
@@ -32,6 +33,7 @@ pub(crate) struct Watcher {
     watch: Watch,
     began: Instant,
     last: RwLock<Arc<Sample>>,
+    history: Mutex<History>,
     ready: std::sync::atomic::AtomicBool,
     events: broadcast::Sender<Arc<Sent>>,
     /// When they were asked for last, how much of them, and they.
@@ -44,6 +46,7 @@ impl Watcher {
             watch,
             began: Instant::now(),
             last: RwLock::default(),
+            history: Mutex::default(),
             ready: std::sync::atomic::AtomicBool::new(false),
             events: broadcast::channel(BEHIND).0,
             metrics: Mutex::default(),
@@ -53,6 +56,11 @@ impl Watcher {
     /// The last sample.
     pub(crate) fn last(&self) -> Arc<Sample> {
         Arc::clone(&self.last.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The last hour.
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether every thread that serves runs.
@@ -118,6 +126,7 @@ impl Watcher {
         let at = (self.began.elapsed().as_nanos() as u64, now_ms());
         let sample = Arc::new(Sample::after(&self.last(), at, drives));
         *self.last.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&sample);
+        self.history().add(&sample);
         sample.events().for_each(|event| self.tell(&event));
     }
 }

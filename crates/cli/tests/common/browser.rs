@@ -112,7 +112,13 @@ impl Driver {
 
     async fn connect(&self) -> Client {
         // Tests may run as root, where Chromium has no sandbox.
-        let arguments = ["--headless=new", "--no-sandbox", "--disable-gpu"];
+        let arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            // Rows are drawn where they are seen.
+            "--window-size=1200,1400",
+        ];
         let capabilities = json!({
             "goog:chromeOptions": { "args": arguments },
             "goog:loggingPrefs": { "browser": "ALL" },

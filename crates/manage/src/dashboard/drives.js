@@ -1,11 +1,14 @@
 // A card for each drive: how busy it is, what of it is promised and what is left.
 
 import { Bar, History, Plot } from "./plot.js";
+import { kept } from "./server.js";
 import { at, count, make, percent, rate, set } from "./words.js";
 
 class Card {
   constructor(drive) {
     this.history = new History();
+    // Without them the plot begins now.
+    kept(`drive.${drive.name}`, (point) => point.busy).then((points) => this.history.seed(points), () => {});
     this.plot = new Plot();
     this.promised = new Bar("promised", "reserve");
     this.texts = Object.fromEntries(["busy", "got", "queue", "budget"].map((name) => [name, make("span")]));
@@ -29,7 +32,7 @@ class Card {
     set(texts.busy, `${percent(now.busy)} busy`);
     set(texts.got, `${rate(now.bytes_per_second)}, ${count(now.requests_per_second)} requests/s`);
     set(texts.queue, `${now.queue} waiting, ${now.in_flight} in the drive`);
-    this.plot.draw(this.history, 0, 1, `${name}: ${percent(now.busy)} busy`);
+    this.plot.draw(this.history, 0, 1, percent, `${name}: ${percent(now.busy)} busy`);
     this.promised.element.hidden = !budget;
     if (!budget) {
       set(texts.budget, "Its capacity is not known, so nothing can be promised.");

@@ -2,6 +2,7 @@
 
 import * as changes from "./change.js";
 import * as drives from "./drives.js";
+import { setSpan } from "./plot.js";
 import { Rows } from "./rows.js";
 import { dropToken, events, get, keepToken, takeToken } from "./server.js";
 import { at, bytes, clock, count, duration, make, set } from "./words.js";
@@ -14,6 +15,8 @@ const AGAIN_MS = 2_000;
 const ARRANGE_MS = 5_000;
 /** Short seconds that are listed. */
 const LISTED = 100;
+/** How far back plots go is kept for the tab. */
+const SPAN = "weir-span";
 
 /** Causes of short seconds, in words. */
 const CAUSES = {
@@ -64,14 +67,31 @@ function takeSecond(second) {
   draw();
 }
 
-function takeShort({ at_ms, of, reason, lacking }) {
+/** What an event is of: its kind, its name, and what is known of it. */
+function subject(of) {
   const [kind, name] = [of.slice(0, of.indexOf(".")), of.slice(of.indexOf(".") + 1)];
-  const found = status[`${kind}s`]?.find((one) => one.name === name);
-  let lacked = bytes(lacking);
-  if (found) {
-    found.seconds.short[reason] = (found.seconds.short[reason] ?? 0) + 1;
-    if (found.contract.min_bytes_per_second === 0) lacked = `${count(lacking)} requests`;
-  }
+  return { kind, name, found: status[`${kind}s`]?.find((one) => one.name === name) };
+}
+
+/** Counts a short second that has just been found, and lists it. */
+function takeShort(short) {
+  const { found } = subject(short.of);
+  if (found) found.seconds.short[short.reason] = (found.seconds.short[short.reason] ?? 0) + 1;
+  listShort(short);
+}
+
+/** Lists the short seconds of the last hour, which the server has kept. */
+async function listShorts() {
+  const { short } = await get("/v1/short");
+  at("short").replaceChildren();
+  at("no-short").hidden = false;
+  for (const one of short.slice(0, LISTED).reverse()) listShort(one);
+}
+
+/** Puts a short second at the top of the list. */
+function listShort({ at_ms, of, reason, lacking }) {
+  const { kind, name, found } = subject(of);
+  const lacked = found?.contract.min_bytes_per_second === 0 ? `${count(lacking)} requests` : bytes(lacking);
   at("no-short").hidden = true;
   at("short").prepend(make("li", {},
     make("time", {}, clock(at_ms)), " ", make("b", {}, kind === "volume" ? name : `${kind} ${name}`), ` lacked ${lacked}: ${CAUSES[reason] ?? reason}`));
@@ -116,6 +136,7 @@ async function followOn() {
     const timer = setInterval(() => refresh().catch(() => {}), REFRESH_MS);
     try {
       await refresh();
+      await listShorts();
       at("login").hidden = true;
       at("all").hidden = false;
       say("live", false);
@@ -139,6 +160,13 @@ at("login").addEventListener("submit", (event) => {
   follow();
 });
 at("filter").addEventListener("input", () => volumes.filter(at("filter").value));
+at("span").value = sessionStorage.getItem(SPAN) ?? at("span").value;
+setSpan(Number(at("span").value) * 1000);
+at("span").addEventListener("input", () => {
+  sessionStorage.setItem(SPAN, at("span").value);
+  setSpan(Number(at("span").value) * 1000);
+  draw();
+});
 at("sort").addEventListener("input", () => volumes.sort(at("sort").value));
 document.addEventListener("visibilitychange", draw);
 setInterval(() => {

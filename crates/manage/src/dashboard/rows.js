@@ -1,6 +1,7 @@
 // The rows of tenants and volumes. A row is built when it is first seen, and drawn while it is seen: there may be thousands.
 
 import { Bar, History, Plot } from "./plot.js";
+import { kept } from "./server.js";
 import { at, count, make, percent, rate, set, size, time } from "./words.js";
 
 /** What limits a volume, in words. */
@@ -15,8 +16,10 @@ const LIMITED = {
 export function measure({ contract, now }) {
   const inRequests = contract.min_requests_per_second > 0 && contract.min_bytes_per_second === 0;
   const min = inRequests ? contract.min_requests_per_second : contract.min_bytes_per_second;
+  const value = (figures) => (inRequests ? figures.requests_per_second : figures.bytes_per_second);
   return {
-    got: inRequests ? now.requests_per_second : now.bytes_per_second,
+    value,
+    got: value(now),
     promised: min * (now.part ?? 1),
     said: inRequests ? (requests) => `${count(requests)} requests/s` : rate,
   };
@@ -49,6 +52,7 @@ function shortWords(of) {
 class Row {
   constructor(of, kind, change) {
     this.of = of;
+    this.kind = kind;
     this.history = new History();
     this.seen = false;
     const button = make("button", { type: "button", class: "change" }, "Change", make("span", { class: "unseen" }, ` ${of.name}`));
@@ -60,6 +64,12 @@ class Row {
 
   build() {
     this.plot = new Plot();
+    const seeded = kept(`${this.kind.slice(0, -1)}.${this.of.name}`, measure(this.of).value);
+    // Without them the plot begins now.
+    seeded.then((points) => {
+      this.history.seed(points);
+      this.draw();
+    }, () => {});
     this.texts = Object.fromEntries(
       ["got", "terms", "share", "latency", "parts", "limited", "queue", "short"].map((name) => [name, make("span", { class: name })]));
     const { got, terms, share, latency, parts, limited, queue, short } = this.texts;
@@ -83,7 +93,7 @@ class Row {
     set(texts.short, shortWords(of));
     this.element.classList.toggle("is-short", Boolean(now.short));
     const label = `${of.name}: ${said(got)}${promised > 0 ? `, ${said(promised)} promised` : ""}`;
-    this.plot.draw(this.history, promised, 0, label);
+    this.plot.draw(this.history, promised, 0, said, label);
     this.drawMore();
   }
 }
@@ -121,7 +131,9 @@ class TenantRow extends Row {
     const part = (name) => said(budget[inRequests ? `${name}requests_per_second` : `${name}bytes_per_second`]);
     set(texts.latency, budget ? `${part("left_")} left to promise` : "");
     set(texts.parts, budget ? `${part("promised_")} promised to its volumes` : "");
-    this.split.draw(budget ? budget.promised_millionths / 1e6 : 0);
+    const key = inRequests ? "requests_per_second" : "bytes_per_second";
+    const [left, promised] = budget ? [budget[`left_${key}`], budget[`promised_${key}`]] : [0, 0];
+    this.split.draw(promised / (promised + left || 1));
   }
 }
 

@@ -42,6 +42,12 @@ async function ask(method, path, { body, etag, signal } = {}) {
 /** What is at a path. */
 export const get = async (path) => (await ask("GET", path)).json();
 
+/** The last hour of an object, such as `volume.alpha`, as the server has kept it: points for a plot, of what `value` finds in each. */
+export async function kept(of, value) {
+  const { points, step_ms } = await get(`/v1/history?of=${encodeURIComponent(of)}`);
+  return points.map((point) => ({ at: point.at_ms, step: step_ms, value: value(point), short: point.short_seconds > 0 }));
+}
+
 /** Tells the server something: what came of it. */
 export const send = async (method, path, body, etag) => (await ask(method, path, { body, etag })).json();
 

@@ -8,11 +8,12 @@ use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use weir_api::{Found, List};
+use weir_api::{Curve, Found, List, ShortSeconds};
 use weir_explain::Explanation;
 use weir_serve::{Detail, ExplainError};
 
 use super::{Answer, Shared, Target, blocking, singular};
+use crate::control::KINDS;
 use crate::error::Refused;
 use crate::view::View;
 
@@ -78,6 +79,49 @@ pub(crate) async fn show(
     };
     let found = found.ok_or_else(|| Refused::not_found(&format!("{kind} {name:?}")))?;
     Ok(([(ETAG, published.etag(kind, &name))], Json(found)))
+}
+
+/// Of which drive, tenant or volume a curve is.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Of {
+    of: String,
+}
+
+/// How a drive, a tenant or a volume went in the last hour, with a point for each ten seconds.
+#[cfg_attr(feature = "openapi", utoipa::path(
+    get,
+    path = "/v1/history",
+    params(("of" = String, Query, description = "The object, such as volume.alpha")),
+    responses((status = 200, body = Curve), (status = 404, body = weir_api::Refusal))
+))]
+pub(crate) async fn history(
+    State(manager): Shared,
+    Query(Of { of }): Query<Of>,
+) -> Answer<Json<Curve>> {
+    let (kind, name) = of.split_once('.').unwrap_or((of.as_str(), ""));
+    let unknown = || {
+        Refused::not_found(&format!(
+            "{of:?}; name a drive, tenant or volume, such as volume.alpha"
+        ))
+    };
+    let kind = KINDS
+        .into_iter()
+        .find(|known| *known == kind)
+        .ok_or_else(unknown)?;
+    if let Some(curve) = manager.watcher.history().curve(kind, name) {
+        return Ok(Json(curve));
+    }
+    // It may have been added in this second.
+    let is_known = manager.control.published().words(kind, name).is_some();
+    is_known
+        .then(|| Json(crate::history::empty(kind, name)))
+        .ok_or_else(unknown)
+}
+
+/// The short seconds of the last hour, newest first.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/short", responses((status = 200, body = ShortSeconds))))]
+pub(crate) async fn short(State(manager): Shared) -> Json<ShortSeconds> {
+    Json(manager.watcher.history().short())
 }
 
 /// Of which time an explanation is.

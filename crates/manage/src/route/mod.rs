@@ -19,7 +19,7 @@ use crate::access::Peer;
 use crate::control::KINDS;
 use crate::dashboard;
 use crate::error::Refused;
-use ask::{config, explain, healthy, list, metrics, ready, show, status};
+use ask::{config, explain, healthy, history, list, metrics, ready, short, show, status};
 use change::{add, change, changes, reload, remove, set, undo};
 use events::events;
 
@@ -43,6 +43,8 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .route("/v1/reload", post(reload))
         .route("/v1/config", get(config))
         .route("/v1/events", get(events))
+        .route("/v1/history", get(history))
+        .route("/v1/short", get(short))
         .route("/v1/openapi.json", get(openapi))
         .route("/v1/{kind}", get(list))
         .route("/v1/volumes/{name}/explain", get(explain))

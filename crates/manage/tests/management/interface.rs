@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_api::{Changes, Error, Event, Outcome, Status, Volume};
+use weir_api::{Changes, Curve, Error, Event, Outcome, ShortSeconds, Status, Volume};
 
 #[test]
 fn how_things_stand_is_said_in_numbers_and_in_the_words_of_the_file() {
@@ -27,6 +27,22 @@ fn how_things_stand_is_said_in_numbers_and_in_the_words_of_the_file() {
     let volumes: Vec<Volume> = site.get("/v1/volumes");
     let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
     assert_eq!(names, ["alpha", "beta"]);
+}
+
+#[test]
+fn the_last_hour_of_each_object_is_there_from_the_start() {
+    let site = Site::new();
+    for of in ["drive.fast", "tenant.acme", "volume.alpha"] {
+        let curve: Curve = site.get(&format!("/v1/history?of={of}"));
+        assert_eq!((curve.of.as_str(), curve.step_ms), (of, 10_000));
+    }
+    let short: ShortSeconds = site.get("/v1/short");
+    assert_eq!(short.short, []);
+    for of in ["volume.gamma", "server.alpha", "alpha"] {
+        let (status, why) = site.refused("GET", &format!("/v1/history?of={of}"), &Value::Null);
+        assert_eq!(status, 404);
+        assert!(why.contains("such as volume.alpha"), "{why}");
+    }
 }
 
 #[test]
