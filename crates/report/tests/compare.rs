@@ -241,7 +241,7 @@ fn a_page_that_would_be_too_large_leaves_details_out_and_says_so() {
 #[test]
 fn the_headline_is_about_what_the_scenario_asks_for() {
     let mut report = report();
-    report.about = "who gets what".into();
+    report.about = "shares of four clients".into();
     for (at, cell) in report.drives[0].cells.iter_mut().enumerate() {
         cell.headline = Some(ComparedFigure {
             name: "bandwidth of the log".into(),
@@ -250,7 +250,7 @@ fn the_headline_is_about_what_the_scenario_asks_for() {
         });
     }
     let page = compare_page(&report);
-    assert!(page.contains("<h1>latency on drive &amp; co: who gets what</h1>"));
+    assert!(page.contains("<h1>latency on drive &amp; co: shares of four clients</h1>"));
     // Where policies differ most.
     assert!(page.contains(
         "On drive &amp; co beside writers the bandwidth of the log is 0.50 MB/s under none, and 18.25 MB/s under bfq."

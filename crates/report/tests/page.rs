@@ -52,6 +52,16 @@ fn every_section_is_a_sheet() {
     assert_eq!(page.matches("class=\"bare\"").count(), 1);
 }
 
+/// Cards beside each other have one height: a long text would leave the others empty.
+#[test]
+fn of_a_cards_long_text_the_first_sentence_is_shown() {
+    let mut report = sample::report(2, 1);
+    report.policies[0].verdict = format!("It got 0.26 MB/s. {}", "Others did too. ".repeat(30));
+    let page = demo_page(&report);
+    assert_eq!(well_formed(&page), Ok(()));
+    assert!(page.contains("<summary>It got 0.26 MB/s.</summary>"));
+}
+
 /// The lightness of a colour, as its weighted sum of channels.
 fn lightness(style: &str, name: &str) -> u32 {
     let (_, rest) = style.split_once(&format!("--{name}:#")).expect(name);
@@ -59,7 +69,7 @@ fn lightness(style: &str, name: &str) -> u32 {
     3 * channel(0) + 6 * channel(2) + channel(4)
 }
 
-/// Those who know a page on a light background read it on a dark one without the legend.
+/// A reader of a page on a light background reads it on a dark one without the legend.
 #[test]
 fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
     let style = weir_report::svg::STYLE;

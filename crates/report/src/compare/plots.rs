@@ -37,7 +37,7 @@ pub(super) fn looks(report: &CompareReport) -> Looks {
     Looks::of(policies(report))
 }
 
-/// What the scenario asks for first: a figure with its name and unit, and whether a cell has it.
+/// The first thing that the scenario asks for, with its name and unit; `None` if no cell has it.
 pub(super) fn headline(report: &CompareReport) -> Option<&ComparedFigure> {
     let cells = report.drives.iter().flat_map(|d| &d.cells);
     cells.flat_map(|cell| &cell.headline).next()

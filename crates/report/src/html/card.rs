@@ -53,6 +53,9 @@ pub struct Gauge {
     pub mark: Option<f64>,
 }
 
+/// The longest text, in bytes, that a card shows as a whole.
+const TEXT: usize = 240;
+
 impl Card {
     /// The card as HTML.
     pub(super) fn html(&self) -> String {
@@ -75,8 +78,19 @@ impl Card {
         if !self.rows.is_empty() {
             write_terms(&mut out, &self.rows);
         }
-        if !self.text.is_empty() {
-            out.extend(["<p class=\"text\">", &escape(&self.text), "</p>\n"]);
+        match self.text.split_once(". ") {
+            // Cards beside each other have one height: what is longer is shown on demand.
+            Some((first, rest)) if self.text.len() > TEXT => {
+                let (first, rest) = (escape(first), escape(rest));
+                out.extend([
+                    "<details class=\"text\">\n<summary>",
+                    &first,
+                    ".</summary>\n",
+                ]);
+                out.extend([rest.as_str(), "\n</details>\n"]);
+            }
+            _ if self.text.is_empty() => {}
+            _ => out.extend(["<p class=\"text\">", &escape(&self.text), "</p>\n"]),
         }
         out + "</article>\n"
     }

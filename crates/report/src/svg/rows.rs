@@ -45,9 +45,9 @@ pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups
             .map(|r| text_width(r.name)),
     );
     let values = widest(&mut rows.iter().map(|row| text_width(&plot.value(row))));
-    frame.left = (names + MARGIN + 14.0).min(width * 0.42);
+    frame.left = (names + MARGIN + 14.0).min(width * 0.5);
     let end = width + 10.0;
-    frame.right = (end - values - 10.0).max(width * 0.6);
+    frame.right = (end - values - 10.0).max(width * 0.7);
     frame.bottom = frame.top + rows.len() as f64 * ROW;
     let axis = Axis::around(
         chart.scale,
