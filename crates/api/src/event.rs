@@ -51,8 +51,11 @@ pub struct ShortSecond {
     pub at_ms: u64,
     /// The volume or tenant, as `volume.alpha`.
     pub of: String,
-    /// Why: `others`, `elevator`, `drive` or `error`.
-    pub reason: String,
+    /// What made it short, as `neighbour` or `slow-drive`.
+    pub cause: String,
+    /// The volume whose requests stood before its own, if that is the cause and it is known which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<String>,
     /// What was missing: bytes, or requests where requests are promised.
     pub lacking: u64,
 }

@@ -23,34 +23,6 @@ impl Latency {
     }
 }
 
-/// Where the requests of a volume spend most of their time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum LimitedBy {
-    /// It has no requests.
-    #[default]
-    Nothing,
-    /// Its own max, or its tenant's.
-    Limit,
-    /// Other volumes, before which it waits in the elevator.
-    Others,
-    /// The drive.
-    Drive,
-}
-
-impl LimitedBy {
-    /// Its word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Limit => "limit",
-            Self::Others => "others",
-            Self::Drive => "drive",
-        }
-    }
-}
-
 /// The seconds of a promise by their verdicts, since the server's start.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -59,9 +31,13 @@ pub struct SecondCounts {
     pub promised: u64,
     /// Those in which it was kept.
     pub kept: u64,
-    /// Those in which it was not, by reason: `others`, `elevator`, `drive`, `error`.
+    /// Of these, those in which the client got less, because it had nothing outstanding for more than half of them.
+    #[serde(default)]
+    pub unasked: u64,
+    /// Those in which it was not, by cause: `own-max`, `held`, `neighbour`, `own-requests`, `idling`, `slow-drive`, `own-depth`, `host-busy`,
+    /// `errors` and `server-busy`.
     pub short: BTreeMap<String, u64>,
-    /// Those in which nothing was owed, by reason: `idle`, `suspended`, `limit`, `depth`, `pool`.
+    /// Those in which nothing was owed, by reason: `client-idle`, `not-reading`, `own-max`, `own-depth`, `remote-storage`.
     pub excused: BTreeMap<String, u64>,
 }
 
@@ -109,8 +85,15 @@ pub struct VolumeFigures {
     pub share: f64,
     /// The part of the drive's bytes that it got, 0 to 1.
     pub got: f64,
-    /// Where its requests spend most of their time.
-    pub limited_by: LimitedBy,
+    /// What kept it from more, by the names of [`SecondCounts::short`], or `client-idle` or `not-reading`; nothing if it had no request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<String>,
+    /// The volume whose requests stood before its own, if that is the cause and it is known which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<String>,
+    /// The part of the second in which it had nothing outstanding, 0 to 1.
+    #[serde(default)]
+    pub idle: f64,
     /// Why the second was short of the volume's promise, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<String>,

@@ -16,9 +16,7 @@ mod words;
 pub use change::{Change, ChangeRequest, Changes, Edit, Outcome, Refusal, Said, UndoRequest};
 pub use client::{Client, Error, Lines};
 pub use event::{Event, Second, ShortSecond};
-pub use figures::{
-    Counts, DriveFigures, Latency, LimitedBy, SecondCounts, TenantFigures, VolumeFigures,
-};
+pub use figures::{Counts, DriveFigures, Latency, SecondCounts, TenantFigures, VolumeFigures};
 pub use history::{Curve, CurvePoint, ShortSeconds};
 pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 pub use words::{encoded, path, words};

@@ -184,7 +184,7 @@ pub enum List {
 #[serde(untagged)]
 pub enum Found {
     /// A volume.
-    Volume(Volume),
+    Volume(Box<Volume>),
     /// A tenant.
     Tenant(Tenant),
     /// A drive.

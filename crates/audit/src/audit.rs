@@ -265,7 +265,7 @@ impl Audit {
                 self.tell(&Fact::Opened(id, spec));
                 self.model.opened(id, spec);
             }
-            Call::Open { .. } | Call::Poll { .. } => {}
+            Call::Open { .. } | Call::Poll { .. } | Call::Note { .. } => {}
             Call::Close { stream } => {
                 if self.model.stream(stream).is_some() {
                     self.tell(&Fact::Closed(stream));

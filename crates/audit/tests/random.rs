@@ -2,7 +2,7 @@
 
 use weir_audit::Tally;
 use weir_audit::random::{Plan, Random, run, run_plan};
-use weir_measure::promise::{Seconds, Short};
+use weir_measure::promise::{Cause, Seconds};
 
 #[test]
 fn random_operations_break_nothing_and_reach_everything() {
@@ -29,7 +29,12 @@ fn random_operations_break_nothing_and_reach_everything() {
         "{seconds:?}"
     );
     // What a server's thread does is not the core's, so two reasons occur in a live server only.
-    for why in [Short::Others, Short::Elevator, Short::Drive, Short::Error] {
+    for why in [
+        Cause::Neighbour,
+        Cause::Idling,
+        Cause::SlowDrive,
+        Cause::Errors,
+    ] {
         assert!(seconds.short[why as usize] > 0, "{why:?}: {seconds:?}");
     }
 }

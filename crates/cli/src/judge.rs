@@ -299,7 +299,8 @@ mod tests {
             second: second + 3,
             owed: 10_000_000,
             lacking: 1_000_000 * (second + 1),
-            why: "others".into(),
+            cause: "neighbour".into(),
+            neighbour: None,
         };
         Record {
             client: name.into(),
@@ -311,7 +312,7 @@ mod tests {
                 promised: 10,
                 kept,
                 short,
-                why: [("others".to_owned(), short)].into(),
+                short_by: [("neighbour".to_owned(), short)].into(),
                 short_at: (0..short).map(at).collect(),
                 ..PromiseSeconds::default()
             }),
@@ -348,6 +349,15 @@ mod tests {
             ];
             judged("contract", &records)
         };
+        let mut quiet = client("quiet", 0.04, 10);
+        let seconds = quiet.promise_seconds.as_mut().unwrap();
+        (seconds.unasked, seconds.outstanding_ms) = (10, Some(200));
+        let (fate, text) = judged("contract", &[client("target", 11.0, 10), quiet]);
+        assert!(
+            fate == Fate::Kept
+                && text.ends_with("quiet had nothing outstanding for 98% of the time."),
+            "{text}"
+        );
         let busy = "The drive was busy for 50% of the time.";
         let all = "Kept: everyone got what was promised in every second.";
         assert_eq!(verdict(11.0, 10, 10), (Fate::Kept, format!("{all} {busy}")));
@@ -355,8 +365,8 @@ mod tests {
         assert!(
             fate == Fate::Kept
                 && text.contains(
-                    "reader-01 got 12.00 of 10 MB/s promised and fell short in 5 of 10 s, at worst 50% of what it was owed (second 8): \
-                     others had the drive."
+                    "reader-01 got 12.00 of 10 MB/s promised and fell short in 5 of 10 s, at worst 50% of what it was owed (second 8), \
+                     because of a neighbour."
                 ),
             "{text}"
         );
@@ -370,7 +380,7 @@ mod tests {
         );
         let (fate, text) = verdict(0.9, 0, 10);
         assert!(
-            fate == Fate::Broken && text.contains("(second 13): others had the drive."),
+            fate == Fate::Broken && text.contains("(second 13), because of a neighbour."),
             "{text}"
         );
     }
@@ -419,7 +429,7 @@ mod tests {
         assert_eq!(fate, Fate::Kept, "{text}");
         let (fate, text) = promise::everyone(&[&client("log", 8.0, 4), &free]);
         let said = "0 of 1 promises were kept. log got 8.00 of 10 MB/s promised and fell short in 6 of 10 s, at worst 40% of what it was \
-                    owed (second 9): others had the drive.";
+                    owed (second 9), because of a neighbour.";
         assert_eq!((fate, text.as_str()), (Fate::Broken, said));
         let (fate, text) = promise::everyone(&[&free]);
         assert_eq!(

@@ -33,6 +33,7 @@ mod replay;
 mod scenario;
 mod serve;
 mod socket;
+mod standings;
 mod top;
 mod unkept;
 mod whole;

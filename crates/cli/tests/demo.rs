@@ -131,7 +131,7 @@ fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
     let target = |policy| &of(&records, policy, "target")["promise_seconds"];
     let (none, contract) = (target("none"), target("contract"));
     assert_eq!(
-        (&none["short"], &none["why"]["others"]),
+        (&none["short"], &none["short_by"]["neighbour"]),
         (&3.into(), &3.into())
     );
     let lacks = number(none, "lacking_bytes") / 3.0;
@@ -140,7 +140,7 @@ fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
         "of what it would get: {lacks}"
     );
     assert_eq!(
-        (&contract["excused"], &contract["why"]["depth"]),
+        (&contract["excused"], &contract["excused_by"]["own-depth"]),
         (&3.into(), &3.into())
     );
 }

@@ -99,7 +99,7 @@ fn a_record_says_why_and_what_would_have_been() {
     let text = said(&scratch, &explain).replace('\n', " ");
     assert!(text.starts_with("A request of alpha takes "), "{text}");
     assert!(text.contains("in the drive's queue for "), "{text}");
-    assert!(text.contains("by a neighbour, beta;"), "{text}");
+    assert!(text.contains("by a neighbour: beta;"), "{text}");
     let json = said(
         &scratch,
         &[&explain[..], &["--json", "--since", "2s"]].concat(),
@@ -114,7 +114,7 @@ fn a_record_says_why_and_what_would_have_been() {
     assert_eq!(json["cause"], "neighbour", "{json}");
     assert_eq!(json["neighbours"][0]["name"], "beta", "{json}");
     // Without the configuration, volumes are numbers.
-    assert!(said(&scratch, &["explain", "2", "--record", "record"]).contains("neighbour, 3;"));
+    assert!(said(&scratch, &["explain", "2", "--record", "record"]).contains("neighbour: 3;"));
 
     let replay = ["replay", "record", "--config", "weir.toml"];
     let table = said(&scratch, &[&replay[..], &["--policy", "contract"]].concat());

@@ -24,6 +24,14 @@ const RUNS: &[&[&str]] = &[
     ],
     &["compare", "ring", "--drive", "demo", "--case", "2-new"],
     &["compare", "mixed.fio", "--drive", "demo"],
+    &[
+        "compare",
+        "quiet.toml",
+        "--drive",
+        "demo",
+        "--policy",
+        "none",
+    ],
     &["compare", "late.fio", "--drive", "demo", "--policy", "none"],
     &["compare", "startup", "--drive", "demo", "--case", "idle"],
     &[
@@ -52,6 +60,11 @@ const MIXED: &str = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=2\nt
 
 /// A client whose time begins after the measurement.
 const LATE: &str = "[late]\nrw=randread\ndirect=1\nsize=64m\ntime_based\nruntime=1\nstartdelay=1\n";
+
+/// A client that rarely asks for what it is promised, and one that has too few requests at a time for it.
+const QUIET: &str = "name = \"quiet\"\nduration = \"2s\"\n\
+    [[client]]\nname = \"quiet\"\nsize = \"64MiB\"\nmin = \"5MB/s\"\ndirect = true\nrw = \"randread\"\nbs = \"4KiB\"\nthinktime = \"100ms\"\n\
+    [[client]]\nname = \"shallow\"\nsize = \"64MiB\"\nmin = \"120MB/s\"\ndirect = true\nrw = \"randread\"\nbs = \"4KiB\"\n";
 
 /// Keys that no command can bring about; tests of crates/measure see them.
 const UNPLAYED: &[&str] = &[
@@ -131,6 +144,7 @@ fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
     let scratch = Scratch::new();
     scratch.file("mixed.fio", MIXED);
     scratch.file("late.fio", LATE);
+    scratch.file("quiet.toml", QUIET);
     let (mut clients, mut totals) = (Seen::default(), Seen::default());
     for arguments in RUNS {
         let said = run(&scratch, &[arguments, &["--json", "-"][..]].concat());

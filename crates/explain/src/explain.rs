@@ -1,8 +1,7 @@
 //! From what a journal kept to an explanation.
 
 use crate::explanation::{
-    Cause, CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest,
-    Stage,
+    CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest, Stage,
 };
 use crate::rows::Second;
 use crate::say;
@@ -11,7 +10,7 @@ use crate::view::View;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Span};
 use weir_measure::SECOND_NS;
-use weir_measure::promise::{Excuse, Units, Verdict};
+use weir_measure::promise::{Blame, Cause, Excuse, Units, Verdict};
 
 /// Neighbours that are named.
 const NAMED: usize = 8;
@@ -155,25 +154,28 @@ fn promise(
     let mut excused = [0; Excuse::ALL.len()];
     let mut causes: BTreeMap<(Cause, Option<u32>), u64> = BTreeMap::new();
     let (mut promised, mut kept, mut last_short) = (0, 0, Vec::new());
-    let none = Slice::default();
+    let (mut waited, mut unasked) = (0, 0);
     for second in ruled {
         promised += 1;
+        waited += second.waited;
+        unasked += u64::from(second.unasked);
         match second.verdict {
             Verdict::Kept => kept += 1,
             Verdict::Excused(why) => excused[why as usize] += 1,
             Verdict::Short { by, why } => {
-                let slice = slices.get(&second.second).unwrap_or(&none);
-                let (cause, neighbour) = slice.why(second, why);
+                let Blame { cause, neighbour } = why;
                 *causes.entry((cause, neighbour)).or_default() += 1;
                 let ends = (u64::from(second.second) + 1) * SECOND_NS;
+                let slice = slices.get(&second.second);
                 last_short.push(ShortSecond {
                     ago_s: view.now.saturating_sub(ends) as f64 / 1e9,
                     owed: second.owed,
                     by,
-                    verdict: why.name().to_owned(),
                     cause,
                     neighbour: neighbour.map(|group| name(GroupId(group))),
-                    drive_did: slice.did.filter(|_| cause == Cause::SlowDrive),
+                    drive_did: slice
+                        .and_then(|s| s.did)
+                        .filter(|_| cause == Cause::SlowDrive),
                 });
             }
         }
@@ -197,18 +199,33 @@ fn promise(
         },
         promised,
         kept,
+        unasked,
+        idle: 1.0 - waited as f64 / (promised * SECOND_NS) as f64,
         excused: excused.map(|(why, n)| (why.name().to_owned(), n)).collect(),
         short,
         last_short,
     })
 }
 
-/// The cause of most of the short seconds, or of the largest part of the latency.
+/// The cause of most of the short seconds. If there are none, it is that of most seconds in which the promise did not apply or the client did
+/// not ask for all of it, if these are most; else it is that of the largest part of the latency.
 fn cause(parts: &[Part], promise: Option<&Promised>) -> Option<Cause> {
     let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
     let short = promise.map(|p| &p.short[..]).unwrap_or_default();
     for seconds in short {
         *causes.entry(seconds.cause).or_default() += seconds.seconds as f64;
+    }
+    if let (Some(of), true) = (promise, causes.is_empty()) {
+        let mut quiet: BTreeMap<Cause, u64> = BTreeMap::new();
+        *quiet.entry(Cause::ClientIdle).or_default() += of.unasked;
+        for why in Excuse::ALL {
+            let seconds = of.excused.get(why.name()).copied().unwrap_or(0);
+            *quiet.entry(why.cause()).or_default() += seconds;
+        }
+        let most = quiet.into_iter().max_by_key(|(_, seconds)| *seconds);
+        if let Some((cause, _)) = most.filter(|(_, seconds)| 2 * seconds > of.promised) {
+            return Some(cause);
+        }
     }
     if causes.is_empty() {
         for part in parts {

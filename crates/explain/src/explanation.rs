@@ -2,50 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Why something took as long as it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// The volume's own max, or its tenant's, held its requests.
-    OwnMax,
-    /// Another controller held its requests, or its client did not read its answers.
-    Held,
-    /// The requests of a neighbour stood before them.
-    Neighbour,
-    /// Its own earlier requests stood before them.
-    OwnRequests,
-    /// The elevator kept the drive free for another stream's next request.
-    Idling,
-    /// The drive did less than is stated of it.
-    SlowDrive,
-    /// The drive worked on the request itself, and nothing stood before it: to get more, a client has to have more requests at a time.
-    OwnDepth,
-    /// This process did not run though there was something for it to do.
-    LateProcess,
-    /// The storage failed requests.
-    Errors,
-    /// The server worked on the requests of a neighbour, whether they did I/O or not.
-    NeighbourRequests,
-}
-
-impl Cause {
-    /// In words, as the subject of a sentence.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::OwnMax => "its own max",
-            Self::Held => "a controller, or a client that does not read its answers",
-            Self::Neighbour => "a neighbour",
-            Self::OwnRequests => "its own requests before it",
-            Self::Idling => "a drive that is kept free for another's next request",
-            Self::SlowDrive => "a drive slower than stated",
-            Self::OwnDepth => "its own depth: too few requests at a time",
-            Self::LateProcess => "this process, which was late",
-            Self::Errors => "a drive that fails requests",
-            Self::NeighbourRequests => "another client's requests, which keep the server busy",
-        }
-    }
-}
+use weir_measure::promise::Cause;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,9 +55,7 @@ pub struct ShortSecond {
     pub owed: u64,
     /// As above.
     pub by: u64,
-    /// The verdict's reason, as metrics have it.
-    pub verdict: String,
-    /// What made it short.
+    /// What made it short, as metrics have it.
     pub cause: Cause,
     /// The neighbour that most stood before it, if that is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,6 +88,12 @@ pub struct Promised {
     pub promised: u64,
     /// Of these, kept.
     pub kept: u64,
+    /// Of the kept ones, those in which it got less than is promised, because it had nothing outstanding for more than half of them.
+    #[serde(default)]
+    pub unasked: u64,
+    /// The part of the promised seconds in which it had nothing outstanding, 0 to 1.
+    #[serde(default)]
+    pub idle: f64,
     /// Excused: by which reason, as metrics have it, and how many.
     pub excused: BTreeMap<String, u64>,
     /// Short ones by cause, the most frequent first.

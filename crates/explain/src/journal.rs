@@ -6,6 +6,7 @@ use crate::explanation::Waiting;
 use crate::late::Late;
 use crate::ring::Ring;
 use crate::rows::{Length, Piece, Request, Row, Ruled, Second};
+use crate::standing::Closed;
 use crate::stated::Stated;
 use crate::terms::Groups;
 use crate::view::View;
@@ -15,7 +16,7 @@ use weir_core::{
     Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
 };
 use weir_measure::SECOND_NS;
-use weir_measure::promise::Ruling;
+use weir_measure::promise::{Ruling, Standing};
 
 /// A call that comes later than it was asked for by more than this makes the process late. Less is how exactly timers go off.
 const TIMELY: u64 = 100_000;
@@ -57,6 +58,8 @@ pub struct Journal {
     open: Vec<Row>,
     touched: Vec<u32>,
     whole: Second,
+    /// The second that ended last.
+    closed: Closed,
     /// The clock's busy time when the second began.
     busy: u64,
     rows: Ring<Row>,
@@ -128,6 +131,7 @@ impl Journal {
             open: Vec::new(),
             touched: Vec::new(),
             whole: Second::default(),
+            closed: Closed::default(),
             busy: 0,
             rows: Ring::new(part(ROWS)),
             seconds: Ring::new(part(SECONDS)),
@@ -147,10 +151,20 @@ impl Journal {
             + self.requests.bytes()
     }
 
-    /// The verdict about a second of a group's promise, which [`weir_measure::promise`] has given. `busiest`: the other group for whose
-    /// requests the server worked most in that second, if that is known.
-    pub fn ruled(&mut self, group: GroupId, ruling: &Ruling, busiest: Option<GroupId>) {
-        self.ruled.push(Ruled::new(group.0, ruling, busiest));
+    /// The verdict about a second of a group's promise, which [`weir_measure::promise`] has given.
+    pub fn ruled(&mut self, group: GroupId, ruling: &Ruling) {
+        self.ruled.push(Ruled::new(group.0, ruling));
+    }
+
+    /// What the requests of a group waited for in a second of the clock, and in each of those that ended by `now` after it. `None`: that
+    /// second is not the last one that ended by a call.
+    pub fn standing(&mut self, now: Instant, group: GroupId, second: u64) -> Option<[Standing; 2]> {
+        self.pass(now.as_nanos().min(LATEST));
+        let is_last = u64::from(self.closed.whole.second) == second && self.seen;
+        is_last.then(|| {
+            let is_stated = self.stated.is_known();
+            self.closed.standing(&self.groups, group, is_stated)
+        })
     }
 
     /// The kernel says that the thread that makes the calls was ready to run and had no processor for `total` nanoseconds in all, as of
@@ -242,6 +256,7 @@ impl Journal {
     #[cold]
     fn end_seconds(&mut self, now: u64) {
         let current = second_of(now);
+        let first = self.second;
         while self.second < current {
             let ends = (u64::from(self.second) + 1) * SECOND_NS;
             self.clock.advance(ends);
@@ -254,10 +269,13 @@ impl Journal {
             {
                 self.seconds.push(whole);
             }
-            for group in self.touched.drain(..) {
-                self.rows.push(self.open[group as usize]);
-                self.open[group as usize] = UNTOUCHED;
+            for group in &self.touched {
+                self.rows.push(self.open[*group as usize]);
             }
+            if self.second == first {
+                self.close(whole);
+            }
+            self.closed.later = whole;
             self.busy = self.clock.busy();
             self.whole = Second::default();
             // Nothing happens in the seconds of an idle drive.
@@ -270,6 +288,15 @@ impl Journal {
             };
         }
         self.ends = (u64::from(self.second) + 1) * SECOND_NS;
+    }
+
+    /// The rows of the second under way are those of the one that ended last.
+    fn close(&mut self, whole: Second) {
+        std::mem::swap(&mut self.open, &mut self.closed.rows);
+        std::mem::swap(&mut self.touched, &mut self.closed.touched);
+        self.touched.clear();
+        self.closed.whole = whole;
+        self.closed.add_up();
     }
 
     /// The row of a group in the second under way.

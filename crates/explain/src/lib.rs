@@ -20,11 +20,14 @@ mod explain;
 mod explanation;
 mod journal;
 mod late;
+mod note;
 mod ring;
 mod rows;
 mod say;
 mod share;
 mod slice;
+mod standing;
+mod standings;
 mod stated;
 mod sweep;
 mod terms;
@@ -32,10 +35,13 @@ mod view;
 mod watch;
 
 pub use explanation::{
-    Cause, CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest,
-    Stage, Waiting,
+    CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest, Stage,
+    Waiting,
 };
 pub use journal::Journal;
+pub use note::{NOTE_LEN, note};
 pub use say::{Place, Takes, list};
+pub use standings::Standings;
 pub use view::View;
 pub use watch::Watch;
+pub use weir_measure::promise::Cause;

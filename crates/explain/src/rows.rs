@@ -1,6 +1,6 @@
 //! What a journal keeps.
 
-use weir_core::GroupId;
+use weir_measure::SECOND_NS;
 use weir_measure::promise::{Ruling, Units, Verdict};
 
 /// What became of one group's requests in one second.
@@ -62,6 +62,34 @@ pub(crate) struct Second {
     pub(crate) pieces: u64,
 }
 
+/// This number of requests in the drive at a time is enough for what is stated of a drive, where it is not known how long one takes alone.
+const MANY: u64 = 8;
+
+impl Second {
+    /// The part (0 to 1) that the drive did of what is stated of it, if anything is and requests waited for it: they were in the drive for
+    /// longer than they would have been there alone, so that more of them at a time would not have been served sooner, and for twice as
+    /// long, or in the elevator for half of the drive's busy time.
+    pub(crate) fn did(&self, is_stated: bool) -> Option<f64> {
+        let busy = self.busy.saturating_sub(self.late);
+        let known = self.drive.saturating_sub(self.unknown);
+        // Where it is not known how long pieces take alone, their service is their share, which says nothing.
+        let is_full = self.unknown > known || 5 * known >= 6 * self.known;
+        let is_queue = self.unknown <= known && known >= 2 * self.known;
+        let waits = is_full && (self.elevator >= busy / 2 || is_queue);
+        let told = is_stated && busy >= SECOND_NS / 10 && waits;
+        told.then(|| (self.stated as f64 / busy as f64).min(1.0))
+    }
+
+    /// The same if it was busy all the time while requests waited in the elevator, however few were in the drive, or while [`MANY`] were in
+    /// the drive.
+    pub(crate) fn did_with_backlog(&self, is_stated: bool) -> Option<f64> {
+        let busy = self.busy.saturating_sub(self.late);
+        let is_queue = self.elevator >= busy / 2 || self.drive >= MANY * busy;
+        let told = is_stated && busy >= SECOND_NS / 10 * 9 && is_queue;
+        told.then(|| (self.stated as f64 / busy as f64).min(1.0))
+    }
+}
+
 /// A verdict about a second of a group's promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ruled {
@@ -72,21 +100,24 @@ pub(crate) struct Ruled {
     pub(crate) owed: u64,
     pub(crate) got: u64,
     pub(crate) verdict: Verdict,
-    /// The other group for which the server worked most.
-    pub(crate) busiest: Option<u32>,
+    /// Nanoseconds in which at least one of its requests waited.
+    pub(crate) waited: u64,
+    /// It had nothing outstanding for more than half of the second, and got less than the promise.
+    pub(crate) unasked: bool,
 }
 
 impl Ruled {
-    pub(crate) fn new(group: u32, ruling: &Ruling, busiest: Option<GroupId>) -> Self {
+    pub(crate) fn new(group: u32, ruling: &Ruling) -> Self {
         Self {
             group,
-            second: (ruling.ends_ns / weir_measure::SECOND_NS).saturating_sub(1) as u32,
+            second: (ruling.ends_ns / SECOND_NS).saturating_sub(1) as u32,
             units: ruling.rate.units,
             a_second: ruling.rate.a_second,
             owed: ruling.owed,
             got: ruling.got,
             verdict: ruling.verdict,
-            busiest: busiest.map(|group| group.0),
+            waited: ruling.waited_ns,
+            unasked: ruling.is_unasked(),
         }
     }
 }

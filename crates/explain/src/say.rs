@@ -1,7 +1,8 @@
 //! An explanation in sentences.
 
-use crate::explanation::{Cause, Explanation, Neighbour, Part, Promised, Stage};
+use crate::explanation::{Explanation, Neighbour, Part, Promised, Stage};
 use std::fmt;
+use weir_measure::promise::Cause;
 use weir_report::number::{duration, figure, percent, plain};
 
 /// What is less than this part is not worth a word.
@@ -99,7 +100,7 @@ fn place(cause: Cause, stage: Option<Stage>) -> Place {
     match (cause, stage) {
         (Cause::OwnMax, _) => Place::OwnMax,
         (_, Some(Stage::Limit)) => Place::Held,
-        (Cause::LateProcess, _) | (_, None) => Place::Late,
+        (Cause::HostBusy, _) | (_, None) => Place::Late,
         (Cause::Idling, _) => Place::Idling,
         (Cause::SlowDrive, _) => Place::SlowDrive,
         (_, Some(Stage::Elevator)) => Place::Elevator,
@@ -125,6 +126,7 @@ pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
         said.push(format!("The storage failed {} of its requests.", e.errors));
     }
     said.extend(e.promise.as_ref().map(|promise| kept(e, promise)));
+    said.extend(e.promise.as_ref().and_then(unasked));
     said.extend(e.promise.as_ref().and_then(shorts));
     said.push(drive(e));
     said.extend(slowest(e));
@@ -227,7 +229,7 @@ fn rest(e: &Explanation) -> Option<String> {
         (Cause::OwnRequests, "behind its own requests"),
         (Cause::Idling, "waiting while the drive is kept free"),
         (Cause::SlowDrive, Place::SlowDrive.words()),
-        (Cause::LateProcess, Place::Late.words()),
+        (Cause::HostBusy, Place::Late.words()),
         (Cause::OwnDepth, Place::Service.words()),
     ];
     let all: Vec<String> = causes
@@ -270,18 +272,20 @@ fn kept(e: &Explanation, promise: &Promised) -> String {
     format!("{text} and {short} were short.")
 }
 
+/// For how much of the time the client did not ask.
+fn unasked(promise: &Promised) -> Option<String> {
+    (promise.unasked > 0).then(|| {
+        format!(
+            "Its client had nothing outstanding for {} of the time and did not ask for all that is promised.",
+            percent(promise.idle)
+        )
+    })
+}
+
 fn shorts(promise: &Promised) -> Option<String> {
     let causes: Vec<String> = (promise.short.iter())
         .map(|short| {
-            let by = match &short.neighbour {
-                Some(name) if short.cause == Cause::NeighbourRequests => {
-                    format!(
-                        "another client's requests, which keep the server busy: those of {name}"
-                    )
-                }
-                Some(name) => format!("a neighbour, {name}"),
-                None => short.cause.words().to_owned(),
-            };
+            let by = short.cause.by(short.neighbour.as_deref());
             format!("{} by {by}", short.seconds)
         })
         .collect();

@@ -1,14 +1,15 @@
 //! What became of a group's requests in one second, and why.
 
-use crate::explanation::{Cause, Stage};
-use crate::rows::{Piece, Row, Ruled, Second};
+use crate::explanation::Stage;
+use crate::rows::{Piece, Row, Second};
 use crate::share::Share;
 use crate::sweep::{Divided, divide};
+use crate::terms::Groups;
 use crate::view::View;
 use std::collections::BTreeMap;
 use weir_core::GroupId;
 use weir_measure::SECOND_NS;
-use weir_measure::promise::Short;
+use weir_measure::promise::Cause;
 
 /// A drive that does this part of what is stated of it can keep what was promised: promises are at most nine tenths of it.
 const ENOUGH: f64 = 0.9;
@@ -89,7 +90,7 @@ pub(crate) fn slices(view: &View, from: u32) -> BTreeMap<u32, Slice> {
 
 impl Row {
     /// The sum with another row of the same second.
-    fn and(&self, other: &Self) -> Self {
+    pub(crate) fn and(&self, other: &Self) -> Self {
         Self {
             second: other.second,
             group: other.group,
@@ -134,16 +135,16 @@ impl Slice {
     /// Divides the time of the requests that ended in this second as `time` says.
     fn divide(&mut self, view: &View, time: &Divided, own: &dyn Fn(u32) -> bool) {
         let row = self.own;
-        self.did = self.did(view);
+        self.did = self.drive.did(view.stated.is_known());
         let slow = self.did.map_or(0.0, |did| 1.0 - did);
         let slow = if slow > 1.0 - ENOUGH { slow } else { 0.0 };
-        let held = if is_limited(view) {
+        let held = if is_limited(&view.groups, view.group) {
             Cause::OwnMax
         } else {
             Cause::Held
         };
         self.give(held, Some(Stage::Limit), None, row.limit as f64);
-        self.give(Cause::LateProcess, None, None, row.late as f64);
+        self.give(Cause::HostBusy, None, None, row.late as f64);
         let elevator = time.elevator.scaled(row.elevator as f64);
         // Where nothing is known of that time, nothing else was to be seen.
         let unknown = row.elevator as f64 - elevator.total();
@@ -194,86 +195,10 @@ impl Slice {
             *self.times.entry((cause, stage, neighbour)).or_default() += time;
         }
     }
-
-    /// What the drive did of what is stated of it, if anything is and requests waited for it: they were in the drive for longer than they
-    /// would have been there alone, so that more of them at a time would not have been served sooner, and for twice as long, or in the
-    /// elevator for half of the drive's busy time.
-    fn did(&self, view: &View) -> Option<f64> {
-        let drive = &self.drive;
-        let busy = drive.busy.saturating_sub(drive.late);
-        let known = drive.drive.saturating_sub(drive.unknown);
-        // Where it is not known how long pieces take alone, their service is their share, which says nothing.
-        let is_full = drive.unknown > known || 5 * known >= 6 * drive.known;
-        let is_queue = drive.unknown <= known && known >= 2 * drive.known;
-        let waits = is_full && (drive.elevator >= busy / 2 || is_queue);
-        let told = view.stated.is_known() && busy >= SECOND_NS / 10 && waits;
-        told.then(|| (drive.stated as f64 / busy as f64).min(1.0))
-    }
-
-    /// The largest of its causes but the request itself, and the neighbour that had most of it.
-    fn largest(&self) -> Option<(Cause, Option<u32>)> {
-        let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
-        for ((cause, ..), time) in &self.times {
-            *causes.entry(*cause).or_default() += time;
-        }
-        causes.remove(&Cause::OwnDepth);
-        let cause = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?.0;
-        Some((
-            cause,
-            self.main_neighbour().filter(|_| cause == Cause::Neighbour),
-        ))
-    }
-
-    fn main_neighbour(&self) -> Option<u32> {
-        let mut all: BTreeMap<u32, f64> = BTreeMap::new();
-        for ((.., neighbour), time) in &self.times {
-            if let Some(group) = neighbour {
-                *all.entry(*group).or_default() += time;
-            }
-        }
-        all.into_iter()
-            .max_by(|a, b| a.1.total_cmp(&b.1))
-            .map(|n| n.0)
-    }
-
-    /// Why the second was short: the first of lateness and a slow drive without which it would not have been, else the largest part.
-    pub(crate) fn why(&self, ruled: &Ruled, why: Short) -> (Cause, Option<u32>) {
-        match why {
-            Short::Error => return (Cause::Errors, None),
-            Short::Requests => return (Cause::NeighbourRequests, ruled.busiest),
-            Short::Processor => return (Cause::LateProcess, None),
-            Short::Others | Short::Elevator | Short::Drive => {}
-        }
-        let late = self.drive.late as f64 / SECOND_NS as f64;
-        let slow = self
-            .did
-            .filter(|did| *did < ENOUGH)
-            .map_or(0.0, |did| 1.0 - did);
-        let would_be_kept =
-            |lost: f64| ruled.got as f64 >= ruled.owed as f64 * ENOUGH * (1.0 - lost);
-        if late >= slow && late > 0.0 && would_be_kept(late) {
-            return (Cause::LateProcess, None);
-        }
-        if slow > 0.0 && would_be_kept(slow) {
-            return (Cause::SlowDrive, None);
-        }
-        let nothing = || {
-            let stood = self.drive.busy >= SECOND_NS / 2 && self.drive.pieces == 0;
-            (
-                if stood {
-                    Cause::SlowDrive
-                } else {
-                    Cause::OwnDepth
-                },
-                None,
-            )
-        };
-        self.largest().unwrap_or_else(nothing)
-    }
 }
 
 /// Whether the group, or one above it, has a max.
-fn is_limited(view: &View) -> bool {
-    let mut path = view.groups.path(view.group);
+pub(crate) fn is_limited(groups: &Groups, group: GroupId) -> bool {
+    let mut path = groups.path(group);
     path.any(|(_, terms)| terms.contract.max.is_limited())
 }

@@ -17,6 +17,8 @@ pub(crate) struct Groups {
     all: Vec<Option<Terms>>,
     /// Numbers that were of a group at some time.
     used: Vec<bool>,
+    /// How many groups hang on each.
+    children: Vec<u32>,
 }
 
 impl Groups {
@@ -34,6 +36,7 @@ impl Groups {
                         self.all.resize(at + 1, None);
                         self.used.resize(at + 1, false);
                     }
+                    self.count_child(parent, 1);
                     let is_used = std::mem::replace(&mut self.used[at], true);
                     self.all[at] = Some(Terms {
                         parent,
@@ -47,13 +50,22 @@ impl Groups {
                     }
                 }
                 Edit::RemoveGroup(id) => {
-                    if let Some(terms) = self.all.get_mut(id.0 as usize) {
-                        *terms = None;
+                    let terms = self.all.get_mut(id.0 as usize).and_then(Option::take);
+                    if let Some(terms) = terms {
+                        self.count_child(terms.parent, -1);
                     }
                 }
                 Edit::SetSpace { .. } | Edit::SetCapacity(_) | Edit::SetKnobs { .. } => {}
             }
         }
+    }
+
+    fn count_child(&mut self, parent: GroupId, by: i32) {
+        let at = parent.0 as usize;
+        if self.children.len() <= at {
+            self.children.resize(at + 1, 0);
+        }
+        self.children[at] = self.children[at].saturating_add_signed(by);
     }
 
     pub(crate) fn get(&self, group: GroupId) -> Option<Terms> {
@@ -75,6 +87,11 @@ impl Groups {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (GroupId, Terms)> + '_ {
         let all = (0..).map(GroupId).zip(&self.all);
         all.filter_map(|(id, terms)| Some((id, (*terms)?)))
+    }
+
+    /// Whether groups hang on it.
+    pub(crate) fn is_parent(&self, group: GroupId) -> bool {
+        self.children.get(group.0 as usize).is_some_and(|n| *n > 0)
     }
 
     /// Whether the group is `above` or hangs on it.

@@ -1,6 +1,7 @@
 //! A journal with promises of its own: for a run or a record.
 
 use crate::journal::{Journal, LATEST};
+use crate::note;
 use crate::terms::Groups;
 use crate::view::View;
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use weir_core::record::{Call, Observer};
 use weir_core::{
     Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId,
 };
-use weir_measure::promise::{Promise, Rate};
+use weir_measure::promise::{Promise, Rate, Ruling};
 use weir_measure::{SECOND_NS, Waits, Window};
 
 /// Observes a layer, judges the promises of its groups as the live server does, and keeps a [`Journal`].
@@ -26,6 +27,8 @@ pub struct Watch {
     dispatched: u64,
     /// Requests whose only piece had the drive to itself.
     alone: BTreeMap<(StreamId, u64), u32>,
+    /// The verdicts about the second that ended last, until it is known whether the record has others: those of the server, which saw more.
+    own: Vec<(GroupId, Ruling)>,
     /// What all were served in the second under way, and when that ends.
     second: Window,
     ends: u64,
@@ -66,6 +69,7 @@ impl Watch {
             in_drive: 0,
             dispatched: 0,
             alone: BTreeMap::new(),
+            own: Vec::new(),
             second: Window::default(),
             ends: SECOND_NS,
         }
@@ -84,6 +88,7 @@ impl Watch {
     /// As [`Journal::view`], with the verdicts about all seconds that ended by `now`.
     pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
         self.pass(now.as_nanos().min(LATEST), layer);
+        self.keep_own();
         self.journal.view(now, layer, group)
     }
 
@@ -110,15 +115,31 @@ impl Watch {
                 }
             }
         }
+        self.keep_own();
         for (group, promise) in &mut self.promises {
             let held = limited.get(group).copied().unwrap_or(0);
-            let journal = &mut self.journal;
-            promise.pass_told(now, self.second, held, |ruling| {
-                journal.ruled(*group, &ruling, None);
-            });
+            let (journal, own) = (&mut self.journal, &mut self.own);
+            let second = self.ends / SECOND_NS - 1;
+            promise.standing(journal.standing(Instant::from_nanos(now), *group, second));
+            promise.pass_told(now, self.second, held, |ruling| own.push((*group, ruling)));
         }
         self.second = Window::default();
         self.ends = (now / SECOND_NS + 1) * SECOND_NS;
+    }
+
+    /// The verdicts about the second that ended last are its own.
+    fn keep_own(&mut self) {
+        for (group, ruling) in self.own.drain(..) {
+            self.journal.ruled(group, &ruling);
+        }
+    }
+
+    /// The record says what the server's verdict was about a second.
+    fn told(&mut self, group: GroupId, ruling: &Ruling) {
+        let second = |of: &Ruling| of.ends_ns / SECOND_NS;
+        self.own
+            .retain(|(other, own)| *other != group || second(own) != second(ruling));
+        self.journal.ruled(group, ruling);
     }
 
     /// Tells the promises of a stream's group, and of those above it, of something that happens now.
@@ -278,6 +299,11 @@ impl Observer for Watch {
             } => {
                 self.groups.change(now, edits);
                 self.change(now);
+            }
+            Call::Note { bytes } => {
+                if let Some((group, ruling)) = note::ruling(bytes) {
+                    self.told(group, &ruling);
+                }
             }
             Call::Poll { outputs, .. } => outputs.iter().for_each(|o| self.output(now, o)),
             _ => {}

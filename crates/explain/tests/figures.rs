@@ -1,7 +1,10 @@
 //! How far explanations can be believed: a few of the runs of the example of the same name.
 
+#[path = "planted/alike.rs"]
+mod alike;
 mod planted;
 
+use alike::{alike, recorded};
 use planted::{CAUSES, is_named, off_by, plant, play, random};
 use proptest::prelude::*;
 use weir_core::record::Observed;
@@ -113,4 +116,21 @@ fn planted_causes_are_named() {
     }
     // One in twenty may be taken for another.
     assert!(missed.len() <= 3, "{missed:#?}");
+}
+
+#[test]
+fn records_and_explanations_name_the_same_cause() {
+    for planted in alike() {
+        let (name, cause, neighbour) = (planted.name, planted.cause, planted.neighbour);
+        let named = Some((cause, neighbour.map(str::to_owned)));
+        let (scenario, policy) = (&planted.scenario, &planted.policy);
+        assert_eq!(recorded(scenario, policy), named, "{name}: the record");
+        let (_, explanation, _) = &play(scenario, policy, SMALL)[0];
+        let said = &explanation.said;
+        assert_eq!(explanation.cause, Some(cause), "{name}: {said:#?}");
+        let promise = explanation.promise.as_ref().unwrap();
+        let by = promise.short.first();
+        let by = by.and_then(|short| short.neighbour.as_deref());
+        assert_eq!(by, neighbour, "{name}: {said:#?}");
+    }
 }

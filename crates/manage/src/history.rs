@@ -207,7 +207,8 @@ mod tests {
         sample.short.extend(is_short.then(|| ShortSecond {
             at_ms: sample.at_ms,
             of: "volume.alpha".into(),
-            reason: "others".into(),
+            cause: "neighbour".into(),
+            neighbour: None,
             lacking: 1,
         }));
         sample

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use weir_api::{
-    DriveFigures, Event, Latency, LimitedBy, Second, SecondCounts, ShortSecond, TenantFigures,
-    VolumeFigures,
+    DriveFigures, Event, Latency, Second, SecondCounts, ShortSecond, TenantFigures, VolumeFigures,
 };
 use weir_measure::SECOND_NS;
-use weir_measure::promise::{Excuse, Seconds, Short};
+use weir_measure::promise::{Cause, Excuse, Seconds};
 use weir_serve as serve;
 
 /// What was counted at one time.
@@ -61,7 +60,7 @@ impl Sample {
                 let mut figures = of_tenant(tenant, volumes);
                 let at = format!("tenant.{}", tenant.name);
                 let seconds = was.map(|t| &t.seconds);
-                figures.short = sample.found_short(at, &tenant.seconds, seconds);
+                figures.short = sample.found_short(at, &tenant.seconds, seconds, &tenant.causes);
                 sample.second.tenants.push(figures);
             }
             let was = was.drives.get(drive.name.as_str());
@@ -105,28 +104,38 @@ impl Sample {
             connections: volume.connections,
             share: volume.share,
             got: 0.0,
-            limited_by: limited_by(latency, volume),
-            short: self.found_short(at, &volume.seconds, seconds),
+            limited_by: volume.causes.last.map(|cause| cause.name().to_owned()),
+            neighbour: volume.causes.neighbour.clone(),
+            idle: volume.causes.idle,
+            short: self.found_short(at, &volume.seconds, seconds, &volume.causes),
             sync_failed: volume.sync_failed,
             part: volume.part,
         }
     }
 
-    /// The reason of a second that was short since the sample before, which is noted.
-    fn found_short(&mut self, of: String, now: &Seconds, was: Option<&Seconds>) -> Option<String> {
+    /// The cause of a second that was short since the sample before, which is noted.
+    fn found_short(
+        &mut self,
+        of: String,
+        now: &Seconds,
+        was: Option<&Seconds>,
+        causes: &serve::Causes,
+    ) -> Option<String> {
         let was = was?;
         let more = now.short.iter().zip(was.short);
-        let reason = Short::ALL.into_iter().zip(more);
-        let (reason, _) = reason.into_iter().find(|(_, (now, was))| *now > was)?;
+        let cause = Cause::ALL.into_iter().zip(more);
+        let (cause, _) = cause.into_iter().find(|(_, (now, was))| *now > was)?;
         let lacking = (now.lacking.bytes - was.lacking.bytes.min(now.lacking.bytes))
             .max(now.lacking.requests - was.lacking.requests.min(now.lacking.requests));
+        let neighbour = causes.neighbour.clone();
         self.short.push(ShortSecond {
             at_ms: self.at_ms,
             of,
-            reason: reason.name().to_owned(),
+            cause: cause.name().to_owned(),
+            neighbour: neighbour.filter(|_| causes.last == Some(cause)),
             lacking,
         });
-        Some(reason.name().to_owned())
+        Some(cause.name().to_owned())
     }
 }
 
@@ -175,17 +184,6 @@ fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Op
     })
 }
 
-fn limited_by(latency: Option<Latency>, volume: &serve::VolumeFigures) -> LimitedBy {
-    match latency {
-        Some(of) if of.limit_us >= of.elevator_us.max(of.drive_us) => LimitedBy::Limit,
-        Some(of) if of.elevator_us > of.drive_us => LimitedBy::Others,
-        Some(_) => LimitedBy::Drive,
-        None if volume.live == 0 => LimitedBy::Nothing,
-        None if volume.limited == volume.live => LimitedBy::Limit,
-        None => LimitedBy::Others,
-    }
-}
-
 fn of_tenant<'a>(
     tenant: &serve::TenantFigures,
     volumes: impl Iterator<Item = (&'a serve::VolumeFigures, &'a VolumeFigures)>,
@@ -219,7 +217,8 @@ pub(crate) fn seconds(of: &Seconds) -> SecondCounts {
     SecondCounts {
         promised: of.promised,
         kept: of.kept,
-        short: named(&Short::ALL.map(Short::name), &of.short),
+        unasked: of.unasked,
+        short: named(&Cause::ALL.map(Cause::name), &of.short),
         excused: named(&Excuse::ALL.map(Excuse::name), &of.excused),
     }
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// A key of a record.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// Its path: `latency_us.mean` is `mean` in the object `latency_us`, and `why.*` is any key in `why`.
+    /// Its path: `latency_us.mean` is `mean` in the object `latency_us`, and `short_by.*` is any key in `short_by`.
     pub path: &'static str,
     /// Its value's type and unit.
     pub value: &'static str,
@@ -191,10 +191,35 @@ pub const KEYS: &[Key] = &[
         PROMISED,
     ),
     of_clients(
-        "promise_seconds.why.*",
+        "promise_seconds.unasked",
         "number",
-        "Seconds that were short or excused for the reason that the key names (see `metrics.md`).",
-        Where("a second was short or excused"),
+        "Of the kept seconds, those in which the client got less than its whole min, because it had nothing outstanding for more than half \
+         of them.",
+        Where("there was such a second"),
+    ),
+    of_clients(
+        "promise_seconds.outstanding_ms",
+        "number, milliseconds",
+        "For how long of these seconds the client had a request outstanding.",
+        Where("there was an unasked second"),
+    ),
+    of_clients(
+        "promise_seconds.short_by.*",
+        "number",
+        "Seconds that were short for the cause that the key names (see `metrics.md`).",
+        Where("a second was short"),
+    ),
+    of_clients(
+        "promise_seconds.excused_by.*",
+        "number",
+        "Seconds that were excused for the reason that the key names (see `metrics.md`).",
+        Where("a second was excused"),
+    ),
+    of_clients(
+        "promise_seconds.neighbours.*",
+        "number",
+        "Seconds that were short because of the neighbour that the key names.",
+        Where("a neighbour made a second short"),
     ),
     of_clients(
         "promise_seconds.lacking_bytes",
@@ -211,7 +236,8 @@ pub const KEYS: &[Key] = &[
     of_clients(
         "promise_seconds.short_at",
         "array of objects",
-        "The short seconds: `second` (from 0), `owed` and `lacking` in it (bytes, or requests for a promise of these), and `why`.",
+        "The short seconds: `second` (from 0), `owed` and `lacking` in it (bytes, or requests for a promise of these), `cause` and, where it is known, \
+         `neighbour`.",
         Where("a second was short"),
     ),
     of_clients(

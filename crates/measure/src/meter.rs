@@ -3,7 +3,7 @@
 use crate::apart::{Apart, Kind};
 use crate::late::Late;
 use crate::occupancy::Occupancy;
-use crate::promise::{Judge, Judged, Second, Terms, Watch};
+use crate::promise::{Beside, Judge, Judged, Second, Terms, Watch};
 use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within, mb_per_s};
 
 /// The measurements of one client between two instants.
@@ -291,13 +291,12 @@ impl Meter {
         total
     }
 
-    /// Judges a promise over the whole seconds of the measurement. `all` is what all clients of the drive were served, this one
-    /// included; `host_ns` for how long a busy host kept the client or its server waiting in each second, as far as that is known.
-    pub fn judge(&self, terms: &Terms, all: &Series, host_ns: &[u64]) -> Judged {
+    /// Judges a promise over the whole seconds of the measurement.
+    pub fn judge(&self, terms: &Terms, beside: &Beside<'_>) -> Judged {
         let mut until = self.clone();
         until.pass(self.end_ns);
         let whole = ((self.end_ns - self.start_ns) / SECOND_NS) as usize;
-        let all = all.complete(self.end_ns);
+        let all = beside.all.complete(self.end_ns);
         let (mut judge, mut judged) = (Judge::default(), Judged::default());
         for (k, second) in until.watched.iter().take(whole).enumerate() {
             let all = all.get(k).copied().unwrap_or_default();
@@ -306,14 +305,23 @@ impl Meter {
                     bytes: all.bytes.saturating_sub(second.done.bytes),
                     requests: all.requests.saturating_sub(second.done.requests),
                 },
-                host_ns: host_ns.get(k).copied().unwrap_or(0),
+                host_ns: beside.host_ns.get(k).copied().unwrap_or(0),
+                told: beside.told.get(k).copied().flatten(),
+                standing: beside.standings.get(&self.second_of_clock(k)).copied(),
                 ..*second
             };
             let owed = terms.rate.during(second.waited_ns);
             let verdict = judge.second(&second, terms, owed);
-            judged.add(verdict, owed, terms.rate.units);
+            judged.waited_ns += second.waited_ns;
+            judged.add(verdict, owed, k as u64);
         }
+        judged.seconds = *judge.seconds();
         judged
+    }
+
+    /// The second of the caller's clock that has most of a second of the measurement, which may begin within a second.
+    fn second_of_clock(&self, second: usize) -> u64 {
+        (self.start_ns + SECOND_NS / 2) / SECOND_NS + second as u64
     }
 
     /// Bandwidth in the worst second, in MB/s: the least of any whole second of the client's own time. The first second begins with that
@@ -480,7 +488,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::promise::{Rate, Short};
+    use crate::promise::{Cause, Rate};
 
     const MS: u64 = 1_000_000;
 
@@ -500,7 +508,7 @@ mod tests {
             rate: Rate::new(min, 0).unwrap(),
             alone: None,
         };
-        meter.judge(&terms, meter.seconds(), &[])
+        meter.judge(&terms, &Beside::new(meter.seconds()))
     }
 
     #[test]
@@ -580,8 +588,8 @@ mod tests {
             rate: Rate::new(0, 36).unwrap(),
             alone: None,
         };
-        let short = m.judge(&terms, m.seconds(), &[]).short;
-        assert_eq!((short[0].by, short[0].why), (8, Short::Drive));
+        let short = m.judge(&terms, &Beside::new(m.seconds())).short;
+        assert_eq!((short[0].by, short[0].why.cause), (8, Cause::SlowDrive));
     }
 
     #[test]
@@ -733,7 +741,7 @@ mod tests {
         m.waited(2_900 * MS, waits);
         let seconds = judged(&m, 1_000_000).seconds;
         assert_eq!((seconds.promised, seconds.all_short()), (3, 3));
-        assert_eq!(seconds.short[Short::Elevator as usize], 3);
+        assert_eq!(seconds.short[Cause::Idling as usize], 3);
         let lacking = 2_900_000 - 4096;
         assert_eq!(seconds.lacking.bytes, lacking);
     }

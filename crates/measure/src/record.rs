@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::promise::{Excuse, Fate, Judged, Rate, Short, ShortSecond, Terms, Units};
+use crate::promise::{Beside, Cause, Excuse, Fate, Judged, Rate, ShortSecond, Terms, Units};
 use crate::{Apart, Histogram, Kind, Meter, RingsPerSecond, SECOND_NS, Series, mb_per_s};
 
 /// The client name of the record of all clients together.
@@ -25,7 +25,7 @@ pub enum Place {
 }
 
 /// What limited a client's bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitedBy {
     /// The client itself: its queue depth, its think time, its path to the server.
@@ -46,6 +46,17 @@ impl LimitedBy {
             Self::Limit => "limit",
             Self::Share => "share",
             Self::Drive => "drive",
+        }
+    }
+
+    /// What a cause comes to in a record; `None`: a record has no word for it.
+    fn from_cause(cause: Cause) -> Option<Self> {
+        match cause {
+            Cause::OwnMax | Cause::Held => Some(Self::Limit),
+            Cause::Neighbour | Cause::Idling | Cause::ServerBusy => Some(Self::Share),
+            Cause::SlowDrive | Cause::Errors | Cause::OwnRequests => Some(Self::Drive),
+            Cause::OwnDepth => Some(Self::Client),
+            Cause::HostBusy | Cause::ClientIdle | Cause::NotReading => None,
         }
     }
 
@@ -276,9 +287,22 @@ pub struct PromiseSeconds {
     pub short: u64,
     /// Seconds in which the promise did not apply.
     pub excused: u64,
-    /// Number of short or excused seconds by reason; reasons that did not occur are left out.
+    /// Of the kept seconds, those in which the client got less than its whole min, because it had nothing outstanding for more than half of
+    /// them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unasked: u64,
+    /// Milliseconds in which the client had a request outstanding, if there were `unasked` seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding_ms: Option<u64>,
+    /// Number of short seconds by the name of their [`Cause`]; causes that did not occur are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub why: BTreeMap<String, u64>,
+    pub short_by: BTreeMap<String, u64>,
+    /// Number of excused seconds by the name of their [`Excuse`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub excused_by: BTreeMap<String, u64>,
+    /// Number of short seconds by the neighbour that made them short, as far as it is known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub neighbours: BTreeMap<String, u64>,
     /// Total shortfall in bytes, for a promise of bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacking_bytes: Option<u64>,
@@ -299,17 +323,25 @@ pub struct ShortRecord {
     pub owed: u64,
     /// What was missing of that.
     pub lacking: u64,
-    /// The reason.
-    pub why: String,
+    /// The name of its [`Cause`].
+    pub cause: String,
+    /// The neighbour, if that is the cause and it is known which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl ShortRecord {
-    fn new(short: &ShortSecond) -> Self {
+    fn new(short: &ShortSecond, beside: &Beside<'_>) -> Self {
         Self {
             second: short.second,
             owed: short.owed,
             lacking: short.by,
-            why: short.why.name().to_owned(),
+            cause: short.why.cause.name().to_owned(),
+            neighbour: beside.name(short.why).map(str::to_owned),
         }
     }
 
@@ -320,22 +352,45 @@ impl ShortRecord {
 }
 
 impl PromiseSeconds {
-    fn new(judged: &Judged, units: Units) -> Self {
+    fn new(judged: &Judged, units: Units, beside: &Beside<'_>) -> Self {
         let seconds = &judged.seconds;
-        let short = Short::ALL.map(Short::name).into_iter().zip(seconds.short);
-        let excused = Excuse::ALL.map(Excuse::name).into_iter();
-        let all = short.chain(excused.zip(seconds.excused));
-        let why = all.filter(|(_, count)| *count > 0);
+        let named = |counts: &mut dyn Iterator<Item = (&'static str, u64)>| {
+            let counts = counts.filter(|(_, count)| *count > 0);
+            counts
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect()
+        };
         let lacking = (seconds.all_short() > 0).then(|| units.of(seconds.lacking));
+        let mut neighbours = BTreeMap::new();
+        for name in judged
+            .short
+            .iter()
+            .filter_map(|short| beside.name(short.why))
+        {
+            *neighbours.entry(name.to_owned()).or_default() += 1;
+        }
         Self {
             promised: seconds.promised,
             kept: seconds.kept,
             short: seconds.all_short(),
             excused: seconds.all_excused(),
-            why: why.map(|(name, count)| (name.to_owned(), count)).collect(),
+            unasked: seconds.unasked,
+            outstanding_ms: (seconds.unasked > 0).then_some(judged.waited_ns / 1_000_000),
+            short_by: named(&mut Cause::ALL.map(Cause::name).into_iter().zip(seconds.short)),
+            excused_by: named(
+                &mut Excuse::ALL
+                    .map(Excuse::name)
+                    .into_iter()
+                    .zip(seconds.excused),
+            ),
+            neighbours,
             lacking_bytes: lacking.filter(|_| units == Units::Bytes),
             lacking_requests: lacking.filter(|_| units == Units::Requests),
-            short_at: judged.short.iter().map(ShortRecord::new).collect(),
+            short_at: judged
+                .short
+                .iter()
+                .map(|short| ShortRecord::new(short, beside))
+                .collect(),
         }
     }
 
@@ -345,30 +400,48 @@ impl PromiseSeconds {
         all.min_by(|a, b| a.part().total_cmp(&b.part()))
     }
 
-    /// The most frequent reason for short seconds.
-    pub fn main_short(&self) -> Option<Short> {
-        let counts = Short::ALL.into_iter().map(|why| (self.of(why.name()), why));
-        let most = counts.rev().max_by_key(|(count, _)| *count);
-        most.filter(|(count, _)| *count > 0).map(|(_, why)| why)
+    /// The part (0 to 1) of the seconds in which the client had nothing outstanding, if it did not ask for its whole min in some.
+    pub fn idle(&self) -> Option<f64> {
+        let outstanding = self.outstanding_ms? as f64 / 1e3;
+        Some((1.0 - outstanding / self.promised.max(1) as f64).max(0.0))
+    }
+
+    /// The most frequent cause of short seconds.
+    pub fn main_short(&self) -> Option<Cause> {
+        let counts = self
+            .short_by
+            .iter()
+            .map(|(name, count)| (*count, Cause::find(name)));
+        counts.max_by_key(|(count, _)| *count)?.1
+    }
+
+    /// The neighbour that made most of the short seconds short.
+    pub fn main_neighbour(&self) -> Option<&str> {
+        let most = self.neighbours.iter().max_by_key(|(_, count)| **count);
+        most.map(|(name, _)| name.as_str())
     }
 
     /// What limited the client in most of the short and excused seconds.
     fn limit(&self) -> Option<LimitedBy> {
-        let reasons = [
-            (Short::Others.name(), LimitedBy::Share),
-            (Short::Elevator.name(), LimitedBy::Share),
-            (Short::Drive.name(), LimitedBy::Drive),
-            (Short::Error.name(), LimitedBy::Drive),
-            (Excuse::Limit.name(), LimitedBy::Limit),
-            (Excuse::Depth.name(), LimitedBy::Client),
-        ];
-        let most = |(reason, _): &(&str, _)| 2 * self.of(reason) > self.promised;
-        reasons.into_iter().find(most).map(|(_, by)| by)
+        let mut causes: BTreeMap<LimitedBy, u64> = BTreeMap::new();
+        let short = self.short_by.iter().map(|(name, n)| (Cause::find(name), n));
+        let excused = self.excused_by.iter().map(|(name, n)| {
+            let mut all = Excuse::ALL.into_iter();
+            (all.find(|e| e.name() == name).map(Excuse::cause), n)
+        });
+        for (cause, n) in short.chain(excused) {
+            if let Some(by) = cause.and_then(LimitedBy::from_cause) {
+                *causes.entry(by).or_default() += n;
+            }
+        }
+        let most = causes.into_iter().max_by_key(|(_, n)| *n);
+        most.filter(|(_, n)| 2 * n > self.promised)
+            .map(|(by, _)| by)
     }
 
-    /// Number of seconds with this reason.
-    pub fn of(&self, reason: &str) -> u64 {
-        self.why.get(reason).copied().unwrap_or(0)
+    /// Number of excused seconds with this reason.
+    pub fn excused_as(&self, reason: Excuse) -> u64 {
+        self.excused_by.get(reason.name()).copied().unwrap_or(0)
     }
 }
 
@@ -485,18 +558,15 @@ pub struct Record {
 }
 
 impl Record {
-    /// Adds a promise and its verdicts. `all` is what all clients of the drive were served in each second; `alone_mb_per_s` what the client
-    /// gets with the drive to itself, if that was measured; `host_ns` for how long a busy host kept the client or its server waiting in
-    /// each second, if that is known.
+    /// Adds a promise and its verdicts. `alone_mb_per_s`: what the client gets with the drive to itself, if that was measured.
     pub fn with_promise(
         mut self,
         terms: &Terms,
         alone_mb_per_s: Option<f64>,
         meter: &Meter,
-        all: &Series,
-        host_ns: &[u64],
+        beside: &Beside<'_>,
     ) -> Self {
-        let judged = meter.judge(terms, all, host_ns);
+        let judged = meter.judge(terms, beside);
         let Rate { units, a_second } = terms.rate;
         // In the promise's units.
         let alone = match units {
@@ -516,7 +586,7 @@ impl Record {
         self.alone_mb_per_s = alone_mb_per_s;
         self.promise = Some(Fate::new(&judged.seconds, is_beyond));
         self.windows_met = judged.fraction();
-        self.promise_seconds = Some(PromiseSeconds::new(&judged, units));
+        self.promise_seconds = Some(PromiseSeconds::new(&judged, units, beside));
         self
     }
 
@@ -678,7 +748,7 @@ mod tests {
         };
         let r = run
             .record("target", &meter)
-            .with_promise(&terms, None, &meter, meter.seconds(), &[])
+            .with_promise(&terms, None, &meter, &Beside::new(meter.seconds()))
             .with_series(meter.plot(), meter.end_ns());
         assert_eq!((r.requests, r.bytes), (1999, 19_990_000));
         assert!((r.bandwidth_mb_per_s - 9.995).abs() < 1e-9);

@@ -63,6 +63,7 @@ pub fn measure(
             ClientResult {
                 name: spec.name.clone(),
                 contract: scenario.promised_to(at),
+                group: spec.group,
                 alone: members.count() == 1,
                 depth: spec.program.depth,
                 issued,

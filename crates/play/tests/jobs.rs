@@ -4,6 +4,7 @@ use weir_config::scenario::{self, Choice, Scenario};
 use weir_config::{policy, profile};
 use weir_core::Span;
 use weir_measure::Kind;
+use weir_measure::promise::Beside;
 use weir_play::log::Entry;
 use weir_play::{Host, Jobs, Log, Plan, Surroundings, measure, player};
 
@@ -189,11 +190,11 @@ fn logs_are_measured_as_the_simulator_measures() {
     assert_eq!(measured.total.bytes(), meter.bytes());
     assert!(meter.course().is_some());
     let run = weir_measure::Run::default();
-    let record = measured.clients[0].record(&run, None, measured.total.seconds());
+    let record = measured.clients[0].record(&run, None, &Beside::new(measured.total.seconds()));
     assert_eq!(record.promise_seconds.unwrap().kept, 2);
     let half = measure(&scenario, 0, &[log(3_000, 90_000)], began_ns, None);
     // It waited for a tenth of each second only, and was owed a tenth.
-    let record = half.clients[0].record(&run, None, half.total.seconds());
+    let record = half.clients[0].record(&run, None, &Beside::new(half.total.seconds()));
     assert_eq!(record.promise_seconds.unwrap().short, 0);
 }
 

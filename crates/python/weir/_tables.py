@@ -12,10 +12,13 @@ Keys = Iterable[tuple[str, str]]
 
 #: What became of the seconds of a promise, and why: maps and lists, since their keys differ from run to run.
 _NESTED = {
-    "promise_seconds.why": pa.map_(pa.string(), pa.int64()),
+    "promise_seconds.short_by": pa.map_(pa.string(), pa.int64()),
+    "promise_seconds.excused_by": pa.map_(pa.string(), pa.int64()),
+    "promise_seconds.neighbours": pa.map_(pa.string(), pa.int64()),
     "promise_seconds.short_at": pa.list_(
         pa.struct(
-            [("second", pa.int64()), ("owed", pa.int64()), ("lacking", pa.int64()), ("why", pa.string())]
+            [("second", pa.int64()), ("owed", pa.int64()), ("lacking", pa.int64()), ("cause", pa.string()),
+             ("neighbour", pa.string())]
         )
     ),
 }
@@ -29,7 +32,7 @@ def schema(keys: Keys) -> pa.Schema:
     fields: dict[str, pa.DataType] = {}
     described = list(keys)
     for path, value in described:
-        if path.endswith(".why.*") or path.endswith(".short_at"):
+        if path.removesuffix(".*") in _NESTED:
             path = path.removesuffix(".*")
             fields[path] = _NESTED[path]
         elif path.endswith(".*"):

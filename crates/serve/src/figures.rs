@@ -4,7 +4,9 @@ use weir_core::Op;
 use weir_measure::Waits;
 use weir_measure::promise::{Rate, Seconds};
 
-use crate::metrics::{DriveSnapshot, OP_NAMES, OPS, TenantSnapshot, VolumeSnapshot, shares};
+use crate::metrics::{
+    Causes, DriveSnapshot, OP_NAMES, OPS, TenantSnapshot, VolumeSnapshot, shares,
+};
 
 /// A drive. What is counted is counted from the server's start on.
 #[derive(Clone, Debug)]
@@ -54,6 +56,8 @@ pub struct VolumeFigures {
     pub rate: Option<Rate>,
     /// How that fares.
     pub seconds: Seconds,
+    /// What keeps its client from more.
+    pub causes: Causes,
     /// The part of the drive (0 to 1) that is its own by share among the volumes that have requests.
     pub share: f64,
     /// Of a min that several servers keep, the part (0 to 1) that is promised here.
@@ -69,6 +73,8 @@ pub struct TenantFigures {
     pub rate: Option<Rate>,
     /// How that fares.
     pub seconds: Seconds,
+    /// What keeps its clients from more.
+    pub causes: Causes,
 }
 
 /// Counts by operation.
@@ -134,6 +140,7 @@ impl VolumeFigures {
             waits: tally.waits,
             rate: tally.promise.rate(),
             seconds: *tally.promise.seconds(),
+            causes: tally.causes,
             share,
             part: volume.shared.map(|shared| shared.part),
         }
@@ -146,6 +153,7 @@ impl TenantFigures {
             name: tenant.name,
             rate: tenant.rate,
             seconds: tenant.seconds,
+            causes: tenant.causes,
         }
     }
 }

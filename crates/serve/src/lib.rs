@@ -37,7 +37,7 @@ pub use doors::Doors;
 pub use error::{ReloadError, StartError};
 pub use figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures};
 pub use holder::Holder;
-pub use metrics::{CONTENT_TYPE, Detail};
+pub use metrics::{CONTENT_TYPE, Causes, Detail};
 pub use parts::{Parts, Unheld};
 pub use preflight::{Finding, Preflight, preflight};
 pub use server::{ExplainError, Explainer, Options, Server, removed_in_use};

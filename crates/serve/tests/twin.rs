@@ -203,7 +203,10 @@ impl Counts {
             Call::Submit { result, .. } => self.rejected += u64::from(result.is_err()),
             Call::Change { .. } => self.changed += 1,
             Call::Poll { outputs, .. } => outputs.iter().for_each(|o| self.output(o)),
-            Call::Cancel { .. } | Call::Complete { .. } | Call::Stall { .. } => {}
+            Call::Cancel { .. }
+            | Call::Complete { .. }
+            | Call::Stall { .. }
+            | Call::Note { .. } => {}
         }
     }
 

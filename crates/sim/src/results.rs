@@ -1,9 +1,10 @@
 //! What came of a run.
 
 use crate::alone::Alone;
-use weir_core::{Contract, Counters, Instant, Promised, Refusal, Span};
-use weir_measure::promise::{Judged, Rate, Terms};
-use weir_measure::{Level, Meter, Place, Record, Series, State, TOTAL};
+use std::collections::BTreeMap;
+use weir_core::{Contract, Counters, GroupId, Instant, Promised, Refusal, Span};
+use weir_measure::promise::{Beside, Judged, Rate, Standing, Terms};
+use weir_measure::{Level, Meter, Place, Record, State, TOTAL};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Results {
     pub clients: Vec<ClientResult>,
     /// All clients together.
     pub total: Meter,
+    /// What the requests of groups waited for, by the second of the run's clock, where somebody has watched that.
+    pub standings: BTreeMap<GroupId, BTreeMap<u64, Standing>>,
     /// Whether any client has drawn a random number. Otherwise every repetition of the run is the same run.
     pub drew: bool,
     /// What the contracts add up to at the beginning.
@@ -45,6 +48,8 @@ pub struct ClientResult {
     pub name: String,
     /// What its group was promised all the time.
     pub contract: Contract,
+    /// Its group.
+    pub group: GroupId,
     /// Whether it is the only client of its group, so that the promise is its own.
     pub alone: bool,
     /// Requests it has at a time.
@@ -62,7 +67,17 @@ impl Results {
     pub fn judge(&self, client: usize, rate: Rate) -> Judged {
         let terms = Terms { rate, alone: None };
         let meter = &self.clients[client].meter;
-        meter.judge(&terms, self.total.seconds(), &[])
+        meter.judge(&terms, &Beside::new(self.total.seconds()))
+    }
+
+    /// What groups are called, by their numbers: as their clients, or the first of several.
+    fn names(&self) -> Vec<String> {
+        let groups = self.clients.iter().map(|client| client.group.0 as usize);
+        let mut names = vec![String::new(); groups.max().map_or(0, |last| last + 1)];
+        for client in self.clients.iter().rev() {
+            names[client.group.0 as usize].clone_from(&client.name);
+        }
+        names
     }
 
     /// The result records: one for each client, with its promise, its bandwidth over time and what limited it, and one of the
@@ -71,9 +86,16 @@ impl Results {
     pub fn records(&self, alone: &[Option<Alone>]) -> Vec<Record> {
         let meter = &self.total;
         let clients = self.clients.iter().enumerate();
+        let names = self.names();
+        let nothing = BTreeMap::new();
         let clients = clients.map(|(at, client)| {
             let alone = alone.get(at).copied().flatten();
-            client.record(&self.run, alone, meter.seconds())
+            let beside = Beside {
+                standings: self.standings.get(&client.group).unwrap_or(&nothing),
+                names: &names,
+                ..Beside::new(meter.seconds())
+            };
+            client.record(&self.run, alone, &beside)
         });
         let total = self.run.record(TOTAL, meter);
         let mut total = total.with_series(meter.plot(), meter.end_ns());
@@ -86,8 +108,13 @@ impl Results {
 }
 
 impl ClientResult {
-    /// Its result record, as [`Results::records`]. `all` is what all clients got in each second.
-    pub fn record(&self, run: &weir_measure::Run, alone: Option<Alone>, all: &Series) -> Record {
+    /// Its result record, as [`Results::records`].
+    pub fn record(
+        &self,
+        run: &weir_measure::Run,
+        alone: Option<Alone>,
+        beside: &Beside<'_>,
+    ) -> Record {
         let meter = &self.meter;
         let mut record = run
             .record(&self.name, meter)
@@ -96,7 +123,7 @@ impl ClientResult {
         let rate = Rate::new(self.contract.min, self.contract.min_iops);
         if let Some(rate) = rate.filter(|_| self.alone) {
             let (mb_per_s, alone) = (alone.map(|a| a.mb_per_s), alone.map(|a| a.request));
-            record = record.with_promise(&Terms { rate, alone }, mb_per_s, meter, all, &[]);
+            record = record.with_promise(&Terms { rate, alone }, mb_per_s, meter, beside);
         }
         record.with_limit(meter.think_us(self.depth))
     }

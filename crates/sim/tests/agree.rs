@@ -18,7 +18,7 @@ use weir_core::{
 };
 use weir_drive::{Config, hdd, null, ssd};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
-use weir_measure::promise::{Excuse, Promise, Rate, Seconds, Short};
+use weir_measure::promise::{Cause, Excuse, Promise, Rate, Seconds};
 use weir_measure::{SECOND_NS, Waits, Window};
 use weir_random::Rng;
 use weir_sim::{Run, Scenario};
@@ -200,7 +200,7 @@ impl Observer for Metrics {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Verdict {
     Kept,
-    Short(Short, Window),
+    Short(Cause, Window),
     Excused(Excuse),
 }
 
@@ -208,7 +208,7 @@ enum Verdict {
 fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
     assert_eq!(after.promised, before.promised + 1, "one second");
     let grew = |why: usize| after.short[why] > before.short[why];
-    if let Some(why) = Short::ALL.into_iter().find(|why| grew(*why as usize)) {
+    if let Some(why) = Cause::ALL.into_iter().find(|why| grew(*why as usize)) {
         let lacking = Window {
             bytes: after.lacking.bytes - before.lacking.bytes,
             requests: after.lacking.requests - before.lacking.requests,
@@ -222,7 +222,7 @@ fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
 
 /// Whether two verdicts are the same, but for what only one of them can know. `slack`: see [`Counted::slack`].
 fn agrees(metrics: Verdict, record: Verdict, is_limited: bool, slack: u64) -> bool {
-    let is_wait = |why| matches!(why, Short::Elevator | Short::Drive);
+    let is_wait = |why| matches!(why, Cause::Idling | Cause::SlowDrive);
     match (metrics, record) {
         (Verdict::Short(a, lacking), Verdict::Short(b, too)) => {
             lacking.requests == too.requests

@@ -2,7 +2,7 @@
 
 use weir_core::{Instant, Span};
 use weir_measure::LimitedBy;
-use weir_measure::promise::{Rate, Short};
+use weir_measure::promise::{Cause, Rate};
 use weir_sim::{Policy, Results, Run, Scenario, alone, scenario};
 
 fn run(scenario: &Scenario, policy: &Policy) -> Results {
@@ -37,7 +37,7 @@ fn under_none_the_target_drowns_and_the_link_is_full() {
     assert!(results.total.bytes() <= 2 * 250_000_000);
     let judged = results.judge(0, Rate::new(10_000_000, 0).unwrap());
     assert_eq!(judged.fraction(), Some(0.0));
-    assert_eq!(judged.seconds.short[Short::Others as usize], 2);
+    assert_eq!(judged.seconds.short[Cause::Neighbour as usize], 2);
     assert_eq!(table(&results), DEMO.trim());
 }
 
@@ -95,7 +95,7 @@ fn records_name_promise_limit_and_split() {
     assert_eq!(target.windows_met, Some(0.0));
     let seconds = target.promise_seconds.as_ref().unwrap();
     assert_eq!((seconds.promised, seconds.short), (2, 2));
-    assert_eq!(seconds.of("others"), 2);
+    assert_eq!(seconds.short_by["neighbour"], 2);
     assert!(
         seconds
             .lacking_bytes

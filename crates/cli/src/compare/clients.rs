@@ -5,7 +5,7 @@ use super::spread::Spread;
 use super::work::{Cell, Outcome, Plan};
 use crate::judge;
 use weir_measure::promise::Fate;
-use weir_measure::{Absence, Kind, KindRecord, Latency, Record, Starved};
+use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, Starved};
 use weir_report::number::{deviation, duration, figure, plain};
 use weir_report::{ComparedClient, ComparedRow, alike};
 use weir_sim::ClientSpec;
@@ -163,6 +163,12 @@ impl<'a> Client<'a> {
         })
     }
 
+    /// The part of the time in which it had nothing outstanding, if it therefore got less than its min.
+    fn idle(&self) -> Option<f64> {
+        let all = self.runs.iter().filter_map(|r| r.promise_seconds.as_ref());
+        all.filter_map(PromiseSeconds::idle).reduce(f64::max)
+    }
+
     fn row(&self) -> ComparedRow {
         let worst = self.runs.iter().filter_map(|r| r.worst_second_mb_per_s);
         let figures = figures(self.runs.iter().map(|r| Figures::of(r)));
@@ -279,6 +285,7 @@ fn shown(name: String, members: &[Client<'_>]) -> ComparedClient {
         fate: fates.fold(Fate::NotAsked, Fate::worse),
         kept: members.iter().filter(|m| m.is_kept()).count(),
         short: short.max().unwrap_or_default(),
+        idle: members.iter().filter_map(Client::idle).reduce(f64::max),
         starved: members.iter().filter(|m| m.starved().is_some()).count(),
         absence: absence(members.iter().map(Client::absence)),
         took_s: took.reduce(f64::max),

@@ -8,6 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::jobs::threads;
 use crate::modelled::Drive;
 use crate::progress::Progress;
+use crate::standings::standings;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
 use weir_core::Span;
+use weir_explain::Standings;
 use weir_measure::Run as Named;
 use weir_measure::{Course, Histogram, Record, State};
 use weir_sim::{Alone, Auditors, Results, Run, Scenario};
@@ -179,17 +181,17 @@ impl Plan {
             return Ok(ran.map(|ran| self.elsewhere(cell, &scenario, ran)));
         }
         let mut auditors = self.audit.then(Auditors::new);
-        let observers = match &mut auditors {
-            Some(auditors) => vec![auditors as &mut dyn weir_sim::Observer],
-            None => Vec::new(),
-        };
+        let mut standings = standings(&scenario);
+        let mut observers: Vec<&mut dyn weir_sim::Observer> = Vec::new();
+        observers.extend(auditors.as_mut().map(|auditors| auditors as _));
+        observers.extend(standings.as_mut().map(|standings| standings as _));
         let mut run = Run::observed(&scenario, &policy, repetition, observers)
             .map_err(|error| self.failed(cell, &error.of(&scenario)))?;
         if repetition == 0 {
             run = run.followed(step);
         }
         let results = run.run_while(|_| interrupt.signal().is_none());
-        let Some(results) = results.map_err(|error| self.failed(cell, &error.of(&scenario)))?
+        let Some(mut results) = results.map_err(|error| self.failed(cell, &error.of(&scenario)))?
         else {
             return Ok(None);
         };
@@ -202,6 +204,7 @@ impl Plan {
             );
             return Err(self.failed(cell, &reason));
         }
+        results.standings = standings.map(Standings::into_all).unwrap_or_default();
         Ok(Some(self.outcome(drive, &scenario, &alone, results)))
     }
 

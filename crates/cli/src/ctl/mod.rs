@@ -290,10 +290,14 @@ fn said(event: &Event) -> String {
             let busy = busy.map(|d| format!("{} {:.0} %", d.name, d.busy * 100.0));
             format!("second: busy {}\n", busy.collect::<Vec<_>>().join(", "))
         }
-        Event::Short(short) => format!(
-            "short: {} lacked {} ({})\n",
-            short.of, short.lacking, short.reason
-        ),
+        Event::Short(short) => {
+            let neighbour = short.neighbour.as_ref();
+            let neighbour = neighbour.map_or_else(String::new, |name| format!(" {name}"));
+            format!(
+                "short: {} lacked {} ({}{neighbour})\n",
+                short.of, short.lacking, short.cause
+            )
+        }
         Event::Change(change) => format!("change: {}\n", tables::one_line(change)),
     }
 }

@@ -22,6 +22,40 @@ pub(super) struct Host {
     seconds: Vec<(Duration, Waits)>,
 }
 
+/// How a busy machine disturbed a run: parts (0 to 1) of the time in which threads that were ready to run had no processor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Busy {
+    /// The server's thread, in the whole measurement.
+    pub(crate) server: f64,
+    /// The same, in its worst second.
+    pub(crate) worst: f64,
+    /// The client's thread that waited longest.
+    pub(crate) client: f64,
+}
+
+impl Busy {
+    /// The part of the time for which the server's thread may lack a processor. Beyond it a run says nothing about a policy.
+    const TOLERATED: f64 = 0.04;
+
+    /// Whether the run says nothing about the policy.
+    pub(crate) fn is_invalid(self) -> bool {
+        self.server > Self::TOLERATED
+    }
+}
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "The machine was busy: the server's thread waited for a processor for {} of the time and {} of the worst second, a client's for \
+             up to {}.",
+            percent(self.server),
+            percent(self.worst),
+            percent(self.client)
+        )
+    }
+}
+
 impl Host {
     /// Looks at the threads if a second of the measurement, which begins after `warm_up`, has passed since the last time.
     pub(super) fn watch(&mut self, warm_up: Duration, passed: Duration) {
@@ -57,23 +91,19 @@ impl Host {
         late.map(|(own, server)| nanos(own + server)).collect()
     }
 
-    /// In a sentence, for how much of the time the server's thread waited, and that of the client that waited longest; nothing if the former
-    /// was not worth a word.
-    pub(super) fn said<'a>(&self, clients: impl Iterator<Item = &'a str>) -> Option<String> {
+    /// For how much of the time the server's thread waited, and that of the client that waited longest; nothing if the former was not worth a
+    /// word.
+    pub(super) fn busy<'a>(&self, clients: impl Iterator<Item = &'a str>) -> Option<Busy> {
         const LITTLE: f64 = 0.02;
         let mean = |seconds: &[f64]| seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
         let server = self.server();
         let worst = server.iter().copied().fold(0.0, f64::max);
         let clients = clients.map(|client| mean(&self.late(called(client))));
         let client = clients.fold(0.0, f64::max);
-        (worst >= LITTLE).then(|| {
-            format!(
-                "The machine was busy: the server's thread waited for a processor for {} of the time and {} of the worst second, a client's for \
-                 up to {}.",
-                percent(mean(&server)),
-                percent(worst),
-                percent(client)
-            )
+        (worst >= LITTLE).then(|| Busy {
+            server: mean(&server),
+            worst,
+            client,
         })
     }
 }
@@ -154,7 +184,9 @@ mod tests {
         let name = "a-target-with-a-long-name";
         let ms = host.late_ns(name).into_iter().map(|ns| ns / 1_000_000);
         assert_eq!(ms.collect::<Vec<_>>(), [0, 300, 200, 200]);
-        let said = host.said([name].into_iter()).unwrap();
+        let busy = host.busy([name].into_iter()).unwrap();
+        assert!(busy.is_invalid(), "{busy:?}");
+        let said = busy.to_string();
         let words = "for 10% of the time and 30% of the worst second, a client's for up to 8%";
         assert!(said.contains(words), "{said}");
     }
@@ -162,7 +194,10 @@ mod tests {
     #[test]
     fn a_quiet_machine_is_not_worth_a_word() {
         let host = host([0, 19, 0, 0], [0; 4]);
-        assert_eq!(host.said([].into_iter()), None);
+        assert_eq!(host.busy([].into_iter()), None);
+        let host = self::host([0, 150, 0, 0], [0; 4]);
+        let busy = host.busy([].into_iter()).unwrap();
+        assert!(!busy.is_invalid(), "one bad second of four: {busy:?}");
         assert_eq!(Host::default().late_ns("a"), [0_u64; 0]);
     }
 }

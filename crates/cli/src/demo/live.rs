@@ -1,7 +1,8 @@
 //! The demo on a real server: in this process, on a socket of its own, with real clients.
 
-use super::host::{self, Host};
+use super::host::{self, Busy, Host};
 use super::storage::Storage;
+use super::told::Told;
 use super::waits::Counted;
 use super::{Priority, directory};
 use crate::failure::Failure;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_client::{Fleet, Member};
 use weir_config::{Address, Policy, Server as Config, ThreadPriority, profile};
-use weir_measure::promise::{self, Rate, Terms};
+use weir_measure::promise::{self, Beside, Fate, Rate, Terms};
 use weir_measure::{Meter, Place, Record, Run, SplitUs, TOTAL};
 use weir_serve::Server;
 use weir_sim::Alone;
@@ -38,6 +39,8 @@ pub(crate) struct Live {
     waits: Waits,
     /// How long the threads waited for a processor meanwhile.
     host: Host,
+    /// What the server said kept clients from more.
+    told: Told,
     /// Whether the server's threads were raised above those of other programs.
     raised: bool,
 }
@@ -47,8 +50,8 @@ pub(crate) struct Live {
 pub(crate) struct Shown {
     pub(crate) policy: Policy,
     pub(crate) records: Vec<Record>,
-    /// What a busy machine did to it, in a sentence.
-    pub(crate) busy: Option<String>,
+    /// What a busy machine did to it.
+    pub(crate) busy: Option<Busy>,
     /// Whether the server's threads were raised above those of other programs; `None` where there are none.
     pub(crate) raised: Option<bool>,
 }
@@ -64,12 +67,13 @@ pub(crate) fn play(
     let config = config(stage, policy, &socket)?;
     let server = Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
     let fleet = fleet(stage.scenario, socket);
-    let (mut waits, mut host) = (Waits::default(), Host::default());
+    let (mut waits, mut host, mut told) = (Waits::default(), Host::default(), Told::default());
     let raised = host::is_raised();
     let interrupt = stage.leftovers.interrupt();
     let outcomes = fleet.run_while(|passed| {
         host.watch(fleet.warm_up, passed);
         waits.watch(&fleet, &server, passed);
+        told.watch(fleet.warm_up, passed, &server);
         progress(passed);
         interrupt.signal().is_none()
     });
@@ -95,6 +99,7 @@ pub(crate) fn play(
         meters,
         waits,
         host,
+        told,
         raised,
     }))
 }
@@ -109,13 +114,16 @@ pub(crate) fn records(stage: Stage<'_>, runs: &[Live], alone: &[Option<Alone>]) 
     let each = runs.iter().map(|run| {
         let mut records = run.records(stage, alone, &least);
         run.waits.busy(&mut records);
+        let clients = stage.scenario.clients.iter();
+        let busy = run.host.busy(clients.map(|client| client.name.as_str()));
+        if busy.is_some_and(Busy::is_invalid) {
+            let promises = records.iter_mut().filter_map(|r| r.promise.as_mut());
+            promises.for_each(|fate| *fate = Fate::Invalid);
+        }
         Shown {
             policy: run.policy.clone(),
             records,
-            busy: {
-                let clients = stage.scenario.clients.iter();
-                run.host.said(clients.map(|client| client.name.as_str()))
-            },
+            busy,
             raised: Some(run.raised),
         }
     });
@@ -264,6 +272,7 @@ impl Live {
         };
         let (start, length) = (scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
         let total = Meter::total(start, length, &self.meters);
+        let names: Vec<String> = scenario.clients.iter().map(|c| c.name.clone()).collect();
         let mut records = Vec::new();
         for (client, meter) in self.meters.iter().enumerate() {
             let spec = &scenario.clients[client];
@@ -275,9 +284,13 @@ impl Live {
                 let mb_per_s = alone.get(client).copied().flatten().map(|a| a.mb_per_s);
                 let alone = unloaded[client];
                 let terms = Terms { rate, alone };
-                let host = self.host.late_ns(&spec.name);
-                let all = total.seconds();
-                record = record.with_promise(&terms, mb_per_s, meter, all, &host);
+                let beside = Beside {
+                    host_ns: &self.host.late_ns(&spec.name),
+                    told: &self.told.of(&spec.name, &names),
+                    names: &names,
+                    ..Beside::new(total.seconds())
+                };
+                record = record.with_promise(&terms, mb_per_s, meter, &beside);
             }
             records.push(record.with_limit(meter.think_us(spec.program.depth)));
         }

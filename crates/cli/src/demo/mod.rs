@@ -7,6 +7,7 @@ mod live;
 mod playable;
 mod report;
 mod storage;
+mod told;
 mod twin;
 mod waits;
 

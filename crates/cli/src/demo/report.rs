@@ -75,10 +75,16 @@ pub(crate) fn report(played: Played<'_>, runs: Vec<Shown>) -> DemoReport {
 
 /// The verdict with what a busy machine had to do with it. A promise that it excuses seconds of is not called kept: that nobody can say.
 fn on_host(shown: &Shown, (fate, verdict): (Fate, String)) -> (Fate, String) {
-    let Some(busy) = &shown.busy else {
+    let Some(busy) = shown.busy else {
         return (fate, verdict);
     };
-    let of_host = |s: &PromiseSeconds| s.of(Excuse::Host.name());
+    if busy.is_invalid() {
+        let text = format!(
+            "Invalid: this says nothing about the policy. {busy} Run it on an idle machine, or in virtual time with weir demo --on sim."
+        );
+        return (Fate::Invalid, text);
+    }
+    let of_host = |s: &PromiseSeconds| s.excused_as(Excuse::Host);
     let seconds = shown.records.iter();
     let seconds = seconds.filter_map(|r| r.promise_seconds.as_ref());
     let excused = seconds.map(of_host).max();
@@ -220,17 +226,23 @@ fn notes(played: Played<'_>, runs: &[Shown]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::host::Busy;
     use weir_config::Policy;
     use weir_measure::PromiseSeconds;
 
     #[test]
     fn a_promise_that_a_busy_machine_excuses_seconds_of_is_not_called_kept() {
-        let judged = |excused: u64, busy: Option<&str>, fate: Fate| {
+        let host = |server: f64| Busy {
+            server,
+            worst: 0.3,
+            client: 0.1,
+        };
+        let judged = |excused: u64, busy: Option<f64>, fate: Fate| {
             let seconds = PromiseSeconds {
                 promised: 4,
                 kept: 4 - excused,
                 excused,
-                why: [("host".to_owned(), excused)].into(),
+                excused_by: [("host-busy".to_owned(), excused)].into(),
                 ..PromiseSeconds::default()
             };
             let shown = Shown {
@@ -239,20 +251,31 @@ mod tests {
                     promise_seconds: Some(seconds),
                     ..Record::default()
                 }],
-                busy: busy.map(str::to_owned),
+                busy: busy.map(host),
                 raised: None,
             };
             on_host(&shown, (fate, "As judged.".to_owned()))
         };
-        let (fate, text) = judged(1, Some("Busy."), Fate::Kept);
-        let said = "In 1 of 4 seconds somebody got less than was promised, and not by the policy. Busy. In the others everyone got it.";
-        assert_eq!((fate, &text[..]), (Fate::OutOfReach, said));
-        let (_, text) = judged(4, Some("Busy."), Fate::Kept);
-        assert!(text.ends_with("Busy."), "{text}");
+        let busy = host(0.03).to_string();
+        let (fate, text) = judged(1, Some(0.03), Fate::Kept);
+        let said = format!(
+            "In 1 of 4 seconds somebody got less than was promised, and not by the policy. {busy} In the others everyone got it."
+        );
+        assert_eq!((fate, text), (Fate::OutOfReach, said));
+        let (_, text) = judged(4, Some(0.03), Fate::Kept);
+        assert!(text.ends_with(&busy), "{text}");
         let kept = (Fate::Kept, "As judged.".to_owned());
-        assert_eq!(judged(0, Some("Busy."), Fate::Kept), kept);
+        assert_eq!(judged(0, Some(0.03), Fate::Kept), kept);
         assert_eq!(judged(0, None, Fate::Kept), kept);
-        let broken = (Fate::Broken, "As judged. Busy.".to_owned());
-        assert_eq!(judged(1, Some("Busy."), Fate::Broken), broken);
+        let broken = (Fate::Broken, format!("As judged. {busy}"));
+        assert_eq!(judged(1, Some(0.03), Fate::Broken), broken);
+        for fate in [Fate::Kept, Fate::Broken] {
+            let (fate, text) = judged(1, Some(0.08), fate);
+            assert_eq!(fate, Fate::Invalid);
+            assert!(
+                text.starts_with("Invalid: ") && text.ends_with("--on sim."),
+                "{text}"
+            );
+        }
     }
 }

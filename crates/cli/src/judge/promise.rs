@@ -1,7 +1,7 @@
 //! What became of promises, in words. Whether one was kept is decided in [`weir_measure::promise`].
 
-use weir_measure::Record;
-use weir_measure::promise::{Excuse, Fate, Short};
+use weir_measure::promise::{Cause, Excuse, Fate};
+use weir_measure::{PromiseSeconds, Record};
 use weir_report::number::{figure, percent, plain};
 
 /// Whether the target got what it was promised, and then whether the others did.
@@ -13,9 +13,7 @@ pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {
     let (fate, rest) = (target.fate(), named(&others));
     let text = match fate {
         Fate::NotAsked => format!("Nothing is promised to the {name}."),
-        Fate::Kept if others.is_empty() => {
-            "Kept: everyone got what was promised in every second.".to_owned()
-        }
+        Fate::Kept if others.is_empty() => kept(clients),
         Fate::Kept => format!("The {name}'s promise was kept in every second. {rest}"),
         _ => format!("The {name} {}. {rest}", of(target)),
     };
@@ -32,7 +30,7 @@ pub(super) fn everyone(clients: &[&Record]) -> (Fate, String) {
     let (all, short) = (promised().count(), broken.len());
     let text = match (all, short) {
         (0, _) => "Nothing is promised to anyone.".to_owned(),
-        (_, 0) => "Kept: everyone got what was promised in every second.".to_owned(),
+        (_, 0) => kept(clients),
         _ => format!(
             "{} of {all} promises were kept. {}",
             all - short,
@@ -40,6 +38,25 @@ pub(super) fn everyone(clients: &[&Record]) -> (Fate, String) {
         ),
     };
     (fate, text)
+}
+
+/// That all promises were kept, and which clients did not ask for all that they are promised.
+fn kept(clients: &[&Record]) -> String {
+    let idle = |r: &&Record| Some((r.client.clone(), r.promise_seconds.as_ref()?.idle()?));
+    let idle: Vec<(String, f64)> = clients.iter().filter_map(idle).collect();
+    let kept = "Kept: everyone got what was promised in every second";
+    match &idle[..] {
+        [] => format!("{kept}."),
+        [(name, idle)] => format!(
+            "{kept} for the time in which it asked. {name} had nothing outstanding for {} of the time.",
+            percent(*idle)
+        ),
+        [(name, idle), rest @ ..] => format!(
+            "{kept} for the time in which it asked. {name} had nothing outstanding for {} of the time, and {} more did not ask for all either.",
+            percent(*idle),
+            rest.len()
+        ),
+    }
 }
 
 /// Those whose promise was not kept.
@@ -75,7 +92,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
     if record.fate() == Fate::NotJudged {
         return "was not judged: the run has no whole second".to_owned();
     }
-    let depth = seconds.of(Excuse::Depth.name());
+    let depth = seconds.excused_as(Excuse::Depth);
     if seconds.short == 0 && depth > 0 {
         return format!(
             "got {} of what it was promised; it was limited by itself: by its path to the server and its requests at a time",
@@ -100,7 +117,7 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
             worst.second + 1
         )
     });
-    let why = because(seconds.main_short());
+    let why = because(&seconds);
     format!(
         "got {} of {} promised and fell short in {short} of {applied} s{worst}{why}",
         amount(record),
@@ -140,16 +157,12 @@ fn promised(record: &Record) -> String {
 }
 
 /// What most of the short seconds were short for.
-const fn because(main: Option<Short>) -> &'static str {
-    match main {
-        Some(Short::Others) => ": others had the drive",
-        Some(Short::Elevator) => {
-            ": it waited in the elevator, though others did not have the drive"
-        }
-        Some(Short::Drive) => ": the drive itself did not do more",
-        Some(Short::Error) => ": the storage failed its requests",
-        Some(Short::Requests) => ": the server was busy with other clients' requests",
-        Some(Short::Processor) => ": the server had no processor",
-        None => "",
-    }
+fn because(seconds: &PromiseSeconds) -> String {
+    let main = seconds.main_short();
+    let neighbour = seconds.main_neighbour();
+    let neighbour =
+        neighbour.filter(|_| matches!(main, Some(Cause::Neighbour | Cause::ServerBusy)));
+    main.map_or_else(String::new, |cause| {
+        format!(", because of {}", cause.by(neighbour))
+    })
 }

@@ -1,7 +1,7 @@
 //! The screen, from the state alone.
 
 use super::drives::draw_drives;
-use super::figure::{count, duration, rate, requests};
+use super::figure::{count, duration, percent, rate, requests};
 use super::look::{Look, NAME_MIN, WIDE, clipped, counted, draw_sparkline};
 use super::row::{Kind, Row};
 use super::state::State;
@@ -21,13 +21,13 @@ const KEYS: &str = "\
 up, down, j, k  choose a row       left, right  sort by another column
 page up, down   by a screen        r            reverse the order
 home, end       first, last        /            filter: by name, drive, tenant,
-tab             tenants, volumes                limit, others, drive, nothing
+tab             tenants, volumes                what limits, as own-max
 q               end                escape       no filter
 
 PART, SHARE  of the drive's bytes in the last second, and its part by share
 LIMIT        mean time of a request held by its own max or its tenant's,
 ELEV, DRIVE  in the elevator behind others, and in the drive
-BY           where most of that time is spent
+LIMITED BY   what kept it from more in the last second
 SHORT        seconds in which the promise was not kept; !: the last one";
 
 /// Draws all of it.
@@ -80,7 +80,8 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
         parts.push("changes in memory only".to_owned());
     }
     if let Some(short) = state.last_short() {
-        parts.push(format!("last short: {} ({})", short.of, short.reason));
+        let cause = with_neighbour(&short.cause, short.neighbour.as_deref());
+        parts.push(format!("last short: {} ({cause})", short.of));
     }
     let style = Style::new().add_modifier(Modifier::BOLD);
     let text = clipped(&parts.join("  "), area.width);
@@ -154,6 +155,16 @@ fn more(row: &Row<'_>) -> String {
     }
     if let Some(volume) = row.volume {
         let now = &volume.now;
+        match (now.limited_by.as_deref(), now.neighbour.as_deref()) {
+            (Some("client-idle"), _) => {
+                let idle = percent(now.idle);
+                parts.push(format!("its client had nothing outstanding for {idle}"));
+            }
+            (Some(cause), Some(name)) => {
+                parts.push(format!("limited by {}", with_neighbour(cause, Some(name))));
+            }
+            _ => {}
+        }
         if now.sync_failed {
             parts.push("A FLUSH HAS FAILED: restart the server".to_owned());
         }
@@ -164,6 +175,11 @@ fn more(row: &Row<'_>) -> String {
         }
     }
     format!("  {}", parts.join("; "))
+}
+
+/// A cause, and the neighbour that it names.
+fn with_neighbour(cause: &str, neighbour: Option<&str>) -> String {
+    neighbour.map_or_else(|| cause.to_owned(), |name| format!("{cause} {name}"))
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {

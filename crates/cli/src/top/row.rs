@@ -4,7 +4,7 @@ use super::figure::{count, percent, rate, requests, time};
 use super::look::NAME_MIN;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use weir_api::{Contract, Latency, LimitedBy, SecondCounts, Status, Tenant, Volume};
+use weir_api::{Contract, Latency, SecondCounts, Status, Tenant, Volume};
 
 /// What rows are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +72,7 @@ impl Column {
             Self::Elevator => ("ELEV", 5),
             Self::Drive => ("DRIVE", 5),
             Self::Queue => ("QUEUE", 5),
-            Self::By => ("BY", 6),
+            Self::By => ("LIMITED BY", 12),
             Self::Short => ("SHORT", 5),
         }
     }
@@ -121,7 +121,8 @@ pub(super) struct Row<'a> {
     part: f64,
     latency: Option<Latency>,
     pub(super) queue: u32,
-    pub(super) limited_by: LimitedBy,
+    /// What keeps it from more; `None`: it has no requests.
+    pub(super) limited_by: Option<&'a str>,
     /// Why the last second was short, if it was.
     pub(super) short_now: Option<&'a str>,
     short: u64,
@@ -165,7 +166,7 @@ impl<'a> Row<'a> {
             part: now.got,
             latency: now.latency,
             queue: now.queue,
-            limited_by: now.limited_by,
+            limited_by: now.limited_by.as_deref(),
             short_now: now.short.as_deref(),
             short: volume.seconds.all_short(),
             volume: Some(volume),
@@ -189,7 +190,7 @@ impl<'a> Row<'a> {
             part: sum(|v| v.now.got),
             latency,
             queue: now.queue,
-            limited_by: longest(latency, members),
+            limited_by: most(members),
             short_now: now.short.as_deref(),
             short: tenant.seconds.all_short(),
             volume: None,
@@ -232,10 +233,7 @@ impl<'a> Row<'a> {
             Column::Drive => part(|l| l.drive_us),
             Column::Queue => count(self.queue.into()),
             Column::By if self.has_failed() => "FAILED".to_owned(),
-            Column::By => match self.limited_by {
-                LimitedBy::Nothing => "-".to_owned(),
-                by => by.name().to_owned(),
-            },
+            Column::By => self.limited_by.unwrap_or("-").to_owned(),
             // The mark says that it is short now.
             Column::Short if self.short_now.is_some() => format!("!{}", count(self.short)),
             Column::Short if self.short == 0 => "-".to_owned(),
@@ -258,7 +256,7 @@ impl<'a> Row<'a> {
             Column::Elevator => waits(|l| l.elevator_us),
             Column::Drive => waits(|l| l.drive_us),
             Column::Queue => other.queue.cmp(&self.queue),
-            Column::By => other.limited_by.name().cmp(self.limited_by.name()),
+            Column::By => other.limited_by.cmp(&self.limited_by),
             Column::Short => {
                 let short = |row: &Self| (row.short_now.is_some(), row.short);
                 short(other).cmp(&short(self))
@@ -271,7 +269,7 @@ impl<'a> Row<'a> {
     pub(super) fn matches(&self, text: &str) -> bool {
         let words = [self.name, self.drive, self.tenant.unwrap_or_default()];
         let contains = |word: &str| word.to_lowercase().contains(text);
-        words.into_iter().any(contains) || self.limited_by.name() == text
+        words.into_iter().any(contains) || self.limited_by == Some(text)
     }
 }
 
@@ -296,15 +294,11 @@ fn mean_latency(volumes: &[&Volume]) -> Option<Latency> {
     })
 }
 
-/// Where the requests of several volumes spend most of their time, as the server says it of one.
-fn longest(latency: Option<Latency>, volumes: &[&Volume]) -> LimitedBy {
-    match latency {
-        Some(of) if of.limit_us >= of.elevator_us.max(of.drive_us) => LimitedBy::Limit,
-        Some(of) if of.elevator_us > of.drive_us => LimitedBy::Others,
-        Some(_) => LimitedBy::Drive,
-        None => {
-            let mut waiting = volumes.iter().filter(|v| v.now.queue > 0);
-            (waiting.next()).map_or(LimitedBy::Nothing, |volume| volume.now.limited_by)
-        }
-    }
+/// What keeps most of a tenant's volumes from more: the cause that the most of them with requests have.
+fn most<'a>(volumes: &[&'a Volume]) -> Option<&'a str> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    let causes = volumes.iter().filter_map(|v| v.now.limited_by.as_deref());
+    causes.for_each(|cause| *counts.entry(cause).or_default() += 1);
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(cause, _)| cause)
 }

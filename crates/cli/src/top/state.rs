@@ -111,8 +111,8 @@ impl State {
     }
 
     fn found_short(&mut self, short: ShortSecond) {
-        let count = |reasons: &mut BTreeMap<String, u64>| {
-            *reasons.entry(short.reason.clone()).or_default() += 1;
+        let count = |causes: &mut BTreeMap<String, u64>| {
+            *causes.entry(short.cause.clone()).or_default() += 1;
         };
         match short.of.split_once('.') {
             Some(("volume", name)) => {

@@ -12,8 +12,8 @@ use ratatui::backend::TestBackend;
 use std::fs;
 use std::path::Path;
 use weir_api::{
-    Budget, Contract, Drive, DriveFigures, Event, Latency, LimitedBy, Second, SecondCounts,
-    ShortSecond, Status, Tenant, TenantFigures, Volume, VolumeFigures,
+    Budget, Contract, Drive, DriveFigures, Event, Latency, Second, SecondCounts, ShortSecond,
+    Status, Tenant, TenantFigures, Volume, VolumeFigures,
 };
 
 const PLAIN: Look = Look { colour: false };
@@ -36,7 +36,7 @@ fn volume(name: &str, mut contract: Contract, now: VolumeFigures) -> Volume {
     }
 }
 
-fn busy(mb_per_s: f64, latency: [f64; 3], queue: u32, limited_by: LimitedBy) -> VolumeFigures {
+fn busy(mb_per_s: f64, latency: [f64; 3], queue: u32, limited_by: &str) -> VolumeFigures {
     let [limit_us, elevator_us, drive_us] = latency;
     VolumeFigures {
         bytes_per_second: (mb_per_s * 1e6) as u64,
@@ -48,7 +48,7 @@ fn busy(mb_per_s: f64, latency: [f64; 3], queue: u32, limited_by: LimitedBy) -> 
             drive_us,
         }),
         queue,
-        limited_by,
+        limited_by: Some(limited_by.to_owned()),
         ..VolumeFigures::default()
     }
 }
@@ -108,25 +108,26 @@ fn tenant() -> Tenant {
 
 /// Six volumes, each with another story.
 fn volumes() -> Vec<Volume> {
-    let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, LimitedBy::Others);
+    let waits = busy(13.4, [0.0, 4_210.0, 388.0], 8, "neighbour");
     let mut orders = volume("orders-db", promised(20_000_000, 0, 0), waits);
     orders.tenant = Some("acme".to_owned());
-    orders.now.short = Some("others".to_owned());
+    orders.now.short = Some("neighbour".to_owned());
     orders.now.oldest_ms = 12;
     orders.seconds = SecondCounts {
         promised: 100,
         kept: 95,
-        short: [("drive".to_owned(), 2), ("others".to_owned(), 3)].into(),
+        unasked: 0,
+        short: [("slow-drive".to_owned(), 2), ("neighbour".to_owned(), 3)].into(),
         excused: [].into(),
     };
-    let reads = busy(30.2, [0.0, 310.5, 1_100.0], 2, LimitedBy::Drive);
+    let reads = busy(30.2, [0.0, 310.5, 1_100.0], 2, "own-depth");
     let mut web = volume("web", promised(0, 500, 0), reads);
     web.tenant = Some("acme".to_owned());
     let none = || promised(0, 0, 0);
     let mut failed = volume("scratch", none(), VolumeFigures::default());
     failed.now.sync_failed = true;
-    let streams = busy(93.8, [0.0, 61_000.0, 24_800.0], 8, LimitedBy::Others);
-    let held = busy(20.0, [130_000.0, 0.0, 512.0], 16, LimitedBy::Limit);
+    let streams = busy(93.8, [0.0, 61_000.0, 24_800.0], 8, "neighbour");
+    let held = busy(20.0, [130_000.0, 0.0, 512.0], 16, "own-max");
     vec![
         orders,
         web,
@@ -165,12 +166,7 @@ fn many() -> Status {
             let mut name = format!("customer-{number:04}-");
             name += &"long-".repeat(number % 50);
             let mb_per_s = f64::from(number as u32 % 97) / 10.0;
-            let now = busy(
-                mb_per_s,
-                [0.0, mb_per_s * 100.0, 250.0],
-                3,
-                LimitedBy::Others,
-            );
+            let now = busy(mb_per_s, [0.0, mb_per_s * 100.0, 250.0], 3, "neighbour");
             volume(&name, promised(1_000_000, 0, 0), now)
         })
         .collect();
@@ -317,7 +313,7 @@ fn what_is_typed_filters_by_name_tenant_and_what_limits() {
     };
     typed(&mut state, "ACME");
     assert_eq!(names(&state), ["orders-db", "web"]);
-    typed(&mut state, "limit");
+    typed(&mut state, "own-max");
     assert_eq!(names(&state), ["build-cache"]);
     typed(&mut state, "q");
     assert_eq!(names(&state), [""; 0], "letters are text while one types");
@@ -345,12 +341,13 @@ fn a_short_second_is_counted_when_it_is_told() {
     let mut state = played(some(), 1);
     state.take(News::Event(Event::Short(ShortSecond {
         of: "volume.orders-db".to_owned(),
-        reason: "drive".to_owned(),
+        cause: "slow-drive".to_owned(),
+        neighbour: None,
         ..ShortSecond::default()
     })));
     let shown = screen(&mut state, 100, 24);
     assert!(
-        shown.contains("last short: volume.orders-db (drive)"),
+        shown.contains("last short: volume.orders-db (slow-drive)"),
         "{shown}"
     );
     assert!(shown.contains("!6"), "{shown}");

@@ -149,8 +149,6 @@ fn nulls(key: &str, value: &Value, faults: &mut Faults) {
     }
 }
 
-const SHORT: [&str; 4] = ["others", "elevator", "drive", "error"];
-
 /// Checks the verdicts about a promise.
 fn promise(record: &Record, faults: &mut Faults) {
     let is_promised = ["promised_mb_per_s", "promised_iops"].map(|key| record.get(key).is_some());
@@ -167,16 +165,24 @@ fn promise(record: &Record, faults: &mut Faults) {
     let windows = record["series_mb_per_s"].as_array().map_or(0, Vec::len);
     let whole = (windows as f64 * number(&record["series_step_s"]) + 0.000_6).floor() as u64;
     faults.same("whole seconds", of("promised"), whole);
-    let why = |reason: &str| count(&all["why"][reason]);
-    let reasons = all["why"].as_object();
-    let reasons = reasons.map_or(0, |why| why.values().map(count).sum());
-    faults.same("seconds with a reason", reasons, short + excused);
+    let sum = |key: &str| {
+        let counts = all[key].as_object();
+        counts.map_or(0, |counts| counts.values().map(count).sum::<u64>())
+    };
+    faults.same("short seconds with a cause", sum("short_by"), short);
+    faults.same("excused seconds with a reason", sum("excused_by"), excused);
+    faults.check(sum("neighbours") <= short, || {
+        "a neighbour has a short second".into()
+    });
+    faults.check(of("unasked") <= kept, || {
+        "a second without requests was kept".into()
+    });
     let empty = Vec::new();
     let at = all["short_at"].as_array().unwrap_or(&empty);
     faults.same("short seconds", at.len() as u64, short);
-    for reason in SHORT {
-        let some = at.iter().filter(|second| second["why"] == reason).count();
-        faults.same(reason, some as u64, why(reason));
+    for (cause, counted) in all["short_by"].as_object().into_iter().flatten() {
+        let some = at.iter().filter(|second| second["cause"] == cause.as_str());
+        faults.same(cause, some.count() as u64, count(counted));
     }
     let ordered = at.is_sorted_by(|a, b| count(&a["second"]) < count(&b["second"]));
     faults.check(ordered, || "short seconds are in order".into());
@@ -199,7 +205,12 @@ fn promise(record: &Record, faults: &mut Faults) {
     let near = |a: f64, b: f64| (a - b).abs() < 0.000_6;
     let same = met.zip(shown).map_or(met == shown, |(a, b)| near(a, b));
     faults.check(same, || format!("windows_met is {shown:?}, not {met:?}"));
-    judged(record, fate, (kept, short, why("depth")), faults);
+    judged(
+        record,
+        fate,
+        (kept, short, count(&all["excused_by"]["own-depth"])),
+        faults,
+    );
 }
 
 /// Checks what became of a promise that was kept in `kept` seconds, short in `short`, and excused for its depth in `depth`.

@@ -3,7 +3,7 @@
 use crate::draw::{Drawn, Group};
 use crate::faults::Faults;
 use crate::page::{self, Cell};
-use crate::records::{Run, count, fate, is_failure, longest_us, name, number};
+use crate::records::{Record, Run, count, fate, is_failure, longest_us, name, number};
 use crate::table::{Table, shows, tables, value};
 use serde_json::Value;
 
@@ -283,6 +283,13 @@ fn one(row: &[String], has_half: bool, wanted: &Figures, faults: &mut Faults) {
     faults.check(same, || format!("interval: {shown:?}, not {half}"));
 }
 
+/// The part of the time in which a client had nothing outstanding, if it therefore got less than it is promised.
+fn idle(record: &Record) -> Option<f64> {
+    let seconds = &record["promise_seconds"];
+    let outstanding = seconds["outstanding_ms"].as_f64()? / 1e3;
+    Some(1.0 - outstanding / number(&seconds["promised"]))
+}
+
 /// What became of clients that are shown together, in words and as a class on a page; checks that the row says so.
 fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (String, &'static str) {
     const WORSE: [&str; 5] = ["excused", "kept", "not judged", "out of reach", "broken"];
@@ -305,6 +312,18 @@ fn standing(members: &[Member<'_>], row: &[String], faults: &mut Faults) -> (Str
             parts.push(format!("short {short} of {all} s"));
         }
         Some(fate) => parts.push(fate.to_owned()),
+    }
+    let idle = members.iter().flat_map(|m| &m.runs).filter_map(|r| idle(r));
+    if let Some(idle) = idle.reduce(f64::max) {
+        let shown = row.last().map_or("", String::as_str);
+        let said = shown.split(", ").find(|part| part.starts_with("idle for "));
+        let said = said.unwrap_or("-");
+        let percent = said.trim_start_matches("idle for ").trim_end_matches('%');
+        let near = percent
+            .parse::<f64>()
+            .is_ok_and(|p| (p - 100.0 * idle).abs() <= 1.0);
+        faults.check(near, || format!("{said}, not idle for {idle}"));
+        parts.push(said.to_owned());
     }
     match (starved, all) {
         (0, _) => {}

@@ -32,9 +32,15 @@ impl Site {
             path("manage.sock"),
             path("token"),
         );
-        scratch.file("weir.toml", &text);
+        Self::of(scratch, &text, &[])
+    }
+
+    /// Starts one with this file, whose token is in the file `token`, and with further arguments.
+    pub(crate) fn of(scratch: &Scratch, text: &str, arguments: &[&str]) -> Self {
+        scratch.file("weir.toml", text);
         scratch.file("token", TOKEN);
-        let server = start(&mut weir(scratch, &["serve", "weir.toml"]));
+        let arguments = [&["serve", "weir.toml"], arguments].concat();
+        let server = start(&mut weir(scratch, &arguments));
         wait("the dashboard is said", || server.says("dashboard at "));
         let log = server.log.lock().unwrap().clone();
         let (_, url) = log.split_once("dashboard at ").unwrap();

@@ -34,6 +34,7 @@ pub use path::{Machine, Path, Stall};
 use crate::admission::{ENDLESS, promised_together};
 use crate::policy::{Node, Policy, Setup};
 use crate::problem::Problem;
+use std::collections::BTreeSet;
 use weir_core::{
     Capacity, Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, Promised, ROOT,
     Sizes, SpaceId, Span,
@@ -348,6 +349,17 @@ impl Scenario {
             Some(index) => self.groups[index].contract,
             None => Contract::DEFAULT,
         }
+    }
+
+    /// The groups of clients to which something is promised; `None` if nothing is promised to anybody.
+    pub fn promised_groups(&self) -> Option<Vec<GroupId>> {
+        let clients = self.clients.iter().enumerate();
+        let promised = clients.filter(|(at, _)| {
+            let contract = self.promised_to(*at);
+            contract.min > 0 || contract.min_iops > 0
+        });
+        let groups: BTreeSet<GroupId> = promised.map(|(_, client)| client.group).collect();
+        (!groups.is_empty()).then(|| groups.into_iter().collect())
     }
 
     /// What a client's group is promised all the time: its contract, with the least of the mins that it has.

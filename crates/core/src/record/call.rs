@@ -66,6 +66,11 @@ pub enum Call<'a> {
         /// What came of it.
         result: Result<Promised, Refusal>,
     },
+    /// No call into the layer, but what its owner [wrote](super::Recorder::append) into the record at this place. The core does not read it.
+    Note {
+        /// In a form that its owner knows.
+        bytes: &'a [u8],
+    },
     /// [`Layer::poll`].
     Poll {
         /// What was to be done.
@@ -117,6 +122,7 @@ impl Call<'_> {
                 edits,
                 result: layer.change(now, edits),
             },
+            Self::Note { bytes } => Call::Note { bytes },
             Self::Poll { .. } => {
                 outputs.clear();
                 let wake = layer.poll(now, outputs);
@@ -158,6 +164,7 @@ impl Call<'_> {
                 put_all(edits, out);
                 result.put(out);
             }
+            Self::Note { bytes } => put_all(bytes, out),
             Self::Poll { outputs, wake } => {
                 put_all(outputs, out);
                 wake.put(out);
@@ -177,6 +184,7 @@ impl Call<'_> {
             Self::Change { .. } => 6,
             Self::Poll { .. } => 7,
             Self::Stall { .. } => 8,
+            Self::Note { .. } => 9,
         }
     }
 }
@@ -188,6 +196,7 @@ pub(super) struct Room {
     completions: Vec<Completion>,
     edits: Vec<Edit>,
     outputs: Vec<Output>,
+    bytes: Vec<u8>,
 }
 
 impl Room {
@@ -241,6 +250,10 @@ impl Room {
                 space: Code::take(input)?,
                 stalled: Code::take(input)?,
             },
+            9 => {
+                take_all(&mut self.bytes, input)?;
+                Call::Note { bytes: &self.bytes }
+            }
             _ => return input.malformed("a kind of call before this"),
         })
     }

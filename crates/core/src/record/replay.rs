@@ -210,6 +210,7 @@ const fn name(call: &Call<'_>) -> &'static str {
         Call::Complete { .. } => "complete",
         Call::Stall { .. } => "stall",
         Call::Change { .. } => "change",
+        Call::Note { .. } => "note",
         Call::Poll { .. } => "poll",
     }
 }

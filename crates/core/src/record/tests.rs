@@ -102,6 +102,11 @@ fn run(steps: u64) -> Vec<u8> {
             cookie: cookie << 60 | step,
             within: 0,
         };
+        if state.is_multiple_of(5) {
+            let bytes = &state.to_le_bytes()[..(state >> 3) as usize % 9];
+            let recorder = layer.observer_mut().as_mut().unwrap();
+            recorder.append(now, &Call::Note { bytes });
+        }
         match (state >> 56) % 8 {
             0..3 => drop(layer.submit(now, &[request(0), request(1), request(2)])),
             3 => drop(layer.cancel(now, streams[0], step - 1)),

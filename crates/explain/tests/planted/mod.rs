@@ -21,7 +21,7 @@ pub(crate) const CAUSES: [Cause; 5] = [
     Cause::OwnMax,
     Cause::OwnDepth,
     Cause::SlowDrive,
-    Cause::LateProcess,
+    Cause::HostBusy,
 ];
 
 /// An auditor of the journal, which knows nothing of it: latencies as they are seen from outside of the layer, from the call that submitted a request to the call that answered it.
@@ -180,7 +180,7 @@ fn drive(rng: &mut Rng) -> null::Config {
     }
 }
 
-fn promised(min: u64) -> Contract {
+pub(crate) fn promised(min: u64) -> Contract {
     Contract {
         min,
         ..Contract::DEFAULT

@@ -5,7 +5,7 @@ import * as drives from "./drives.js";
 import { setSpan } from "./plot.js";
 import { Rows } from "./rows.js";
 import { dropToken, events, get, keepToken, takeToken } from "./server.js";
-import { at, bytes, clock, count, duration, make, set } from "./words.js";
+import { at, bytes, clock, count, duration, make, set, cause as words } from "./words.js";
 
 /** How old what no event tells may get: seconds since the start, sizes. */
 const REFRESH_MS = 15_000;
@@ -17,14 +17,6 @@ const ARRANGE_MS = 5_000;
 const LISTED = 100;
 /** How far back plots go is kept for the tab. */
 const SPAN = "weir-span";
-
-/** Causes of short seconds, in words. */
-const CAUSES = {
-  others: "other clients were served in its place",
-  elevator: "it waited in the elevator",
-  drive: "the drive was slower than its capacity says",
-  error: "the storage failed",
-};
 
 let status;
 const open = (kind, name) => changes.openContract(kind, name, Boolean(status?.file));
@@ -76,7 +68,7 @@ function subject(of) {
 /** Counts a short second that has just been found, and lists it. */
 function takeShort(short) {
   const { found } = subject(short.of);
-  if (found) found.seconds.short[short.reason] = (found.seconds.short[short.reason] ?? 0) + 1;
+  if (found) found.seconds.short[short.cause] = (found.seconds.short[short.cause] ?? 0) + 1;
   listShort(short);
 }
 
@@ -89,12 +81,12 @@ async function listShorts() {
 }
 
 /** Puts a short second at the top of the list. */
-function listShort({ at_ms, of, reason, lacking }) {
+function listShort({ at_ms, of, cause, neighbour, lacking }) {
   const { kind, name, found } = subject(of);
   const lacked = found?.contract.min_bytes_per_second === 0 ? `${count(lacking)} requests` : bytes(lacking);
   at("no-short").hidden = true;
   at("short").prepend(make("li", {},
-    make("time", {}, clock(at_ms)), " ", make("b", {}, kind === "volume" ? name : `${kind} ${name}`), ` lacked ${lacked}: ${CAUSES[reason] ?? reason}`));
+    make("time", {}, clock(at_ms)), " ", make("b", {}, kind === "volume" ? name : `${kind} ${name}`), ` lacked ${lacked} because of ${words(cause, neighbour)}`));
   while (at("short").children.length > LISTED) at("short").lastChild.remove();
 }
 

@@ -42,7 +42,13 @@ export class History {
   /** Puts what the server has kept before what was seen here. */
   seed(points) {
     const first = this.#points[0]?.at ?? Infinity;
-    this.#points.unshift(...points.filter((point) => point.at < first));
+    const before = points.filter((point) => point.at <= first);
+    // The first second that was seen here may be the last one of a point.
+    if (before.at(-1)?.at === first) {
+      const { step } = this.#points.shift();
+      if (step === SECOND_MS) this.#fine -= 1;
+    }
+    this.#points.unshift(...before);
   }
 
   /** Puts the oldest seconds together. */

@@ -2,15 +2,15 @@
 
 import { Bar, History, Plot } from "./plot.js";
 import { kept } from "./server.js";
-import { at, count, make, percent, rate, set, size, time } from "./words.js";
+import { at, count, make, percent, rate, set, size, time, cause } from "./words.js";
 
-/** What limits a volume, in words. */
-const LIMITED = {
-  nothing: "no requests",
-  limit: "held by its max, or its tenant's",
-  others: "waits behind others",
-  drive: "as fast as the drive",
-};
+/** What keeps a volume from more: in words, and for how much of the second its client had nothing outstanding. */
+function limitedWords(now) {
+  if (now.sync_failed) return "a flush has failed: restart the server";
+  if (!now.limited_by) return "no requests";
+  if (now.limited_by === "client-idle") return `its client had nothing outstanding for ${percent(now.idle)} of the second`;
+  return `limited by ${cause(now.limited_by, now.neighbour)}`;
+}
 
 /** A promise of this server's (its part, where several keep the min) and what was got of it, in the unit of the promise: bytes, or requests if those alone are promised. */
 export function measure({ contract, now }) {
@@ -43,7 +43,7 @@ function terms({ contract, now }) {
 
 function shortWords(of) {
   const short = shortSeconds(of);
-  if (of.now.short) return `short now: ${of.now.short}`;
+  if (of.now.short) return `short now, because of ${cause(of.now.short, of.now.neighbour)}`;
   if (short === 0) return of.seconds.promised > 0 ? "never short" : "";
   const reasons = Object.entries(of.seconds.short).map(([reason, n]) => `${n} ${reason}`);
   return `${short} s short: ${reasons.join(", ")}`;
@@ -108,7 +108,7 @@ class VolumeRow extends Row {
     set(this.place, place.filter(Boolean).join(" · "));
     const got = now.queue > 0 || now.bytes_per_second > 0;
     set(texts.share, got ? `${percent(now.got)} of the drive; by share ${percent(now.share)}` : "");
-    set(texts.limited, now.sync_failed ? "a flush has failed: restart the server" : LIMITED[now.limited_by] ?? now.limited_by);
+    set(texts.limited, limitedWords(now));
     const { limit_us = 0, elevator_us = 0, drive_us = 0 } = now.latency ?? {};
     const all = limit_us + elevator_us + drive_us;
     set(texts.latency, now.latency ? time(all) : "no request ended");

@@ -45,6 +45,25 @@ export function duration(seconds) {
   return parts.join(" ") || "0 s";
 }
 
+/** What keeps a client from more, in the words of `weir explain`. */
+const CAUSES = {
+  "own-max": "its own max",
+  "held": "a controller that held its requests",
+  "neighbour": "a neighbour",
+  "own-requests": "its own requests before it",
+  "idling": "an elevator that kept the drive free for another client's next request",
+  "slow-drive": "a drive slower than stated",
+  "own-depth": "its own depth: too few requests at a time",
+  "host-busy": "a busy host: a thread had no processor",
+  "errors": "a drive that fails requests",
+  "server-busy": "another client's requests, which keep the server busy",
+  "client-idle": "its client, which had nothing outstanding",
+  "not-reading": "its client, which did not read its replies",
+};
+
+/** A cause in words, with the neighbour that it names. */
+export const cause = (name, neighbour) => `${CAUSES[name] ?? name}${neighbour ? `: ${neighbour}` : ""}`;
+
 /** The element of that id. */
 export const at = (id) => document.getElementById(id);
 

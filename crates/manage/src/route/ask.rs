@@ -67,7 +67,7 @@ pub(crate) async fn show(
     };
     let kind = singular(&kind)?;
     let found = match kind {
-        "volume" => view.volume(&name).map(Found::Volume),
+        "volume" => view.volume(&name).map(|of| Found::Volume(Box::new(of))),
         "tenant" => {
             let mut tenants = view.tenants().into_iter();
             tenants.find(|t| t.name == name).map(Found::Tenant)

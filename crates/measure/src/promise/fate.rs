@@ -18,6 +18,9 @@ pub enum Fate {
     /// It applied in no second: the client asked for nothing, or for so little at a time that its own max limited it.
     #[serde(rename = "excused")]
     Excused,
+    /// The machine that played it was so busy that the run says nothing.
+    #[serde(rename = "invalid")]
+    Invalid,
     /// There was no whole second to judge.
     #[serde(rename = "not judged")]
     NotJudged,
@@ -48,6 +51,7 @@ impl Fate {
             Self::Broken => "broken",
             Self::OutOfReach => "out of reach",
             Self::Excused => "excused",
+            Self::Invalid => "invalid",
             Self::NotJudged => "not judged",
             Self::NotAsked => "not asked for",
         }
@@ -55,7 +59,10 @@ impl Fate {
 
     /// Whether it fails an expectation: the promise was not kept, or nobody can say so.
     pub const fn is_failure(self) -> bool {
-        matches!(self, Self::Broken | Self::OutOfReach | Self::NotJudged)
+        matches!(
+            self,
+            Self::Broken | Self::OutOfReach | Self::NotJudged | Self::Invalid
+        )
     }
 
     /// The worse of the two: of several runs, or of several promises.
@@ -68,6 +75,7 @@ impl Fate {
             Self::NotJudged => 3,
             Self::OutOfReach => 4,
             Self::Broken => 5,
+            Self::Invalid => 6,
         };
         if rank(other) > rank(self) {
             other
@@ -85,7 +93,7 @@ mod tests {
         Seconds {
             promised: kept + short + depth + idle,
             kept,
-            short: [short, 0, 0, 0, 0, 0],
+            short: std::array::from_fn(|n| if n == 0 { short } else { 0 }),
             excused: [idle, 0, 0, depth, 0, 0],
             ..Seconds::default()
         }

@@ -1,48 +1,9 @@
 //! The verdict about a second: kept, short or excused.
 
-use super::{Pool, Rate, Second, Units};
-use crate::Window;
-
-/// Why a second was short.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Short {
-    /// Other clients were served at least as much as is missing.
-    Others,
-    /// Other clients were served less than that, and the client's requests spent most of their time in the elevator.
-    Elevator,
-    /// Other clients were served less than that, and the client's requests spent most of their time in the drive.
-    Drive,
-    /// What is missing is what the storage failed.
-    Error,
-    /// For most of the client's waiting time, the server worked on other clients' requests.
-    Requests,
-    /// The server had no processor for long enough to account for the missing part.
-    Processor,
-}
-
-impl Short {
-    /// All reasons.
-    pub const ALL: [Self; 6] = [
-        Self::Others,
-        Self::Elevator,
-        Self::Drive,
-        Self::Error,
-        Self::Requests,
-        Self::Processor,
-    ];
-
-    /// Its name in records and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Others => "others",
-            Self::Elevator => "elevator",
-            Self::Drive => "drive",
-            Self::Error => "error",
-            Self::Requests => "requests",
-            Self::Processor => "processor",
-        }
-    }
-}
+use super::cause::ENOUGH;
+use super::{Blame, Cause, Pool, Rate, Second, Standing, Units};
+use crate::{SECOND_NS, Series, Window};
+use std::collections::BTreeMap;
 
 /// Why a promise did not apply in a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,12 +45,20 @@ impl Excuse {
     /// Its name in records and metrics.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Idle => "idle",
-            Self::Suspended => "suspended",
-            Self::Limit => "limit",
-            Self::Depth => "depth",
-            Self::Host => "host",
-            Self::Pool => "pool",
+            Self::Pool => "remote-storage",
+            other => other.cause().name(),
+        }
+    }
+
+    /// What kept the client from its min.
+    pub const fn cause(self) -> Cause {
+        match self {
+            Self::Idle => Cause::ClientIdle,
+            Self::Suspended => Cause::NotReading,
+            Self::Limit => Cause::OwnMax,
+            Self::Depth => Cause::OwnDepth,
+            Self::Host => Cause::HostBusy,
+            Self::Pool => Cause::SlowDrive,
         }
     }
 }
@@ -104,7 +73,7 @@ pub enum Verdict {
         /// What is missing, in the promise's units.
         by: u64,
         /// The reason.
-        why: Short,
+        why: Blame,
     },
     /// The promise did not apply.
     Excused(Excuse),
@@ -135,8 +104,10 @@ pub struct Seconds {
     pub promised: u64,
     /// Of these, kept.
     pub kept: u64,
-    /// Short ones, by reason.
-    pub short: [u64; Short::ALL.len()],
+    /// Of these, seconds in which the client got less than its whole min, because it had nothing outstanding for more than half of them.
+    pub unasked: u64,
+    /// Short ones, by cause.
+    pub short: [u64; Cause::ALL.len()],
     /// Excused ones, by reason.
     pub excused: [u64; Excuse::ALL.len()],
     /// Total shortfall of the short ones: bytes for a promise of bytes, requests for one of requests.
@@ -158,6 +129,7 @@ impl Seconds {
     pub fn merge(&mut self, other: &Self) {
         self.promised += other.promised;
         self.kept += other.kept;
+        self.unasked += other.unasked;
         for (mine, more) in self.short.iter_mut().zip(other.short) {
             *mine += more;
         }
@@ -168,9 +140,9 @@ impl Seconds {
         self.lacking.requests += other.lacking.requests;
     }
 
-    /// The most frequent reason for short seconds.
-    pub fn main_short(&self) -> Option<Short> {
-        let counts = Short::ALL.into_iter().zip(self.short);
+    /// The most frequent cause of short seconds.
+    pub fn main_short(&self) -> Option<Cause> {
+        let counts = Cause::ALL.into_iter().zip(self.short);
         let most = counts.rev().max_by_key(|(_, count)| *count);
         most.filter(|(_, count)| *count > 0).map(|(why, _)| why)
     }
@@ -181,7 +153,7 @@ impl Seconds {
         match verdict {
             Verdict::Kept => self.kept += 1,
             Verdict::Short { by, why } => {
-                self.short[why as usize] += 1;
+                self.short[why.cause as usize] += 1;
                 let lacking = match units {
                     Units::Bytes => &mut self.lacking.bytes,
                     Units::Requests => &mut self.lacking.requests,
@@ -215,6 +187,10 @@ impl Judge {
     pub fn second(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
         let verdict = self.verdict(second, terms, owed);
         self.seconds.count(verdict, terms.rate.units);
+        let got = terms.rate.units.of(second.done);
+        if verdict == Verdict::Kept && second.is_idle() && terms.rate.exceeds(got as f64) {
+            self.seconds.unasked += 1;
+        }
         verdict
     }
 
@@ -258,7 +234,9 @@ impl Judge {
         if missing <= under_way.saturating_add(terms.rate.during(second.host_ns)) {
             return Verdict::Excused(Excuse::Host);
         }
-        let by = match terms.alone.map(|alone| reach(second, units, alone)) {
+        let is_own_fault = !second.is_behind_itself() && !second.is_of_late_host(terms, owed);
+        let alone = terms.alone.filter(|_| is_own_fault);
+        let by = match alone.map(|alone| reach(second, units, alone)) {
             Some(reach) if reach < required => {
                 if got >= reach / 2 {
                     return Verdict::Excused(Excuse::Depth);
@@ -267,11 +245,56 @@ impl Judge {
             }
             _ => by,
         };
-        let why = why(second, &terms.rate, by);
-        if is_of_pool(second, why) {
+        let why = blame(second, &terms.rate, (owed, by));
+        if is_of_pool(second, why.cause) {
             return Verdict::Excused(Excuse::Pool);
         }
         Verdict::Short { by, why }
+    }
+}
+
+impl Second {
+    /// Whether the client had nothing outstanding for more than half of the second.
+    pub fn is_idle(&self) -> bool {
+        self.suspended_ns == 0 && 2 * self.waited_ns < SECOND_NS
+    }
+
+    /// Whether the client's requests waited for its own earlier ones for most of their time: more of them at a time would get it no more.
+    fn is_behind_itself(&self) -> bool {
+        let is_behind = |s: &Standing| 2 * s.own_ns > self.parts.total_ns();
+        self.standing.as_ref().is_some_and(is_behind)
+    }
+
+    /// Whether the client would have got `owed` if the server's thread had always had a processor.
+    fn is_of_late_host(&self, terms: &Terms, owed: u64) -> bool {
+        let late = self.standing.map_or(0, |s| s.stalled_ns) as f64 / SECOND_NS as f64;
+        late > 0.0 && would_be_kept(terms.rate.units.of(self.done), owed, late)
+    }
+
+    /// What kept the client from more in this second, whether it was promised more or not; `None` if it had no request at all.
+    pub fn limited_by(&self) -> Option<Blame> {
+        if self.waited_ns == 0 && self.live == 0 {
+            return (self.suspended_ns > 0).then(|| Cause::NotReading.into());
+        }
+        if is_limited(self) {
+            return Some(Cause::OwnMax.into());
+        }
+        if 2 * self.server.others_ns > self.waited_ns {
+            return Some(Blame {
+                cause: Cause::ServerBusy,
+                neighbour: self.standing.and_then(|s| s.busiest),
+            });
+        }
+        if self.is_idle() {
+            return Some(Cause::ClientIdle.into());
+        }
+        let Some(standing) = self.standing else {
+            return Some(by_stage(self).into());
+        };
+        let served = self.parts.total_ns().saturating_sub(standing.waited_ns());
+        let largest = standing.largest();
+        let largest = largest.filter(|_| standing.waited_ns() >= served);
+        Some(largest.unwrap_or_else(|| nothing_before(&standing)))
     }
 }
 
@@ -296,30 +319,112 @@ fn reach(second: &Second, units: Units, alone: Alone) -> u64 {
     u64::try_from(reach).unwrap_or(u64::MAX)
 }
 
-fn why(second: &Second, rate: &Rate, by: u64) -> Short {
+/// Why a second is short that lacks `by` of what was `owed`: the first of errors, a server without a processor, a server busy with others,
+/// a busy host and a slow drive that accounts for what is missing, else what the requests waited for longest.
+fn blame(second: &Second, rate: &Rate, (owed, by): (u64, u64)) -> Blame {
     let units = rate.units;
+    let standing = second.standing;
     if units.of(second.failed) >= by {
-        Short::Error
-    } else if rate.during(second.server.stalled_ns) >= by {
-        Short::Processor
-    } else if 2 * second.server.others_ns > second.waited_ns {
-        Short::Requests
-    } else if units.of(second.others) >= by {
-        Short::Others
-    } else if second.parts.elevator_ns > second.parts.drive_ns {
-        Short::Elevator
+        return Cause::Errors.into();
+    }
+    if rate.during(second.server.stalled_ns) >= by {
+        return Cause::HostBusy.into();
+    }
+    if let Some(told) = second.told {
+        return told;
+    }
+    if 2 * second.server.others_ns > second.waited_ns {
+        return Blame {
+            cause: Cause::ServerBusy,
+            neighbour: standing.and_then(|s| s.busiest),
+        };
+    }
+    let Some(standing) = standing else {
+        let others = units.of(second.others) >= by;
+        return if others {
+            Cause::Neighbour.into()
+        } else {
+            by_stage(second).into()
+        };
+    };
+    let would_be_kept = |lost: f64| would_be_kept(units.of(second.done), owed, lost);
+    let late = standing.stalled_ns as f64 / SECOND_NS as f64;
+    let slow = standing.slowness_for_short();
+    if late > 0.0 && late >= slow && would_be_kept(late) {
+        return Cause::HostBusy.into();
+    }
+    if slow > 0.0 && would_be_kept(slow) {
+        return Cause::SlowDrive.into();
+    }
+    let largest = standing.largest();
+    largest.unwrap_or_else(|| nothing_before(&standing))
+}
+
+/// Whether a client that got `got` of what was `owed` would have got it, less a tenth, without the part of the second that was `lost`.
+fn would_be_kept(got: u64, owed: u64, lost: f64) -> bool {
+    got as f64 >= owed as f64 * f64::from(ENOUGH) / 1e3 * (1.0 - lost)
+}
+
+/// What limited requests before which nothing stood.
+fn nothing_before(standing: &Standing) -> Blame {
+    if standing.stood {
+        Cause::SlowDrive.into()
     } else {
-        Short::Drive
+        Cause::OwnDepth.into()
+    }
+}
+
+/// The cause as far as the stages of the client's own requests tell it.
+fn by_stage(second: &Second) -> Cause {
+    if second.parts.elevator_ns > second.parts.drive_ns {
+        Cause::Idling
+    } else {
+        Cause::SlowDrive
     }
 }
 
 /// Whether a second would have been short for a reason that a remote server has. What others got in it the client might have got.
-fn is_of_pool(second: &Second, why: Short) -> bool {
+fn is_of_pool(second: &Second, why: Cause) -> bool {
     match why {
-        // A pool cannot make the server busy.
-        Short::Others | Short::Requests | Short::Processor => false,
-        Short::Elevator | Short::Drive => second.pool != Pool::Fit,
-        Short::Error => second.pool == Pool::Away,
+        // A pool cannot make the server busy, and what a neighbour got was there.
+        Cause::Neighbour | Cause::ServerBusy | Cause::HostBusy => false,
+        Cause::Errors => second.pool == Pool::Away,
+        _ => second.pool != Pool::Fit,
+    }
+}
+
+/// What is known of a run beside a client's own requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    /// What all clients of the drive were served, this one included.
+    pub all: &'a Series,
+    /// For how many nanoseconds a busy host kept the client or its server waiting in each second of the measurement.
+    pub host_ns: &'a [u64],
+    /// What the client's requests waited for, by the second of the caller's clock.
+    pub standings: &'a BTreeMap<u64, Standing>,
+    /// What the server has said kept the client from more in each second of the measurement.
+    pub told: &'a [Option<Blame>],
+    /// What [neighbours](Blame::neighbour) are called, by their numbers.
+    pub names: &'a [String],
+}
+
+impl<'a> Beside<'a> {
+    /// Only what all clients were served is known.
+    pub fn new(all: &'a Series) -> Self {
+        const NOTHING: &BTreeMap<u64, Standing> = &BTreeMap::new();
+        Self {
+            all,
+            host_ns: &[],
+            standings: NOTHING,
+            told: &[],
+            names: &[],
+        }
+    }
+
+    /// What a neighbour is called.
+    pub fn name(&self, blame: Blame) -> Option<&'a str> {
+        let name = self.names.get(blame.neighbour? as usize)?;
+        Some(name.as_str()).filter(|name| !name.is_empty())
     }
 }
 
@@ -330,6 +435,8 @@ pub struct Judged {
     pub seconds: Seconds,
     /// The short seconds, in their order.
     pub short: Vec<ShortSecond>,
+    /// Nanoseconds of the promised seconds in which the client had a request outstanding.
+    pub waited_ns: u64,
 }
 
 /// A second in which a promise was not kept.
@@ -342,7 +449,7 @@ pub struct ShortSecond {
     /// What is missing of that, in the promise's units.
     pub by: u64,
     /// The reason.
-    pub why: Short,
+    pub why: Blame,
 }
 
 impl Judged {
@@ -353,15 +460,14 @@ impl Judged {
     }
 
     /// Adds the verdict about the next second, in which the client was owed `owed`.
-    pub(crate) fn add(&mut self, verdict: Verdict, owed: u64, units: Units) {
+    pub(crate) fn add(&mut self, verdict: Verdict, owed: u64, second: u64) {
         if let Verdict::Short { by, why } = verdict {
             self.short.push(ShortSecond {
-                second: self.seconds.promised,
+                second,
                 owed,
                 by,
                 why,
             });
         }
-        self.seconds.count(verdict, units);
     }
 }

@@ -4,7 +4,7 @@
 //! exactly one of
 //!
 //! - *kept*: the client got what it was owed,
-//! - *short*: it did not, by some amount, and [for this reason](Short),
+//! - *short*: it did not, by some amount, and [for this reason](Cause),
 //! - *excused*: the promise did not apply, [for this reason](Excuse).
 //!
 //! The client is owed the min for the time in which it had a request waiting. A gap without one reduces the second by the gap's own
@@ -23,12 +23,14 @@
 //! combines the three for a promise that is watched while it is in force. Discards count as 512 bytes; flushes neither count nor
 //! wait.
 
+mod cause;
 mod fate;
 mod judge;
 mod watch;
 
+pub use cause::{Blame, Cause, Standing};
 pub use fate::Fate;
-pub use judge::{Alone, Excuse, Judge, Judged, Seconds, Short, ShortSecond, Terms, Verdict};
+pub use judge::{Alone, Beside, Excuse, Judge, Judged, Seconds, ShortSecond, Terms, Verdict};
 pub use watch::{Pool, Second, ServerTime, Watch};
 
 use crate::{SECOND_NS, Waits, Window};
@@ -98,6 +100,18 @@ pub struct Ruling {
     pub got: u64,
     /// The verdict.
     pub verdict: Verdict,
+    /// Nanoseconds in which at least one request waited.
+    pub waited_ns: u64,
+}
+
+impl Ruling {
+    /// Whether the second was kept although the client got less than its whole min, because it had nothing outstanding for more than half of
+    /// the second.
+    pub fn is_unasked(&self) -> bool {
+        self.verdict == Verdict::Kept
+            && 2 * self.waited_ns < SECOND_NS
+            && self.rate.exceeds(self.got as f64)
+    }
 }
 
 /// A promise in force and its verdicts. It must be told events in the order in which they happen.
@@ -119,6 +133,10 @@ pub struct Promise {
     pool: Pool,
     /// What the thread does that serves the client.
     server: ServerTime,
+    /// What the requests waited for in the second that ends next, and in those that end with it.
+    standing: Option<[Standing; 2]>,
+    /// What kept the client from more in the last second, and for how long it had a request waiting in it, nanoseconds.
+    last: (Option<Blame>, u64),
 }
 
 /// The number of requests alone in the drive from which their latency is known; with each further one an eighth is forgotten. Fewer
@@ -145,6 +163,8 @@ impl Promise {
             ),
             pool: Pool::Fit,
             server: ServerTime::default(),
+            standing: None,
+            last: (None, 0),
         }
     }
 
@@ -219,28 +239,43 @@ impl Promise {
             second.limited = limited.min(second.live);
             second.pool = self.pool;
             second.server = std::mem::take(&mut self.server);
+            second.standing = self.standing.map(|[first, _]| first);
+            self.standing = self.standing.map(|[_, later]| [later; 2]);
             second.others = Window {
                 bytes: drive.bytes.saturating_sub(second.done.bytes),
                 requests: drive.requests.saturating_sub(second.done.requests),
             };
             let owed = self.owed(second.waited_ns);
+            self.last = (second.limited_by(), second.waited_ns);
             if let Some(rate) = self.rate.filter(|_| self.whole) {
                 let (mean, count) = self.alone;
                 let alone = (count == ALONE).then_some(mean);
                 let terms = Terms { rate, alone };
                 let verdict = self.judge.second(&second, &terms, owed);
-                tell(Ruling {
+                let ruling = Ruling {
                     ends_ns: self.watch.ends() - SECOND_NS,
                     rate,
                     owed,
                     got: rate.units.of(second.done),
                     verdict,
-                });
+                    waited_ns: second.waited_ns,
+                };
+                match verdict {
+                    Verdict::Short { why, .. } => self.last.0 = Some(why),
+                    Verdict::Excused(Excuse::Idle) => {}
+                    Verdict::Excused(why) => self.last.0 = Some(why.cause().into()),
+                    Verdict::Kept if ruling.is_unasked() => {
+                        self.last.0 = Some(Cause::ClientIdle.into());
+                    }
+                    Verdict::Kept => {}
+                }
+                tell(ruling);
             }
             (self.whole, self.before) = (self.rate.is_some(), (0, 0));
             // Everything was served in the first of these seconds.
             drive = Window::default();
         }
+        self.standing = None;
         self.watch.advance(now_ns);
     }
 
@@ -300,6 +335,22 @@ impl Promise {
     /// What the thread that serves the client did in the second that ends next.
     pub fn server(&mut self, time: ServerTime) {
         self.server = time;
+    }
+
+    /// What the client's requests waited for in the second that ends next, and in each of those that end at the same call, if several do.
+    pub fn standing(&mut self, standing: Option<[Standing; 2]>) {
+        self.standing = standing;
+    }
+
+    /// What kept the client from more in the last whole second, promised or not. It is the reason of the verdict if the second was short or
+    /// excused.
+    pub fn last_cause(&self) -> Option<Blame> {
+        self.last.0
+    }
+
+    /// The part (0 to 1) of the last whole second in which the client had nothing outstanding.
+    pub fn last_idle(&self) -> f64 {
+        1.0 - (self.last.1 as f64 / SECOND_NS as f64).min(1.0)
     }
 
     /// A client stops or resumes reading its replies (or has gone): `requests` of it are put on hold or released.

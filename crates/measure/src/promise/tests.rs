@@ -62,11 +62,11 @@ fn a_second_below_the_min_is_short_and_it_is_said_who_had_the_drive() {
     // 4096 bytes in 360 us: 11 MB/s.
     assert_eq!(sums(&closed([0, 200, 160], 0, 0, None)), (5, 5, 0, 0));
     for (waits, others, why) in [
-        ([0, 900, 100], 200_000_000, Short::Others),
-        ([0, 0, 1000], 200_000_000, Short::Others),
+        ([0, 900, 100], 200_000_000, Cause::Neighbour),
+        ([0, 0, 1000], 200_000_000, Cause::Neighbour),
         // Others were served less than what is missing.
-        ([0, 900, 100], 5_000_000, Short::Elevator),
-        ([0, 100, 900], 0, Short::Drive),
+        ([0, 900, 100], 5_000_000, Cause::Idling),
+        ([0, 100, 900], 0, Cause::SlowDrive),
     ] {
         let seconds = closed(waits, 0, others, None);
         assert_eq!(sums(&seconds), (5, 0, 5, 0));
@@ -123,7 +123,7 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
     assert_eq!(slow.excused[Excuse::Depth as usize], 5);
     // It would get 40 MB/s but was never seen that fast: others occupy the drive.
     let behind = closed([0, 0, 10_000], 0, 200_000_000, Some(100));
-    assert_eq!(behind.short[Short::Others as usize], 5);
+    assert_eq!(behind.short[Cause::Neighbour as usize], 5);
     // It gets nothing in a second, of the 8 MB/s that it would get alone.
     let mut hung = Promise::new(0, bytes(MIN));
     (0..ALONE).for_each(|_| hung.alone(512_000, 4096));
@@ -133,11 +133,11 @@ fn a_client_is_excused_for_its_max_and_for_what_it_would_not_get_alone() {
         requests: 0,
     };
     hung.pass(SECOND_NS, all, 0);
-    assert_eq!(hung.seconds().short[Short::Others as usize], 1);
+    assert_eq!(hung.seconds().short[Cause::Neighbour as usize], 1);
     assert_eq!(hung.seconds().lacking.bytes, 8_000_000);
     // It would get 8 MB/s alone, less than its min, and gets a twentieth of that: it is short of the 8, not of the 10.
     let starved = closed([0, 0, 10_000], 0, 200_000_000, Some(512));
-    assert_eq!(starved.short[Short::Others as usize], 5);
+    assert_eq!(starved.short[Cause::Neighbour as usize], 5);
     assert!(
         (37_000_000..39_000_000).contains(&starved.lacking.bytes),
         "{starved:?}"
@@ -189,7 +189,7 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     promise.sent(false);
     pass(&mut promise, 104_500);
     assert_eq!(sums(promise.seconds()), (104, 0, 4, 100));
-    assert_eq!(promise.seconds().main_short(), Some(Short::Drive));
+    assert_eq!(promise.seconds().main_short(), Some(Cause::SlowDrive));
     assert_eq!(promise.seconds().lacking.bytes, 35_000_000);
     promise.over(false);
     promise.failed(4_096);
@@ -214,7 +214,7 @@ fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
     assert_eq!(promise.seconds().excused[Excuse::Limit as usize], 2);
     promise.failed(20_000_000);
     promise.pass(3 * SECOND_NS, Window::default(), 0);
-    assert_eq!(promise.seconds().short[Short::Error as usize], 1);
+    assert_eq!(promise.seconds().short[Cause::Errors as usize], 1);
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn requests_are_counted_where_these_were_promised() {
     }
     promise.pass(3 * SECOND_NS, Window::default(), 0);
     assert_eq!((promise.seconds().promised, promise.seconds().kept), (3, 1));
-    assert_eq!(promise.seconds().short[Short::Error as usize], 2);
+    assert_eq!(promise.seconds().short[Cause::Errors as usize], 2);
     assert_eq!(
         promise.seconds().lacking.requests,
         750 - 1,
@@ -406,9 +406,9 @@ fn a_request_that_the_server_found_late_has_waited_since_it_arrived() {
     };
     assert_eq!(found_late(300, busy).kept, 3, "it got its min");
     let seconds = found_late(1_000, busy);
-    assert_eq!(seconds.short[Short::Requests as usize], 3, "{seconds:?}");
+    assert_eq!(seconds.short[Cause::ServerBusy as usize], 3, "{seconds:?}");
     let seconds = found_late(1_000, stalled);
-    assert_eq!(seconds.short[Short::Processor as usize], 3, "{seconds:?}");
+    assert_eq!(seconds.short[Cause::HostBusy as usize], 3, "{seconds:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a client requested and was served, second by second.
 
+use super::{Blame, Standing};
 use crate::{SECOND_NS, Waits, Window};
 
 /// What a storage that another machine has did in a second.
@@ -52,6 +53,10 @@ pub struct Second {
     pub pool: Pool,
     /// What the thread did that serves the client.
     pub server: ServerTime,
+    /// What its requests waited for, if that is known.
+    pub standing: Option<Standing>,
+    /// What kept it from more, if the server has said so to a client that judges.
+    pub told: Option<Blame>,
 }
 
 /// Turns events into seconds. A time before the last one counts as the last one.

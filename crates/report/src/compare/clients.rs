@@ -22,6 +22,8 @@ pub struct ComparedClient {
     pub kept: usize,
     /// Seconds in which the promise was short, and those in which it applied; the worst of alike ones.
     pub short: (u64, u64),
+    /// The part (0 to 1) of the time in which it had nothing outstanding, if it therefore got less than it is promised; the most of alike ones.
+    pub idle: Option<f64>,
     /// The number of alike ones that starve.
     pub starved: usize,
     /// Why it has no time of its own in the measurement, if it has none.
@@ -70,6 +72,7 @@ impl ComparedClient {
             }
             fate => Some(fate.name().to_owned()),
         };
+        let idle = self.idle.map(|idle| format!("idle for {}", percent(idle)));
         let tone = match (self.fate, &starves) {
             (Fate::Broken | Fate::NotJudged, _) | (_, Some(_)) => Tone::Bad,
             (Fate::Kept, None) => Tone::Good,
@@ -80,6 +83,7 @@ impl ComparedClient {
         let parts = absence
             .into_iter()
             .chain(promise)
+            .chain(idle)
             .chain(starves)
             .chain(took);
         let parts: Vec<String> = parts.collect();
@@ -246,6 +250,11 @@ mod tests {
     #[test]
     fn a_client_that_starves_or_falls_short_is_bad_whatever_else_it_does() {
         let said = |client: ComparedClient| client.standing();
+        let idle = ComparedClient {
+            idle: Some(0.97),
+            ..client(Fate::Kept, 1, 1, 0)
+        };
+        assert_eq!(said(idle), ("kept, idle for 97%".into(), Tone::Good));
         let bad = |text: &str| (text.to_owned(), Tone::Bad);
         assert_eq!(
             said(client(Fate::Kept, 1, 1, 0)),

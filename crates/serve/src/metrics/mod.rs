@@ -1,5 +1,6 @@
 //! What the server counts, and how it is written down: in Prometheus' text format. [`Watch`](crate::Watch) gives it to those that ask.
 
+mod causes;
 mod detail;
 mod latency;
 mod page;
@@ -9,6 +10,7 @@ mod snapshot;
 mod tally;
 pub(crate) mod text;
 
+pub use causes::Causes;
 pub use detail::Detail;
 pub use page::CONTENT_TYPE;
 pub(crate) use snapshot::{DriveSnapshot, SharedSnapshot, TenantSnapshot, VolumeSnapshot, shares};

@@ -2,19 +2,20 @@
 
 use weir_config::{Room, TenantRoom};
 use weir_core::Capacity;
-use weir_measure::promise::{Excuse, Rate, Seconds, Short, Units};
+use weir_measure::promise::{Cause, Excuse, Rate, Seconds, Units};
 
 use super::page::{
     Kind::{Counter, Gauge},
     Labels, Page,
 };
-use super::{Detail, DriveSnapshot};
+use super::{Causes, Detail, DriveSnapshot};
 
 /// A promise, whose it is, and how it fares.
 struct Promised<'a> {
     owner: Labels<'a, 1>,
     rate: Option<Rate>,
     seconds: &'a Seconds,
+    causes: &'a Causes,
 }
 
 impl Promised<'_> {
@@ -31,6 +32,7 @@ pub(super) fn volumes(page: &mut Page, drives: &[DriveSnapshot], detail: Detail)
         owner: [("volume", &volume.name)],
         rate: volume.tally.promise.rate(),
         seconds: volume.tally.promise.seconds(),
+        causes: &volume.tally.causes,
     });
     fates(page, "weir", promises, detail);
 }
@@ -43,6 +45,7 @@ pub(super) fn tenants(page: &mut Page, drives: &[DriveSnapshot], detail: Detail)
         owner: [("tenant", &tenant.name)],
         rate: tenant.rate,
         seconds: &tenant.seconds,
+        causes: &tenant.causes,
     });
     fates(page, "weir_tenant", promises, detail);
     let rooms = || {
@@ -139,7 +142,7 @@ fn fates<'a>(
     type Pick = fn(&Seconds) -> u64;
     let all: Vec<Promised<'a>> = promises.filter(Promised::matters).collect();
     // Whether it is said even if it is zero: a count that an alert goes by must be there before it grows.
-    let families: [(&str, bool, &str, Pick); 4] = [
+    let families: [(&str, bool, &str, Pick); 5] = [
         (
             "promised_seconds_total",
             true,
@@ -151,6 +154,12 @@ fn fates<'a>(
             true,
             "Of the promised seconds, those in which the client got less than it was owed.",
             Seconds::all_short,
+        ),
+        (
+            "unasked_seconds_total",
+            false,
+            "Of the kept seconds, those in which the client got less than its min, because it had nothing outstanding for most of them.",
+            |seconds| seconds.unasked,
         ),
         (
             "short_bytes_total",
@@ -175,24 +184,8 @@ fn fates<'a>(
         let help = "Of the promised seconds, those in which the client got what it was owed.";
         page.family(Counter, &format!("{prefix}_kept_seconds_total"), help, kept);
     }
-    by_reason(
-        page,
-        &format!("{prefix}_short_reason_seconds_total"),
-        "The short seconds by reason.",
-        (Short::ALL.map(Short::name), |seconds| &seconds.short),
-        &all,
-        detail,
-    );
-    by_reason(
-        page,
-        &format!("{prefix}_excused_seconds_total"),
-        "Of the promised seconds, those in which nothing was owed, by reason.",
-        (Excuse::OF_SERVER.map(Excuse::name), |seconds| {
-            &seconds.excused
-        }),
-        &all,
-        detail,
-    );
+    reasons(page, prefix, &all, detail);
+    neighbours(page, prefix, &all);
     for (units, name, help) in [
         (Units::Bytes, "min_bytes_per_second", "Bytes promised."),
         (
@@ -207,6 +200,40 @@ fn fates<'a>(
         });
         page.family(Gauge, &format!("{prefix}_{name}"), help, samples);
     }
+}
+
+/// Short seconds by cause, and excused ones by reason.
+fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) {
+    by_reason(
+        page,
+        &format!("{prefix}_short_reason_seconds_total"),
+        "The short seconds by cause.",
+        (Cause::ALL.map(Cause::name), |seconds| &seconds.short),
+        all,
+        detail,
+    );
+    by_reason(
+        page,
+        &format!("{prefix}_excused_seconds_total"),
+        "Of the promised seconds, those in which nothing was owed, by reason.",
+        (Excuse::OF_SERVER.map(Excuse::name), |seconds| {
+            &seconds.excused
+        }),
+        all,
+        detail,
+    );
+}
+
+/// The neighbours that made seconds short.
+fn neighbours(page: &mut Page, prefix: &str, all: &[Promised<'_>]) {
+    let samples = all.iter().flat_map(|of| {
+        let [owner] = of.owner;
+        let counts = of.causes.neighbours.iter();
+        counts.map(move |(name, count)| ([owner, ("neighbour", &name[..])], *count))
+    });
+    let help = "The short seconds that a neighbour caused, by the neighbour that had most of the drive or of the server.";
+    let name = format!("{prefix}_short_neighbour_seconds_total");
+    page.family(Counter, &name, help, samples);
 }
 
 /// Reasons, and the seconds of each.

@@ -1,6 +1,6 @@
 //! The state of a drive at one time, as a shard hands it out.
 
-use super::Tally;
+use super::{Causes, Tally};
 use crate::backend::RemoteState;
 use weir_config::Room;
 use weir_core::Counters;
@@ -30,6 +30,7 @@ pub(crate) struct TenantSnapshot {
     pub(crate) name: String,
     pub(crate) rate: Option<Rate>,
     pub(crate) seconds: Seconds,
+    pub(crate) causes: Causes,
 }
 
 /// What of a min that several servers keep is promised here.

@@ -1,7 +1,7 @@
 //! Counts of one volume.
 
-use super::Detail;
 use super::latency::Latency;
+use super::{Causes, Detail};
 use weir_core::{Done, Op, Outcome, Span};
 use weir_measure::promise::Promise;
 use weir_measure::{Split, Waits};
@@ -28,6 +28,8 @@ pub(crate) struct Tally {
     pub(crate) latency: Latency,
     /// What it was promised, and how that fares.
     pub(crate) promise: Promise,
+    /// What keeps its client from more.
+    pub(crate) causes: Causes,
     /// Requests that were submitted and are not done.
     pub(crate) live: u32,
     /// Bytes served in the second under way, and in the last full one.
@@ -50,6 +52,7 @@ impl Tally {
             processor_ns: 0,
             latency: Latency::default(),
             promise: Promise::new(0, None),
+            causes: Causes::default(),
             live: 0,
             second_bytes: 0,
             last_bytes: 0,
@@ -68,6 +71,7 @@ impl Tally {
             untaken_ns: self.untaken_ns,
             processor_ns: self.processor_ns,
             promise: self.promise.clone(),
+            causes: self.causes.clone(),
             live: self.live,
             second_bytes: self.second_bytes,
             last_bytes: self.last_bytes,

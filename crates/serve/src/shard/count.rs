@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_core::{Contract, Done, Instant, Op, Outcome, PROMISABLE, Span};
-use weir_measure::promise::{Pool, Promise, Rate};
+use weir_core::record::{Call, Recorder};
+use weir_core::{Contract, Done, GroupId, Instant, Op, Outcome, PROMISABLE, Span};
+use weir_explain::{Journal, note};
+use weir_measure::promise::{Pool, Promise, Rate, Standing, Verdict};
 use weir_measure::{SECOND_NS, Waits, Window};
 
 use super::drive::Drive;
 use super::front::Ask;
 use super::schedule::moved;
+use super::seen::{Names, Seen};
 use super::volume::{Tenant, Volume};
 use crate::backend::RemoteState;
+use crate::metrics::{Causes, Tally};
 
 /// What a contract promises.
 pub(super) fn rate(contract: &Contract) -> Option<Rate> {
@@ -27,6 +31,53 @@ pub(super) struct Counts {
     pub(super) alone: bool,
     /// For how long it was there before it was taken.
     pub(super) untaken: Span,
+}
+
+/// A second of a drive that has ended, perhaps with some after it.
+struct Ended<'a> {
+    now: Instant,
+    /// What all clients were served in it.
+    second: Window,
+    /// Its number by the shard's clock.
+    number: u64,
+    pool: Pool,
+    names: &'a Names,
+}
+
+/// What is told of verdicts.
+struct Told<'a> {
+    recorder: &'a mut Option<Recorder>,
+    journal: &'a mut Journal,
+}
+
+impl Ended<'_> {
+    /// Judges a promise in this second. `busiest`: the other client for which the shard worked most; `limited`: requests that a limit holds.
+    fn judge(
+        &self,
+        told: &mut Told<'_>,
+        group: Option<GroupId>,
+        busiest: Option<GroupId>,
+        (promise, causes): (&mut Promise, &mut Causes),
+        limited: u32,
+    ) {
+        let standing = group.and_then(|group| told.journal.standing(self.now, group, self.number));
+        let busiest = busiest.map(|group| group.0);
+        promise.standing(standing.map(|all| all.map(|of| Standing { busiest, ..of })));
+        promise.pool(self.pool);
+        promise.pass_told(self.now.as_nanos(), self.second, limited, |ruling| {
+            if let Verdict::Short { why, .. } = ruling.verdict {
+                causes.count(why, self.names);
+            }
+            if let Some(group) = group {
+                told.journal.ruled(group, &ruling);
+                if let Some(recorder) = told.recorder {
+                    let bytes = &note(group, &ruling);
+                    recorder.append(self.now, &Call::Note { bytes });
+                }
+            }
+        });
+        causes.end_second(promise, self.names);
+    }
 }
 
 impl Drive {
@@ -46,16 +97,27 @@ impl Drive {
         let next = (ns / SECOND_NS + 1) * SECOND_NS;
         let (second, was_busy) = self.counted.end_second(now, next);
         let pool = self.pool(ended - SECOND_NS, second, was_busy);
-        let journal = &mut self.layer.observer_mut().journal;
+        let Seen {
+            recorder,
+            journal,
+            names,
+        } = self.layer.observer_mut();
+        let mut told = Told { recorder, journal };
+        let ended = Ended {
+            now,
+            second,
+            number: ended / SECOND_NS - 1,
+            pool,
+            names,
+        };
         for (volume, limited) in self.volumes.iter_mut().zip(&limited) {
             if let Some(volume) = volume {
-                let (group, promise) = (volume.group, &mut volume.tally.promise);
-                promise.pool(pool);
-                let busiest = volume.busiest;
-                promise.pass_told(ns, second, *limited, |ruling| {
-                    journal.ruled(group, &ruling, busiest);
-                });
-                volume.tally.end_second(ns - ended < SECOND_NS);
+                let (group, busiest) = (volume.group, volume.busiest);
+                let Tally {
+                    promise, causes, ..
+                } = &mut volume.tally;
+                ended.judge(&mut told, Some(group), busiest, (promise, causes), *limited);
+                volume.tally.end_second(ns < (ended.number + 2) * SECOND_NS);
             }
         }
         for (at, tenant) in self.tenants.iter_mut().enumerate() {
@@ -63,12 +125,10 @@ impl Drive {
             let members = members.filter(|(v, _)| v.as_ref().is_some_and(|v| v.member == Some(at)));
             let limited = members.map(|(_, limited)| limited).sum();
             let group = self.plan.tenants.get(&tenant.name).copied();
-            tenant.promise.pool(pool);
-            tenant.promise.pass_told(ns, second, limited, |ruling| {
-                if let Some(group) = group {
-                    journal.ruled(group, &ruling, None);
-                }
-            });
+            let Tenant {
+                promise, causes, ..
+            } = tenant;
+            ended.judge(&mut told, group, None, (promise, causes), limited);
         }
     }
 
@@ -262,6 +322,7 @@ impl Drive {
                 || Tenant {
                     name: name.to_owned(),
                     promise: Promise::new(now.as_nanos(), None),
+                    causes: Causes::default(),
                 },
                 |at| before.swap_remove(at),
             );

@@ -513,6 +513,7 @@ impl Drive {
             name: tenant.name.clone(),
             rate: tenant.promise.rate(),
             seconds: *tenant.promise.seconds(),
+            causes: tenant.causes.clone(),
         });
         DriveSnapshot {
             name: self.name.clone(),

@@ -11,7 +11,7 @@ use super::asked::Answers;
 use super::shared::Shared;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
-use crate::metrics::{Detail, SharedSnapshot, Tally, VolumeSnapshot};
+use crate::metrics::{Causes, Detail, SharedSnapshot, Tally, VolumeSnapshot};
 use weir_config::os_error;
 
 /// What the storage was asked to do.
@@ -92,6 +92,7 @@ pub(crate) struct VolumeTerms {
 pub(crate) struct Tenant {
     pub(crate) name: String,
     pub(crate) promise: Promise,
+    pub(crate) causes: Causes,
 }
 
 /// What a volume's tenant was promised and permitted.

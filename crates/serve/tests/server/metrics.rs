@@ -1,6 +1,6 @@
 //! What the server says of itself.
 
-use weir_measure::promise::{Excuse, Short};
+use weir_measure::promise::{Cause, Excuse};
 use weir_serve::Detail;
 use weir_wire::nbd::{Command, CommandFlags};
 
@@ -106,7 +106,7 @@ fn every_metric_is_documented() {
     assert_eq!(documented, said);
     for (reasons, family) in [
         (
-            &Short::ALL.map(Short::name)[..],
+            &Cause::ALL.map(Cause::name)[..],
             "weir_short_reason_seconds",
         ),
         (&Excuse::OF_SERVER.map(Excuse::name), "weir_excused_seconds"),

@@ -18,7 +18,7 @@ use crate::states::States;
 use crate::timers::Timers;
 use crate::{ClientSpec, Error, Policy, Scenario};
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use weir_core::elevator;
 use weir_core::record::{Observed, Observer};
@@ -387,6 +387,7 @@ impl<'a> Run<'a> {
             clients.push(ClientResult {
                 name: spec.name.clone(),
                 contract: scenario.promised_to(i),
+                group: spec.group,
                 alone: members(spec.group) == 1,
                 depth: spec.program.depth,
                 issued: guest.program.issued(),
@@ -398,6 +399,7 @@ impl<'a> Run<'a> {
         Results {
             run: self.name,
             clients,
+            standings: BTreeMap::new(),
             total,
             drew,
             promised: self.promised,

@@ -12,6 +12,7 @@ use weir_config::policy::Controller;
 use weir_config::scenario::Scenario;
 use weir_core::Span;
 use weir_guest::Kernel;
+use weir_measure::promise::Beside;
 use weir_measure::{Place, Record, TOTAL};
 use weir_play::guest::Lab;
 use weir_play::{Jobs, measure};
@@ -371,7 +372,7 @@ fn records(
     let clients = measured.clients.iter().enumerate();
     let records = clients.map(|(at, client)| {
         let alone = alone.get(at).copied().flatten();
-        client.record(run, alone, total.seconds())
+        client.record(run, alone, &Beside::new(total.seconds()))
     });
     let of_all = run.record(TOTAL, total);
     let of_all = of_all.with_series(total.plot(), total.end_ns());
