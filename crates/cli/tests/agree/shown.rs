@@ -188,11 +188,23 @@ fn summary(
     faults.check(shows(&row[4], busy, 1.0), || {
         format!("busy for {}, not {busy:?} %", row[4])
     });
-    for (group, members) in groups {
-        let is_bad = |m: &Member<'_>| m.starves() || m.fate().is_some_and(is_failure);
-        let bad = members.iter().any(is_bad);
-        faults.same(&group.shown(), row[5].contains(&group.shown()), bad);
-    }
+    // One group is named, with its shortfall or that it starves; the others are counted.
+    let troubles = groups.iter().flat_map(|(group, members)| {
+        let is_short = members.iter().any(|m| m.fate().is_some_and(is_failure));
+        let starves = members.iter().any(Member::starves);
+        [is_short, starves].map(|is| is.then(|| group.shown()))
+    });
+    let troubles: Vec<String> = troubles.flatten().collect();
+    let others = match troubles.len() {
+        0 | 1 => String::new(),
+        all => format!("; and {} more", all - 1),
+    };
+    let is_named = troubles.iter().any(|name| row[5].contains(name));
+    let said = is_named && row[5].ends_with(&others);
+    let said = said || troubles.is_empty() && row[5] == "-";
+    faults.check(said, || {
+        format!("short or starving: {}, not {troubles:?}", row[5])
+    });
 }
 
 /// Checks the rows of clients that are shown together: of all they do, and of each kind.
