@@ -110,7 +110,7 @@ impl Flying {
 impl Journal {
     /// What a journal keeps beyond its rings, for each group and stream of its layer and for each tag, and for its intervals of lateness:
     /// at most this many bytes for each of them.
-    pub const ENTRY: usize = 128;
+    pub const ENTRY: usize = 320;
 
     /// An empty journal that keeps at most `bytes` of what it observes, and a few entries at the least. It must observe its layer from
     /// the first call on.
@@ -464,5 +464,19 @@ impl Observer for Journal {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::Terms;
+
+    #[test]
+    fn a_group_takes_no_more_than_an_entry() {
+        // Its terms, whether its number was used and how many groups hang on it, its rows of two seconds, and that it has them.
+        let group = size_of::<Option<Terms>>() + 1 + 4 + 2 * (size_of::<Row>() + 4);
+        assert!(group <= Journal::ENTRY, "{group} bytes");
+        assert!(size_of::<Flying>() <= Journal::ENTRY);
     }
 }
