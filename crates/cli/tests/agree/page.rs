@@ -16,6 +16,7 @@ pub(crate) fn matrix(page: &str) -> Vec<Vec<Cell>> {
 fn cell(html: &str) -> Cell {
     let (tag, rest) = html.split_once('>').expect("a tag ends");
     let (text, _) = rest.split_once("</td>").expect("a cell ends");
-    let class = tag.split('"').nth(1).unwrap_or_default();
-    (class.to_owned(), text.to_owned())
+    let class = tag.split_once("class=\"").map(|(_, class)| class);
+    let class = class.and_then(|class| class.split('"').next());
+    (class.unwrap_or_default().to_owned(), text.to_owned())
 }
