@@ -3,7 +3,15 @@
 mod common;
 
 use common::running::{Running, start};
-use common::{Said, Scratch, run, weir};
+use common::{Said, Scratch, run, signal, weir};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use weir_client::Connection;
+use weir_wire::nbd::client::HandshakeConfig;
 
 const CONFIG: &str = r#"
 [drive.fast]
@@ -50,6 +58,29 @@ impl Site {
         run(&self.scratch, &all)
     }
 
+    /// A client of a volume.
+    fn client(&self, volume: &str) -> Connection {
+        let address = &self.server.as_ref().expect("it runs").address;
+        let config = HandshakeConfig::new(volume);
+        Connection::open(address, config, Duration::from_mins(1)).expect("it is served")
+    }
+
+    /// Kills the server, and starts another one.
+    fn crash(&mut self) {
+        let mut server = self.server.take().expect("it runs");
+        signal(&server.child, Signal::KILL);
+        server.child.wait().expect("it ends");
+        server.reader.join().expect("it has read all");
+        self.server = Some(start(&mut weir(&self.scratch, &["serve", "weir.toml"])));
+    }
+
+    /// What it prints on standard error; it must fail.
+    fn refused(&self, arguments: &str) -> String {
+        let ended = self.ctl(arguments);
+        assert_eq!(ended.status, Some(1), "{arguments}: {}", ended.out);
+        ended.err
+    }
+
     /// What it prints; it must succeed.
     fn said(&self, arguments: &str) -> String {
         let ended = self.ctl(arguments);
@@ -59,7 +90,7 @@ impl Site {
     }
 
     fn text(&self) -> String {
-        std::fs::read_to_string(self.scratch.path("weir.toml")).expect("it is there")
+        fs::read_to_string(self.scratch.path("weir.toml")).expect("it is there")
     }
 }
 
@@ -174,4 +205,81 @@ fn what_is_wrong_is_said_with_what_to_do() {
         assert_eq!(ended.out, "", "{arguments}");
     }
     assert_eq!(site.text(), before);
+}
+
+/// Writes these bytes there, and waits for the answer.
+fn write(client: Connection, offset: u64, bytes: &[u8]) {
+    let (socket, ..) = client.into_parts();
+    let mut socket = UnixStream::from(socket);
+    let mut request = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 8]].concat();
+    request.extend(offset.to_be_bytes());
+    request.extend(u32::try_from(bytes.len()).expect("few").to_be_bytes());
+    request.extend(bytes);
+    socket.set_nonblocking(false).expect("it is a socket");
+    socket.write_all(&request).expect("the server reads");
+    let mut reply = [0; 16];
+    socket.read_exact(&mut reply).expect("the server answers");
+}
+
+#[test]
+fn an_image_grows_with_its_volume_and_outlives_a_crash() {
+    let mut site = Site::new();
+    let image = site.scratch.path("beta.img");
+    let add = format!(
+        "add beta drive=fast file={} size=1MiB min=1MB/s",
+        image.display()
+    );
+    site.said(&add);
+    let before = site.client("beta");
+    // The file of the configuration stays behind, as after a crash between the growth and the writing of the file.
+    let grown = site.said("grow beta 2MiB --no-save");
+    let told = "volume.beta: 1 client keeps its size until it connects again; NBD";
+    assert!(grown.contains(told), "{grown}");
+    let allocated = |size: u64| {
+        let found = fs::metadata(&image).expect("it is there");
+        assert_eq!(found.len(), size);
+        assert!(found.blocks() * 512 >= size, "{}", found.blocks());
+    };
+    allocated(2 << 20);
+    assert_eq!(before.session().size, 1 << 20);
+    write(site.client("beta"), (2 << 20) - 4096, &[7; 4096]);
+
+    // Neither smaller, nor larger than there is room; all stays as it is.
+    for shrinks in ["grow beta 1MiB", "undo"] {
+        let said = site.refused(shrinks);
+        for part in ["cannot shrink from 2MiB to 1MiB", "help: ", "add another"] {
+            assert!(said.contains(part), "{shrinks}: {said}");
+        }
+    }
+    for huge in ["grow beta 1PiB --dry-run", "grow beta 1PiB"] {
+        let said = site.refused(huge);
+        assert!(said.contains("from 2MiB to 1PiB"), "{said}");
+        assert!(said.contains("the volume is as it was"), "{said}");
+    }
+    allocated(2 << 20);
+
+    drop(before);
+    site.crash();
+    let server = site.server.as_ref().expect("it runs");
+    assert!(server.says("a server grew it"));
+    assert_eq!(site.client("beta").session().size, 2 << 20);
+    let file = File::options().read(true).write(true).open(&image);
+    let file = file.expect("it is there");
+    let mut bytes = [0; 4096];
+    file.read_exact_at(&mut bytes, (2 << 20) - 4096)
+        .expect("it is as long");
+    assert_eq!(bytes, [7; 4096]);
+
+    // What another program has cut off is not made up for in silence.
+    file.set_len(1 << 20).expect("nothing keeps it");
+    let said = site.refused("grow beta 4MiB");
+    assert!(
+        said.contains("another program has made it smaller"),
+        "{said}"
+    );
+    assert_eq!(file.metadata().expect("it is there").len(), 1 << 20);
+    file.set_len(2 << 20).expect("nothing keeps it");
+    site.said("grow beta 4MiB");
+    assert_eq!(file.metadata().expect("it is there").len(), 4 << 20);
+    assert!(site.text().contains("4MiB"), "{}", site.text());
 }

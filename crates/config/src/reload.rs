@@ -95,6 +95,7 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
     Err(fixed.problems)
 }
 
+const SHRINK: &str = "clients may have written beyond; for a smaller volume add another one, copy the data, and remove this one";
 const RESTART: &str = "restart the server for it, or put it back";
 const DRIVES: &str = "drives come and go with a restart only";
 
@@ -162,7 +163,7 @@ impl Fixed<'_> {
             && size < was
         {
             let what = format!("cannot shrink from {} to {}", Size(was), Size(size));
-            self.refuse(&join(&path("volume", &now.name), "size"), &what, RESTART);
+            self.refuse(&join(&path("volume", &now.name), "size"), &what, SHRINK);
         }
     }
 

@@ -68,15 +68,18 @@ impl Loop {
         }
     }
 
-    fn start(&self, more: &str) -> Result<Server, StartError> {
+    fn config(&self, more: &str) -> weir_config::Server {
         let text = format!(
             "listen.nbd = [\"unix:{}/s\"]\n[drive.d]\n[volume.v]\ndrive = \"d\"\ndevice = \"{}\"\n{more}",
             self.directory.path().display(),
             self.device.display()
         );
         let config = weir_config::parse("", &text);
-        let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
-        Server::start(&config, &Options::default())
+        config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
+    }
+
+    fn start(&self, more: &str) -> Result<Server, StartError> {
+        Server::start(&self.config(more), &Options::default())
     }
 
     /// Starts it once nobody else looks at the device: a new one, or one just unmounted, is looked at by the system for a moment.
@@ -120,6 +123,10 @@ fn a_device_that_grows_is_a_larger_volume() {
     };
     let mut server = disk.start_soon("");
     let mut before = disk.connect();
+    // Its size is not the server's to change.
+    let larger = disk.config(&format!("size = \"{}B\"", 2 * SIZE));
+    let refused = server.reload(&larger).unwrap_err().to_string();
+    assert!(refused.contains("resize it yourself"), "{refused}");
     let image = fs::File::options().write(true).open(disk.image()).unwrap();
     image.set_len(2 * SIZE as u64).unwrap();
     server.reload(&server.config().clone()).unwrap();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Segment, SharedBuf};
@@ -66,6 +67,12 @@ pub trait Backend: fmt::Debug {
     /// The storage has not that size, or the system does not say which it has.
     fn size(&self, wanted: Option<u64>) -> io::Result<u64>;
 
+    /// The storage, for a thread that may block and makes it larger before [`Backend::size`] is asked. `None` where the server cannot change its
+    /// size: a device, what is read-only, what another server has, and memory, which [`Backend::resize`] makes larger.
+    fn growable(&self) -> Option<Arc<dyn Grow>> {
+        None
+    }
+
     /// From now on jobs come for a volume of `size` bytes: what [`Backend::size`] has answered, and no less than before.
     fn resize(&mut self, _size: u64) {}
 
@@ -85,6 +92,35 @@ pub trait Backend: fmt::Debug {
 
     /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
     fn woken(&mut self, _cx: &mut Context<'_>) {}
+}
+
+/// A storage that the server can make larger while it is used.
+pub trait Grow: Send + Sync + fmt::Debug {
+    /// Looks whether [`Grow::grow`] would work, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Grow::grow`], as far as can be seen.
+    fn look(&self, growth: &Growth) -> io::Result<()>;
+
+    /// Makes the storage larger, on stable storage. False if it had the new size already.
+    ///
+    /// # Errors
+    /// There is no space, another program has changed the size, or the system refuses. The storage has its old size then.
+    fn grow(&self, growth: &Growth) -> io::Result<bool>;
+
+    /// Makes the storage as small as it was: only while no client can have used what was added.
+    fn take_back(&self, growth: &Growth);
+}
+
+/// From which size to which a storage grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Growth {
+    /// Bytes that the volume has.
+    pub from: u64,
+    /// Bytes that it is to have; more.
+    pub to: u64,
+    /// What is added is allocated at once, because something is promised.
+    pub allocate: bool,
 }
 
 /// How a storage is that another machine has.

@@ -34,7 +34,7 @@ pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
 pub use file::{ImageOptions, OpenError, Opened};
 pub use found::{Found, Place};
 pub(crate) use interface::Finished;
-pub use interface::{Backend, Context, Data, Job, Prepare, RemoteState, Traits};
+pub use interface::{Backend, Context, Data, Grow, Growth, Job, Prepare, RemoteState, Traits};
 pub use memory::Memory;
 pub use usage::of_path as uses;
 

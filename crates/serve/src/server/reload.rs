@@ -1,5 +1,7 @@
 //! Putting a changed configuration in force: all of it or nothing.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use weir_config::units::Size;
@@ -7,10 +9,10 @@ use weir_config::{Address, Plan, Problem, Volume};
 
 use super::{ReloadError, Server, disk, listen_problem};
 use crate::acceptor::{Door, Export, Listener, Sockets, Table};
-use crate::backend;
+use crate::backend::{self, Grow, Growth};
 use crate::front;
 use crate::setup;
-use crate::shard::{Change, Grown, Mail, ShardError};
+use crate::shard::{Change, Grown, Mail, ShardError, Untold};
 
 impl Server {
     /// Puts a changed configuration in force: contracts, tenants, capacities and volumes, all of it or nothing. Volumes whose storage
@@ -33,6 +35,7 @@ impl Server {
             .iter()
             .map(|(_, change)| change.reload.plan.clone())
             .collect();
+        let enlarged = Enlarged::make(self.growing(config))?;
         let doors = self.listen(config)?;
         self.stop_devices(config)?;
         let stay = self.exports.iter().filter(|export| {
@@ -50,7 +53,7 @@ impl Server {
         exports.sort_by(|a, b| a.name.cmp(&b.name));
         let places: Vec<(usize, usize)> = changes.iter().map(|(s, c)| (*s, c.drive)).collect();
         let prepared = self.prepare(changes);
-        self.decide(&places, prepared.is_ok());
+        let untold = self.decide(&places, prepared.is_ok());
         let mut changed = Vec::new();
         if let Ok(grown) = &prepared {
             changed = weir_config::changes(&self.config, config);
@@ -69,6 +72,7 @@ impl Server {
             for created in created {
                 let _ = created.keep();
             }
+            enlarged.keep();
             self.close_disks(config);
             self.plans = plans;
             self.exports = exports;
@@ -81,6 +85,7 @@ impl Server {
         if let Ok(grown) = &prepared {
             let grown = |volume: &str| grown.contains_key(volume);
             changed.extend(self.devices.resize(&self.exports, grown));
+            changed.extend(untold.iter().map(untold_line));
         }
         // Those that come; and those that were to go, where it was refused.
         if let Err(problem) = self.devices.start(&self.config, &self.exports) {
@@ -131,6 +136,10 @@ impl Server {
             problems.extend(removed_in_use(config, &in_use));
         }
         problems.extend(self.held_devices(config));
+        for growing in self.growing(config) {
+            let looked = growing.storage.look(&growing.growth);
+            problems.extend(looked.err().map(|error| growing.problem(&error)));
+        }
         if problems.is_empty() {
             Ok(weir_config::changes(&self.config, config))
         } else {
@@ -216,8 +225,42 @@ impl Server {
         Ok(all)
     }
 
-    /// Has every drive put in force what it has prepared, or throw it away.
-    fn decide(&self, places: &[(usize, usize)], in_force: bool) {
+    /// The images that are to be made larger: those of volumes that stay, whose `size` is larger than what they have.
+    fn growing<'a>(&self, config: &'a weir_config::Server) -> Vec<Growing<'a>> {
+        let mut all = Vec::new();
+        for export in &self.exports {
+            let volume = config.volume(&export.name);
+            let larger = volume.and_then(|v| v.size.filter(|size| *size > export.size));
+            if let (Some(volume), Some(to)) = (volume, larger) {
+                let growth = Growth {
+                    from: export.size,
+                    to,
+                    allocate: volume.is_promised(),
+                };
+                all.push((export.place.shard, volume, growth));
+            }
+        }
+        all.into_iter()
+            .filter_map(|(shard, volume, growth)| {
+                let (wanted, storage) = channel();
+                let volumes = vec![volume.name.clone()];
+                let mail = Mail::Growable { volumes, wanted };
+                self.shards[shard].address().tell(mail);
+                // Nothing comes from a shard that has ended, and the change is refused by it below.
+                let storage = storage.recv().ok()?.remove(&volume.name)?;
+                Some(Growing {
+                    config,
+                    volume,
+                    storage,
+                    growth,
+                })
+            })
+            .collect()
+    }
+
+    /// Has every drive put in force what it has prepared, or throw it away. Returns the clients that do not learn of a new size.
+    fn decide(&self, places: &[(usize, usize)], in_force: bool) -> Untold {
+        let mut untold = Untold::new();
         let asked = places.iter().map(|&(shard, drive)| {
             let (done, receiver) = channel();
             self.shards[shard].address().tell(Mail::Decide {
@@ -229,9 +272,68 @@ impl Server {
         });
         for answer in asked.collect::<Vec<_>>() {
             // A shard that has ended decides nothing any more.
-            let _ = answer.recv();
+            untold.extend(answer.recv().unwrap_or_default());
+        }
+        untold
+    }
+}
+
+/// An image that is to be made larger.
+struct Growing<'a> {
+    config: &'a weir_config::Server,
+    volume: &'a Volume,
+    storage: Arc<dyn Grow>,
+    growth: Growth,
+}
+
+impl Growing<'_> {
+    /// Why it is not made larger.
+    fn problem(&self, error: &io::Error) -> Problem {
+        setup::storage_problem(self.config, self.volume, error)
+    }
+}
+
+/// Images that were made larger for a change: they get their old size back when this is dropped and not kept.
+struct Enlarged<'a>(Vec<Growing<'a>>);
+
+impl<'a> Enlarged<'a> {
+    /// Makes all of them larger, or none.
+    fn make(growing: Vec<Growing<'a>>) -> Result<Self, ReloadError> {
+        let mut enlarged = Self(Vec::new());
+        for each in growing {
+            match each.storage.grow(&each.growth) {
+                Ok(true) => enlarged.0.push(each),
+                // Its owner has made it larger.
+                Ok(false) => {}
+                Err(error) => return Err(ReloadError::Volume(each.problem(&error))),
+            }
+        }
+        Ok(enlarged)
+    }
+
+    /// They stay as they are: clients may write to what was added.
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Enlarged<'_> {
+    fn drop(&mut self) {
+        for each in &self.0 {
+            each.storage.take_back(&each.growth);
         }
     }
+}
+
+/// What is printed about clients of a volume that has grown which do not learn of its new size.
+fn untold_line((volume, count): (&String, &u32)) -> String {
+    let clients = match count {
+        1 => "1 client keeps its size until it connects again".to_owned(),
+        n => format!("{n} clients keep their size until they connect again"),
+    };
+    format!(
+        "volume.{volume}: {clients}; NBD, and a VMM without BACKEND_REQ, have no message for a new size"
+    )
 }
 
 /// The problems of volumes that a reload would remove under their clients, whose connections are counted.

@@ -8,6 +8,7 @@
 //! refuses, none changes, and the volumes that were to go stay. All other connections go on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use super::drive::Drive;
 use super::front::Attached;
 use super::volume::{Started, Volume};
 use super::{Shard, ShardError, VolumeSetup, VolumeTerms, sized};
+use crate::backend::Grow;
 
 /// What changes on one drive.
 #[derive(Debug)]
@@ -59,7 +61,22 @@ pub(super) struct Prepared {
 /// Volumes that get larger, with their new size in bytes.
 pub(crate) type Grown = BTreeMap<String, u64>;
 
+/// The storage of volumes that can be made larger, by their names.
+pub(crate) type Growable = BTreeMap<String, Arc<dyn Grow>>;
+
+/// How many clients of a volume that has grown keep the size that they were told, by its name.
+pub(crate) type Untold = BTreeMap<String, u32>;
+
 impl Shard {
+    /// The storage of these volumes, as far as it can be made larger.
+    pub(super) fn growable(&self, names: &[String]) -> Growable {
+        let volumes = self.drives.iter().flat_map(|d| d.volumes.iter().flatten());
+        let volumes = volumes.filter(|v| !v.leaving && names.contains(&v.name));
+        volumes
+            .filter_map(|v| Some((v.name.clone(), v.backend.growable()?)))
+            .collect()
+    }
+
     pub(super) fn begin_change(
         &mut self,
         change: Change,
@@ -178,7 +195,7 @@ impl Shard {
     }
 
     /// Puts what was prepared for a drive in force, or throws it away: what was to go stays then.
-    pub(super) fn decide(&mut self, number: usize, in_force: bool) {
+    pub(super) fn decide(&mut self, number: usize, in_force: bool) -> Untold {
         let at = self.prepared.iter().position(|p| p.drive == number);
         let prepared = at.map(|at| self.prepared.swap_remove(at));
         let drive = &mut self.drives[number];
@@ -186,7 +203,7 @@ impl Shard {
             for volume in drive.volumes.iter_mut().flatten() {
                 volume.leaving = false;
             }
-            return;
+            return Untold::new();
         };
         if !prepared.edits.is_empty() {
             let changed = drive.layer.change(self.now, &prepared.edits);
@@ -205,8 +222,8 @@ impl Shard {
                 volume.terms = terms;
             }
         }
-        for (name, size) in prepared.grown {
-            drive.resize(drive.plan.volumes[&name].space.0, size);
+        for (name, size) in &prepared.grown {
+            drive.resize(drive.plan.volumes[name].space.0, *size);
         }
         for started in prepared.started {
             drive.add(started);
@@ -214,20 +231,25 @@ impl Shard {
         let of_parts = |v: &Volume| v.terms.shared || alone.contains(&v.group);
         drive.put_parts_in_force(self.now, self.now, of_parts);
         drive.put_terms_in_force(self.now);
-        self.tell_sizes(number);
+        self.tell_sizes(number, &prepared.grown)
     }
 
-    /// Tells the clients of a drive how large their volumes are.
-    fn tell_sizes(&mut self, number: usize) {
+    /// Tells the clients of a drive how large their volumes are. Counts those of volumes that have grown which cannot be told.
+    fn tell_sizes(&mut self, number: usize, grown: &Grown) -> Untold {
+        let mut untold = Untold::new();
         for slot in self.clients.slots() {
             let Attached { client, front } = &mut self.clients[slot];
             let drive = &self.drives[client.drive];
             if client.drive == number
                 && let Some(volume) = &drive.volumes[client.space as usize]
             {
-                front.resized(volume.size, self.now);
+                let told = front.resized(volume.size, self.now);
+                if !told && grown.contains_key(&volume.name) {
+                    *untold.entry(volume.name.clone()).or_default() += 1;
+                }
             }
         }
+        untold
     }
 }
 

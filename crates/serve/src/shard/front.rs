@@ -148,9 +148,11 @@ pub(crate) trait FrontEnd: fmt::Debug {
     /// Why they cannot: the client is to go at once.
     fn send(&mut self, cx: &mut Context<'_>) -> Result<Load, &'static str>;
 
-    /// The volume has `size` bytes: each front end is told when it has attached, and again when a volume of its drive has changed. For
-    /// clients whose protocol has no word for it nothing changes.
-    fn resized(&mut self, _size: u64, _now: Instant) {}
+    /// The volume has `size` bytes: each front end is told when it has attached, and again when a volume of its drive has changed. False
+    /// if the client does not learn of it, because its protocol has no message for it.
+    fn resized(&mut self, _size: u64, _now: Instant) -> bool {
+        false
+    }
 
     /// The client is to go: ends what is under way on the ring and throws away what has not begun to leave, which is returned.
     fn close(&mut self, ring: &mut AnyRing) -> Load;

@@ -56,7 +56,7 @@ use schedule::Schedule;
 use seen::{Seen, SeenLayer};
 use waited::Waited;
 
-pub(crate) use change::{Change, Grown};
+pub(crate) use change::{Change, Growable, Grown, Untold};
 pub(crate) use client::State;
 pub use error::ShardError;
 pub(crate) use front::{
@@ -105,13 +105,18 @@ pub(crate) enum Mail {
         held: Held,
         used: Sender<Option<Used>>,
     },
+    /// Hand out the storage of these volumes, where it can be made larger.
+    Growable {
+        volumes: Vec<String>,
+        wanted: Sender<Growable>,
+    },
     /// Prepare a changed configuration of a drive, and say whether it can be put in force, and which volumes that stay grow.
     Change(Box<Change>, Sender<Result<Grown, ShardError>>),
-    /// Put what was prepared for a drive in force, or throw it away, and say when that is done.
+    /// Put what was prepared for a drive in force, or throw it away. Answers when that is done, with the clients that do not learn of a new size.
     Decide {
         drive: usize,
         in_force: bool,
-        done: Sender<()>,
+        done: Sender<Untold>,
     },
 }
 

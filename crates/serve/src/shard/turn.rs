@@ -309,15 +309,19 @@ impl Shard {
                     // The thread that asked may have lost patience.
                     let _ = used.send(drives.find_map(|d| d.hold(self.now, held)));
                 }
+                Mail::Growable { volumes, wanted } => {
+                    // The thread that asked waits for this.
+                    let _ = wanted.send(self.growable(&volumes));
+                }
                 Mail::Change(change, result) => self.begin_change(*change, result),
                 Mail::Decide {
                     drive,
                     in_force,
                     done,
                 } => {
-                    self.decide(drive, in_force);
+                    let untold = self.decide(drive, in_force);
                     // The thread that asked waits for this.
-                    let _ = done.send(());
+                    let _ = done.send(untold);
                 }
             }
         }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use weir_core::{Flags, Op};
 use weir_uring::{Buf, Completion, Errno, Handle, MAX_PIECES, Payload, Ring, Sync};
 
+use super::super::interface::Grow;
 use super::super::rmw::{Mode, Ranges};
 use super::super::workers::Workers;
 use super::super::{Allocation, Backend, Context, Data, Extents, Job};
 use super::error;
-use super::medium::Medium;
+use super::grow::Image;
+use super::medium::{Kind, Medium};
 use super::work::{self, CHUNK, Patch, Phase, Step, Work};
 use crate::errno::{EIO, ENOSPC, ENOTSUP, EPERM};
 use crate::slab::Slab;
@@ -462,9 +464,22 @@ impl Disk {
 impl Backend for Disk {
     fn size(&self, wanted: Option<u64>) -> io::Result<u64> {
         let (path, actual) = (&self.medium.path, self.medium.size()?);
-        error::size_as_stated(path, actual, wanted)?;
+        if let Err(error) = error::size_as_stated(path, actual, wanted)
+            && !super::is_grown(&self.medium.fd, actual, wanted)
+        {
+            return Err(error.into());
+        }
         error::whole_blocks(path, actual, self.geometry.block)?;
         Ok(actual)
+    }
+
+    fn growable(&self) -> Option<Arc<dyn Grow>> {
+        let is_image = matches!(self.medium.kind, Kind::Image { .. });
+        (is_image && !self.geometry.read_only).then(|| {
+            let medium = Arc::clone(&self.medium);
+            let block = self.geometry.block;
+            Arc::new(Image { medium, block }) as Arc<dyn Grow>
+        })
     }
 
     fn submit(&mut self, job: Job, cx: &mut Context<'_>) {

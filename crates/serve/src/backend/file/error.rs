@@ -8,6 +8,7 @@ use rustix::fs::{FileType, Stat};
 use weir_config::units::Size;
 use weir_uring::Errno;
 
+use crate::backend::Growth;
 use crate::backend::found;
 use crate::holder::Holder;
 use weir_config::os_error;
@@ -62,6 +63,39 @@ pub enum OpenError {
         actual: u64,
         /// The size it should have.
         stated: u64,
+    },
+    /// The image of a volume that is served has become smaller.
+    #[error(
+        "{} has {}, and its volume has {}: another program has made it smaller, and what was written beyond is lost; make it as large as its volume again (`truncate -s {was}`) and restore the data, then grow it",
+        .path.display(),
+        Size(*.actual),
+        Size(*.was)
+    )]
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        actual: u64,
+        /// Bytes of the volume.
+        was: u64,
+    },
+    /// The image cannot be made larger.
+    #[error(
+        "cannot grow {} from {} to {}{}: {}{}",
+        .path.display(),
+        Size(.growth.from),
+        Size(.growth.to),
+        if_allocated(&.growth.allocate),
+        os_error::message(source),
+        if_not_grown(source, .growth.allocate)
+    )]
+    Grow {
+        /// The file; it has the size that it had.
+        path: PathBuf,
+        /// What was wanted.
+        growth: Growth,
+        /// What the system answered.
+        source: io::Error,
     },
     /// It is not a whole number of blocks long, or empty.
     #[error("{} {}", .path.display(), if_partial(*.actual, *.block))]
@@ -217,6 +251,7 @@ impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         let kind = match &error {
             OpenError::Create { source, .. }
+            | OpenError::Grow { source, .. }
             | OpenError::NoDirect { source, .. }
             | OpenError::System { source, .. } => source.kind(),
             OpenError::Missing { .. } => io::ErrorKind::NotFound,
@@ -292,6 +327,20 @@ fn if_not_made(path: &Path, source: &io::Error, preallocate: &bool) -> String {
                 .to_owned()
         }
         _ => String::new(),
+    }
+}
+
+/// What to do about an image that could not be made larger.
+fn if_not_grown(source: &io::Error, allocate: bool) -> &'static str {
+    match Errno::from_io_error(source) {
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            "; the volume is as it was: make room on the file system, or grow it by less"
+        }
+        Some(Errno::FBIG) => "; the volume is as it was: grow it by less",
+        Some(Errno::OPNOTSUPP) if allocate => {
+            "; this file system cannot allocate: append data to the image yourself, or promise nothing"
+        }
+        _ => "; the volume is as it was",
     }
 }
 

@@ -3,6 +3,7 @@
 mod disk;
 pub(super) mod error;
 mod format;
+mod grow;
 mod medium;
 mod work;
 
@@ -389,12 +390,24 @@ fn fill(fd: &OwnedFd, size: u64, preallocate: bool) -> io::Result<()> {
     Ok(rustix::fs::fsync(fd)?)
 }
 
+/// Whether an image is larger than stated because a server grew it and ended before the configuration had the new size.
+fn is_grown(fd: impl AsFd, actual: u64, stated: Option<u64>) -> bool {
+    stated.is_some_and(|stated| stated < actual) && grow::is_marked(fd, actual)
+}
+
 /// The image's size, if it is the one it should have.
 fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
     let path = &options.path;
     let stat = rustix::fs::fstat(fd).map_err(OpenError::system(path, "open"))?;
     let actual = stat.st_size.cast_unsigned();
-    error::size_as_stated(path, actual, options.size)?;
+    if let Err(error) = error::size_as_stated(path, actual, options.size) {
+        if !is_grown(fd, actual, options.size) {
+            return Err(error);
+        }
+        tracing::warn!(
+            "{error}: a server grew it and ended before the new `size` was written; it is served with all of it"
+        );
+    }
     Ok(actual)
 }
 

@@ -363,8 +363,10 @@ impl FrontEnd for Queue {
         Ok(std::mem::take(&mut self.next))
     }
 
-    fn resized(&mut self, size: u64, _: weir_core::Instant) {
+    fn resized(&mut self, size: u64, _: weir_core::Instant) -> bool {
         self.rules.sectors = size / ublk::SECTOR;
+        // Its device says so by itself if it does not.
+        true
     }
 
     fn close(&mut self, ring: &mut AnyRing) -> Load {

@@ -346,10 +346,11 @@ impl FrontEnd for Session {
         Ok(std::mem::take(&mut self.next))
     }
 
-    fn resized(&mut self, size: u64, now: Instant) {
+    fn resized(&mut self, size: u64, now: Instant) -> bool {
         if self.disk.resize(size) && self.backend.is_some() {
             self.news = Some(now + QUIET);
         }
+        self.backend.is_some()
     }
 
     fn close(&mut self, ring: &mut AnyRing) -> Load {
