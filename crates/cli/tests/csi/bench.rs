@@ -20,6 +20,20 @@ const LOG: &str = "log";
 /// How long a process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A program that `packaging/fleet/kubernetes` makes; `None`, with a line, if it was not made.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("WEIR_FLEET").map(|directory| PathBuf::from(directory).join(name));
+    if let Some(path) = path.filter(|path| path.exists()) {
+        return Some(path);
+    }
+    let said = format!(
+        "{name} is not there: packaging/fleet/kubernetes DIRECTORY makes it for WEIR_FLEET=DIRECTORY/bin"
+    );
+    assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "{said}");
+    println!("skipped: {said}");
+    None
+}
+
 /// When the driver is ended: requests have four moments each, before they reach the server, after they have, when the answer is there, and
 /// when the driver has it.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod controller;
+mod grpc;
 #[allow(dead_code, reason = "a part of it is used here")]
 #[path = "../../../serve/tests/tools/guest.rs"]
 mod guest;

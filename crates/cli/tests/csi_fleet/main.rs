@@ -10,24 +10,11 @@ mod bench;
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../csi/grpc.rs"]
 mod grpc;
 mod lab;
 mod manifests;
 mod node;
 mod sanity;
 
-use std::path::PathBuf;
-
-/// A program of Kubernetes; `None`, with a line, if it was not built.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("WEIR_FLEET").map(|directory| PathBuf::from(directory).join(name));
-    if let Some(path) = path.filter(|path| path.exists()) {
-        return Some(path);
-    }
-    let said = format!(
-        "{name} is not there: packaging/fleet/kubernetes DIRECTORY makes it for WEIR_FLEET=DIRECTORY/bin"
-    );
-    assert!(std::env::var_os("WEIR_NO_SKIP").is_none(), "{said}");
-    println!("skipped: {said}");
-    None
-}
+use bench::program;

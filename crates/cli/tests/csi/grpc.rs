@@ -1,7 +1,6 @@
 //! A client of gRPC's C core, by Python: it calls the host by the path of the socket.
 
-use super::bench::Bench;
-use super::program;
+use super::bench::{Bench, program};
 use std::process::Command;
 
 /// Calls two services as the client does by itself, several times over one connection. Its arguments: the directory of the interface, one
