@@ -64,11 +64,7 @@ impl Server {
                 grown_by_themselves
                     .map(|(name, size)| format!("volume.{name} grew to {}", Size(*size))),
             );
-            for export in &mut exports {
-                export.size = grown.get(&export.name).copied().unwrap_or(export.size);
-                let volume = config.volume(&export.name);
-                export.promise = volume.and_then(|volume| setup::promise(config, volume));
-            }
+            restate(&mut exports, grown, config);
             for created in created {
                 let _ = created.keep();
             }
@@ -275,6 +271,15 @@ impl Server {
             untold.extend(answer.recv().unwrap_or_default());
         }
         untold
+    }
+}
+
+/// Gives what clients choose from the sizes and the promises of a changed configuration.
+fn restate(exports: &mut [Export], grown: &Grown, config: &weir_config::Server) {
+    for export in exports {
+        export.size = grown.get(&export.name).copied().unwrap_or(export.size);
+        let volume = config.volume(&export.name);
+        export.promise = volume.and_then(|volume| setup::promise(config, volume));
     }
 }
 
