@@ -262,6 +262,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     site.crash();
     let server = site.server.as_ref().expect("it runs");
     assert!(server.says("a server grew it"));
+    assert!(server.says("write size = \"2MiB\""));
     assert_eq!(site.client("beta").session().size, 2 << 20);
     let file = File::options().read(true).write(true).open(&image);
     let file = file.expect("it is there");

@@ -23,6 +23,7 @@ use std::time::Duration;
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::process::{Resource, getrlimit};
 use weir_config::trusted::{self, Dir};
+use weir_config::units::Size;
 use weir_uring::Errno;
 
 use super::found::{self, Found, Place};
@@ -405,7 +406,9 @@ fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
             return Err(error);
         }
         tracing::warn!(
-            "{error}: a server grew it and ended before the new `size` was written; it is served with all of it"
+            "{} has {size}: a server grew it, and ended before the configuration had that size; all of it is served: write size = \"{size}\"",
+            path.display(),
+            size = Size(actual)
         );
     }
     Ok(actual)
