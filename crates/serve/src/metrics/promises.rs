@@ -208,7 +208,7 @@ fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) 
         page,
         &format!("{prefix}_short_reason_seconds_total"),
         "The short seconds by cause.",
-        (Cause::ALL.map(Cause::name), |seconds| &seconds.short),
+        (Cause::OF_SHORT.map(Cause::name), |seconds| &seconds.short),
         all,
         detail,
     );
