@@ -1,4 +1,4 @@
-//! The house: which crate may use which, where `unsafe` may stand, and which words sentences do without.
+//! The structure of the workspace: which crate may use which, and which crate may contain `unsafe`.
 
 mod common;
 
@@ -41,11 +41,6 @@ const ORDER: [&str; 27] = [
 
 /// The only crate that may contain `unsafe`.
 const UNSAFE: &str = "weir-uring";
-
-/// Words that stand for a noun or a number that a sentence should have.
-const UNWANTED: [&str; 7] = [
-    "who", "whom", "whoever", "likewise", "so many", "so much", "so long",
-];
 
 /// The packages of the workspace.
 fn packages() -> Vec<Value> {
@@ -134,62 +129,4 @@ fn the_keyword_is_told_from_words_like_it() {
     assert!(is_unsafe(&format!("pub {keyword} fn f() {{")));
     assert!(!is_unsafe(&format!("#![forbid({keyword}_code)]")));
     assert!(!is_unsafe(&format!("// {keyword} is a word")));
-}
-
-#[test]
-fn sentences_name_their_subjects_and_quantities() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut files = files_below(&root.join("docs"), "md");
-    files.extend(
-        [
-            "ARCHITECTURE.md",
-            "CHANGELOG.md",
-            "CONTRIBUTING.md",
-            "README.md",
-            "SECURITY.md",
-        ]
-        .map(|n| root.join(n)),
-    );
-    files.append(&mut files_below(&root.join("crates"), "rs"));
-    files.append(&mut files_below(
-        &root.join("crates/config/scenarios"),
-        "toml",
-    ));
-    // This file names the words.
-    files.retain(|file| !file.ends_with(file!()));
-    let mut hits = Vec::new();
-    for file in &files {
-        let name = file.strip_prefix(&root).expect("it is below the root");
-        let found = unwanted(&fs::read_to_string(file).expect("it can be read"));
-        hits.extend(found.iter().map(|at| format!("{}:{at}", name.display())));
-    }
-    assert!(hits.is_empty(), "{}", hits.join("\n"));
-    let looked_at = files.len();
-    assert!(looked_at > 100, "the sources were looked at: {looked_at}");
-}
-
-/// Every one of [`UNWANTED`] in a text, behind its line. Two words may stand on two lines.
-fn unwanted(text: &str) -> Vec<String> {
-    let mark = |c: char| !c.is_alphanumeric();
-    let (mut found, mut before) = (Vec::new(), String::new());
-    for (number, line) in (1..).zip(text.lines()) {
-        let words = line.split_whitespace().filter(|w| !w.chars().all(mark));
-        for word in words.map(|w| w.trim_start_matches(mark).to_lowercase()) {
-            let alone = word.trim_end_matches(mark);
-            let both = format!("{before} {alone}");
-            let hits = [alone, &both].into_iter().filter(|w| UNWANTED.contains(w));
-            found.extend(hits.map(|words| format!("{number}: {words}")));
-            // With its full stop, behind which another sentence begins.
-            before = word;
-        }
-    }
-    found
-}
-
-#[test]
-fn unwanted_words_are_found_across_lines_and_within_sentences() {
-    let text = "/// Whoever waits, and (who)\n/// goes\n    // for so\n    // long";
-    assert_eq!(unwanted(text), ["1: whoever", "1: who", "4: so long"]);
-    let text = "It does so. Many do; whose is the whole";
-    assert_eq!(unwanted(text), [""; 0]);
 }
