@@ -4,6 +4,9 @@
 //! A command line is a line of a block, or a span between backticks, that begins with one of [`PROGRAMS`]. Words in capitals stand for what
 //! [`PLACEHOLDERS`] has.
 //!
+//! `docs` is a book for mdBook, whose table of contents is `docs/SUMMARY.md`. Its structure is checked without mdBook: every page is in the
+//! table of contents, every entry, link and anchor leads to something, and every picture is shown by a page.
+//!
 //! Not run are `calibrate`, `demo`, `compare`, `plan`, `serve` and `top`, which take seconds or until they are told (`readme.rs` runs those that stand
 //! above what they print), `explain` and `replay`, which take a record, `drives fit` and `drives validation`, which fit for seconds, `init`, which
 //! writes, and `ctl` and `check --reload`, which ask a server: their options, and the drives, policies and scenarios that they name, are looked up.
@@ -11,7 +14,7 @@
 mod common;
 
 use common::{Said, Scratch, files_below, run};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,15 +46,14 @@ struct Line {
     words: Vec<String>,
 }
 
-/// The documents, but for the list of changes, which tells of what was.
+/// The documents in the root directory and in `docs`. The changelog is not one of them, because it describes the past.
 fn documents() -> Vec<PathBuf> {
-    let files = |folder: PathBuf| {
-        let entries = fs::read_dir(folder).expect("it is there");
-        entries.map(|entry| entry.expect("it can be read").path())
-    };
-    let all = files(root()).chain(files(root().join("docs")));
-    let mut all: Vec<PathBuf> = all
-        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+    let entries = fs::read_dir(root()).expect("it is there");
+    let top = entries.map(|entry| entry.expect("it can be read").path());
+    let top = top.filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let pages = files_below(&root().join("docs"), "md");
+    let mut all: Vec<PathBuf> = top
+        .chain(pages)
         .filter(|path| !path.ends_with("CHANGELOG.md"))
         .collect();
     all.sort();
@@ -92,11 +94,21 @@ fn lines(path: &Path) -> Vec<Line> {
     let text = fs::read_to_string(path).expect("it can be read");
     let name = path.file_name().expect("a file").to_string_lossy();
     let (mut found, mut paragraph, mut begins) = (Vec::new(), String::new(), 1);
+    let mut fenced = false;
     let mut add = |number: usize, text: &str| {
         let place = format!("{name}:{number}: {text}");
         found.extend(words(text).map(|words| Line { place, words }));
     };
     for (number, line) in (1..).zip(text.lines().chain([""])) {
+        let fence = line.starts_with("```");
+        fenced ^= fence;
+        if fence {
+            continue;
+        }
+        if fenced {
+            add(number, line);
+            continue;
+        }
         if let Some(block) = line.strip_prefix("    ") {
             add(number, block.trim_start());
         }
@@ -307,24 +319,192 @@ fn is_rust(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|e| e == "rs")
 }
 
-/// Sources are named by their path from `crates`, or from any folder below that. NAME stands for a file that is to be added.
+/// Sources are named by their path from `crates`, or from any folder below that, pages by their path from the root directory or from `docs`. NAME
+/// stands for a file that is to be added.
 #[test]
-fn every_source_that_a_document_names_is_there() {
+fn every_source_and_page_that_a_document_names_is_there() {
     let all = files_below(&root().join("crates"), "rs");
-    let is_there =
-        |name: &str| all.iter().any(|file| file.ends_with(name)) || root().join(name).exists();
+    let is_there = |name: &str| {
+        all.iter().any(|file| file.ends_with(name))
+            || root().join(name).exists()
+            || root().join("docs").join(name).exists()
+    };
     let mut missing = Vec::new();
     for path in documents() {
         let text = fs::read_to_string(&path).expect("it is text");
         for name in text.split('`').skip(1).step_by(2) {
             let is_path = !name.contains(|c: char| c.is_whitespace() || "<>*{}$".contains(c));
             let is_source = name.starts_with("crates/") || name.contains('/') && is_rust(name);
-            if is_path && is_source && !name.contains("NAME") && !is_there(name) {
+            let is_page = Path::new(name).extension().is_some_and(|e| e == "md");
+            if is_path && (is_source || is_page) && !name.contains("NAME") && !is_there(name) {
                 missing.push(format!("{}: {name}", path.display()));
             }
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// A document without its blocks of code, as lines.
+fn prose(text: &str) -> Vec<&str> {
+    let (mut kept, mut fenced, mut after_prose) = (Vec::new(), false, false);
+    for line in text.lines() {
+        let fence = line.starts_with("```");
+        // An indented line continues a list unless an empty line or a block is in front of it.
+        let is_block = fence || fenced || line.starts_with("    ") && !after_prose;
+        fenced ^= fence;
+        after_prose = !is_block && !line.is_empty();
+        if !is_block {
+            kept.push(line);
+        }
+    }
+    kept
+}
+
+/// The targets of the links and pictures of a document. Links within spans of code are none.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for paragraph in prose(text).join("\n").split("\n\n") {
+        let outside: String = paragraph.split('`').step_by(2).collect();
+        let inline = outside.split("](").skip(1);
+        let inline = inline.filter_map(|rest| rest.split([')', ' ']).next());
+        let defined = outside.lines().filter(|line| line.starts_with('['));
+        let defined = defined.filter_map(|line| line.split_once("]: ").map(|(_, target)| target));
+        found.extend(inline.chain(defined).map(|target| target.trim().to_owned()));
+    }
+    found
+}
+
+/// The anchors of a document's headings, as mdBook and GitHub form them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut counts = BTreeMap::new();
+    let headings = prose(text).into_iter().filter_map(|line| {
+        let title = line.trim_start_matches('#').strip_prefix(' ')?;
+        line.starts_with('#').then(|| title.trim().to_lowercase())
+    });
+    let mut found = BTreeSet::new();
+    for title in headings {
+        let kept = title.chars().filter_map(|c| match c {
+            ' ' => Some('-'),
+            '-' | '_' => Some(c),
+            _ => c.is_alphanumeric().then_some(c),
+        });
+        let anchor: String = kept.collect();
+        let count = counts.entry(anchor.clone()).or_insert(0);
+        found.insert(match *count {
+            0 => anchor,
+            n => format!("{anchor}-{n}"),
+        });
+        *count += 1;
+    }
+    found
+}
+
+/// The reason why a link of the document `path` leads nowhere. Addresses of other sites are not checked.
+fn broken(path: &Path, text: &str, link: &str) -> Option<String> {
+    if ["https://", "http://", "mailto:"]
+        .iter()
+        .any(|start| link.starts_with(start))
+    {
+        return None;
+    }
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let folder = path.parent().expect("it is in a folder");
+    let target = if file.is_empty() {
+        path.to_owned()
+    } else {
+        folder.join(file)
+    };
+    let Ok(target) = target.canonicalize() else {
+        return Some(format!("{link}: there is no such file"));
+    };
+    let docs = root().join("docs").canonicalize().expect("it is there");
+    if path.starts_with(root().join("docs")) && !target.starts_with(docs) {
+        return Some(format!("{link}: is outside of the book"));
+    }
+    if anchor.is_empty() {
+        return None;
+    }
+    let other = (!file.is_empty()).then(|| fs::read_to_string(&target).unwrap_or_default());
+    let known = anchors(other.as_deref().unwrap_or(text)).contains(anchor);
+    (!known).then(|| format!("{link}: there is no such heading"))
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let (mut found, mut wrong) = (0, Vec::new());
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("it is text");
+        for link in links(&text) {
+            found += 1;
+            let why = broken(&path, &text, &link);
+            wrong.extend(why.map(|why| format!("{}: {why}", path.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(found > 80, "links are found: {found}");
+}
+
+#[test]
+fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
+    let docs = root().join("docs");
+    let read = |path: &Path| fs::read_to_string(path).expect("it is text");
+    let mut entries = links(&read(&docs.join("SUMMARY.md")));
+    let mut pages: Vec<String> = Vec::new();
+    let mut others: BTreeSet<PathBuf> = BTreeSet::new();
+    let kinds = ["md", "png", "svg", "csv"].into_iter();
+    for path in kinds.flat_map(|kind| files_below(&docs, kind)) {
+        let name = path.strip_prefix(&docs).expect("it is below");
+        if path.extension().is_none_or(|e| e != "md") {
+            others.insert(path.canonicalize().expect("it is there"));
+        } else if name != Path::new("SUMMARY.md") {
+            pages.push(name.to_string_lossy().into_owned());
+        }
+    }
+    entries.sort();
+    pages.retain(|page| !entries.contains(page));
+    assert!(pages.is_empty(), "docs/SUMMARY.md does not list {pages:?}");
+    let twice: Vec<_> = entries.windows(2).filter(|two| two[0] == two[1]).collect();
+    assert!(twice.is_empty(), "docs/SUMMARY.md lists twice {twice:?}");
+    for path in documents() {
+        let folder = path.parent().expect("it is in a folder");
+        for link in links(&read(&path)) {
+            if let Ok(target) = folder.join(link).canonicalize() {
+                others.remove(&target);
+            }
+        }
+    }
+    assert!(others.is_empty(), "no page shows {others:?}");
+}
+
+#[test]
+fn links_and_anchors_are_found_and_a_broken_one_is_noticed() {
+    let text = "# A page, `of.two`\n\nSee [`a`](a.md), [b\nc](b.md#c \"title\") and `[d](e.md)`.\n- one\n    - [f](f.md)\n\n    [g](h.md)\n\n\
+        ```\n# [i](j.md)\n```\n![k](l.png)\n## Twice\n## Twice\n\n[m]: n.md\n";
+    assert_eq!(links(text), ["a.md", "b.md#c", "f.md", "l.png", "n.md"]);
+    let expected = ["a-page-oftwo", "twice", "twice-1"].map(str::to_owned);
+    assert_eq!(anchors(text), expected.into());
+    let page = root().join("docs/serving.md");
+    for right in [
+        "#twice-1",
+        "contract.md",
+        "writing.md#terms",
+        "compare.png",
+        "https://a.b/c#d",
+    ] {
+        assert_eq!(broken(&page, text, right), None, "{right}");
+    }
+    for wrong in [
+        "#thrice",
+        "contracts-of-sale.md",
+        "writing.md#no-such-heading",
+        "docs/contract.md",
+        "../README.md",
+    ] {
+        assert!(broken(&page, text, wrong).is_some(), "{wrong}");
+    }
+    let readme = root().join("README.md");
+    assert_eq!(broken(&readme, text, "docs/contract.md"), None);
+    assert!(broken(&readme, text, "contract.md").is_some());
 }
 
 #[test]
