@@ -307,8 +307,9 @@ fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
 }
 
 /// Mode of a socket's file from bind(2), which takes it from the socket (Linux, `unix_bind_bsd`), until the file has its owner and its own mode: no other
-/// file has it, so that a server knows its own where another user can put files in its place; and nobody connects.
-const UNFINISHED: Mode = Mode::SUID.union(Mode::SVTX);
+/// file of the server's user has it, so that a server knows its own where another user can put files in its place; and nobody connects. It must
+/// not have the bits that systemd's RestrictSUIDSGID= forbids, which the packaged service has.
+const UNFINISHED: Mode = Mode::SVTX;
 
 /// A path that leads to what is open, and nowhere else.
 fn by_descriptor(file: &OwnedFd) -> String {
@@ -411,6 +412,8 @@ mod tests {
         let address = Address::Unix(path.clone());
         let open = || Listener::open(&address, Sockets::of_listen(&config)).unwrap();
         // Whatever the umask of tests is.
+        let forbidden = Mode::SUID.union(Mode::SGID);
+        assert!(!UNFINISHED.intersects(forbidden), "by RestrictSUIDSGID=");
         let listener = open();
         assert_eq!(mode(&path), 0o666);
         let entry = Entry::of(&path).unwrap();
