@@ -308,7 +308,7 @@ fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
 
 /// Mode of a socket's file from bind(2), which takes it from the socket (Linux, `unix_bind_bsd`), until the file has its owner and its own mode: no other
 /// file of the server's user has it, so that a server knows its own where another user can put files in its place; and nobody connects. It must
-/// not have the bits that systemd's RestrictSUIDSGID= forbids, which the packaged service has.
+/// not have the bits that systemd's `RestrictSUIDSGID=` forbids, which the packaged service has.
 const UNFINISHED: Mode = Mode::SVTX;
 
 /// A path that leads to what is open, and nowhere else.
