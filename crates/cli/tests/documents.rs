@@ -75,7 +75,7 @@ fn words(text: &str) -> Option<Vec<String>> {
             quoted = (!word.ends_with(mark)).then_some(mark);
             continue;
         }
-        if ["|", ">", "#", "&&", "..."].contains(&word) {
+        if ["|", "||", "&", ">", "#", "&&", "..."].contains(&word) {
             break;
         }
         let mark = word.chars().next().filter(|c| ['"', '\''].contains(c));
