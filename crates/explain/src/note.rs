@@ -13,7 +13,7 @@ pub const NOTE_LEN: usize = 1 + 8 * FIELDS;
 /// The note of a verdict about a second of a group's promise.
 pub fn note(group: GroupId, ruling: &Ruling) -> [u8; NOTE_LEN] {
     let (verdict, [by, cause, neighbour]) = match ruling.verdict {
-        Verdict::Kept => (0, [0; 3]),
+        Verdict::Kept => (0, [ruling.unasked.into(), 0, 0]),
         Verdict::Short { by, why } => {
             let neighbour = why.neighbour.map_or(0, |group| u64::from(group) + 1);
             (1, [by, why.cause as u64, neighbour])
@@ -91,6 +91,7 @@ pub(crate) fn ruling(note: &[u8]) -> Option<(GroupId, Ruling)> {
         got,
         verdict,
         waited_ns,
+        unasked: verdict == Verdict::Kept && by != 0,
     };
     Some((GroupId(u32::try_from(group).ok()?), ruling))
 }
@@ -123,7 +124,8 @@ mod tests {
             let [ends_ns, a_second, owed, got, waited_ns] = numbers;
             let units = if got % 2 == 0 { Units::Bytes } else { Units::Requests };
             let rate = Rate { units, a_second };
-            let written = Ruling { ends_ns, rate, owed, got, verdict, waited_ns };
+            let unasked = verdict == Verdict::Kept && owed % 2 == 0;
+            let written = Ruling { ends_ns, rate, owed, got, verdict, waited_ns, unasked };
             prop_assert_eq!(ruling(&note(GroupId(group), &written)), Some((GroupId(group), written)));
         }
 

@@ -117,7 +117,7 @@ impl Ruled {
             got: ruling.got,
             verdict: ruling.verdict,
             waited: ruling.waited_ns,
-            unasked: ruling.is_unasked(),
+            unasked: ruling.unasked,
         }
     }
 }

@@ -187,10 +187,7 @@ impl Judge {
     pub fn second(&mut self, second: &Second, terms: &Terms, owed: u64) -> Verdict {
         let verdict = self.verdict(second, terms, owed);
         self.seconds.count(verdict, terms.rate.units);
-        let got = terms.rate.units.of(second.done);
-        if verdict == Verdict::Kept && second.is_idle() && terms.rate.exceeds(got as f64) {
-            self.seconds.unasked += 1;
-        }
+        self.seconds.unasked += u64::from(second.is_unasked(verdict, &terms.rate));
         verdict
     }
 
@@ -257,6 +254,12 @@ impl Second {
     /// Whether the client had nothing outstanding for more than half of the second.
     pub fn is_idle(&self) -> bool {
         self.suspended_ns == 0 && 2 * self.waited_ns < SECOND_NS
+    }
+
+    /// Whether the promise was kept although the client got less than its whole min, because it was [idle](Self::is_idle).
+    pub(super) fn is_unasked(&self, verdict: Verdict, rate: &Rate) -> bool {
+        let got = rate.units.of(self.done);
+        verdict == Verdict::Kept && self.is_idle() && rate.exceeds(got as f64)
     }
 
     /// Whether the client's requests waited for its own earlier ones for most of their time: more of them at a time would get it no more.

@@ -102,16 +102,8 @@ pub struct Ruling {
     pub verdict: Verdict,
     /// Nanoseconds in which at least one request waited.
     pub waited_ns: u64,
-}
-
-impl Ruling {
-    /// Whether the second was kept although the client got less than its whole min, because it had nothing outstanding for more than half of
-    /// the second.
-    pub fn is_unasked(&self) -> bool {
-        self.verdict == Verdict::Kept
-            && 2 * self.waited_ns < SECOND_NS
-            && self.rate.exceeds(self.got as f64)
-    }
+    /// It was kept although the client got less than its whole min, because the client had nothing outstanding for more than half of it.
+    pub unasked: bool,
 }
 
 /// A promise in force and its verdicts. It must be told events in the order in which they happen.
@@ -259,12 +251,13 @@ impl Promise {
                     got: rate.units.of(second.done),
                     verdict,
                     waited_ns: second.waited_ns,
+                    unasked: second.is_unasked(verdict, &rate),
                 };
                 match verdict {
                     Verdict::Short { why, .. } => self.last.0 = Some(why),
                     Verdict::Excused(Excuse::Idle) => {}
                     Verdict::Excused(why) => self.last.0 = Some(why.cause().into()),
-                    Verdict::Kept if ruling.is_unasked() => {
+                    Verdict::Kept if ruling.unasked => {
                         self.last.0 = Some(Cause::ClientIdle.into());
                     }
                     Verdict::Kept => {}
