@@ -55,3 +55,18 @@ fn answer(kind: &'static str, text: &'static str) -> Response {
     ];
     (headers, text).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+    use weir_measure::promise::Cause;
+
+    #[test]
+    fn causes_have_the_words_of_all_other_outputs() {
+        let (.., text) = FILES.iter().find(|file| file.0 == "words.js").unwrap();
+        for cause in Cause::ALL {
+            let line = format!("  \"{}\": \"{}\",\n", cause.name(), cause.words());
+            assert!(text.contains(&line), "{line}");
+        }
+    }
+}
