@@ -210,11 +210,17 @@ fn hits_take_their_time_and_nothing_else() {
     assert_eq!((meter.requests(), meter.latency().min()), (10_000, 1_000));
 }
 
-#[test]
-fn fdatasync_writes_then_flushes_then_goes_on() {
-    let mut program = Program::sequential_reads(4096, 1);
+/// Writes records of `size` bytes one after the other, and makes each durable before the next.
+fn log(size: u32) -> Program {
+    let mut program = Program::sequential_reads(size, 1);
     program.writes = 100;
     program.sync = SyncMode::Fdatasync(1);
+    program
+}
+
+#[test]
+fn fdatasync_writes_then_flushes_then_goes_on() {
+    let mut program = log(4096);
     let mut writer = Alone::new(program, buffered(Advice::Normal), MIB);
     assert_eq!(
         writer.table(5),
@@ -287,10 +293,7 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
 /// one ended in. A reader of such records reads each page once.
 #[test]
 fn calls_that_end_within_a_page_have_the_whole_page() {
-    let mut program = Program::sequential_reads(2300, 1);
-    program.writes = 100;
-    program.sync = SyncMode::Fdatasync(1);
-    let mut writer = Alone::new(program, buffered(Advice::Normal), MIB);
+    let mut writer = Alone::new(log(2300), buffered(Advice::Normal), MIB);
     assert_eq!(
         writer.table(5),
         [
