@@ -12,12 +12,10 @@ mod common;
 mod raw;
 
 use browser::{Page, Site, TOKEN, browse};
-use common::{Scratch, run, wait};
+use common::{Scratch, free_port, get, run, wait, works};
 use raw::Raw;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -397,15 +395,6 @@ fn by_metrics(page: &str) -> Named {
     (most.unwrap_or_default().to_owned(), None)
 }
 
-fn get(port: u16, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.contains(" 200 ").then(|| body.to_owned())
-}
-
 fn json(scratch: &Scratch, arguments: &[&str]) -> Value {
     let said = run(scratch, arguments);
     assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
@@ -458,9 +447,7 @@ fn of_words(shown: &str) -> Named {
 /// Plants a cause, and says what each of them names.
 async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
     let scratch = Scratch::new();
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = socket.local_addr().unwrap().port();
-    drop(socket);
+    let port = free_port();
     let other = before(plant, &scratch);
     let text = plant.file(&scratch, port);
     let site = Site::of(&scratch, &text, &["--record", "record"]);
@@ -510,21 +497,6 @@ fn by_explanation(explanation: &Value) -> Named {
     (cause, neighbour)
 }
 
-/// Whether a program is there and does what it is asked to.
-fn is_there(program: &str, arguments: &[&str]) -> bool {
-    let output = Command::new(program).args(arguments).output();
-    if output.is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    println!(
-        "skipped: {program} {} does not work here",
-        arguments.join(" ")
-    );
-    let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
-    assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
-    false
-}
-
 /// Prints a row of the table for each that names a cause, and returns those that name another than is planted.
 fn other_than(wanted: &Named, plant: &str, found: Vec<(&'static str, Named)>) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -540,7 +512,7 @@ fn other_than(wanted: &Named, plant: &str, found: Vec<(&'static str, Named)>) ->
 /// The table is printed: `cargo test -p weir --test causes -- --nocapture`.
 #[test]
 fn twelve_planted_causes_are_named_alike_everywhere() {
-    if !is_there("nbdkit", &["--version"]) || !is_there("chrt", &["-f", "5", "true"]) {
+    if !works("nbdkit", &["--version"]) || !works("chrt", &["-f", "5", "true"]) {
         return;
     }
     browse(|page| async move {

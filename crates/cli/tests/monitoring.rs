@@ -5,14 +5,14 @@
 
 mod common;
 
+use common::program::skip;
 use common::running::start;
-use common::{Scratch, wait, weir};
+use common::{Scratch, free_port, get, wait, weir};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -30,9 +30,7 @@ fn program(name: &str) -> Option<PathBuf> {
     let places = [fetched.join(name), Path::new("/usr/bin").join(name)];
     let found = places.into_iter().find(|path| path.exists());
     if found.is_none() {
-        println!("skipped: {name} is not there");
-        let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
-        assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
+        skip(&format!("{name} is not there"));
     }
     found
 }
@@ -123,21 +121,6 @@ fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c| !word(c));
     let named = words.filter(|w| w.starts_with("weir_") || w.contains(":weir_"));
     named.map(str::to_owned).collect()
-}
-
-fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    free.local_addr().unwrap().port()
-}
-
-/// What is answered at a path, without its head.
-fn get(port: u16, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.contains(" 200 ").then(|| body.to_owned())
 }
 
 /// A Prometheus that asks a server four times a second, with the rules; ended with the test.

@@ -9,8 +9,9 @@
 
 mod common;
 
+use common::program::skip;
 use common::running::start;
-use common::{Scratch, wait};
+use common::{Scratch, shell, wait};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,30 +27,14 @@ fn text(page: &str) -> String {
     std::fs::read_to_string(path(page)).expect("the page is there")
 }
 
-/// The shell in `scratch`, which finds `weir` and a terminal of no particular width.
-fn shell(scratch: &Scratch, script: &str) -> Command {
-    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
-    let mut folders = vec![binary.parent().expect("it is in a folder").to_owned()];
-    folders.extend(std::env::split_paths(
-        &std::env::var_os("PATH").expect("there is a PATH"),
-    ));
-    let mut command = Command::new("bash");
-    command
-        .args(["-c", &format!("set -eu\n{script}")])
-        .current_dir(scratch.path(""))
-        .env(
-            "PATH",
-            std::env::join_paths(folders).expect("names of folders"),
-        )
-        .env_remove("COLUMNS")
-        .env_remove("WEIR_LOG")
-        .env_remove("NOTIFY_SOCKET");
-    command
+/// A shell in `scratch` that ends at the first failure.
+fn set(scratch: &Scratch, script: &str) -> Command {
+    shell(&scratch.path(""), &format!("set -eu\n{script}"))
 }
 
 /// What a script prints; it must end well.
 fn output(scratch: &Scratch, script: &str) -> String {
-    let output = shell(scratch, script).output().expect("there is a shell");
+    let output = set(scratch, script).output().expect("there is a shell");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}\n{said}");
     String::from_utf8(output.stdout).expect("text")
@@ -212,7 +197,7 @@ fn the_example_works_when_it_is_pasted() {
     let scratch = Scratch::new();
     let said = output(&scratch, before);
     assert!(said.contains("10MB/s"), "{said}");
-    let mut command = shell(&scratch, &format!("exec weir serve {serve}"));
+    let mut command = set(&scratch, &format!("exec weir serve {serve}"));
     let running = start(&mut command);
     let socket = scratch.path("nbd.sock");
     wait("the socket of the example", || socket.exists());
@@ -220,12 +205,7 @@ fn the_example_works_when_it_is_pasted() {
         let said = output(&scratch, client);
         assert!(said.contains("export-size: 1073741824"), "{said}");
     } else {
-        let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
-        assert!(
-            !forbidden,
-            "nbdinfo is not installed and WEIR_NO_SKIP forbids skipping"
-        );
-        eprintln!("skipped: nbdinfo is not installed");
+        skip("nbdinfo is not installed");
     }
     running.end();
 }

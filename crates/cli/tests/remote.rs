@@ -3,7 +3,7 @@
 mod common;
 
 use common::running::start;
-use common::{Scratch, weir};
+use common::{Scratch, weir, works};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -43,18 +43,6 @@ impl Drop for Pool {
     }
 }
 
-fn is_there(program: &str, argument: &str) -> bool {
-    if let Ok(output) = Command::new(program).arg(argument).output()
-        && output.status.success()
-    {
-        return true;
-    }
-    println!("skipped: {program} {argument} does not work here");
-    let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
-    assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
-    false
-}
-
 /// What fio says of random writes that it reads back as it goes.
 fn fio(socket: &Path) -> std::io::Result<Child> {
     Command::new("fio")
@@ -83,7 +71,7 @@ fn fio(socket: &Path) -> std::io::Result<Child> {
 
 #[test]
 fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
-    if !is_there("nbdkit", "--version") || !is_there("fio", "--enghelp=nbd") {
+    if !works("nbdkit", &["--version"]) || !works("fio", &["--enghelp=nbd"]) {
         return;
     }
     let scratch = Scratch::new();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::running::start;
-use common::{Scratch, run, signal, weir};
+use common::{Scratch, free_port, run, signal, weir};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::io::{BufRead, BufReader, Read, Write, pipe};
@@ -321,9 +321,7 @@ fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
 #[test]
 fn a_volume_in_use_goes_only_if_the_file_insists() {
     let scratch = Scratch::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
+    let port = free_port();
     let with = |more: &str| {
         config(&scratch, more);
         let text = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();

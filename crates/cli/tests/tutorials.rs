@@ -8,11 +8,10 @@
 
 mod common;
 
-use common::Scratch;
+use common::{Scratch, shell, works};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// The directory that the pages name.
 const DIRECTORY: &str = "/tmp/weir-tutorial";
@@ -102,20 +101,7 @@ fn follow(name: &str) {
     let scratch = Scratch::new();
     let work = scratch.path("work");
     fs::create_dir_all(&work).expect("there is room for a directory");
-    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
-    let mut folders: Vec<PathBuf> = vec![binary.parent().expect("it is in a folder").to_owned()];
-    folders.extend(std::env::split_paths(
-        &std::env::var_os("PATH").expect("there is a PATH"),
-    ));
-    let folders = std::env::join_paths(folders).expect("names of folders");
-    let output = Command::new("bash")
-        .args(["-c", &script(&scratch, &steps)])
-        .current_dir(&work)
-        .env("PATH", folders)
-        .env_remove("COLUMNS")
-        .env_remove("WEIR_LOG")
-        .env_remove("WEIR_SOCKET")
-        .env_remove("NOTIFY_SOCKET")
+    let output = shell(&work, &script(&scratch, &steps))
         .output()
         .expect("there is a shell");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -144,16 +130,6 @@ fn follow(name: &str) {
     assert!(commands >= 2, "{name}: its commands are found");
 }
 
-/// Whether fio has an engine for NBD.
-fn fio_has_nbd() -> bool {
-    let output = Command::new("fio").arg("--enghelp").output();
-    output.is_ok_and(|o| {
-        String::from_utf8_lossy(&o.stdout)
-            .lines()
-            .any(|line| line.trim() == "nbd")
-    })
-}
-
 #[test]
 fn the_tutorials_in_virtual_time_work_when_they_are_pasted() {
     follow("demo.md");
@@ -162,8 +138,7 @@ fn the_tutorials_in_virtual_time_work_when_they_are_pasted() {
 
 #[test]
 fn the_tutorials_with_a_server_work_when_they_are_pasted() {
-    if !fio_has_nbd() {
-        eprintln!("not run: fio with the engine nbd is missing");
+    if !works("fio", &["--enghelp=nbd"]) {
         return;
     }
     follow("serve.md");

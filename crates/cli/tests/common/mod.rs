@@ -2,10 +2,14 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+#[path = "../../../serve/tests/tools/program.rs"]
+pub(crate) mod program;
 pub(crate) mod running;
 
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -83,6 +87,57 @@ pub(crate) fn weir(scratch: &Scratch, arguments: &[&str]) -> Command {
         .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null());
     command
+}
+
+/// The shell in `directory`, which finds `weir` and a terminal of no particular width.
+pub(crate) fn shell(directory: &Path, script: &str) -> Command {
+    let binary = Path::new(env!("CARGO_BIN_EXE_weir"));
+    let mut folders = vec![binary.parent().expect("it is in a folder").to_owned()];
+    folders.extend(std::env::split_paths(
+        &std::env::var_os("PATH").expect("there is a PATH"),
+    ));
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", script])
+        .current_dir(directory)
+        .env(
+            "PATH",
+            std::env::join_paths(folders).expect("names of folders"),
+        )
+        .env_remove("COLUMNS")
+        .env_remove("WEIR_LOG")
+        .env_remove("WEIR_SOCKET")
+        .env_remove("NOTIFY_SOCKET");
+    command
+}
+
+/// Whether a program is there and does what it is asked to; otherwise what needs it is [skipped](program::skip).
+pub(crate) fn works(name: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(name).args(arguments).output();
+    let works = output.is_ok_and(|output| output.status.success());
+    if !works {
+        program::skip(&format!(
+            "{name} {} does not work here",
+            arguments.join(" ")
+        ));
+    }
+    works
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    free.local_addr().expect("it is bound").port()
+}
+
+/// What is answered over HTTP at a path, without its head; `None` if nobody answers with 200.
+pub(crate) fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.contains(" 200 ").then(|| body.to_owned())
 }
 
 /// What a command said, and how it ended.

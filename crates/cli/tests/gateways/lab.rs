@@ -1,11 +1,12 @@
 //! An etcd of one or three members and servers that meet there, on ports and in directories of their own.
 
+use super::common::program::skip;
 use super::common::running::{Running, start};
-use super::common::{Scratch, signal, wait, weir};
+use super::common::{Scratch, free_port, signal, wait, weir};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,17 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 pub(crate) fn have() -> bool {
     let have = Command::new("etcd").arg("--version").output().is_ok();
     if !have {
-        println!("skipped: etcd is not installed (package etcd-server)");
-        let forbidden = std::env::var_os("WEIR_NO_SKIP").is_some_and(|v| v == "1");
-        assert!(!forbidden, "and WEIR_NO_SKIP forbids skipping");
+        skip("etcd is not installed (package etcd-server)");
     }
     have
-}
-
-/// A port that was free a moment ago.
-fn port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
 }
 
 /// Asks by HTTP, with some patience, and returns what follows the head, which may be in chunks.
@@ -62,7 +55,7 @@ pub(crate) struct Etcd {
 impl Etcd {
     pub(crate) fn start(count: usize) -> Self {
         let scratch = Scratch::new();
-        let ports: Vec<[u16; 2]> = (0..count).map(|_| [port(), port()]).collect();
+        let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
         let peers = ports.iter().enumerate();
         let peers = peers.map(|(n, [_, peer])| format!("n{n}=http://127.0.0.1:{peer}"));
         let cluster = peers.collect::<Vec<_>>().join(",");
