@@ -14,7 +14,7 @@ pub fn page() -> String {
     for shape in key::SERVERS {
         section(&mut page, shape);
         if shape.name == key::VOLUME.name {
-            let about = "The keys of `[volume.NAME]` and `[tenant.NAME]` alike. What admission refuses: `contract.md`.";
+            let about = "The keys that `[volume.NAME]` and `[tenant.NAME]` both have. `contract.md` has the rules by which a contract is admitted or refused.";
             heading(&mut page, "Contracts", about);
             keys(&mut page, key::CONTRACTS);
         }
@@ -70,7 +70,7 @@ pub fn scenarios() -> String {
     heading(
         &mut page,
         "Contracts",
-        "The keys of `[[client]]` and `[[group]]` alike, as in the server's file (`configuration.md`).",
+        "The keys that `[[client]]` and `[[group]]` both have. They are the same as in the server's file (`configuration.md`).",
     );
     keys(&mut page, key::CONTRACTS);
     page += JOBS;
@@ -84,9 +84,10 @@ fn fates(page: &mut String) {
     options.sort_by_key(|o| o.names[0]);
     let names = |names: &[&str]| format!("`{}`", names.join("`, `"));
     *page += "\n### Options\n\n\
-              Played options do what they do in fio. Noted options change nothing here, for the reason given, which is told on standard error.\n\
-              Refused options end the command with the advice given. Any other option is refused as unknown.\n\n\
-              | Option | Fate | Reason or advice |\n| --- | --- | --- |\n";
+              Played options have the same effect as in fio. Noted options have no effect, for the reason given in the table, and Weir prints\n\
+              that reason on standard error. Refused options end the command with an error and the advice in the table. Any other option is refused\n\
+              as unknown.\n\n\
+              | Option | Treatment | Reason or advice |\n| --- | --- | --- |\n";
     for option in options {
         let (fate, text) = match option.fate {
             Fate::Played => ("played", ""),
@@ -96,7 +97,7 @@ fn fates(page: &mut String) {
         let _ = writeln!(page, "| {} | {fate} | {text} |", names(option.names));
     }
     *page += "\n### Refused values\n\n\
-              Values of played options that are refused:\n\n\
+              These values of played options are refused:\n\n\
               | Option | Value | Reason or advice |\n| --- | --- | --- |\n";
     for (option, value, why) in VALUES {
         let _ = writeln!(page, "| {option} | {value} | {why} |");
@@ -104,25 +105,30 @@ fn fates(page: &mut String) {
 }
 
 const SCENARIOS: &str = "\
-# Scenarios
+# Scenario files and fio options
 
-A scenario says what each client does. Drive and policy are chosen beside it (`--drive`, `--policy`) and change nothing in it, unless the file
-says so.
+With a scenario file, you can simulate your own clients on a model of a drive and compare policies, and with a job file of `fio` you can do the same
+without writing a new file. This page describes every key of a scenario file, and how Weir treats each option of a job file.
 
-    weir scenarios                     what comes with Weir
-    weir scenarios NAME > mine.toml    one of them, to begin from
-    weir compare mine.toml             played in virtual time, policies beside each other
-    weir compare mine.toml --check     exit status 1 if what it asks for does not come out
-    weir demo --scenario mine.toml     on a real server, where that can be; else it is refused with the reason
-    weir compare jobs.fio              a job file of fio
-    weir scenarios --from jobs.fio     what it comes to as a scenario's file, to add contracts to
-    weir compare s-suite               several scenarios on one page (`weir scenarios s-suite` lists them)
+A scenario describes the requests of each client. You select the drive and the policies separately (`--drive`, `--policy`), so they do not change the
+scenario unless the file says so (`on` and `under`).
 
-This page is printed from the tables that the parser reads by (`crates/config/src/key/scenario.rs`), and a test keeps the two equal;
-`WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew. Sizes, rates and times are written as in the server's file
-(`configuration.md`). Everything wrong is told with line and column and the nearest name.
+    weir scenarios                     list the scenarios that come with Weir
+    weir scenarios NAME > mine.toml    copy one of them as a starting point
+    weir compare mine.toml             simulate it and compare policies
+    weir compare mine.toml --check     exit with status 1 unless the results meet the expectations
+    weir demo --scenario mine.toml     play it on a real server; refused with the reason if that is impossible
+    weir compare jobs.fio              simulate a job file of fio
+    weir scenarios --from jobs.fio     convert a job file to a scenario file, for example to add contracts
+    weir compare s-suite               play several scenarios on one page (`weir scenarios s-suite` lists them)
 
-Three readers that interleave, as one process of three reads each third 16 KiB of a file:
+Sizes, rates and times are written as in the server's file (`configuration.md`). Weir reports every error of a file with line and column, and suggests the
+nearest name for a name that it does not know.
+
+This page is generated from the tables that the parser uses (`crates/config/src/key/scenario.rs`), and a test compares them. To update the page, run
+`WEIR_BLESS=1 cargo test -p weir-config --test manual`.
+
+In this example, three readers share a file and interleave: each of them reads every third 16 KiB of it, as one process of three would:
 
     [[client]]
     name = \"reader\"
@@ -139,17 +145,17 @@ Three readers that interleave, as one process of three reads each third 16 KiB o
     client = \"total\"
     at_least = \"20MB/s\"
 
-A file's cases are differences to it: `[case.writers.client.reader]` changes the client `reader` in the case `writers`, and
-`[[case.writers.client]]` adds one; a case does one or the other (a client that only some cases have can stand in the file with
-`numjobs = 0`). `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written in the same way. A case is put in first, then the kind of drive, then the
-policy. What a case calls a client by does not change how `on` and `under` name it.
+A case states only its differences from the file. `[case.writers.client.reader]` changes the client `reader` in the case `writers`, and
+`[[case.writers.client]]` adds a client. A case can use only one of these two forms. If only some cases have a certain client, put it into the file with
+`numjobs = 0` and change that number in these cases. `[on.disk]`, `[on.flash]` and `[under.POLICY]` are written in the same way. Weir applies the case
+first, then the differences for the kind of drive, then those for the policy. If a case renames a client, `on` and `under` still use the name from the file.
 
-The tunables of elevators can be stated, too, in the file or in what differs: `bfq = { low_latency = false }`, by the keys that `configuration.md`
-has. They hold under every policy of that elevator, over what the policy says of them.
+You can also set the tunables of elevators, in the file or in a case, for example `bfq = { low_latency = false }`. `configuration.md` lists the keys.
+They apply under every policy with that elevator, and override the values of the policy.
 
-What `fio` does and this does not: a `rate` is an open loop here, whose latencies count from when a request was due; with `iodepth` above 1 each
-of the places thinks on its own. What is not modelled (write-back without `fdatasync`, several calls at a time through the page cache)
-is refused.
+Two details differ from `fio`. A `rate` is an open loop: the latency of a request counts from the time at which the request was due. With an `iodepth`
+above 1, each of the requests in flight has a think time of its own. A file that needs something that is not modelled is refused, for example
+write-back without `fdatasync`, or several concurrent calls through the page cache.
 
 ## The file
 ";
@@ -157,95 +163,100 @@ is refused.
 const JOBS: &str = "
 ## Job files of fio
 
-`weir compare job.fio`: one client a job (`numjobs`: that number). Each client has a group of its own, so that policies divide the drive
-among jobs. Jobs whose `prio` or `prioclass` differ share the root group, because Linux compares I/O priorities within a group only. The
-files are one behind the other on one device. `nr_requests`, adapter and merging are as Linux has them. Units are fio's: `4k` is 4096 bytes
-with `kb_base=1024`, the default, where `4kib` is 4000; the other way round with `kb_base=1000`. Times are seconds where fio has seconds,
-and microseconds for `thinktime`. A job that is not `time_based` ends with its `size` (`io_size`, `loops`), at the latest after its
-`runtime`, or after 10 seconds where it has none. The first job is the one whose latency is shown. Without `--drive` jobs are played on the
-model `samsung-970-pro`.
+`weir compare job.fio` simulates each job as one client (with `numjobs`, as that number of clients). Each client has a group of its own, so policies
+divide the drive among jobs. Jobs whose `prio` or `prioclass` differ share the root group instead, because Linux compares I/O priorities only within
+a group. The files of all jobs are adjacent on one device. `nr_requests`, the adapter and merging are as in Linux.
 
-- *Devices.* A job on a whole device (`filename=/dev/nvme0n1`) uses the chosen drive: without `size` all of it, and with `size=50%` half of it.
-- *Rates.* `rate` and `rate_iops` limit reads and writes of a mixed job separately. `rate_iops=1000,500` has one for each, `rate_iops=1000,` for reads alone.
-- *Phases.* A job with `stonewall` or `wait_for` begins when the jobs that it waits for have ended at the latest, after their `startdelay`, `ramp_time`
-  and `runtime`. If they end earlier with their `size`, nothing happens in between.
-- *Small writes.* A write through the page cache that is smaller than a page makes the whole page dirty, which `fdatasync` writes. The rest of the page is
-  not read before, as in a file that is written for the first time.
-- *Included files.* `include other.fio` reads a file relative to the working directory, otherwise next to the job file. `${NAME}` is a variable of the
-  environment, `$pagesize` is 4096, `$ncpus` and `$mb_memory` are those of this machine; a note gives the result.
+Units are those of fio: `4k` is 4096 bytes with `kb_base=1024`, the default, while `4kib` is 4000 bytes. With `kb_base=1000`, it is the other way round.
+Times are in seconds where fio uses seconds, and in microseconds for `thinktime`. A job that is not `time_based` ends when it has transferred its
+`size` (`io_size`, `loops`), but at the latest after its `runtime`, or after 10 seconds if it has none. The latency in the results is that of the first
+job. Without `--drive`, Weir uses the model `samsung-970-pro`.
 
-The bandwidth of a job is measured over the job's own time, as in fio: from its start to its last possible request, or the reply to that,
-whatever other jobs do before and after it. `ramp_time` passes before anything is measured. If a job ends within it, fio reports the whole
+- *Devices.* A job on a whole device (`filename=/dev/nvme0n1`) uses the selected drive. Without `size` it uses all of the drive, and with `size=50%` half of it.
+- *Rates.* `rate` and `rate_iops` limit the reads and the writes of a mixed job separately. `rate_iops=1000,500` has one limit for each, and `rate_iops=1000,`
+  limits only reads.
+- *Phases.* A job with `stonewall` or `wait_for` starts at the latest time at which the jobs that it waits for can end, which is after their `startdelay`,
+  `ramp_time` and `runtime`. If they end earlier because they have transferred their `size`, the drive is idle in between.
+- *Small writes.* A write through the page cache that is smaller than a page makes the whole page dirty, and `fdatasync` writes the whole page. The rest
+  of the page is not read before, as in a file that is written for the first time.
+- *Included files.* The path in `include other.fio` is relative to the working directory, or else to the directory of the job file. `${NAME}` is an
+  environment variable, `$pagesize` is 4096, and `$ncpus` and `$mb_memory` are those of this machine. A note reports the result.
+
+The bandwidth of a job is measured over the job's own time, as in fio: from its start to its last possible request or to the reply to that request,
+independent of other jobs before and after it. `ramp_time` passes before the measurement. If a job ends within its `ramp_time`, fio reports the whole
 job. Weir does not measure such a job, and its row says so.
 
-`weir scenarios --from job.fio > mine.toml` prints the same as a scenario's file, in which each client can have a contract of its own (`min`,
-`max`, `share`, `latency`). Without contracts most policies of Linux have nothing to act on. The table of `weir compare` says so if policies
-give equal results.
+`weir scenarios --from job.fio > mine.toml` prints the job file as a scenario file, in which you can give each client a contract (`min`, `max`, `share`,
+`latency`). Without contracts, most policies of Linux have nothing to act on. If several policies give equal results, the table of `weir compare` says so.
 ";
 
 const INTRODUCTION: &str = "\
-# Every key
+# Configuration
 
-This page is printed from the tables that the parser reads by (`crates/config/src/key`, `crates/config/src/parameter`, the
-core's tables of tunables), and a test keeps the two equal; `WEIR_BLESS=1 cargo test -p weir-config --test manual` prints it anew.
+This page describes every key of the files that you can write for Weir: the server's file, the file for `weir apply`, policies, and models of drives.
+`scenarios.md` describes scenario files.
 
-Files are TOML. A number that has a unit is a string and says it:
+All files are TOML. A number that has a unit is a string that states the unit:
 
-- a *size* is `\"4096B\"`, `\"128KiB\"`, `\"8GiB\"`, or decimal: `\"5MB\"` is 5 * 10^6 bytes;
-- a *rate* is a size a second: `\"50MB/s\"`, `\"1.5GiB/s\"`;
-- a *time* is `\"30us\"`, `\"500ms\"`, `\"2s\"`, `\"1min\"`.
+- a *size* is `\"4096B\"`, `\"128KiB\"`, `\"8GiB\"`, or decimal, where `\"5MB\"` is 5 * 10^6 bytes;
+- a *rate* is a size per second, such as `\"50MB/s\"` or `\"1.5GiB/s\"`;
+- a *time* is `\"30us\"`, `\"500ms\"`, `\"2s\"` or `\"1min\"`.
 
-Fractions are permitted where they come to a whole number of bytes or nanoseconds. An unknown key is an error, which names the nearest
-known one. `weir check CONFIG` says everything that is wrong with a server's file, with line and column, and starts nothing.
+Fractions are permitted if the result is a whole number of bytes or nanoseconds. An unknown key is an error, and the message suggests the nearest
+known key. `weir check CONFIG` reports every error of a server's file with line and column, and starts nothing.
 
-A reload (SIGHUP) puts contracts, capacities, volumes and tenants that came, went or changed in force, and volumes that have become
-larger. Everything else is fixed while the server runs, and a reload that would change it is refused. So is one that removes a volume under
-its clients, unless the file says `remove_in_use = true` in `[server]`. The log says what a reload changed, key by key. Beforehand
-`weir check --reload CONFIG` says it, or what the reload would be refused for; it asks the running server at `listen.metrics`.
+A reload (SIGHUP) applies changes of contracts and capacities, added and removed volumes and tenants, and volumes that have become larger. All other
+settings are fixed while the server runs, so a reload that would change one of them is refused. A reload that removes a volume while clients use it is
+also refused, unless the file has `remove_in_use = true` in `[server]`. The log lists every key that a reload changed. To see this list beforehand, or the
+reason why the reload would be refused, run `weir check --reload CONFIG`, which queries the running server at `listen.metrics`.
 
-The process that starts the server is told (`sd_notify(3)`) when it is ready, reloads and ends, so that a unit of systemd (253 or later) can say:
+The server notifies the process that started it (`sd_notify(3)`) when it is ready, when it reloads and when it ends. With systemd 253 or later, you can
+therefore use this unit:
 
     [Service]
     Type=notify-reload
     ExecStart=/usr/local/bin/weir serve /etc/weir.toml
     LimitNICE=-10
 
-Before, it says `Type=notify` and `ExecReload=kill -HUP $MAINPID`.
+With an earlier systemd, use `Type=notify` and `ExecReload=kill -HUP $MAINPID`.
+
+This page is generated from the tables that the parser uses (`crates/config/src/key`, `crates/config/src/parameter` and the tables of tunables in
+the core), and a test compares them. To update the page, run `WEIR_BLESS=1 cargo test -p weir-config --test manual`.
 
 ## The server's file
 ";
 
 const KERNEL: &str = "
-# Contracts for the kernel
+## Contracts for the kernel
 
-The file of `weir apply` (`apply.md`): the server's, with block devices as drives and cgroups in the place of volumes.
+`weir apply` (`apply.md`) reads a file that has the form of the server's file, with block devices as drives and cgroups instead of volumes.
 ";
 
 const POLICIES: &str = "
 ## Policies
 
-A policy says how a drive is shared: an elevator with its tunables, controllers before it, and what becomes of each part of a contract. The
-`policy` of a drive in the server's file, `--policy` of `weir demo` and `weir compare`, the simulator and the search mean the same by it. It is
+A policy determines how a drive is shared. It consists of an elevator with its tunables, of controllers in front of it, and of the effect of each part
+of a contract. The `policy` of a drive in the server's file, `--policy` of `weir demo` and `weir compare`, the simulator and the search all use the same
+policies. You can name a policy in three ways:
 
-- a name: `weir policies` lists those that come with Weir, and `weir policies NAME` prints one, to be copied and changed;
-- a name with controllers behind it: `\"bfq + io.latency\"`. What the policy has anyway changes nothing: `\"bfq + max\"` is `\"bfq\"`. With
-  `io.max` behind it the same limits are kept as Linux keeps them, in slices: `\"bfq + io.max\"`;
-- the path of a policy's file, with a slash in it or `.toml` at its end.
+- by its name. `weir policies` lists the policies that come with Weir, and `weir policies NAME` prints one, which you can copy and change;
+- by a name followed by controllers, such as `\"bfq + io.latency\"`. A controller that the policy already has changes nothing, so `\"bfq + max\"` is the
+  same as `\"bfq\"`. With `\"bfq + io.max\"`, the same limits are kept as in Linux, in time slices;
+- by the path of a policy's file, which contains a slash or ends in `.toml`.
 
-A server never refuses a contract because its drive's policy does not keep it: `weir check` and the server's log warn of each key that is not
-kept, and say what is done with it instead. A min counts against the capacity all the same. Only a drive whose min is `\"kept\"` keeps it:
-under `\"none\"` it does nothing, under `\"bfq\"` it is a weight.
+A server never refuses a contract because the policy of its drive does not keep it. Instead, `weir check` and the server's log warn about each key that is
+not kept, and state its effect. A min always counts against the capacity, but only a policy whose min is `\"kept\"` keeps it. For example, a min has no
+effect under `\"none\"`, and is a weight under `\"bfq\"`.
 
-Those that come with Weir:
-
+These policies come with Weir:
 ";
 
 const MODELS: &str = "
 ## Models
 
-A model is a table with a `kind` and the parameters of that kind: in `model` of a drive, as a member of a `stripe` or a `linear` volume, and
-as a profile's file. `weir drives fit NAME` prints one to begin from, `weir calibrate --profile FILE` fits one to a drive that is there. What is
-\"needed\" cannot be left out; the examples are those of a plausible drive.
+A model is a table with a `kind` and the parameters of that kind. You can use it as `model` of a drive, as a member of a `stripe` or a `linear` volume,
+and as the file of a profile. `weir drives fit NAME` prints one as a starting point, and `weir calibrate --profile FILE` fits one to a real drive.
+Parameters that are \"required\" have no default. The examples are those of a plausible drive.
 
     [drive.fast]
     model = { kind = \"null\", service = \"30us\", link = \"250MB/s\" }
@@ -254,14 +265,16 @@ as a profile's file. `weir drives fit NAME` prints one to begin from, `weir cali
 const PROFILES: &str = "
 ## Profiles and sheets
 
-`crates/config/profiles` and `crates/config/sheets` have those that come with Weir; `ARCHITECTURE.md` says how a drive gets its profile.
+A profile gives a drive model a name, and a sheet contains the published figures from which the parameters of a profile are found. The files that come
+with Weir are in `crates/config/profiles` and `crates/config/sheets`. `ARCHITECTURE.md` describes how a drive gets its profile.
 ";
 
 fn section(page: &mut String, shape: &Shape) {
     let name = if shape.name.starts_with('[') || shape.name.contains('{') {
         format!("`{}`", shape.name)
     } else {
-        shape.name.to_owned()
+        let (first, rest) = shape.name.split_at(1);
+        first.to_uppercase() + rest
     };
     heading(page, &name, shape.about);
     for group in shape.keys {
@@ -282,14 +295,15 @@ fn heading(page: &mut String, name: &str, about: &str) {
 }
 
 fn keys(page: &mut String, keys: &[Key]) {
-    *page += "\n| key | is | if left out | does | example |\n| --- | --- | --- | --- | --- |\n";
+    *page +=
+        "\n| Key | Type | Default | Description | Example |\n| --- | --- | --- | --- | --- |\n";
     for key in keys {
         let default = match key.default {
-            DefaultValue::Needed => "needed".to_owned(),
+            DefaultValue::Needed => "required".to_owned(),
             DefaultValue::Value("[]") => "none".to_owned(),
             DefaultValue::Value("{}") => match key.kind {
                 key::Kind::Table(names) if names.starts_with("one ") => "none".to_owned(),
-                _ => "the defaults there".to_owned(),
+                _ => "its defaults".to_owned(),
             },
             DefaultValue::Value(value) => format!("`{value}`"),
             DefaultValue::Words(words) => words.to_owned(),
@@ -305,13 +319,13 @@ fn keys(page: &mut String, keys: &[Key]) {
 /// The tunables of an elevator.
 fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
     let about = format!(
-        "Tunables of elevator `\"{0}\"`: in `[{0}]` of a policy's file, and beside `policy` of a drive in the server's file, where they are \
-         set for that drive alone. Linux's names where Linux has them; where Linux has plain numbers of milliseconds, KiB or sectors, units \
-         are written here.",
+        "The tunables of the elevator `\"{0}\"`. Set them in `[{0}]` of a policy's file, or next to `policy` of a drive in the server's file, \
+         where they apply to that drive alone. A tunable that Linux also has is called as in Linux. Where Linux uses plain numbers of \
+         milliseconds, KiB or sectors, you must write the unit here.",
         kind.name
     );
     heading(page, &format!("`{}`", tunable::called(kind)), &about);
-    *page += "\n| key | is | if left out | does | from |\n| --- | --- | --- | --- | --- |\n";
+    *page += "\n| Key | Type | Default | Description | Source |\n| --- | --- | --- | --- | --- |\n";
     for tunable in tunables {
         let _ = writeln!(
             page,
@@ -333,11 +347,11 @@ fn model(page: &mut String, kind: &Kind) {
         volume.members.push(weir_drive::Config::Hdd(member));
     }
     heading(page, &format!("`kind = \"{}\"`", kind.name), kind.about);
-    *page += "\n| key | is | permitted | if left out | does | example |\n| --- | --- | --- | --- | --- | --- |\n";
+    *page += "\n| Key | Type | Permitted values | Default | Description | Example |\n| --- | --- | --- | --- | --- | --- |\n";
     for parameter in kind.parameters {
         let Parameter { key, about, .. } = parameter;
         let default = parameter.default.map_or_else(
-            || "needed".to_owned(),
+            || "required".to_owned(),
             |u| format!("`{}`", parameter.toml(u)),
         );
         let allowed = match parameter.unit {
@@ -352,7 +366,7 @@ fn model(page: &mut String, kind: &Kind) {
         );
     }
     if kind.has_members {
-        *page += "| `members` | array of models | 1 to 64, each of a kind of its own | needed | The drives, by the names that `weir drives` lists \
+        *page += "| `members` | array of models | 1 to 64, each of a kind of its own | required | The drives of the volume, as names that `weir drives` lists \
                   or as tables. | `members = [\"wd-wd10jpvx\", \"wd-wd10jpvx\"]` |\n";
     }
 }
@@ -364,9 +378,9 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Time => "time",
         Unit::Bool => "`true` or `false`",
         Unit::Count => "whole number",
-        Unit::PerMinute => "whole number, a minute",
+        Unit::PerMinute => "whole number, per minute",
         Unit::Pages => "whole number of pages",
-        Unit::PerMille => "whole number of thousandths",
-        Unit::Percent => "whole number of hundredths",
+        Unit::PerMille => "whole number, per mille",
+        Unit::Percent => "whole number, per cent",
     }
 }

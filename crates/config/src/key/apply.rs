@@ -16,27 +16,28 @@ pub(crate) const APPLIES: &[&Shape] = &[
 
 pub(crate) const APPLY: Shape = Shape {
     name: "a file for the kernel",
-    about: "What `weir apply` reads: the contracts of the server's file, kept as well as the kernel can.",
+    about: "The file that `weir apply` reads. It states the same contracts as a server's file, and Weir translates them into kernel settings, \
+            which keep them as well as the kernel can.",
     keys: &[&[
         Key {
             name: "drive",
             kind: Kind::Table("one `[drive.NAME]` for each drive"),
             default: DefaultValue::Needed,
-            about: "The block devices that are shared.",
+            about: "The block devices whose bandwidth is shared.",
             example: "{ fast = { device = \"/dev/disk/by-id/ata-x\", policy = \"bfq\" } }",
         },
         Key {
             name: "volume",
             kind: Kind::Table("one `[volume.NAME]` for each cgroup on a drive"),
             default: DefaultValue::Value("{}"),
-            about: "The cgroups that share them.",
+            about: "The cgroups that share the drives.",
             example: "{ alpha = { drive = \"fast\", cgroup = \"/alpha\" } }",
         },
         Key {
             name: "tenant",
             kind: Kind::Table("one `[tenant.NAME]` for each cgroup over others"),
             default: DefaultValue::Value("{}"),
-            about: "Cgroups over several of them.",
+            about: "Parent cgroups, each of which contains the cgroups of several volumes.",
             example: "{ acme = { drive = \"fast\", cgroup = \"/acme\" } }",
         },
     ]],
@@ -44,31 +45,34 @@ pub(crate) const APPLY: Shape = Shape {
 
 pub(crate) const APPLY_DRIVE: Shape = Shape {
     name: "[drive.NAME] for the kernel",
-    about: "A block device. The tunables of its policy's elevator stand beside it, as `bfq = { ... }`.",
+    about: "A block device. The tunables of the policy's elevator are written in the same table, for example `bfq = { ... }`.",
     keys: &[&[
         Key {
             name: "device",
             kind: Kind::Text("an absolute path"),
             default: DefaultValue::Needed,
-            about: "The whole device, best by a link that stays: one of `/dev/disk/by-id`.",
+            about: "The whole device, not a partition. Use a stable link from `/dev/disk/by-id` if possible, because names such as `/dev/sda` \
+                    can change at boot.",
             example: "\"/dev/disk/by-id/ata-x\"",
         },
         Key {
             name: "policy",
             kind: Kind::Text(
-                "a [policy](#policies) that Linux has, with controllers behind it, as `\"bfq + io.max\"`; or a policy's file",
+                "a [policy](#policies) that Linux has, which controllers can follow, for example `\"bfq + io.max\"`; or the path of a policy's \
+                 file",
             ),
             default: DefaultValue::Needed,
-            about: "How the kernel is to share it.",
+            about: "The elevator and the controllers with which the kernel shares the device.",
             example: "\"bfq + io.max\"",
         },
         Key {
             name: "capacity",
             kind: Kind::Table("`capacity = { ... }`"),
             default: DefaultValue::Words(
-                "unknown: nothing can be promised; a model's is found by running the model",
+                "unknown, so no minimum can be promised; if `model` is set, the capacity is found by running the model",
             ),
-            about: "What the drive does at the least; `weir calibrate` finds it. Weights follow from it where something is promised.",
+            about: "The throughput that the drive sustains in the worst case. `weir calibrate` measures it. If the drive has promises, the \
+                    weights are calculated from it.",
             example: "{ read = \"160MB/s\", write = \"120MB/s\" }",
         },
         Key {
@@ -76,15 +80,15 @@ pub(crate) const APPLY_DRIVE: Shape = Shape {
             kind: Kind::Other(
                 "string: a drive that `weir drives` lists; or a table: a [model](#models)",
             ),
-            default: DefaultValue::Words("none: nothing is said beforehand of what comes of it"),
-            about: "A model of the drive, on which `weir apply` tries the contracts before it writes anything.",
+            default: DefaultValue::Words("none: no prediction is made"),
+            about: "A model of the drive. `weir apply` simulates the contracts on it before it writes any kernel setting.",
             example: "\"plextor-px-256m5s\"",
         },
         Key {
             name: "queue",
             kind: Kind::Table("`[drive.NAME.queue]`"),
             default: DefaultValue::Value("{}"),
-            about: "What else is set of its queue. What is not named stays as it is.",
+            about: "Other settings of the device's queue. A setting that is not listed is not changed.",
             example: "{ nr_requests = 256 }",
         },
     ]],
@@ -92,48 +96,48 @@ pub(crate) const APPLY_DRIVE: Shape = Shape {
 
 pub(crate) const QUEUE: Shape = Shape {
     name: "[drive.NAME.queue]",
-    about: "Files of the directory `queue` of a device.",
+    about: "Settings of the block device's queue: files in its `queue` directory in sysfs.",
     keys: &[&[
         Key {
             name: "nr_requests",
             kind: Kind::Count(4, 65_536),
-            default: DefaultValue::Words("as the kernel chooses for the elevator"),
-            about: "Requests in the elevator and the drive together, for each hardware queue.",
+            default: DefaultValue::Words("the kernel's default for the elevator"),
+            about: "The maximum number of requests in the elevator and the drive together, for each hardware queue.",
             example: "256",
         },
         Key {
             name: "read_ahead",
             kind: Kind::Size(0, 1 << 30, 4096),
-            default: DefaultValue::Words("as it is"),
-            about: "How far the page cache reads ahead (`read_ahead_kb`).",
+            default: DefaultValue::Words("not changed"),
+            about: "The maximum amount that the page cache reads ahead (`read_ahead_kb`).",
             example: "\"128KiB\"",
         },
         Key {
             name: "nomerges",
             kind: Kind::Count(0, 2),
-            default: DefaultValue::Words("as it is"),
-            about: "0 merges requests, 1 only those that are found at once, 2 none.",
+            default: DefaultValue::Words("not changed"),
+            about: "How requests are merged. 0 merges all adjacent requests, 1 only those that are found without a search, 2 none.",
             example: "2",
         },
         Key {
             name: "rotational",
             kind: Kind::Flag,
-            default: DefaultValue::Words("as it is"),
-            about: "Whether it seeks: elevators and io.cost go by it.",
+            default: DefaultValue::Words("not changed"),
+            about: "Whether the drive has to seek. Elevators and `io.cost` adjust their behaviour to it.",
             example: "true",
         },
         Key {
             name: "max_transfer",
             kind: Kind::Size(4096, 1 << 30, 1024),
-            default: DefaultValue::Words("as it is"),
-            about: "Bytes of one command (`max_sectors_kb`).",
+            default: DefaultValue::Words("not changed"),
+            about: "The maximum size of one command (`max_sectors_kb`). Longer requests are split.",
             example: "\"128KiB\"",
         },
         Key {
             name: "write_back_latency",
             kind: Kind::Time(Span::ZERO, Span::from_secs(60)),
-            default: DefaultValue::Words("as it is"),
-            about: "The target of write-back throttling (`wbt_lat_usec`); zero is off.",
+            default: DefaultValue::Words("not changed"),
+            about: "The latency target of write-back throttling (`wbt_lat_usec`). Zero turns the throttling off.",
             example: "\"75ms\"",
         },
     ]],
@@ -143,46 +147,49 @@ pub(crate) const QUEUE: Shape = Shape {
 static CGROUP: &[Key] = &[
     Key {
         name: "cgroup",
-        kind: Kind::Text("the path of a cgroup below where they are mounted"),
+        kind: Kind::Text(
+            "the path of a cgroup, relative to the mount point of the cgroup file system",
+        ),
         default: DefaultValue::Words("none"),
-        about: "The cgroup; it is made if it is not there. One of `cgroup` and `unit` is needed.",
+        about: "The cgroup to which the contract applies. It is created if it does not exist. Set either `cgroup` or `unit`.",
         example: "\"/alpha\"",
     },
     Key {
         name: "unit",
         kind: Kind::Text(
-            "the name of a unit of systemd that has a cgroup: a service, a scope or a slice",
+            "the name of a systemd unit that has a cgroup: a service, a scope or a slice",
         ),
         default: DefaultValue::Words("none"),
-        about: "The unit whose cgroup it is.",
+        about: "The systemd unit to whose cgroup the contract applies. Set either `cgroup` or `unit`.",
         example: "\"postgresql.service\"",
     },
     Key {
         name: "prio_class",
         kind: Kind::Word(&["no-change", "promote-to-rt", "restrict-to-be", "idle"]),
-        default: DefaultValue::Words("as it is"),
-        about: "What becomes of the I/O priorities that processes of the cgroup ask for (`io.prio.class`); bfq and mq-deadline go by them.",
+        default: DefaultValue::Words("not changed"),
+        about: "How the kernel treats the I/O priorities that processes of the cgroup request (`io.prio.class`). The elevators `bfq` and \
+                `mq-deadline` obey these priorities.",
         example: "\"restrict-to-be\"",
     },
 ];
 
 pub(crate) const APPLY_VOLUME: Shape = Shape {
     name: "[volume.NAME] for the kernel",
-    about: "A cgroup with a [contract](#contracts) on a drive, in the place of a served volume.",
+    about: "A cgroup with a [contract](#contracts) on a drive. It takes the place of a volume in a server's file.",
     keys: &[
         &[
             Key {
                 name: "drive",
                 kind: Kind::Text("the NAME of a `[drive.NAME]`"),
                 default: DefaultValue::Needed,
-                about: "The drive that the contract is for.",
+                about: "The drive to which the contract applies.",
                 example: "\"fast\"",
             },
             Key {
                 name: "tenant",
                 kind: Kind::Text("the NAME of a `[tenant.NAME]`"),
                 default: DefaultValue::Words("none"),
-                about: "The tenant in whose cgroup it is, of the same drive.",
+                about: "The tenant in whose cgroup this cgroup is. Both must be on the same drive.",
                 example: "\"acme\"",
             },
         ],
@@ -193,13 +200,13 @@ pub(crate) const APPLY_VOLUME: Shape = Shape {
 
 pub(crate) const APPLY_TENANT: Shape = Shape {
     name: "[tenant.NAME] for the kernel",
-    about: "A cgroup over those of several volumes of one drive, with a [contract](#contracts) for all of them together.",
+    about: "A cgroup that contains the cgroups of several volumes of one drive, with a [contract](#contracts) for all of them together.",
     keys: &[
         &[Key {
             name: "drive",
             kind: Kind::Text("the NAME of a `[drive.NAME]`"),
             default: DefaultValue::Needed,
-            about: "The drive that the contract is for.",
+            about: "The drive to which the contract applies.",
             example: "\"fast\"",
         }],
         CGROUP,

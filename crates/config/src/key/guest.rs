@@ -5,72 +5,78 @@ use weir_core::Span;
 
 pub(crate) const GUEST: Shape = Shape {
     name: "[guest]",
-    about: "Virtual machines between the clients and the layer, and their back end: a ring for each, notifications both ways, and what \
-            all that costs (`coalescing.md`). A guest has one processor, and the back end's thread is busy with one thing at a time.",
+    about: "Virtual machines between the clients and the block layer, together with their back end: one ring for each guest, notifications in \
+            both directions, and the CPU time that these cost (`coalescing.md`). A guest has one CPU, and a thread of the back end does one \
+            thing at a time.",
     keys: &[&[
         Key {
             name: "ring",
             kind: Kind::Word(&["xen", "xen-before-2011", "virtio"]),
             default: DefaultValue::Value("\"xen\""),
-            about: "The kind of ring. `\"xen\"`: the back end asks for the next kick when it has taken all there is; `\"xen-before-2011\"`: when \
-                    it has answered all that it took. `\"virtio\"`: the split queue with event indices.",
+            about: "The kind of ring. With `\"xen\"`, the back end requests the next kick when it has taken all requests from the ring. With \
+                    `\"xen-before-2011\"`, it does so when it has answered all requests that it took. `\"virtio\"` is the split virtqueue with \
+                    event indices.",
             example: "\"virtio\"",
         },
         Key {
             name: "slots",
-            kind: Kind::Other("a power of two, 1 to 512, with virtio to 32768"),
-            default: DefaultValue::Words("32, with virtio 256"),
-            about: "Requests that have room in a ring. A page of Xen's has 32.",
+            kind: Kind::Other("a power of two, 1 to 512, or up to 32768 with virtio"),
+            default: DefaultValue::Words("32; with virtio 256"),
+            about: "The number of requests for which a ring has room. One page of a Xen ring holds 32.",
             example: "64",
         },
         Key {
             name: "longest",
             kind: Kind::Size(4096, 16 << 20, 4096),
-            default: DefaultValue::Words("44KiB, with virtio 1016KiB"),
-            about: "Bytes of a request in the ring: a guest cuts longer ones. Xen's have 11 segments of a page, QEMU's 254.",
+            default: DefaultValue::Words("44KiB; with virtio 1016KiB"),
+            about: "The maximum size of a request in the ring. A guest splits longer requests. Requests of Xen have 11 segments of one page, \
+                    those of QEMU 254.",
             example: "\"128KiB\"",
         },
         Key {
             name: "plug",
             kind: Kind::Count(1, 1024),
             default: DefaultValue::Value("16"),
-            about: "Requests that are pushed before one notification, at most, of those that a client asks for at one time and that `plug` of \
-                    `[host]` keeps together. Linux flushed a plug at 16 (`BLK_MAX_REQUEST_COUNT`).",
+            about: "The maximum number of requests that are pushed before one notification is sent. It applies to requests that a client \
+                    issues together and that `plug` of `[host]` keeps together. Linux flushed a plug at 16 (`BLK_MAX_REQUEST_COUNT`).",
             example: "1",
         },
         Key {
             name: "threads",
             kind: Kind::Word(&["each", "one"]),
             default: DefaultValue::Value("\"each\""),
-            about: "`\"each\"`: every guest has a thread of the back end, as with Xen's; `\"one\"`: one thread serves them all, as a shard of Weir.",
+            about: "The threads of the back end. With `\"each\"`, every guest has a thread of its own, as under Xen. With `\"one\"`, one \
+                    thread serves all guests, as a shard of Weir does.",
             example: "\"one\"",
         },
         Key {
             name: "kicks",
             kind: Kind::Other(
-                "`\"at-once\"`, `\"spin TIME\"`, `\"sleep TIME\"`, `\"throttle RATE\"`; a time of 10ms and 1000000 a second at most",
+                "`\"at-once\"`, `\"spin TIME\"`, `\"sleep TIME\"`, `\"throttle RATE\"`; at most 10ms and 1000000 per second",
             ),
             default: DefaultValue::Value("\"at-once\""),
-            about: "What comes of a guest's notifications. `\"spin 50us\"`: the thread looks for this time after the last request before it asks for \
-                    the next kick. `\"sleep 200us\"`: it looks this time after its last look at the earliest. `\"throttle 5000\"`: it wakes so \
-                    often a second at most, and a guest that kicks without work is looked at late, as in Linux since XSA-332.",
+            about: "The reaction of the back end to a guest's notifications (kicks). With `\"spin 50us\"`, the thread polls the ring for this \
+                    time after the last request before it requests the next kick. With `\"sleep 200us\"`, it polls the ring no sooner than \
+                    this time after the previous poll. With `\"throttle 5000\"`, it wakes at most this number of times per second, and a guest \
+                    that kicks without a request is served late, as in Linux since XSA-332.",
             example: "\"sleep 200us\"",
         },
         Key {
             name: "calls",
             kind: Kind::Other(
-                "`\"at-once\"`, `\"delay TIME COUNT\"`, `\"vic\"`, `\"spdk TIME\"`; a time of 10ms and a count of 256 at most",
+                "`\"at-once\"`, `\"delay TIME COUNT\"`, `\"vic\"`, `\"spdk TIME\"`; at most 10ms and a count of 256",
             ),
             default: DefaultValue::Value("\"at-once\""),
-            about: "When a guest is notified of responses. `\"delay 100us 8\"`: with the eighth, or when the first has waited for this time. `\"vic\"`: by \
-                    the commands in flight. `\"spdk 10us\"`: by the rate of requests.",
+            about: "The rule for notifying a guest of responses. With `\"delay 100us 8\"`, the guest is notified when eight responses wait, or \
+                    when the first has waited for this time. `\"vic\"` decides by the commands in flight, `\"spdk 10us\"` by the rate of \
+                    requests.",
             example: "\"vic\"",
         },
         Key {
             name: "cost",
             kind: Kind::Table("`[guest.cost]`"),
             default: DefaultValue::Value("{}"),
-            about: "What everything costs.",
+            about: "The CPU time of each step.",
             example: "{ wake = \"20us\" }",
         },
     ]],
@@ -78,45 +84,49 @@ pub(crate) const GUEST: Shape = Shape {
 
 pub(crate) const COSTS: Shape = Shape {
     name: "[guest.cost]",
-    about: "Times of a guest's processor and the back end's for each request and event. All defaults are assumed: orders of magnitude, for \
-            which no measurement was published beside the figures that they are compared with.",
+    about: "The time of the guest's CPU and of the back end for each request and each event. All defaults are assumptions: they are orders of \
+            magnitude, because no measurement was published together with the figures with which they are compared.",
     keys: &[&[
         cost(
             "request",
             "\"3us\"",
-            "Guest: to put a request into the ring, with all that its block layer does.",
+            "Guest: time to put a request into the ring, including the work of the guest's block layer.",
         ),
         cost(
             "response",
             "\"2us\"",
-            "Guest: to take a response from the ring and end its request.",
+            "Guest: time to take a response from the ring and to complete its request.",
         ),
         cost(
             "interrupt",
             "\"4us\"",
-            "Guest: to be interrupted, and to return.",
+            "Guest: time to handle an interrupt and return from it.",
         ),
-        cost("event", "\"1us\"", "Either side: to notify the other."),
+        cost(
+            "event",
+            "\"1us\"",
+            "Guest or back end: time to notify the other side.",
+        ),
         cost(
             "ipi",
             "\"2us\"",
-            "On the way: until the other's processor notices. Nobody is busy meanwhile.",
+            "Delay until the CPU of the other side notices a notification. No CPU is busy during this delay.",
         ),
-        cost("wake", "\"5us\"", "Back end: to wake its thread."),
+        cost("wake", "\"5us\"", "Back end: time to wake its thread."),
         cost(
             "look",
             "\"1us\"",
-            "Back end: to look at a ring because of a kick.",
+            "Back end: time to check a ring after a kick.",
         ),
         cost(
             "take",
             "\"5us\"",
-            "Back end: to take a request from a ring and submit it.",
+            "Back end: time to take a request from a ring and to submit it.",
         ),
         cost(
             "answer",
             "\"2us\"",
-            "Back end: to put a response into a ring.",
+            "Back end: time to put a response into a ring.",
         ),
     ]],
 };

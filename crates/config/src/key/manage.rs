@@ -4,68 +4,70 @@ use super::{DefaultValue, Key, Kind, Shape};
 
 pub(crate) const MANAGE: Shape = Shape {
     name: "[manage]",
-    about: "Where the running server is asked and changed (`docs/management.md`), by `weir ctl`, `weir top`, a browser or a program of \
-            one's own. Fixed while the server runs.",
+    about: "The management interface (`docs/management.md`), through which `weir ctl`, `weir top`, a browser or your own program can inspect \
+            and change the running server. This table cannot be changed while the server runs.",
     keys: &[&[
         Key {
             name: "socket",
             kind: Kind::Text("an absolute path"),
             default: DefaultValue::Words("none"),
-            about: "A Unix socket at which the interface is found. A process may use it if it runs as root, as the server's user, or as one \
-                    of `users` and `groups`.",
+            about: "The Unix socket of the management interface. A process can use it if it runs as root, as the server's user, or as one of \
+                    `users` and `groups`.",
             example: "\"/run/weir/manage.sock\"",
         },
         Key {
             name: "socket_mode",
             kind: Kind::Text("an octal mode, `\"0000\"` to `\"0777\"`"),
             default: DefaultValue::Value("\"0600\""),
-            about: "Permission bits of that socket.",
+            about: "The permission bits of the socket.",
             example: "\"0660\"",
         },
         Key {
             name: "socket_owner",
             kind: Kind::Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number"),
             default: DefaultValue::Words("the user that runs the server"),
-            about: "The owner of that socket.",
+            about: "The owner of the socket.",
             example: "\":storage\"",
         },
         Key {
             name: "users",
             kind: Kind::List("users, by name or number"),
             default: DefaultValue::Value("[]"),
-            about: "Users whose processes may use the socket, beside root and the server's own.",
+            about: "Users whose processes can use the socket, in addition to root and the server's own user.",
             example: "[\"operator\", \"1001\"]",
         },
         Key {
             name: "groups",
             kind: Kind::List("groups, by name or number"),
             default: DefaultValue::Value("[]"),
-            about: "Groups whose processes may use the socket: those that have one of them as their own group.",
+            about: "Groups whose processes can use the socket. The group must be the process's own group; supplementary groups do not count.",
             example: "[\"storage\"]",
         },
         Key {
             name: "storage",
             kind: Kind::List("absolute paths of directories and block devices"),
-            default: DefaultValue::Words("the directories of the volumes' files at the start"),
-            about: "Where clients of the interface may put the storage of volumes: a `file`, a `device`, or the Unix socket of an `nbd` must be at \
-                    or below one of these paths. Storage that the configuration named at the start is permitted, too. Root and the server's own \
-                    user may name any storage.",
+            default: DefaultValue::Words(
+                "the directories of the volumes' files at the start of the server",
+            ),
+            about: "The places where clients of the management interface can put the storage of volumes. A `file`, a `device`, or the Unix \
+                    socket of an `nbd` must be at or below one of these paths. Storage that the configuration contained at the start is also \
+                    permitted. Root and the server's own user can use any storage.",
             example: "[\"/var/lib/weir\", \"/dev/vg0\"]",
         },
         Key {
             name: "http",
-            kind: Kind::Text("an IP address of this machine alone, and a port"),
+            kind: Kind::Text("a loopback IP address and a port"),
             default: DefaultValue::Words("none"),
-            about: "Where browsers find the same interface and the dashboard. Each request needs the token of `token_file`. There is no \
-                    encryption, so it must be a loopback address.",
+            about: "The address at which browsers find the dashboard and the management interface. Each request must carry the token from \
+                    `token_file`. The address must be a loopback address, because there is no encryption.",
             example: "\"127.0.0.1:9810\"",
         },
         Key {
             name: "token_file",
             kind: Kind::Text("an absolute path"),
-            default: DefaultValue::Words("needed beside `http`"),
-            about: "A file with the token: one line of at least 16 characters. If it is not there, the server makes it, with a token that \
-                    nobody can guess, readable by its own user alone.",
+            default: DefaultValue::Words("required if `http` is set"),
+            about: "A file with the access token, which is one line of at least 16 characters. If the file does not exist, the server creates \
+                    it with a random token, readable only by the server's own user.",
             example: "\"/var/lib/weir/token\"",
         },
     ]],

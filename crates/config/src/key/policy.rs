@@ -8,28 +8,31 @@ use weir_core::tunable::Tunable;
 
 pub(crate) const POLICY: Shape = Shape {
     name: "a policy",
-    about: "A policy's file: an elevator with its tunables, controllers, and what becomes of contracts. `weir policies NAME` prints one to \
-            begin from.",
+    about: "A policy's file: an elevator with its tunables, controllers, and the effect of each part of a contract. `weir policies NAME` \
+            prints one as a starting point.",
     keys: &[&[
         Key {
             name: "name",
             kind: Kind::Text("letters, digits, dots and dashes"),
             default: DefaultValue::Needed,
-            about: "Its name in results. Not that of a policy that comes with Weir, unless it is the same.",
+            about: "The policy's name in results. It must differ from the names of the policies that come with Weir, unless the policy is \
+                    identical to that one.",
             example: "\"my-policy\"",
         },
         Key {
             name: "about",
             kind: Kind::Text("text"),
             default: DefaultValue::Needed,
-            about: "What it does in its first line; behind that what else is to be known.",
-            example: "\"what it does\"",
+            about: "A description. Its first line summarises the policy; the other lines give further information.",
+            example: "\"a short description\"",
         },
         Key {
             name: "elevator",
-            kind: Kind::Text("an elevator's name, which its table of tunables has, too"),
+            kind: Kind::Text(
+                "the name of an elevator, which is also the name of its table of tunables",
+            ),
             default: DefaultValue::Needed,
-            about: "What chooses the request that goes to the drive next.",
+            about: "The component that selects the next request for the drive. Linux calls it an I/O scheduler.",
             example: "\"bfq\"",
         },
         Key {
@@ -38,42 +41,45 @@ pub(crate) const POLICY: Shape = Shape {
                 "names: `\"max\"` or `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`",
             ),
             default: DefaultValue::Value("[]"),
-            about: "What holds requests back before the elevator sees them. `\"max\"` keeps limits exactly, `\"io.max\"` as Linux does, in slices.",
+            about: "The controllers that throttle requests before they reach the elevator. `\"max\"` keeps limits exactly, while `\"io.max\"` \
+                    keeps them in time slices as Linux does.",
             example: "[\"max\"]",
         },
         Key {
             name: "knobs",
             kind: Kind::Table("`[knobs]`"),
-            default: DefaultValue::Words("everything that elevator and controllers can keep"),
-            about: "What becomes of each part of a contract.",
+            default: DefaultValue::Words(
+                "every part that the elevator and the controllers can keep",
+            ),
+            about: "The effect of each part of a contract.",
             example: "{ min = \"weight\" }",
         },
         Key {
             name: "max",
             kind: Kind::Table("`[max]`"),
             default: DefaultValue::Words("Linux's defaults"),
-            about: "The slices in which controller `\"io.max\"` counts.",
+            about: "The time slices in which the controller `\"io.max\"` counts.",
             example: "{ throttle_sample_time = \"100ms\" }",
         },
         Key {
             name: "low",
             kind: Kind::Table("`[low]`"),
             default: DefaultValue::Words("Linux's defaults"),
-            about: "Which groups are idle under controller `\"io.low\"`, and what its low limits count.",
+            about: "The controller `\"io.low\"`: when a group counts as idle, and which requests its low limits count.",
             example: "{ idle = \"5ms\" }",
         },
         Key {
             name: "cost",
             kind: Kind::Table("`[cost]`"),
-            default: DefaultValue::Words("a profile, by what kind of drive it is"),
-            about: "What controller `\"io.cost\"` is told of the drive and of what is asked of it.",
+            default: DefaultValue::Words("a profile, selected by the kind of drive"),
+            about: "The model of the drive and the quality of service for the controller `\"io.cost\"`.",
             example: "{ qos = \"ctrl=user rpct=95.00 rlat=5000\" }",
         },
         Key {
             name: "derived",
             kind: Kind::Table("`[derived]`"),
             default: DefaultValue::Words("none"),
-            about: "Tunables that follow from the contracts.",
+            about: "Tunables that are calculated from the contracts.",
             example: "{ max_budget = { window = \"1s\", percent = 10 } }",
         },
     ]],
@@ -81,48 +87,57 @@ pub(crate) const POLICY: Shape = Shape {
 
 pub(crate) const KNOBS: Shape = Shape {
     name: "[knobs]",
-    about: "What becomes of each part of a contract under a policy. What is left out is as elevator and controllers can keep it.",
+    about: "The effect of each part of a contract under a policy. A part that is not listed is kept if the elevator and the controllers can \
+            keep it.",
     keys: &[&[
         Key {
             name: "min",
             kind: Kind::Word(&words::<_, 5>(Min::WORDS)),
             default: DefaultValue::Words(
-                "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, else `\"ignored\"`",
+                "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, otherwise `\"ignored\"`",
             ),
-            about: "`\"kept\"`: the elevator keeps it. `\"weight\"`: weights are in proportion to what each is due, its min and its part by share of \
-                    what the mins leave of the capacity (of its tenant's due, within a tenant); promised requests count by the part of the drive's \
-                    requests that they are, and mins as nine tenths of a drive whose capacity is not known. `\"limit\"`: nobody gets more than it. \
-                    `\"low\"`: it is the low limit of io.low. `\"ignored\"`: nothing, but that it counts against the capacity.",
+            about: "`\"kept\"`: the elevator keeps the min. `\"weight\"`: weights are in proportion to the amount that each client is due, \
+                    which is its min plus its part, by share, of the capacity that all mins leave over. Within a tenant, they are in \
+                    proportion to the clients' parts of the tenant's due. Promised requests count as the fraction of the drive's requests that \
+                    they are. If the capacity of the drive is unknown, the mins count as 90 % of it. `\"limit\"`: the client gets at most its \
+                    min. `\"low\"`: the min is the low limit of `io.low`. `\"ignored\"`: the min has no effect on scheduling, but it counts \
+                    against the capacity.",
             example: "\"weight\"",
         },
         Key {
             name: "share",
             kind: Kind::Word(&words::<_, 2>(Share::WORDS)),
             default: DefaultValue::Words(
-                "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`",
+                "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`; otherwise `\"ignored\"`",
             ),
-            about: "`\"weight\"`: elevator and `io.cost` divide by it. `\"ignored\"`: all are alike.",
+            about: "`\"weight\"`: the elevator and `io.cost` divide the drive in proportion to the shares. `\"ignored\"`: all clients are equal.",
             example: "\"weight\"",
         },
         Key {
             name: "max",
             kind: Kind::Word(&words::<_, 2>(Limit::WORDS)),
-            default: DefaultValue::Words("`\"limit\"` with controller `\"max\"` or `\"io.max\"`"),
-            about: "`\"limit\"`: the controller keeps it.",
+            default: DefaultValue::Words(
+                "`\"limit\"` with controller `\"max\"` or `\"io.max\"`; otherwise `\"ignored\"`",
+            ),
+            about: "`\"limit\"`: the controller keeps the max. `\"ignored\"`: it has no effect.",
             example: "\"limit\"",
         },
         Key {
             name: "class",
             kind: Kind::Word(&words::<_, 2>(ClassKnob::WORDS)),
-            default: DefaultValue::Words("`\"kept\"` with elevator `\"contract\"`"),
-            about: "`\"kept\"`: the elevator goes by it.",
+            default: DefaultValue::Words(
+                "`\"kept\"` with elevator `\"contract\"`; otherwise `\"ignored\"`",
+            ),
+            about: "`\"kept\"`: the elevator serves clients by their class. `\"ignored\"`: the class has no effect.",
             example: "\"ignored\"",
         },
         Key {
             name: "latency",
             kind: Kind::Word(&words::<_, 2>(Target::WORDS)),
-            default: DefaultValue::Words("`\"target\"` with controller `\"io.latency\"`"),
-            about: "`\"target\"`: it is the target of io.latency.",
+            default: DefaultValue::Words(
+                "`\"target\"` with controller `\"io.latency\"`; otherwise `\"ignored\"`",
+            ),
+            about: "`\"target\"`: the contract's latency is the target of `io.latency`. `\"ignored\"`: it has no effect.",
             example: "\"ignored\"",
         },
     ]],
@@ -146,7 +161,7 @@ const fn low(place: usize, default: &'static str, example: &'static str) -> Key 
 
 pub(crate) const IO_MAX: Shape = Shape {
     name: "[max]",
-    about: "The tunables of `io.max`. `max` has none.",
+    about: "The tunables of the controller `io.max`. The controller `max` has no tunables.",
     keys: &[&[
         tunable(&slices::Config::TUNABLES[0], "\"0s\"", "\"100ms\""),
         tunable(&slices::Config::TUNABLES[1], "\"4ms\"", "\"1ms\""),
@@ -155,7 +170,8 @@ pub(crate) const IO_MAX: Shape = Shape {
 
 pub(crate) const LOW: Shape = Shape {
     name: "[low]",
-    about: "The tunables of `io.low`. Linux has `idle` and `latency` for each cgroup; these are for all groups that say nothing of their own (key `low`).",
+    about: "The tunables of the controller `io.low`. In Linux, each cgroup has its own `idle` and `latency`. These values apply to all groups \
+            that have no values of their own (key `low` of a contract).",
     keys: &[&[
         low(0, "\"0s\"", "\"100ms\""),
         low(1, "\"4ms\"", "\"1ms\""),
@@ -167,25 +183,25 @@ pub(crate) const LOW: Shape = Shape {
 
 pub(crate) const COST: Shape = Shape {
     name: "[cost]",
-    about: "The tunables of `io.cost`, as the lines of Linux's files in the root cgroup; a device number before them is passed over. \
-            `weir policies io.cost` prints what each word is.",
+    about: "The tunables of the controller `io.cost`, as the lines of Linux's files in the root cgroup. A device number at the beginning of a \
+            line is ignored. `weir policies io.cost` prints the meaning of each word.",
     keys: &[&[
         Key {
             name: "qos",
             kind: Kind::Text(
-                "`io.cost.qos`: percent with up to two digits behind the point, microseconds",
+                "`io.cost.qos`, with percentages of up to two decimal places, and times in microseconds",
             ),
             default: DefaultValue::Words("`\"ctrl=auto\"`"),
-            about: "Which part of requests must meet which target, and the bounds of vrate. `enable` is 1. \
-                    A word that the line leaves out keeps the value of the drive's profile. \
-                    A number makes the values the user's, also after `ctrl=auto`.",
+            about: "The percentage of requests that must meet each latency target, and the bounds of vrate. `enable` is always 1. A word that \
+                    the line leaves out keeps the value of the drive's profile. Any number sets `ctrl=user`, even after `ctrl=auto`.",
             example: "\"ctrl=user rpct=95.00 rlat=5000 wpct=95.00 wlat=5000 min=50.00 max=150.00\"",
         },
         Key {
             name: "model",
-            kind: Kind::Text("`io.cost.model`: bytes and requests a second"),
+            kind: Kind::Text("`io.cost.model`, in bytes and requests per second"),
             default: DefaultValue::Words("`\"ctrl=auto\"`"),
-            about: "What the drive can do. `model` is linear. A word that the line leaves out keeps the value of the drive's profile.",
+            about: "The performance of the drive. `model` is always `linear`. A word that the line leaves out keeps the value of the drive's \
+                    profile.",
             example: "\"ctrl=user model=linear rbps=488636629 rseqiops=8932 rrandiops=8518 wbps=427891549 wseqiops=28755 wrandiops=21940\"",
         },
         tunable(
@@ -203,33 +219,33 @@ pub(crate) const COST: Shape = Shape {
 
 pub(crate) const DERIVED: Shape = Shape {
     name: "[derived]",
-    about: "Tunables that follow from the contracts, in place of stated ones. They are worked out when the drive starts.",
+    about: "Tunables that are calculated from the contracts and replace stated values. They are calculated when the drive starts.",
     keys: &[&[Key {
         name: "max_budget",
         kind: Kind::Table("`max_budget = { ... }`"),
-        default: DefaultValue::Words("as stated among the elevator's tunables"),
-        about: "The largest budget: half of what the smallest share may be short in a window.",
+        default: DefaultValue::Words("the elevator's own tunable"),
+        about: "The largest budget. It is half of the amount by which the smallest share can fall short in a window.",
         example: "{ window = \"1s\", percent = 10 }",
     }]],
 };
 
 pub(crate) const BUDGET: Shape = Shape {
     name: "max_budget = { ... }",
-    about: "Budgets so small that within a window no client is short of its share of the drive by more than this number of hundredths for want of a \
-            turn.",
+    about: "The bound from which `max_budget` is calculated: budgets are so small that, within a window, no client gets less than its share of \
+            the drive by more than this percentage because it has to wait for its turn.",
     keys: &[&[
         Key {
             name: "window",
             kind: Kind::Time(Span::from_millis(1), Span::from_secs(60)),
             default: DefaultValue::Needed,
-            about: "The window.",
+            about: "The length of the window.",
             example: "\"1s\"",
         },
         Key {
             name: "percent",
             kind: Kind::Count(1, 100),
             default: DefaultValue::Needed,
-            about: "Hundredths of a share.",
+            about: "The permitted shortfall, in per cent of a share.",
             example: "10",
         },
     ]],

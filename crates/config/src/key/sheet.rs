@@ -4,21 +4,22 @@ use super::{DefaultValue, Key, Kind, Shape};
 
 pub(crate) const PROFILE: Shape = Shape {
     name: "a profile",
-    about: "A drive by name, as `weir drives NAME` and `--drive FILE` take it. Beside these keys it has `kind` and the parameters of that \
-            kind of [model](#models).",
+    about: "A drive model under a name, for `weir drives NAME` and `--drive FILE`. In addition to these keys, it has `kind` and the parameters \
+            of that kind of [model](#models).",
     keys: &[&[
         Key {
             name: "name",
             kind: Kind::Text("1 to 64 letters, digits, dots, dashes and underscores"),
             default: DefaultValue::Needed,
-            about: "Its name. It begins with a letter or a digit.",
+            about: "The drive's name. It begins with a letter or a digit.",
             example: "\"my-drive\"",
         },
         Key {
             name: "about",
-            kind: Kind::Text("a text"),
+            kind: Kind::Text("text"),
             default: DefaultValue::Needed,
-            about: "What it stands for in its first line, which may not be empty; behind that what is known of it and from where.",
+            about: "A description. Its first line, which must not be empty, names the drive. The other lines state the known facts about it \
+                    and their sources.",
             example: "\"A disk of 2012\"",
         },
     ]],
@@ -26,28 +27,29 @@ pub(crate) const PROFILE: Shape = Shape {
 
 pub(crate) const SHEET: Shape = Shape {
     name: "a sheet",
-    about: "A profile and what was published of the drive, for `weir drives fit`. Its parameters are values to begin with. It has the keys of \
-            a profile and these.",
+    about: "A profile together with published measurements of the drive, from which `weir drives fit` finds parameters. The parameters in it \
+            are starting values. A sheet has the keys of a profile and the following keys.",
     keys: &[&[
         Key {
             name: "fit",
             kind: Kind::Table("one entry for each parameter, by its name"),
             default: DefaultValue::Value("{}"),
-            about: "The parameters to be found, one after the other in the order of the file.",
+            about: "The parameters to find. They are fitted one after the other, in the order of the file.",
             example: "{ service = { figure = \"one-reader\", from = \"1us\", to = \"500us\" } }",
         },
         Key {
             name: "plausible",
             kind: Kind::Table("one entry for each parameter, by its name"),
             default: DefaultValue::Value("{}"),
-            about: "The parameters that nothing published shows, and their ranges: predictions are intervals over them.",
+            about: "The parameters that no published figure determines, with their plausible ranges. Predictions are then given as intervals \
+                    over these ranges.",
             example: "{ tags = { from = 2, to = 8 } }",
         },
         Key {
             name: "figure",
             kind: Kind::List("tables, one `[[figure]]` for each"),
             default: DefaultValue::Value("[]"),
-            about: "What was published.",
+            about: "The published figures.",
             example: "[{ name = \"sequential-read\", value = \"515MB/s\", source = \"data sheet\" }]",
         },
     ]],
@@ -57,7 +59,7 @@ const FROM: Key = Key {
     name: "from",
     kind: Kind::Other("a value of the parameter, above zero"),
     default: DefaultValue::Needed,
-    about: "Where its range begins.",
+    about: "The lower end of the range.",
     example: "\"1us\"",
 };
 
@@ -65,19 +67,19 @@ const TO: Key = Key {
     name: "to",
     kind: Kind::Other("a value of the parameter, at least `from`"),
     default: DefaultValue::Needed,
-    about: "Where its range ends.",
+    about: "The upper end of the range.",
     example: "\"500us\"",
 };
 
 pub(crate) const FIT: Shape = Shape {
     name: "[fit]",
-    about: "An entry of `[fit]`: a parameter that is to make a figure come out.",
+    about: "An entry of `[fit]`: a parameter that is adjusted until the model reproduces a published figure.",
     keys: &[&[
         Key {
             name: "figure",
             kind: Kind::Text("a figure that `weir drives figures` lists"),
             default: DefaultValue::Needed,
-            about: "The figure that shows the parameter.",
+            about: "The published figure that determines the parameter.",
             example: "\"one-reader\"",
         },
         FROM,
@@ -87,47 +89,47 @@ pub(crate) const FIT: Shape = Shape {
 
 pub(crate) const PLAUSIBLE: Shape = Shape {
     name: "[plausible]",
-    about: "An entry of `[plausible]`: the range of a parameter.",
+    about: "An entry of `[plausible]`: the range of a parameter that no published figure determines.",
     keys: &[&[FROM, TO]],
 };
 
 pub(crate) const FIGURE: Shape = Shape {
     name: "[[figure]]",
-    about: "A figure that was published.",
+    about: "A published measurement.",
     keys: &[&[
         Key {
             name: "name",
             kind: Kind::Text("a figure that `weir drives figures` lists"),
             default: DefaultValue::Needed,
-            about: "What was measured.",
+            about: "The measured quantity.",
             example: "\"sequential-read\"",
         },
         Key {
             name: "value",
             kind: Kind::Text("a rate or a time, above zero"),
             default: DefaultValue::Needed,
-            about: "What came out.",
+            about: "The published value.",
             example: "\"515MB/s\"",
         },
         Key {
             name: "within",
             kind: Kind::Count(1, 100),
-            default: DefaultValue::Words("the figure is not fitted to"),
-            about: "How far off a fitted figure may be, per cent.",
+            default: DefaultValue::Words("no parameter is fitted to the figure"),
+            about: "The permitted difference between the model and the published figure, in per cent.",
             example: "10",
         },
         Key {
             name: "source",
-            kind: Kind::Text("a text"),
+            kind: Kind::Text("text"),
             default: DefaultValue::Needed,
-            about: "Where it was published.",
+            about: "The publication.",
             example: "\"data sheet\"",
         },
         Key {
             name: "note",
-            kind: Kind::Text("a text"),
+            kind: Kind::Text("text"),
             default: DefaultValue::Words("none"),
-            about: "Why a model may give another one.",
+            about: "The reason why a model can differ from this figure.",
             example: "\"measured with a warm cache\"",
         },
     ]],
