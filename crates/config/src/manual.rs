@@ -350,6 +350,7 @@ fn model(page: &mut String, kind: &Kind) {
     *page += "\n| Key | Type | Permitted values | Default | Description | Example |\n| --- | --- | --- | --- | --- | --- |\n";
     for parameter in kind.parameters {
         let Parameter { key, about, .. } = parameter;
+        let about = sentence(about);
         let default = parameter.default.map_or_else(
             || "required".to_owned(),
             |u| format!("`{}`", parameter.toml(u)),
@@ -369,6 +370,12 @@ fn model(page: &mut String, kind: &Kind) {
         *page += "| `members` | array of models | 1 to 64, each of a kind of its own | required | The drives of the volume, as names that `weir drives` lists \
                   or as tables. | `members = [\"wd-wd10jpvx\", \"wd-wd10jpvx\"]` |\n";
     }
+}
+
+/// A few words as a sentence.
+fn sentence(words: &str) -> String {
+    let (first, rest) = words.split_at(1);
+    format!("{}{rest}.", first.to_uppercase())
 }
 
 fn unit(unit: Unit) -> &'static str {

@@ -151,7 +151,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "null",
         called: "a null model",
-        about: "Every command takes the same time, and data crosses a link.",
+        about: "A drive on which every command takes the same time and data cross a link.",
         parameters: tables::NULL,
         generic: || Config::Null(weir_drive::null::Config::demo()),
         has_members: false,
@@ -159,7 +159,8 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "hdd",
         called: "an hdd model",
-        about: "A disk that turns: an arm, three zones, a read cache with segments, a write cache. `seek.average` and other keys with a dot stand in a table: `seek = { track = \"1ms\", ... }`.",
+        about: "A rotating disk: an arm, three zones, a read cache with segments, and a write cache. Keys with a dot, such as `seek.average`, \
+                are in a table: `seek = { track = \"1ms\", ... }`.",
         parameters: tables::HDD,
         generic: || Config::Hdd(weir_drive::hdd::Config::generic()),
         has_members: false,
@@ -167,7 +168,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "ssd",
         called: "an ssd model",
-        about: "Flash: a link, a controller, channels and dies, buffers, garbage collection.",
+        about: "Flash: a link, a controller, channels and dies, buffers, and garbage collection.",
         parameters: tables::SSD,
         generic: || Config::Ssd(weir_drive::ssd::Config::generic()),
         has_members: false,
@@ -175,7 +176,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "stripe",
         called: "a stripe",
-        about: "One volume over several drives, in stripes.",
+        about: "A volume that is striped over several drives.",
         parameters: tables::STRIPE,
         generic: || Config::Volume(volume::Config::stripe(Vec::new())),
         has_members: true,
@@ -183,7 +184,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "linear",
         called: "a linear volume",
-        about: "One volume over several drives, one behind the other.",
+        about: "A volume that consists of several drives, one after the other.",
         parameters: &[],
         generic: || Config::Volume(volume::Config::linear(Vec::new())),
         has_members: true,

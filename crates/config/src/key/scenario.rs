@@ -32,7 +32,7 @@ pub(crate) const SCENARIO: Shape = Shape {
                 example: "\"nightly\"",
             },
             Key {
-                name: "a line",
+                name: "about",
                 kind: Kind::Text("a line"),
                 default: DefaultValue::Words("none"),
                 about: "A line that says which effect the scenario demonstrates.",

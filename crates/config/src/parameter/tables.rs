@@ -68,68 +68,68 @@ macro_rules! parameters {
 }
 
 pub(super) const NULL: &[Parameter] = parameters! { Null:
-    "service": Time, [.service], "time that every command takes";
-    "tags" = 32: Count, [.tags], "commands that each queue takes at a time";
-    "queues" = 1: Count, [.queues], "hardware queues";
-    "link" = 0: Rate, [.link], "rate of the link to the host; 0B/s for no bound";
-    "tick" = 0: Time, [.tick], "time at whose beginning bandwidth is given out in a lump; 0s for a serial link";
-    "wake" = 0: Time, [.wake], "time at whose multiples commands end; 0s for at once";
-    "command" = 131_072: Bytes, [.command], "bytes of a command at most";
+    "service": Time, [.service], "service time of every command";
+    "tags" = 32: Count, [.tags], "number of commands that each hardware queue accepts at a time";
+    "queues" = 1: Count, [.queues], "number of hardware queues";
+    "link" = 0: Rate, [.link], "bandwidth of the link to the host; 0B/s is unlimited";
+    "tick" = 0: Time, [.tick], "period at the start of which the link's bandwidth is granted at once; 0s is a serial link";
+    "wake" = 0: Time, [.wake], "interval at whose multiples commands complete; 0s completes them at once";
+    "command" = 131_072: Bytes, [.command], "maximum size of a command; longer requests are split";
 };
 
 pub(super) const HDD: &[Parameter] = parameters! { Hdd:
     "outer.bytes": Bytes, [.zones[0].bytes], "size of the outermost zone";
-    "outer.rate": Rate, [.zones[0].rate], "rate of a long transfer there";
-    "middle.bytes": Bytes, [.zones[1].bytes], "size of the zone between";
-    "middle.rate": Rate, [.zones[1].rate], "rate of a long transfer there";
+    "outer.rate": Rate, [.zones[0].rate], "sequential transfer rate in the outermost zone";
+    "middle.bytes": Bytes, [.zones[1].bytes], "size of the middle zone";
+    "middle.rate": Rate, [.zones[1].rate], "sequential transfer rate in the middle zone";
     "inner.bytes": Bytes, [.zones[2].bytes], "size of the innermost zone";
-    "inner.rate": Rate, [.zones[2].rate], "rate of a long transfer there";
-    "rpm": PerMinute, [.rpm], "revolutions a minute";
-    "seek.track": Time, [.seek.track], "time of the arm to the next track";
-    "seek.average": Time, [.seek.average], "time across a third of all tracks";
-    "seek.full": Time, [.seek.full], "time across all tracks";
-    "settle": Time, [.settle], "time that a write takes longer to settle on its track";
-    "tags": Count, [.tags], "commands that it picks from by positioning time";
-    "ageing": Time, [.ageing], "time after which a command is served before all younger ones, for each stream that waits";
+    "inner.rate": Rate, [.zones[2].rate], "sequential transfer rate in the innermost zone";
+    "rpm": PerMinute, [.rpm], "revolutions per minute";
+    "seek.track": Time, [.seek.track], "seek time to the next track";
+    "seek.average": Time, [.seek.average], "seek time across one third of all tracks";
+    "seek.full": Time, [.seek.full], "seek time across all tracks";
+    "settle": Time, [.settle], "additional time that a write needs to settle on its track";
+    "tags": Count, [.tags], "number of commands in the disk's queue, from which the disk selects by positioning time";
+    "ageing": Time, [.ageing], "age at which a command is served before all younger ones, multiplied by the number of waiting streams";
     "overhead": Time, [.overhead], "time from a command's arrival until the disk can act on it";
-    "link": Rate, [.link], "rate of the link to the host";
-    "segments": Count, [.segments], "segments of the read cache, one for each sequential stream";
-    "segment": Bytes, [.segment], "size of a segment; so far the disk reads ahead";
-    "write_cache": Bytes, [.write_cache], "bytes of writes answered before they are on the platters";
-    "flush": Time, [.flush], "time of a flush beside the writes that it waits for";
+    "link": Rate, [.link], "bandwidth of the link to the host";
+    "segments": Count, [.segments], "number of segments of the read cache, each for one sequential stream";
+    "segment": Bytes, [.segment], "size of a segment, which is also the distance that the disk reads ahead";
+    "write_cache": Bytes, [.write_cache], "size of the write cache, in which writes complete before they are on the platters";
+    "flush": Time, [.flush], "time of a flush in addition to the writes that it waits for";
 };
 
 pub(super) const SSD: &[Parameter] = parameters! { Ssd:
-    "size": Bytes, [.size], "bytes that the host sees";
-    "tags": Count, [.tags], "commands that each queue takes at a time";
-    "queues": Count, [.queues], "hardware queues";
-    "link": Rate, [.link], "rate of the link to the host";
-    "duplex": Bool, [.duplex], "reads and writes cross the link independently";
-    "overhead": Time, [.overhead], "time of firmware and adapter, however many commands there are";
-    "command": Time, [.command], "time of the controller that each command takes from all others";
-    "channels": Count, [.channels], "channels between controller and dies";
-    "dies": Count, [.dies], "dies on each channel";
-    "channel": Rate, [.channel], "rate of a channel";
-    "page": Bytes, [.page], "bytes that a die reads or writes at a time";
-    "read": Time, [.read], "time of a die to read a page";
-    "program": Time, [.program], "time of a die to write a page";
-    "erase": Time, [.erase], "time of a die to erase a block";
-    "suspend": Time, [.suspend], "time that a read waits at most for a die that writes";
-    "block": Pages, [.block], "pages of a die's erase block";
-    "read_ahead": Bytes, [.read_ahead], "bytes that a sequential stream is read ahead";
-    "window": Time, [.window], "time of the link that is begun with before the controller chooses again";
-    "favour": Bytes, [.favour], "bytes of commands in sequence that may overtake another read, for each stream that waits";
-    "write_buffer": Bytes, [.write_buffer], "bytes of writes answered before they are in the flash";
-    "flush": Time, [.flush], "time of a flush beside the writes that it waits for";
-    "protected": Bool, [.protected], "the write buffer survives a loss of power";
-    "spare": PerMille, [.spare], "thousandths of the size beyond it";
-    "filled": Percent, [.filled], "hundredths of the size that were written before";
+    "size": Bytes, [.size], "size of the drive";
+    "tags": Count, [.tags], "number of commands that each hardware queue accepts at a time";
+    "queues": Count, [.queues], "number of hardware queues";
+    "link": Rate, [.link], "bandwidth of the link to the host";
+    "duplex": Bool, [.duplex], "whether reads and writes cross the link independently, as with PCI Express";
+    "overhead": Time, [.overhead], "latency of firmware and adapter, independent of the number of commands";
+    "command": Time, [.command], "time of the controller for each command, during which it serves no other";
+    "channels": Count, [.channels], "number of channels between the controller and the dies";
+    "dies": Count, [.dies], "number of dies on each channel";
+    "channel": Rate, [.channel], "bandwidth of a channel";
+    "page": Bytes, [.page], "amount that a die reads or programs at a time";
+    "read": Time, [.read], "time in which a die reads a page";
+    "program": Time, [.program], "time in which a die programs a page";
+    "erase": Time, [.erase], "time in which a die erases a block";
+    "suspend": Time, [.suspend], "maximum time that a read waits for a die that is programming";
+    "block": Pages, [.block], "pages in a die's erase block";
+    "read_ahead": Bytes, [.read_ahead], "amount that a sequential stream is read ahead";
+    "window": Time, [.window], "amount of data on its way to the host, as time of the link, below which the controller selects the next command";
+    "favour": Bytes, [.favour], "size of sequential commands that can overtake another read, multiplied by the number of waiting streams";
+    "write_buffer": Bytes, [.write_buffer], "size of the write buffer, in which writes complete before they are in the flash";
+    "flush": Time, [.flush], "time of a flush in addition to the writes that it waits for";
+    "protected": Bool, [.protected], "whether the write buffer survives a loss of power, so that a flush takes only a command";
+    "spare": PerMille, [.spare], "overprovisioning: spare flash in addition to the size, in thousandths of the size";
+    "filled": Percent, [.filled], "part of the size that was written beforehand, in per cent";
 };
 
 pub(super) const STRIPE: &[Parameter] = &[Parameter {
     key: "chunk",
     unit: Unit::Bytes,
-    about: "bytes of each member, then of the next one",
+    about: "size of the chunk that is on one member before the next member follows",
     default: Some(64 << 10),
     get: |drive| match stripe(drive) {
         Some(chunk) => *chunk,

@@ -46,7 +46,8 @@ pub fn print(policy: &Policy) -> String {
         text += "\n[derived]\n";
         comment(
             &mut text,
-            "So small that within the window no client is short of its share of the drive by more than this number of hundredths for want of a turn.",
+            "Calculated from the contracts: budgets are so small that, within the window, no client gets less than its share of the drive by more than \
+             this percentage because it has to wait for its turn.",
         );
         let _ = writeln!(
             text,
@@ -117,7 +118,7 @@ fn knobs(text: &mut String, policy: &Policy) {
         let _ = writeln!(text, "{assigned:20}  # {}", words.join(", "));
     }
     let knobs = &policy.mapping;
-    *text += "\n# What becomes of each part of a contract.\n[knobs]\n";
+    *text += "\n# The effect of each part of a contract.\n[knobs]\n";
     line(text, "min", knobs.min);
     line(text, "share", knobs.share);
     line(text, "max", knobs.max);

@@ -37,55 +37,58 @@ tunables! {
     /// Tunables of `io.cost`. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
     pub struct Config {
         qos: Control, Unit::Word(Control::WORDS), [0, 1], 0,
-            "`\"auto\"`: targets and bounds of vrate are those of a profile. `\"user\"`: those here.",
+            "The source of the latency targets and the bounds of vrate. `\"auto\"`: a profile of the drive. `\"user\"`: the values of this line.",
             "block/blk-iocost.c: ioc_qos_write";
         rpct: u32, Unit::Count, [0, 10_000], 0,
-            "The part of the reads that is to take no longer than `rlat`, counted in hundredths of a percent. Zero: they may take any time.",
+            "The part of the reads that must complete within `rlat`, counted in units of 0.01 %. Zero: reads have no target.",
             "block/blk-iocost.c: QOS_RPPM, ioc_timer_fn";
         rlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
-            "How long a read may take; whole microseconds count. A period of the controller is a multiple of the longer of the two targets.",
+            "The latency target of reads, counted in whole microseconds. The period of the controller is a multiple of the longer of the two \
+             targets.",
             "block/blk-iocost.c: QOS_RLAT, ioc_refresh_period_us";
         wpct: u32, Unit::Count, [0, 10_000], 0,
-            "The part of the writes that is to take no longer than `wlat`, counted in hundredths of a percent.",
+            "The part of the writes that must complete within `wlat`, counted in units of 0.01 %. Zero: writes have no target.",
             "block/blk-iocost.c: QOS_WPPM, ioc_timer_fn";
         wlat: Span, Unit::Time, [0, 60 * SECOND], 25_000_000,
-            "How long a write may take.",
+            "The latency target of writes, counted in whole microseconds.",
             "block/blk-iocost.c: QOS_WLAT, ioc_refresh_period_us";
         min: u32, Unit::Count, [100, 1_000_000], 100,
-            "The least vrate: a part of what the model says, counted in hundredths of a percent.",
+            "The smallest vrate, as a part of the performance that the model states, counted in units of 0.01 %.",
             "block/blk-iocost.c: VRATE_MIN_PPM, ioc_adjust_base_vrate";
         max: u32, Unit::Count, [100, 1_000_000], 1_000_000,
-            "The largest vrate.",
+            "The largest vrate, as a part of the performance that the model states, counted in units of 0.01 %.",
             "block/blk-iocost.c: VRATE_MAX_PPM, ioc_adjust_base_vrate";
         model: Control, Unit::Word(Control::WORDS), [0, 1], 0,
-            "`\"auto\"`: what the drive can do is as a profile has it. `\"user\"`: as it is stated here.",
+            "The source of the drive's performance. `\"auto\"`: a profile of the drive. `\"user\"`: the values of this line.",
             "block/blk-iocost.c: ioc_cost_model_write";
         rbps: u64, Unit::Count, [0, 1_000_000_000_000], 488_636_629,
-            "Bytes that the drive reads in a second. Zero, here and below: that costs nothing.",
+            "The bytes per second that the drive reads. Zero, here and in the following words, means that the operation costs nothing.",
             "block/blk-iocost.c: calc_lcoefs";
         rseqiops: u64, Unit::Count, [0, 1_000_000_000], 8_932,
-            "Sequential reads of 4 KiB in a second.",
+            "The sequential reads of 4 KiB per second.",
             "block/blk-iocost.c: calc_lcoefs";
         rrandiops: u64, Unit::Count, [0, 1_000_000_000], 8_518,
-            "Random reads of 4 KiB in a second.",
+            "The random reads of 4 KiB per second.",
             "block/blk-iocost.c: calc_lcoefs";
         wbps: u64, Unit::Count, [0, 1_000_000_000_000], 427_891_549,
-            "Bytes that it writes in a second.",
+            "The bytes per second that the drive writes.",
             "block/blk-iocost.c: calc_lcoefs";
         wseqiops: u64, Unit::Count, [0, 1_000_000_000], 28_755,
-            "Sequential writes of 4 KiB in a second.",
+            "The sequential writes of 4 KiB per second.",
             "block/blk-iocost.c: calc_lcoefs";
         wrandiops: u64, Unit::Count, [0, 1_000_000_000], 21_940,
-            "Random writes of 4 KiB in a second.",
+            "The random writes of 4 KiB per second.",
             "block/blk-iocost.c: calc_lcoefs";
         tick: Span, Unit::Time, [0, 10 * MS], 4 * MS,
-            "A period ends with a tick, the one after that which it lasts to: a tick of a kernel with 250 a second. Zero: it is as long as it is.",
+            "The tick of the kernel's timer. A period ends one tick after the first tick at or after its nominal end. The default is that of a \
+             kernel with 250 ticks per second. Zero: a period ends exactly at its nominal end.",
             "CONFIG_HZ; block/blk-iocost.c: ioc_start_period";
         donation: DonationRule, Unit::Word(DonationRule::WORDS), [0, 1], 0,
-            "How weight that groups do not use goes to others. `\"tree\"`: as in Linux since 5.10. `\"flat\"`: as in 5.4 to 5.9, each by itself.",
+            "The way in which unused weight of groups is given to other groups. `\"tree\"`: all groups that give weight away are settled \
+             together, as in Linux since 5.10. `\"flat\"`: each group gives weight away by itself, as in 5.4 to 5.9.",
             "block/blk-iocost.c: transfer_surpluses, and before 5.10 surplus_adjusted_hweight_inuse";
         kept: u32, Unit::Count, [0, WORDS], 0,
-            "Words that the two lines leave out, so that the drive's profile has their values: one bit for each place in this table.",
+            "The words that the two lines leave out, for which the drive's profile has the values: one bit for each place in this table.",
             "block/blk-iocost.c: ioc_qos_write, ioc_cost_model_write, ioc_refresh_params";
     }
 

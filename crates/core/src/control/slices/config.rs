@@ -8,10 +8,10 @@ tunables! {
     /// Tunables of `io.max` in slices. A layer is not made with values outside their bounds: [`Config::validate`] says which they are.
     pub struct Config {
         throttle_sample_time: Span, Unit::Time, [0, SECOND], 0,
-            "How long a slice is; rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",
+            "The length of a time slice, rounded up to whole ticks. Zero: 20 ms on flash, 100 ms on disks.",
             "block/blk-throttle.c: throtl_slice, DFL_THROTL_SLICE_SSD, DFL_THROTL_SLICE_HD";
         tick: Span, Unit::Time, [MS, 10 * MS], 4 * MS,
-            "What time is counted in: a tick of a kernel with 250 a second.",
+            "The unit in which time is counted: a tick of the kernel's timer. The default is that of a kernel with 250 ticks per second.",
             "CONFIG_HZ";
     }
 

@@ -7,10 +7,10 @@ tunables! {
     /// Tunables of `kyber`.
     pub struct Config {
         read_lat_nsec: Span, Unit::Time, [0, u64::MAX], 2 * MS,
-            "Reads are to be done within this time. Where what is in the drive takes longer, others get fewer places there.",
+            "The latency target of reads. While the drive takes longer for reads, other requests get fewer places in the drive.",
             "block/kyber-iosched.c: read_lat_nsec, kyber_latency_targets";
         write_lat_nsec: Span, Unit::Time, [0, u64::MAX], 10 * MS,
-            "Writes are to be done within this time. Where what is in the drive takes longer, others get fewer places there.",
+            "The latency target of writes. While the drive takes longer for writes, other requests get fewer places in the drive.",
             "block/kyber-iosched.c: write_lat_nsec, kyber_latency_targets";
     }
 }
