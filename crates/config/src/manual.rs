@@ -249,6 +249,7 @@ not kept, and state its effect. A min always counts against the capacity, but on
 effect under `\"none\"`, and is a weight under `\"bfq\"`.
 
 These policies come with Weir:
+
 ";
 
 const MODELS: &str = "

@@ -44,247 +44,270 @@ pub enum When {
 use When::{Always, Never, Where};
 
 const PROMISED: When = Where("the client has a promise of its own");
-const IN_REQUESTS: When = Where("the client has a promise of requests of its own");
+const IN_REQUESTS: When = Where("the client has a promise in requests of its own");
 const WHOLE: When = Where("`seconds` is at least 1");
-const LATER: When = Where("it begins later than the measurement");
-const FAILED: When = Where("there were any");
-const ANSWERED: When = Where("at least one of its requests was answered");
+const LATER: When = Where("the client's time begins later than the measurement");
+const FAILED: When = Where("at least one request failed");
+const ANSWERED: When = Where("at least one request of the client completed");
 const GUESTS: When = Where("the scenario has virtual machines");
 const SIM: When = Where("`place` is `sim`");
 const KERNEL: When = Where("`place` is `guest` or `linux`");
 const GUEST: When = Where("`place` is `guest`");
 const TOLD: When =
-    Where("`place` is `sim` or `serve` and at least one of its requests was answered");
+    Where("`place` is `sim` or `serve` and at least one request of the client completed");
 
 /// Every key, in the order in which they are written.
 pub const KEYS: &[Key] = &[
     always(
         "scenario",
         "string",
-        "The scenario, as `weir scenarios` lists them.",
+        "The name of the scenario, as `weir scenarios` lists it.",
     ),
-    always("drive", "string", "The drive."),
+    always("drive", "string", "The name of the drive."),
     always(
         "case",
         "string",
-        "The case of the scenario (`readers`, `writers`); the scenario's name where it has none.",
+        "The case of the scenario (such as `readers`, `writers`), or the scenario's name if it has no cases.",
     ),
-    always("policy", "string", "The policy."),
-    always("repeat", "number", "The repetition, from 0."),
+    always("policy", "string", "The name of the policy."),
+    always(
+        "repeat",
+        "number",
+        "The number of the repetition, starting at 0.",
+    ),
     always(
         "client",
         "string",
-        "The client's name; `total` in the line for all clients together.",
+        "The client's name, or `total` in the line for all clients together.",
     ),
-    always("requests", "number", "Requests answered without error."),
+    always(
+        "requests",
+        "number",
+        "The number of requests that completed without an error.",
+    ),
     always(
         "bytes",
         "number, bytes",
-        "Bytes transferred by these requests.",
+        "The bytes that these requests transferred.",
     ),
     always(
         "seconds",
         "number, seconds",
-        "Length of the client's own time in the measurement: from its first possible request to its last, or the reply to that. In the line \
-         `total`: from the first client's to the last client's.",
+        "The length of the client's own time in the measurement, from its first possible request to its last one or to the reply to that. In \
+         the line `total`, it extends from the start of the first client's time to the end of the last client's.",
     ),
     always(
         "bandwidth_mb_per_s",
         "number, 10^6 bytes per second",
-        "`bytes` over `seconds`.",
+        "The bandwidth: `bytes` divided by `seconds`.",
     ),
     latency(
         "latency_us.mean",
-        "Mean latency of these requests, from sending to reply; exact, as are the next three.",
+        "The mean latency of these requests, from sending to reply. Mean, standard deviation, minimum and maximum are exact.",
     ),
-    latency("latency_us.sd", "The sample standard deviation."),
-    latency("latency_us.min", "The least."),
-    latency("latency_us.max", "The most."),
+    latency(
+        "latency_us.sd",
+        "The sample standard deviation of the latency.",
+    ),
+    latency("latency_us.min", "The minimum latency."),
+    latency("latency_us.max", "The maximum latency."),
     latency(
         "latency_us.p50",
-        "The median, at most 0.8 % above the exact one; so are the next three.",
+        "The median latency. All percentiles are at most 0.8 % above the exact values.",
     ),
-    latency("latency_us.p90", "The 90th percentile."),
-    latency("latency_us.p99", "The 99th percentile."),
-    latency("latency_us.p999", "The 99.9th percentile."),
+    latency("latency_us.p90", "The 90th percentile of the latency."),
+    latency("latency_us.p99", "The 99th percentile of the latency."),
+    latency("latency_us.p999", "The 99.9th percentile of the latency."),
     of_clients(
         "latency_us",
         "null",
-        "There is no latency.",
-        Where("none of its requests was answered"),
+        "No latency is known.",
+        Where("no request of the client completed"),
     ),
     always(
         "place",
         "string",
-        "Where the run took place: `sim` (virtual time), `serve` (a live server), `guest` (Linux in a guest, virtual time) or `linux` (this machine's).",
+        "The place of the run: `sim` (simulator, in virtual time), `serve` (a live server), `guest` (Linux in a guest, in virtual time) or \
+         `linux` (the Linux of this machine).",
     ),
     always(
         "seed",
         "string of digits",
-        "Seed of the run's random numbers; it depends on scenario and repetition, never on policy or drive. It is a string, because many \
-         readers of JSON round integers above 2^53.",
+        "The seed of the run's random numbers. It depends on the scenario and the repetition, but not on the policy or the drive. It is a \
+         string, because many JSON parsers round integers above 2^53.",
     ),
     Key {
         path: "begins_s",
         value: "number, seconds",
-        about: "When that time begins, from the start of the measurement.",
+        about: "The start of the client's own time, counted from the start of the measurement.",
         clients: LATER,
         total: LATER,
     },
     Key {
         path: "errors",
         value: "number",
-        about: "Requests answered with an error.",
+        about: "The number of requests that failed.",
         clients: FAILED,
         total: FAILED,
     },
     of_clients(
         "promised_mb_per_s",
         "number, 10^6 bytes per second",
-        "The client's min.",
+        "The client's `min`.",
         PROMISED,
     ),
     of_clients(
         "promised_iops",
         "number, requests per second",
-        "The client's min_iops.",
+        "The client's `min_iops`.",
         IN_REQUESTS,
     ),
     Key {
         path: "worst_second_mb_per_s",
         value: "number, 10^6 bytes per second",
-        about: "Bandwidth in the worst second of the client's own time. The first second includes the rest of the tenth of a second in which \
-                that time begins, and the last second includes the part of a second that is left after it; never more than `bandwidth_mb_per_s`.",
+        about: "The bandwidth in the worst second of the client's own time. It is never more than `bandwidth_mb_per_s`. The first second \
+                includes the rest of the tenth of a second in which that time begins, and the last second includes the part of a second that \
+                remains at its end.",
         clients: WHOLE,
         total: WHOLE,
     },
     of_clients(
         "promise",
         "string",
-        "What became of the promise: `kept`, `broken`, `out of reach` (it would be missed with the drive to itself, too), `excused` (it applied in no second) or \
-         `not judged` (there was no whole second).",
+        "The result for the promise over the whole run: `kept`, `broken`, `out of reach` (it would be missed even without contention), \
+         `excused` (it applied in no second) or `not judged` (there was no whole second).",
         PROMISED,
     ),
     of_clients(
         "windows_met",
         "number, 0 to 1",
-        "Of the seconds in which the promise applied, the fraction in which it was kept.",
+        "The fraction of seconds in which the promise was kept, among those in which it applied.",
         PROMISED,
     ),
     of_clients(
         "promise_seconds.promised",
         "number",
-        "Whole seconds of the run; the sum of kept, short and excused ones (`metrics.md`).",
+        "The number of whole seconds of the run. It is the sum of the kept, short and excused seconds (`metrics.md`).",
         PROMISED,
     ),
     of_clients(
         "promise_seconds.kept",
         "number",
-        "Seconds in which the promise was kept.",
+        "The number of seconds in which the promise was kept.",
         PROMISED,
     ),
-    of_clients("promise_seconds.short", "number", "With less.", PROMISED),
+    of_clients(
+        "promise_seconds.short",
+        "number",
+        "The number of seconds in which the client got less than it was owed.",
+        PROMISED,
+    ),
     of_clients(
         "promise_seconds.excused",
         "number",
-        "Seconds in which the promise did not apply.",
+        "The number of seconds in which the promise did not apply.",
         PROMISED,
     ),
     of_clients(
         "promise_seconds.unasked",
         "number",
-        "Of the kept seconds, those in which the client got less than its whole min, because it had nothing outstanding for more than half \
-         of them.",
+        "The number of kept seconds in which the client got less than its min because it had no request outstanding for more than half of the \
+         second.",
         Where("there was such a second"),
     ),
     of_clients(
         "promise_seconds.outstanding_ms",
         "number, milliseconds",
-        "For how long of these seconds the client had a request outstanding.",
+        "The time for which the client had a request outstanding in these seconds.",
         Where("there was an unasked second"),
     ),
     of_clients(
         "promise_seconds.short_by.*",
         "number",
-        "Seconds that were short for the cause that the key names (see `metrics.md`).",
+        "The number of seconds that were short for the cause in the key's name (`metrics.md` lists the causes).",
         Where("a second was short"),
     ),
     of_clients(
         "promise_seconds.excused_by.*",
         "number",
-        "Seconds that were excused for the reason that the key names (see `metrics.md`).",
+        "The number of seconds that were excused for the reason in the key's name (`metrics.md` lists the reasons).",
         Where("a second was excused"),
     ),
     of_clients(
         "promise_seconds.neighbours.*",
         "number",
-        "Seconds that were short because of the neighbour that the key names.",
-        Where("a neighbour made a second short"),
+        "The number of seconds that were short because of the other client in the key's name.",
+        Where("another client caused a short second"),
     ),
     of_clients(
         "promise_seconds.lacking_bytes",
         "number, bytes",
-        "Total shortfall of the short seconds.",
-        Where("a second was short of bytes"),
+        "The total shortfall of the short seconds, in bytes.",
+        Where("a second was short in bytes"),
     ),
     of_clients(
         "promise_seconds.lacking_requests",
         "number",
-        "Total shortfall of the short seconds, in requests.",
-        Where("a second was short of requests"),
+        "The total shortfall of the short seconds, in requests.",
+        Where("a second was short in requests"),
     ),
     of_clients(
         "promise_seconds.short_at",
         "array of objects",
-        "The short seconds: `second` (from 0), `owed` and `lacking` in it (bytes, or requests for a promise of these), `cause` and, where it is known, \
-         `neighbour`.",
+        "The short seconds, each with `second` (starting at 0), the amounts `owed` and `lacking` in it (in bytes, or in requests for a promise \
+         in requests), `cause` and, if it is known, `neighbour`: the client that caused it.",
         Where("a second was short"),
     ),
     of_clients(
         "alone_mb_per_s",
         "number, 10^6 bytes per second",
-        "Bandwidth of the client with the drive to itself.",
+        "The bandwidth of the client without contention.",
         Where("the client has a promise, and this was measured"),
     ),
     of_clients(
         "starved",
         "string",
-        "`bandwidth`: it got less than a hundredth of what it gets under `none` in the same run; `wait`: a request of it waited for more than a second. Not where its \
-         own max throttles it.",
+        "The kind of starvation. `bandwidth`: the client got less than 1 % of its bandwidth under `none` in the same run. `wait`: one of its \
+         requests waited for more than one second. A client that its own max throttles is not counted as starved.",
         Where("it starved"),
     ),
     Key {
         path: "unanswered_us",
         value: "number, microseconds",
-        about: "For how long the oldest request had waited that was not answered at the end.",
-        clients: Where("there was one"),
-        total: Where("there was one"),
+        about: "The time for which the oldest request had waited that was not answered at the end.",
+        clients: Where("there was such a request"),
+        total: Where("there was such a request"),
     },
     of_kind("reads.*"),
     of_kind("writes.*"),
     of_kind("flushes.*"),
     of_clients(
         "limited_by",
-        "string",
+        "The limit of the client's throughput: `client` (its queue depth, its think time or its path to the server), `limit` (its max or another controller), `share` (other clients, which were served before it) or `drive` (the drive served it at once, but slowly).",
         "What limited the client: `client`, `limit`, `share` or `drive`.",
         ANSWERED,
     ),
     split(
         "split_us.limit",
-        "Of the mean latency: throttled by a limit or another controller. What the parts do not account for was spent between client and core.",
+        "The part of the mean latency that requests spent throttled by a max or another controller. The part of the mean latency that no key \
+         of `split_us` contains was spent between the client and the block layer.",
         SIM,
     ),
     split(
         "split_us.elevator",
-        "Of the mean latency: waiting in the elevator.",
+        "The part of the mean latency that requests spent waiting in the elevator.",
         SIM,
     ),
-    split("split_us.drive", "Of the mean latency: in the drive.", SIM),
+    split(
+        "split_us.drive",
+        "The part of the mean latency that requests spent in the drive.",
+        SIM,
+    ),
     Key {
         clients: SIM,
         ..split(
             "split_us.idle",
-            "Of `split_us.elevator`: the elevator idled for the next request of another stream.",
+            "The part of `split_us.elevator` during which the elevator idled for the next request of another stream.",
             SIM,
         )
     },
@@ -292,87 +315,87 @@ pub const KEYS: &[Key] = &[
         clients: SIM,
         ..split(
             "split_us.queue",
-            "Of `split_us.drive`: the drive had not begun to serve it.",
+            "The part of `split_us.drive` before the drive began to serve the request.",
             SIM,
         )
     },
     always(
         "series_step_s",
         "number, seconds",
-        "Length of the windows of `series_mb_per_s`.",
+        "The length of the windows of `series_mb_per_s`.",
     ),
     always(
         "series_mb_per_s",
         "array of numbers, 10^6 bytes per second",
-        "Bandwidth of each complete window, from the start of the measurement.",
+        "The bandwidth of each complete window, from the start of the measurement.",
     ),
     Key {
         path: "drive_busy_percent",
         value: "number, per cent",
-        about: "Fraction of the time in which the drive was busy, that is, had at least one command in flight.",
+        about: "The percentage of the time in which the drive was busy, which means that it had at least one command in flight.",
         clients: Never,
         total: Always,
     },
     of_rings(
         "rings.kicks",
         "number per second",
-        "Notifications from virtual machines to their back end.",
+        "The notifications from virtual machines to their back end (kicks).",
     ),
     of_rings(
         "rings.calls",
         "number per second",
-        "Notifications from the back end to virtual machines.",
+        "The notifications from the back end to virtual machines (calls).",
     ),
     of_rings(
         "rings.calls_per_request",
         "number",
-        "The same for each request that was answered.",
+        "The number of calls for each completed request.",
     ),
     of_rings(
         "rings.wakeups",
         "number per second",
-        "How often a thread of the back end was woken.",
+        "The number of times that a thread of the back end was woken.",
     ),
     of_rings(
         "rings.guest_percent",
         "number, per cent",
-        "Time of all virtual machines' processors for requests, responses and notifications, of one processor's time.",
+        "The CPU time of all virtual machines for requests, responses and notifications, as a percentage of one CPU.",
     ),
     of_rings(
         "rings.backend_percent",
         "number, per cent",
-        "Time of the back end's threads, of one processor's time.",
+        "The CPU time of the back end's threads, as a percentage of one CPU.",
     ),
     of_clients(
         "runtime_s",
         "number, seconds",
-        "How long the client took for all of a program that ends (`number_ios`), from its start to the last answer.",
-        Where("its program came to its end"),
+        "The time that a client with `number_ios` needed for all its requests, from its start to the last reply.",
+        Where("the client completed all of its requests"),
     ),
     of_clients(
         "late",
         "number",
-        "Reads and writes that were not answered by their `deadline`, those among them that could not even be sent in time.",
-        Where("it has a deadline"),
+        "The number of reads and writes whose reply came after their `deadline`, including those that could not be sent in time.",
+        Where("the client has a deadline"),
     ),
-    of_kernels("kernel", "string", "The kernel's release.", KERNEL),
+    of_kernels("kernel", "string", "The release of the kernel.", KERNEL),
     Key {
         path: "processor_percent",
         value: "number, per cent",
-        about: "The part of all processors' time in which they were busy: where that is all of it, rates are theirs and not the drive's.",
+        about: "The percentage of the time of all CPUs in which they were busy. If it is 100, the CPUs limit the rates, and not the drive.",
         clients: Never,
         total: KERNEL,
     },
     of_kernels(
         "path_us",
         "number, microseconds",
-        "What the path between kernel and modelled drive takes, which was taken off.",
+        "The time of the path between the kernel and the modelled drive. It is subtracted from latencies.",
         GUEST,
     ),
     of_kernels(
         "path_left_us",
         "number, microseconds",
-        "What of the path was left in that boot; below zero where too much was taken off.",
+        "The time of the path that remained in this boot after the subtraction. It is negative if too much was subtracted.",
         GUEST,
     ),
 ];
@@ -430,9 +453,9 @@ const fn latency(path: &'static str, about: &'static str) -> Key {
 const fn of_kind(path: &'static str) -> Key {
     of_clients(
         path,
-        "as above",
-        "These operations alone: `requests`, `bytes`, `bandwidth_mb_per_s` and `latency_us` as above.",
-        Where("its program has operations of several kinds"),
+        "like the key of the same name",
+        "The operations of this kind alone, with the keys `requests`, `bytes`, `bandwidth_mb_per_s` and `latency_us`.",
+        Where("the client has operations of several kinds"),
     )
 }
 
@@ -478,7 +501,7 @@ pub fn page() -> String {
 fn when(when: When) -> String {
     match when {
         Always => "always".to_owned(),
-        Where(runs) => format!("where {runs}"),
+        Where(runs) => format!("if {runs}"),
         Never => "never".to_owned(),
     }
 }
@@ -486,33 +509,40 @@ fn when(when: When) -> String {
 const HEAD: &str = "\
 # Results as JSON
 
-`weir demo` and `weir compare` take `--json FILE` (`-` for standard output, and then nothing else is written there). They write one JSON object
-a line: one for each client of each run, then one for all of them together, whose `client` is `total`. Runs come in the order in which they
-are shown: by drive, case and policy, then by repetition. Fractions have three digits, so that equal results are equal bytes.
+To process results in a program, pass `--json FILE` to `weir demo` or `weir compare`. If FILE is `-`, the results are written to standard output, and
+nothing else is. This page describes every key of these results.
 
-The line `total` is a client that sent every request of the run: its `requests` and `bytes` are the sums, its `bandwidth_mb_per_s` what the drive
-gave, its latencies those of all requests taken together (not a mean of means). Nothing is promised to it and nothing limits it, so it has
-none of the keys that say so.
+The file contains one JSON object per line: one line for each client of each run, followed by one line for all clients of the run together, whose
+`client` is `total`. Runs are in the order in which the tables show them: by drive, case and policy, then by repetition. Fractions have three decimal
+places, so equal results are equal bytes.
 
-`weir compare --trace FILE` writes another file of lines: what controllers and the elevator were doing, two hundred times over the measurement
-of the first repetition (`io.cost`'s weights and vrate, `io.latency`'s depths, BFQ's budgets, what `contract` has learned of the drive). A
-line has the keys `scenario`, `drive`, `case`, `policy` and `repeat`, and `state` (what it is), `of` (whose: a client, the clients of a group, or
-`drive`), `unit` (`%`, `ms`, `kB`; empty where things are counted) and `points`, an array of [seconds, value]. A subject with nothing to say at a
-time has no point there: a group that is idle, a stream that is not in service.
+The line `total` describes a client that sent every request of the run. Its `requests` and `bytes` are sums, its `bandwidth_mb_per_s` is the throughput
+of the drive, and its latencies are those of all requests taken together, not means of means. It has no promise and no limit, so it has none of the keys
+about promises and limits.
 
-This page is printed from the tables beside the code that writes the keys (`crates/measure/src/keys.rs`, `need.rs`), and tests hold them against
-what runs print; `WEIR_BLESS=1 cargo test -p weir --test json` prints it anew.
+`weir compare --trace FILE` writes another file of lines: the state of the controllers and the elevator, at two hundred points in time of the first
+repetition's measurement. Examples are the weights and the vrate of `io.cost`, the depths of `io.latency`, the budgets of BFQ, and the properties of the
+drive that `contract` has learned. Each line has the keys `scenario`, `drive`, `case`, `policy` and `repeat`, and these keys:
 
-| key | is | says | a client's line has it | the line `total` has it |
+- `state` is the name of the quantity;
+- `of` is the subject: a client, the clients of a group, or `drive`;
+- `unit` is `%`, `ms` or `kB`, or empty for a number of things;
+- `points` is an array of [seconds, value]. At a time at which a subject has no value, such as a group that is idle or a stream that is not in service,
+  the array has no point.
+
+This page is generated from the tables next to the code that writes the keys (`keys.rs` and `need.rs` in `crates/measure/src`), and tests compare them with
+the results of runs. To update the page, run `WEIR_BLESS=1 cargo test -p weir --test json`.
+
+| Key | Type | Description | In a client's line | In the line `total` |
 | --- | --- | --- | --- | --- |
 ";
 
 const PLAN: &str = "
 ## Drives that are needed
 
-`weir plan --json FILE` writes an object for each kind of drive and policy, in the order in which they are shown, with all of these keys:
+`weir plan --json FILE` writes one object for each kind of drive and policy, in the order in which the table shows them. Each object has all of these keys:
 
-| key | is | says |
+| Key | Type | Description |
 | --- | --- | --- |
 ";
 

@@ -38,58 +38,59 @@ pub struct Need {
 impl Need {
     /// Its keys as JSON, in the order in which they are written: path, type and unit, meaning.
     pub const KEYS: &[(&'static str, &'static str, &'static str)] = &[
-        ("scenario", "string", "The scenario."),
+        ("scenario", "string", "The name of the scenario."),
         ("drive", "string", "The kind of drive."),
         (
             "case",
             "string",
-            "The case of the scenario; the scenario's name where it has none.",
+            "The case of the scenario, or the scenario's name if it has no cases.",
         ),
         (
             "policy",
             "string",
-            "The policy, or `a drive each`: a drive for each client, first come, first served.",
+            "The name of the policy, or `a drive each`, which means one drive for each client and requests in order of arrival.",
         ),
-        ("clients", "number", "Clients."),
+        ("clients", "number", "The number of clients."),
         (
             "promised_mb_per_s",
             "number, 10^6 bytes per second",
-            "Promised to all clients together in bytes.",
+            "The sum of all clients' promises in bytes per second.",
         ),
         (
             "promised_iops",
             "number, requests per second",
-            "Promised to all clients together in requests.",
+            "The sum of all clients' promises in requests per second.",
         ),
         (
             "keep",
             "number",
-            "Seconds to be kept of a hundred in which a promise applies (`--keep`).",
+            "The percentage of seconds in which a promise must be kept, among those in which it applies (`--keep`).",
         ),
         (
             "searches",
             "array of numbers",
-            "The least number of drives in each search; null where not even a drive for each client is enough.",
+            "The smallest sufficient number of drives in each search. An element is null if not even one drive for each client is sufficient.",
         ),
         (
             "drives",
             "number",
-            "The number of drives that is enough in every search; null where none is.",
+            "The number of drives that is sufficient in every search, or null if there is none.",
         ),
         (
             "needed_in",
             "number",
-            "The searches in which fewer drives are not enough; null where `drives` is.",
+            "The number of searches in which fewer drives are not sufficient, or null if `drives` is null.",
         ),
         (
             "used",
             "number, 0 to 1",
-            "Bytes served, of what one sequential reader gets of that number of drives: mean of the searches; null where `drives` is.",
+            "The bytes served, relative to the bytes that one sequential reader gets from that number of drives. It is the mean of all \
+             searches, or null if `drives` is null.",
         ),
         (
             "average_mb_per_s",
             "number, 10^6 bytes per second",
-            "What a client gets while it is active: mean of all clients and searches; null where `drives` is.",
+            "The mean bandwidth of a client while it is active, over all clients and searches, or null if `drives` is null.",
         ),
     ];
 

@@ -58,7 +58,7 @@ pub(crate) const APPLY_DRIVE: Shape = Shape {
         Key {
             name: "policy",
             kind: Kind::Text(
-                "a [policy](#policies) that Linux has, which controllers can follow, for example `\"bfq + io.max\"`; or the path of a policy's \
+                "a [policy](#policies) that Linux has, optionally followed by controllers, as in `\"bfq + io.max\"`; or the path of a policy's \
                  file",
             ),
             default: DefaultValue::Needed,

@@ -66,7 +66,7 @@ pub(crate) const LIMITS: Shape = Shape {
                     volumes together) reserves places: half of all places are divided equally among the promises, and each gets at least 1 and \
                     at most 16. The other places are divided equally between hosts and users, for each of these between volumes, and for each \
                     volume between processes. If all places are taken, a client that is entitled to a place replaces a connection of the group \
-                    that has the most connections, namely the one that has been idle for longest, however busy it is. In addition, a sixteenth \
+                    that has the most connections, namely the one that has been idle for longest, even if that connection is busy. In addition, a sixteenth \
                     more places exist for connections whose place is reserved. `serving.md` describes the rule.",
             example: "64",
         },

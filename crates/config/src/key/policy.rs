@@ -98,8 +98,7 @@ pub(crate) const KNOBS: Shape = Shape {
             ),
             about: "`\"kept\"`: the elevator keeps the min. `\"weight\"`: weights are in proportion to the amount that each client is due, \
                     which is its min plus its part, by share, of the capacity that all mins leave over. Within a tenant, they are in \
-                    proportion to the clients' parts of the tenant's due. Promised requests count as the fraction of the drive's requests that \
-                    they are. If the capacity of the drive is unknown, the mins count as 90 % of it. `\"limit\"`: the client gets at most its \
+                    proportion to the clients' parts of the tenant's due. A promise in requests per second counts as its fraction of the requests per second that the drive can do. If the capacity of the drive is unknown, all mins together count as 90 % of it. `\"limit\"`: the client gets at most its \
                     min. `\"low\"`: the min is the low limit of `io.low`. `\"ignored\"`: the min has no effect on scheduling, but it counts \
                     against the capacity.",
             example: "\"weight\"",

@@ -581,7 +581,7 @@ const PACE: &[Key] = &[
         name: "rate_iops",
         kind: Kind::Or(
             &Kind::Count(1, 1_000_000_000),
-            "two as `\"1000,500\"`, for reads and for writes",
+            "two of them, as in `\"1000,500\"`, for reads and for writes",
         ),
         default: DefaultValue::Words("the next request follows a reply"),
         about: "The requests per second that the client issues, for reads and for writes separately. Otherwise it is the same as `rate`.",

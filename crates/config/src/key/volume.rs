@@ -56,7 +56,7 @@ pub(crate) const VOLUME: Shape = Shape {
             },
             Key {
                 name: "model",
-                kind: Kind::Other("`model` of a drive"),
+                kind: Kind::Other("the same as `model` of a drive"),
                 default: DefaultValue::Words("none"),
                 about: "The model that takes the place of the volume's drive. All volumes of one drive must have the same model.",
                 example: "\"demo\"",
