@@ -25,7 +25,7 @@ pub(super) fn process(page: &mut Page, log_dropped: u64) {
     page.family(
         Counter,
         name,
-        "Processor time of the server, user and system.",
+        "CPU time of the server, user and system, in seconds.",
         one(spent),
     );
     let begun = stat
@@ -35,24 +35,29 @@ pub(super) fn process(page: &mut Page, log_dropped: u64) {
     page.family(
         Gauge,
         name,
-        "When the server was started, in seconds since 1970.",
+        "Time at which the server was started, in seconds since 1970.",
         one(begun),
     );
     let name = "process_resident_memory_bytes";
     page.family(
         Gauge,
         name,
-        "Memory of the server that is in place.",
+        "Resident memory of the server, in bytes.",
         one(resident()),
     );
     let name = "process_open_fds";
     let files = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
-    page.family(Gauge, name, "Open files of the server.", one(files));
+    page.family(
+        Gauge,
+        name,
+        "Number of open files of the server.",
+        one(files),
+    );
     let name = "weir_processor_wait_seconds_total";
-    let help = "How long threads that serve drives were ready to run and had no processor.";
+    let help = "Time for which the threads that serve drives were ready to run but had no CPU, in seconds.";
     page.family(Counter, name, help, one(waited().map(Seconds)));
     let name = "weir_log_dropped_lines_total";
-    let help = "Lines of the log that its reader or its disk did not take in time.";
+    let help = "Lines of the log that were dropped because standard error did not accept them in time, or failed.";
     page.family(Counter, name, help, one(Some(log_dropped)));
 }
 

@@ -55,22 +55,22 @@ pub(super) fn tenants(page: &mut Page, drives: &[DriveSnapshot], detail: Detail)
     let families: [(&str, &str, Pick); 4] = [
         (
             "promised_bytes_per_second",
-            "Bytes promised: its own, else those of its volumes together.",
+            "Bytes per second that the tenant is promised, or its volumes together if the tenant has no promise.",
             |room| Some(room.promised.bytes),
         ),
         (
             "promised_requests_per_second",
-            "Requests promised: its own, else those of its volumes together.",
+            "Requests per second that the tenant is promised, or its volumes together if the tenant has no promise.",
             |room| Some(room.promised.iops),
         ),
         (
             "left_bytes_per_second",
-            "Bytes of its own promise that no volume of it is promised.",
+            "Bytes per second of the tenant's promise that are not promised to any of its volumes.",
             |room| Some(room.left?.bytes),
         ),
         (
             "left_requests_per_second",
-            "Requests of its own promise that no volume of it is promised.",
+            "Requests per second of the tenant's promise that are not promised to any of its volumes.",
             |room| Some(room.left?.iops),
         ),
     ];
@@ -90,32 +90,32 @@ pub(super) fn drives(page: &mut Page, drives: &[DriveSnapshot]) {
     let families: [(&str, &str, Pick); 6] = [
         (
             "capacity_bytes_per_second",
-            "Bytes that the drive is stated to do: promises are held against the slower direction.",
+            "Stated capacity of the drive in bytes per second. Promises are compared with the slower direction.",
             |room| Some(room.capacity?.bytes()),
         ),
         (
             "capacity_requests_per_second",
-            "Requests that the drive is stated to do.",
+            "Stated capacity of the drive in requests per second.",
             |room| requests(&room.capacity?),
         ),
         (
             "promised_bytes_per_second",
-            "Bytes promised, of all volumes and tenants.",
+            "Bytes per second that are promised to all volumes and tenants of the drive.",
             |room| Some(room.promised.bytes),
         ),
         (
             "promised_requests_per_second",
-            "Requests promised, of all volumes and tenants.",
+            "Requests per second that are promised to all volumes and tenants of the drive.",
             |room| Some(room.promised.iops),
         ),
         (
             "left_bytes_per_second",
-            "Bytes that can be promised beside, if no further requests are.",
+            "Bytes per second that can still be promised, if no further requests per second are promised.",
             |room| Some(room.left?.bytes),
         ),
         (
             "left_requests_per_second",
-            "Requests that can be promised beside, if no further bytes are.",
+            "Requests per second that can still be promised, if no further bytes per second are promised.",
             |room| Some(room.left?.iops),
         ),
     ];
@@ -129,7 +129,7 @@ pub(super) fn drives(page: &mut Page, drives: &[DriveSnapshot]) {
         let part = drive.room.promised.millionths as f64 / 1e6;
         ([("drive", &drive.name[..])], part)
     });
-    let help = "Part of the drive's time that is promised; at most 0.9 may be.";
+    let help = "Fraction of the drive's time that is promised. At most 0.9 can be promised.";
     page.family(Gauge, "weir_drive_promised_ratio", help, parts);
 }
 
@@ -146,31 +146,31 @@ fn fates<'a>(
         (
             "promised_seconds_total",
             true,
-            "Whole seconds in which a min was in force: kept, short and excused ones together.",
+            "Whole seconds in which a min applied. They are the sum of the kept, short and excused seconds.",
             |seconds| seconds.promised,
         ),
         (
             "short_seconds_total",
             true,
-            "Of the promised seconds, those in which the client got less than it was owed.",
+            "Promised seconds in which the client got less than it was owed.",
             Seconds::all_short,
         ),
         (
             "unasked_seconds_total",
             false,
-            "Of the kept seconds, those in which the client got less than its min, because it had nothing outstanding for most of them.",
+            "Kept seconds in which the client got less than its min, because it had no request outstanding for most of the second.",
             |seconds| seconds.unasked,
         ),
         (
             "short_bytes_total",
             false,
-            "Bytes that the short seconds lack together, where bytes were promised.",
+            "Total shortfall of the short seconds in bytes, for a promise in bytes.",
             |seconds| seconds.lacking.bytes,
         ),
         (
             "short_requests_total",
             false,
-            "Requests that the short seconds lack together, where requests were promised.",
+            "Total shortfall of the short seconds in requests, for a promise in requests.",
             |seconds| seconds.lacking.requests,
         ),
     ];
@@ -181,17 +181,21 @@ fn fates<'a>(
     }
     if detail == Detail::Full {
         let kept = all.iter().map(|of| (of.owner, of.seconds.kept));
-        let help = "Of the promised seconds, those in which the client got what it was owed.";
+        let help = "Promised seconds in which the client got the amount that it was owed.";
         page.family(Counter, &format!("{prefix}_kept_seconds_total"), help, kept);
     }
     reasons(page, prefix, &all, detail);
     neighbours(page, prefix, &all);
     for (units, name, help) in [
-        (Units::Bytes, "min_bytes_per_second", "Bytes promised."),
+        (
+            Units::Bytes,
+            "min_bytes_per_second",
+            "Promised bytes per second.",
+        ),
         (
             Units::Requests,
             "min_requests_per_second",
-            "Requests promised.",
+            "Promised requests per second.",
         ),
     ] {
         let samples = all.iter().filter_map(|of| {
@@ -207,7 +211,7 @@ fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) 
     by_reason(
         page,
         &format!("{prefix}_short_reason_seconds_total"),
-        "The short seconds by cause.",
+        "Short seconds, by cause.",
         (Cause::OF_SHORT.map(Cause::name), |seconds| &seconds.short),
         all,
         detail,
@@ -215,7 +219,7 @@ fn reasons(page: &mut Page, prefix: &str, all: &[Promised<'_>], detail: Detail) 
     by_reason(
         page,
         &format!("{prefix}_excused_seconds_total"),
-        "Of the promised seconds, those in which nothing was owed, by reason.",
+        "Promised seconds in which the client was owed nothing, by reason.",
         (Excuse::OF_SERVER.map(Excuse::name), |seconds| {
             &seconds.excused
         }),
@@ -231,7 +235,7 @@ fn neighbours(page: &mut Page, prefix: &str, all: &[Promised<'_>]) {
         let counts = of.causes.neighbours.iter();
         counts.map(move |(name, count)| ([owner, ("neighbour", &name[..])], *count))
     });
-    let help = "The short seconds that a neighbour caused, by the neighbour that had most of the drive or of the server.";
+    let help = "Short seconds that another client caused, by the client that used most of the drive or of the server.";
     let name = format!("{prefix}_short_neighbour_seconds_total");
     page.family(Counter, &name, help, samples);
 }

@@ -56,16 +56,19 @@ fn with<'a>(volume: &'a VolumeSnapshot, label: &'static str, value: &'a str) -> 
 fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
     type Pick = fn(&DriveSnapshot) -> u64;
     let counts: [(&str, _, &str, Pick); 3] = [
-        ("live", Gauge, "Requests accepted and not done.", |d| {
-            d.live.into()
-        }),
-        ("in_flight", Gauge, "Pieces in the drive.", |d| {
+        (
+            "live",
+            Gauge,
+            "Requests that were accepted and are not completed.",
+            |d| d.live.into(),
+        ),
+        ("in_flight", Gauge, "Commands in the drive.", |d| {
             d.in_flight.into()
         }),
         (
             "dispatched_total",
             Counter,
-            "Pieces sent to the drive.",
+            "Commands sent to the drive.",
             |d| d.counters.dispatched,
         ),
     ];
@@ -76,12 +79,12 @@ fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
     let times: [(&str, &str, Pick); 2] = [
         (
             "seconds_total",
-            "How long the drive has been served.",
+            "Time for which the drive has been served, in seconds.",
             |d| d.served_ns,
         ),
         (
             "busy_seconds_total",
-            "Of that time, how long at least one piece was in the drive.",
+            "Time for which at least one command was in the drive, in seconds.",
             |d| d.busy_ns,
         ),
     ];
@@ -104,7 +107,7 @@ fn info(page: &mut Page, drives: &[DriveSnapshot]) {
             (labels, 1)
         })
     });
-    let help = "1: the volume's drive and its tenant, empty if it has none.";
+    let help = "Always 1. The labels have the volume's drive and its tenant, which is empty if it has none.";
     page.family(Gauge, "weir_volume_info", help, samples);
 }
 
@@ -113,17 +116,17 @@ fn counters(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
     let families: [(&str, &str, Pick); 3] = [
         (
             "weir_requests_total",
-            "Requests answered without error.",
+            "Requests that completed without an error.",
             |v| &v.tally.requests,
         ),
         (
             "weir_bytes_total",
-            "Bytes of requests answered without error.",
+            "Bytes of requests that completed without an error.",
             |v| &v.tally.bytes,
         ),
         (
             "weir_errors_total",
-            "Pieces of requests that the storage failed.",
+            "Commands that the storage failed.",
             |v| &v.tally.errors,
         ),
     ];
@@ -154,19 +157,23 @@ fn waits(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
         let stages = stages.filter(|(_, sum)| *sum > 0 || detail == Detail::Full);
         stages.map(|(stage, sum)| (with(volume, "stage", stage), Seconds(sum.into())))
     });
-    let help = "Time of requests: not yet taken by the shard, held by a limit, in the elevator, in the drive.";
+    let help = "Time that completed requests spent in each stage, in seconds: not yet taken by the shard, throttled by a limit, in the \
+                elevator, in the drive.";
     page.family(Counter, "weir_wait_seconds_total", help, samples);
     let processor = volumes.iter().map(|volume| {
         let seconds = Seconds(volume.tally.processor_ns.into());
         (of_volume(volume), seconds)
     });
-    let help = "Estimated processor time that the server spent on requests of the volume.";
+    let help = "Estimated CPU time that the server spent on the volume's requests, in seconds.";
     page.family(Counter, "weir_processor_seconds_total", help, processor);
 }
 
 fn latencies(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let name = "weir_latency_seconds";
-    page.histograms(name, "Time of requests from their arrival to their end.");
+    page.histograms(
+        name,
+        "Time from the arrival of a request to its completion, in seconds.",
+    );
     for volume in volumes {
         let latency = &volume.tally.latency;
         let sum = Seconds(latency.sum_ns());
@@ -178,7 +185,7 @@ fn stages(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let name = "weir_stage_seconds";
     page.histograms(
         name,
-        "Time of requests in each stage: held by a limit, in the elevator, in the drive.",
+        "Time of requests in each stage, in seconds: throttled by a limit, in the elevator, in the drive.",
     );
     for volume in volumes {
         let Some(split) = &volume.tally.split else {
@@ -203,12 +210,14 @@ fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
         ("weir_connections", "Connections of clients.", |v| {
             v.connections.into()
         }),
-        ("weir_live", "Requests accepted and not done.", |v| {
-            v.tally.live.into()
-        }),
+        (
+            "weir_live",
+            "Requests that were accepted and are not completed.",
+            |v| v.tally.live.into(),
+        ),
         (
             "weir_sync_failed",
-            "1 after a failed flush, until a restart.",
+            "1 after a failed flush, until the server restarts.",
             |v| v.sync_failed.into(),
         ),
     ];
@@ -219,7 +228,7 @@ fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let oldest = volumes
         .iter()
         .map(|v| (of_volume(v), Seconds(v.oldest_ns.into())));
-    let help = "Age of the oldest request that is not done.";
+    let help = "Age of the oldest request that is not completed, in seconds.";
     page.family(Gauge, "weir_oldest_request_seconds", help, oldest);
 }
 
@@ -230,25 +239,25 @@ fn remotes(page: &mut Page, volumes: &[&VolumeSnapshot]) {
         (
             Gauge,
             "weir_remote_away",
-            "1 while the server that has the volume is away.",
+            "1 while the remote server that stores the volume is unreachable.",
             |r| r.away.into(),
         ),
         (
             Counter,
             "weir_remote_losses_total",
-            "How often the server that has the volume went away.",
+            "Number of times that the remote server that stores the volume became unreachable.",
             |r| r.losses,
         ),
         (
             Gauge,
             "weir_remote_kept_bytes",
-            "Memory of what was written there and not flushed.",
+            "Memory for data that were written to the remote server and not flushed, in bytes.",
             |r| r.kept_bytes,
         ),
         (
             Counter,
             "weir_remote_replayed_bytes_total",
-            "Bytes written again to a server that came back.",
+            "Bytes that were written again after the remote server reconnected.",
             |r| r.replayed_bytes,
         ),
     ];
@@ -267,16 +276,16 @@ fn gateways(page: &mut Page, volumes: &[&VolumeSnapshot]) {
             .filter_map(|v| Some((of_volume(v), v.shared?)))
     };
     let parts = shared().map(|(labels, shared)| (labels, shared.part));
-    let help = "Part of a min that several servers keep which this one promises.";
+    let help = "Fraction of a min shared by several servers that this server promises.";
     page.family(Gauge, "weir_gateway_part", help, parts);
     let lapses = shared().map(|(labels, shared)| (labels, shared.lapses));
-    let help = "How often that was lost because the lease was over.";
+    let help = "Number of times that this fraction was lost because the lease in etcd expired.";
     page.family(Counter, "weir_gateway_lease_lost_total", help, lapses);
 }
 
 fn further_gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     let limited = volumes.iter().map(|v| (of_volume(v), v.limited));
-    let help = "Requests held back by a limit, of those accepted and not done.";
+    let help = "Accepted requests that are throttled by a limit.";
     page.family(Gauge, "weir_limited", help, limited);
 }
 
@@ -288,7 +297,7 @@ fn share_family(page: &mut Page, drives: &[DriveSnapshot]) {
         let kinds = ["promised", "effective", "used"].into_iter().zip(parts);
         kinds.map(move |(kind, part)| (with(volume, "kind", kind), part))
     });
-    let help = "Part of the drive: promised among all volumes, effective among those with requests now, used in the last full second.";
+    let help = "Fraction of the drive: promised among all volumes, effective among volumes with requests now, used in the last full second.";
     page.family(Gauge, "weir_share_ratio", help, samples);
 }
 
