@@ -368,7 +368,7 @@ fn model(page: &mut String, kind: &Kind) {
         );
     }
     if kind.has_members {
-        *page += "| `members` | array of models | 1 to 64, each of a kind of its own | required | The drives of the volume, as names that `weir drives` lists \
+        *page += "| `members` | array of models | 1 to 64, which can be of different kinds | required | The drives of the volume, as names that `weir drives` lists \
                   or as tables. | `members = [\"wd-wd10jpvx\", \"wd-wd10jpvx\"]` |\n";
     }
 }

@@ -91,7 +91,7 @@ tunables! {
              Linux it is always on since 5.13, which is newer than the published measurements with which Weir is compared.",
             "block/bfq-iosched.c: bfq_do_or_sched_stable_merge";
         charge: Charge, Unit::Word(Charge::WORDS), [0, 1], 0,
-            "The quantity that a turn is charged. `\"linux\"`: the sectors that were served, but a slow queue and a queue whose time ran out \
+            "The quantity that a queue is charged for a turn. `\"linux\"`: the sectors that were served, but a slow queue and a queue whose time ran out \
              are charged the time for which they held the drive. `\"service\"`: always the sectors that were served, so that shares are shares \
              of bytes.",
             "Weir's own; Linux's way: block/bfq-iosched.c, bfq_bfqq_expire";
