@@ -19,7 +19,8 @@ use weir_serve::{Finding, Preflight, preflight};
 pub(crate) struct Options {
     /// The server's configuration file
     config: PathBuf,
-    /// Ask the running server, at the file's `listen.metrics`, what a reload of the file would change, or be refused for
+    /// Query the running server at the file's `listen.metrics`, and report the changes that a reload of the file would make, or the reason
+    /// why it would be refused
     #[arg(long)]
     reload: bool,
 }

@@ -11,31 +11,31 @@ use std::path::PathBuf;
 pub(crate) struct Options {
     #[command(flatten)]
     socket: Socket,
-    /// The Unix socket at which Kubernetes asks the driver
+    /// The Unix socket at which Kubernetes calls the driver
     #[arg(long, value_name = "PATH", default_value = "/csi/csi.sock")]
     endpoint: PathBuf,
-    /// The directory with one for each drive, in which the files of volumes lie; the server sees it under the same path
+    /// The directory for the files of volumes, with one subdirectory for each drive. The server must see it under the same path
     #[arg(
         long,
         value_name = "DIRECTORY",
         default_value = "/var/lib/weir/volumes"
     )]
     volumes: PathBuf,
-    /// The directory of the sockets of volumes for virtual machines (attach: vhost); the server and the machines' monitors see it under the same
-    /// path [default: that of the server's Unix socket]
+    /// The directory for the sockets of volumes for virtual machines (attach: vhost). The server and the VMMs must see it under the same
+    /// path [default: the directory of the server's Unix socket]
     #[arg(long, value_name = "DIRECTORY")]
     sockets: Option<PathBuf>,
-    /// The directory in which Kata Containers looks for direct volumes
+    /// The directory in which Kata Containers expects direct volumes
     #[arg(
         long,
         value_name = "DIRECTORY",
         default_value = "/run/kata-containers/shared/direct-volumes"
     )]
     direct_volumes: PathBuf,
-    /// The node's name in Kubernetes [default: the host's name]
+    /// The node's name in Kubernetes [default: the host name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// The driver's name in Kubernetes: that of its `CSIDriver`
+    /// The driver's name in Kubernetes, which is the name of its `CSIDriver`
     #[arg(long, value_name = "NAME", default_value = "weir.csi")]
     name: String,
 }

@@ -16,20 +16,20 @@ use weir_explain::{Explanation, Watch};
 /// What to explain.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The volume, or the tenant
+    /// The name of a volume or a tenant
     volume: String,
     #[command(flatten)]
     socket: Socket,
-    /// Explain from what `weir serve --record` wrote, in virtual time, instead of asking a running server
+    /// Explain a recording of `weir serve --record` by replaying it in virtual time, instead of querying a running server
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     record: Option<PathBuf>,
-    /// The configuration that the server of the record had, for the names of volumes [default: they are called by the numbers of their groups]
+    /// The server's configuration, for the names of volumes [default: recordings contain no names, so groups are shown by number]
     #[arg(long, value_name = "FILE", requires = "record")]
     config: Option<PathBuf>,
-    /// Only the last while, as 30s or 5m [default: all that is known]
+    /// Explain only the most recent period, for example 30s or 5m [default: the whole period that is known]
     #[arg(long, value_name = "TIME", value_parser = span)]
     since: Option<Span>,
-    /// As JSON
+    /// Print the explanation as JSON
     #[arg(long)]
     json: bool,
 }

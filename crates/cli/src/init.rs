@@ -15,22 +15,22 @@ use weir_config::units::{Rate, Size};
 /// What the configuration is to have.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The file to write; one that is there is not overwritten
+    /// The configuration file to write. An existing file is not overwritten
     #[arg(default_value = "weir.toml")]
     file: PathBuf,
-    /// The drive's name
+    /// The name of the drive
     #[arg(long, value_name = "NAME", default_value = "disk")]
     drive: String,
-    /// A volume and its size; several times for several [default: disk=10GiB]
+    /// A volume and its size. Can be repeated [default: disk=10GiB]
     #[arg(long = "volume", value_name = "NAME=SIZE", value_parser = volume)]
     volumes: Vec<Volume>,
-    /// What `weir calibrate` found: its state file, or what it wrote with --json [default: the state file in this directory]
+    /// The results of `weir calibrate`: its state file, or the file that it wrote with --json [default: the state file in this directory]
     #[arg(long, value_name = "FILE")]
     calibrated: Option<PathBuf>,
-    /// Where the volumes' images are to be [default: beside the file that was measured, else beside the configuration]
+    /// The directory for the volumes' image files [default: the directory of the measured file, or else of the configuration]
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
-    /// Where clients connect: an address and port, or `unix:` and a path
+    /// The address at which clients connect: an IP address and a port, or `unix:` and a path
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
     listen: String,
 }

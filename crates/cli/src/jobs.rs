@@ -9,7 +9,7 @@ use std::thread;
 /// How many runs are made at a time.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Jobs {
-    /// Runs at a time, 1 to 1024; results do not depend on it [default: the number of processors]
+    /// Number of parallel runs, 1 to 1024. Results do not depend on it [default: the number of CPUs]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=1024))]
     jobs: Option<u32>,
 }

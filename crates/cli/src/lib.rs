@@ -50,13 +50,15 @@ pub use plan::Planning;
 pub use policies::find as policy;
 pub use scenario::all as scenarios;
 
-/// Shares one storage drive among many clients and keeps each its contract.
+/// Share one storage drive among many clients and keep the contract of each.
 ///
-/// Each client gets the bandwidth it was promised, what is left is shared by weight, and nobody gets more than its maximum.
+/// Each client gets at least the bandwidth that it was promised. The remaining capacity is divided by weight, and no client exceeds its
+/// maximum.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]
 struct Arguments {
-    /// What is logged on standard error [default: what `WEIR_LOG` says, else info for serve and warn for the others]
+    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info for serve and csi, and warn for
+    /// other commands]
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
     log: Option<log::Level>,
     #[command(subcommand)]
@@ -65,39 +67,39 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what Weir does: one drive, sixteen clients, before and after
+    /// Show the effect of Weir: one drive and sixteen clients, with and without contracts
     Demo(demo::Options),
-    /// Compare policies on drives, in virtual time: which client waits for which, for how long, and why
+    /// Compare policies on modelled drives: the throughput and latency of each client, and the reasons
     Compare(compare::Options),
-    /// Say how many drives clients need under each policy, so that what they are promised is kept
+    /// Find the number of drives that clients need under each policy to get what they are promised
     Plan(plan::Options),
-    /// Set the kernel of this host for contracts, by its own knobs, and put everything back when asked to
+    /// Apply contracts to this host's kernel, through its own settings, and restore these settings on request
     Apply(apply::Options),
     /// Serve volumes to clients until SIGTERM or SIGINT
     Serve(serve::Options),
-    /// Say everything that `serve` would refuse, without starting it
+    /// Report every error of a server's configuration, without starting the server
     Check(check::Options),
-    /// Ask and change a running server
+    /// Inspect and change a running server
     Ctl(ctl::Options),
-    /// Show a running server on the whole terminal: what each volume was promised and got, and where its requests wait
+    /// Watch a running server on a full-screen display: each volume's promise, its throughput, and where its requests wait
     Top(top::Options),
-    /// Make volumes for Kubernetes: a driver of the Container Storage Interface beside the node's server
+    /// Provision volumes for Kubernetes: a Container Storage Interface driver that runs next to the node's server
     Csi(csi::Options),
-    /// Say why a volume's requests take as long as they do
+    /// Explain the latency of a volume's requests
     Explain(explain::Options),
-    /// Measure what a drive does: its capacity, for contracts, for Linux's io.cost and for a profile
+    /// Measure the capacity of a drive, for contracts, for Linux's io.cost and for a profile
     Calibrate(calibrate::Options),
-    /// Write a configuration to begin from, with what `calibrate` found
+    /// Write a first configuration, with the results of `calibrate`
     Init(init::Options),
-    /// Replay what `serve --record` wrote: compare every decision, or see what would have come of others
+    /// Replay a recording of `serve --record`: verify every decision, or predict the effect of other contracts and policies
     Replay(replay::Options),
-    /// List the ways of sharing a drive, or print one
+    /// List the policies by which a drive can be shared, or print one
     Policies(policies::Options),
-    /// List the modelled drives, show one, or fit one to what was published of it
+    /// List the modelled drives, show one, or fit one to published figures
     Drives(drives::Options),
-    /// List what the demo and comparisons can play, or print one to begin from
+    /// List the scenarios for demo and compare, or print one as a starting point
     Scenarios(scenario::Options),
-    /// Print what a shell reads to complete the words of this command
+    /// Print the completion script of a shell for this command
     Completion(manual::Completion),
     /// Write manual pages, one for each command
     Man(manual::Man),

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 /// For which shell.
 #[derive(Debug, Args)]
 pub(crate) struct Completion {
-    /// The shell
+    /// The shell for which to print the script
     shell: Shell,
 }
 
 /// Where manual pages go.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// A directory, which is made if it does not exist: `weir.1` and a page for each command go there
+    /// The directory for `weir.1` and a page for each command. It is created if it does not exist
     directory: PathBuf,
 }
 

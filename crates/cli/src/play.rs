@@ -10,11 +10,11 @@ use weir_play::{Host, Plan, player};
 /// What is played, and where.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What `weir compare` has planned
+    /// The plan that `weir compare` wrote
     plan: PathBuf,
-    /// The device, which is read and written without asking
+    /// The device, which is read and written without confirmation
     device: PathBuf,
-    /// Where job files and logs go
+    /// The directory for job files and logs
     into: PathBuf,
 }
 

@@ -12,8 +12,8 @@ use weir_config::policy::{self, Refused};
 /// Which policy.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A policy to print as a file, to be copied and changed: its name, composed as "bfq + io.latency", or its file [default: list those
-    /// that come with Weir]
+    /// The policy to print as a file, which you can copy and change: a name, a combination such as "bfq + io.latency", or a file [default:
+    /// list the policies that come with Weir]
     policy: Option<String>,
 }
 

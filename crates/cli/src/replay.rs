@@ -14,9 +14,9 @@ use weir_core::record::{Replay, Replayed};
 /// What to replay.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What `weir serve --record` wrote
+    /// The recording that `weir serve --record` wrote
     file: PathBuf,
-    /// Check every decision against independent models of the rules: what they find is a fault of the server, not of the record
+    /// Check every decision against independent models of the rules. Any violation is a bug of the server, not of the recording
     #[arg(long, conflicts_with_all = what_if::ASKED)]
     audit: bool,
     #[command(flatten)]

@@ -11,10 +11,10 @@ use weir_config::scenario::{self, SUITES, Script, suite};
 /// What about which scenario.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Print the file of one that comes with Weir, to begin from, or list those of a suite [default: list all]
+    /// The scenario to print as a file, as a starting point, or the suite to list [default: list all scenarios]
     #[arg(conflicts_with = "from")]
     scenario: Option<String>,
-    /// Print the scenario that a job file of fio comes to, whatever its ending, to add contracts to
+    /// Convert a job file of fio, with any file name extension, to a scenario file and print it, for example to add contracts
     #[arg(long, value_name = "JOB.fio")]
     from: Option<PathBuf>,
 }

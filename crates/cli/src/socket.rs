@@ -13,7 +13,7 @@ const VARIABLE: &str = "WEIR_SOCKET";
 /// Which server to ask.
 #[derive(Debug, Args)]
 pub(crate) struct Socket {
-    /// The server's Unix socket, `manage.socket` in its file [default: what `WEIR_SOCKET` says, else /run/weir/manage.sock]
+    /// The server's Unix socket (`manage.socket` in its file) [default: the value of `WEIR_SOCKET`, or else /run/weir/manage.sock]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 }

@@ -16,25 +16,25 @@ use weir_linux::{Applied, Files, JOURNAL, Journal, Plan, Recorded, Restored, Sai
 /// What to do with the kernel of this host.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The contracts: drives with their devices, and cgroups or units in the place of volumes
+    /// The file with the contracts: drives with their devices, and cgroups or systemd units instead of volumes
     #[arg(value_name = "CONTRACTS", required_unless_present = "restore")]
     contracts: Option<PathBuf>,
-    /// Show each write, and each that would be refused with the reason; write nothing
+    /// Show every write to the kernel, and the reason for each that would be refused, but write nothing
     #[arg(long, conflicts_with_all = ["restore", "check", "watch"])]
     dry_run: bool,
-    /// Read the files of a recorded host from this directory instead of this host's, with --dry-run or --check
+    /// With --dry-run or --check: read the files of a recorded host from this directory instead of this host's files
     #[arg(long, value_name = "DIR", conflicts_with_all = ["restore", "watch", "journal"])]
     root: Option<PathBuf>,
-    /// Say what this host has, which knobs do nothing on it, and what would be refused; write nothing
+    /// Report the features of this host, settings that have no effect on it, and writes that would be refused, but write nothing
     #[arg(long, conflicts_with_all = ["restore", "watch"])]
     check: bool,
-    /// Put everything back that was changed, the last change first
+    /// Restore all settings that were changed, in reverse order
     #[arg(long, conflicts_with_all = ["contracts", "watch"])]
     restore: bool,
-    /// Go on until SIGTERM or SIGINT: look once a second, and set again what udev, systemd or somebody else has changed
+    /// Continue until SIGTERM or SIGINT: check the settings every second, and restore those that udev, systemd or another program changed
     #[arg(long)]
     watch: bool,
-    /// Where the values that were there before are kept
+    /// The file in which the original settings are saved
     #[arg(long, value_name = "FILE", default_value = JOURNAL)]
     journal: PathBuf,
 }

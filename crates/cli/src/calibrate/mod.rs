@@ -27,28 +27,28 @@ use weir_core::Span;
 /// What to measure, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// A file, a block device, or the URI of an NBD export
+    /// The file, block device or NBD URI to measure
     path: String,
-    /// Measure for this long at most; each figure gets a part of it
+    /// The maximum duration of the measurement, divided among the figures
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     time: Time,
-    /// Write, too: only to what is empty, or what this command wrote before
+    /// Also measure writes. The target must be empty, or written only by this command before
     #[arg(long)]
     write: bool,
-    /// Make a file of this size to write to, if it is not there
+    /// Create a file of this size for the writes if it does not exist
     #[arg(long, value_name = "SIZE", requires = "write", value_parser = size)]
     size: Option<Size>,
-    /// Where results are kept, so that the same command goes on after a break [default: weir-calibration-NAME.json, with the name of what
-    /// is measured]
+    /// The state file with the results, so that the same command continues after an interruption [default: weir-calibration-NAME.json, with
+    /// the name of the target]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Forget what was found before
+    /// Discard earlier results
     #[arg(long)]
     again: bool,
-    /// Write a profile fitted to what was found, for `weir compare --drive ./FILE`; fitting takes some seconds more
+    /// Write a profile that is fitted to the results, for `weir compare --drive ./FILE`. Fitting takes some more seconds
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Write everything that was found as JSON; `-` is standard output, and then nothing else is written there
+    /// Write all results as JSON to this file. With `-`, write only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -40,56 +40,57 @@ use work::{Cell, Outcome, Plan, Played};
 /// What to compare, how often, and what to write.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio); a suite (s-suite) plays several for one page
+    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio). A suite (s-suite) plays
+    /// several scenarios for one page
     scenario: String,
-    /// A drive by name (see `weir drives`) or its profile's file; may be given several times [default: those of the scenario]
+    /// A drive: a name (see `weir drives`) or a profile file. Can be repeated [default: the drives of the scenario]
     #[arg(long = "drive", value_name = "DRIVE")]
     drives: Vec<String>,
-    /// A case of the scenario; may be given several times [default: all]
+    /// A case of the scenario. Can be repeated [default: all]
     #[arg(long = "case", value_name = "CASE")]
     cases: Vec<String>,
-    /// A policy: one that `weir policies` lists, composed as "bfq + io.latency", or its file; may be given several times [default: those
-    /// that the scenario is about]
+    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a file. Can be repeated [default: the
+    /// policies of the scenario]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// Where it is played; may be given several times [default: sim]
+    /// The place of the run. Can be repeated [default: sim]
     #[arg(long, value_name = "PLACE", value_enum)]
     on: Vec<on::Word>,
-    /// Linux for `--on guest`: 6.1, 6.12, 7, or a directory with vmlinuz and modules; may be given several times [default: 6.1]
+    /// The Linux version for `--on guest`: 6.1, 6.12, 7, or a directory with vmlinuz and modules. Can be repeated [default: 6.1]
     #[arg(long = "kernel", value_name = "VERSION")]
     kernels: Vec<String>,
-    /// The device for `--on linux`, or a file, which becomes one: not one that is in use
+    /// The device for `--on linux`, which must not be in use, or a file, from which a device is made
     #[arg(long, value_name = "DEVICE")]
     device: Option<PathBuf>,
-    /// The same device again, where what is on it may be written over
+    /// The same device again, to confirm that its data can be overwritten
     #[arg(long, value_name = "DEVICE")]
     destroy: Option<PathBuf>,
-    /// Runs of each, with different random numbers, 1 to 10000; where nothing is drawn, one is enough [default: what the scenario says, else 10;
-    /// one under Linux]
+    /// Number of repetitions, 1 to 10000, each with different random numbers. A scenario without random numbers needs only one [default:
+    /// that of the scenario, or else 10; 1 under Linux]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
-    /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
+    /// Seconds that are measured in each run, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
-    /// Change a key of a contract, as alpha.min=20MB/s or alpha.max.iops=500 (of a client or a group); may be repeated
+    /// Change a key of a client's or group's contract, for example alpha.min=20MB/s or alpha.max.iops=500. Can be repeated
     #[arg(long, value_name = "NAME.KEY=VALUE")]
     set: Vec<Setting>,
     /// Check every decision of every run against independent models of the rules
     #[arg(long)]
     audit: bool,
-    /// Fail (exit status 1) if what the scenario asks for does not come out
+    /// Exit with status 1 if the results do not meet the expectations of the scenario
     #[arg(long)]
     check: bool,
-    /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
+    /// Write the results of each client in each run as a line of JSON to this file. With -, write only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write what controllers and the elevator were doing over the first run of each, as lines of JSON; - for standard output, and
-    /// nothing else there
+    /// Write the state of controllers and elevator during the first repetition as lines of JSON to this file. With -, write only this to
+    /// standard output
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write a page with plots
+    /// Write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

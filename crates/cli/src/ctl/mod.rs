@@ -21,7 +21,7 @@ pub(crate) use words::Target;
 pub(crate) struct Options {
     #[command(flatten)]
     socket: Socket,
-    /// Print what the server answers, as JSON
+    /// Print the server's reply as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -30,20 +30,20 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The server, its drives and its tenants: what is promised and what is left
+    /// Show the server, its drives and its tenants: what is promised, and what can still be promised
     Status,
-    /// The volumes: what they are promised and what they get
+    /// List the volumes with their promises and their current throughput
     List,
-    /// A volume, or `tenant.NAME` or `drive.NAME`: everything that is known of it
+    /// Show all details of a volume, `tenant.NAME` or `drive.NAME`
     Show {
-        /// A volume, `tenant.NAME` or `drive.NAME`
+        /// The name of a volume, or `tenant.NAME` or `drive.NAME`
         name: String,
     },
     /// Change a volume, `tenant.NAME` or `drive.NAME`
     Set {
-        /// A volume, `tenant.NAME` or `drive.NAME`
+        /// The name of a volume, or `tenant.NAME` or `drive.NAME`
         name: String,
-        /// Keys of the file and their values, as min=20MB/s or max.iops=500; KEY= removes a key
+        /// Keys of the configuration and their values, for example min=20MB/s or max.iops=500. KEY= removes a key
         #[arg(required = true, value_name = "KEY=VALUE")]
         words: Vec<String>,
         #[command(flatten)]
@@ -53,52 +53,52 @@ enum Command {
     },
     /// Add a volume, or `tenant.NAME`
     Add {
-        /// A volume, or `tenant.NAME`
+        /// The name of a volume, or `tenant.NAME`
         name: String,
-        /// Keys of the file and their values, as drive=fast file=/var/lib/weir/b.img size=1GiB
+        /// Keys of the configuration and their values, for example drive=fast file=/var/lib/weir/b.img size=1GiB
         #[arg(required = true, value_name = "KEY=VALUE")]
         words: Vec<String>,
         #[command(flatten)]
         how: How,
     },
-    /// Let a volume grow
+    /// Increase the size of a volume
     Grow {
-        /// The volume
+        /// The name of the volume
         name: String,
-        /// Its size from now on, as 20GiB
+        /// The new size, for example 20GiB
         size: String,
         #[command(flatten)]
         how: How,
         #[command(flatten)]
         only: Only,
     },
-    /// Remove a volume, or `tenant.NAME`; the data of a file or a device stay
+    /// Remove a volume, or `tenant.NAME`. The data of a file or a device are kept
     Remove {
-        /// A volume, or `tenant.NAME`
+        /// The name of a volume, or `tenant.NAME`
         name: String,
         #[command(flatten)]
         how: How,
         #[command(flatten)]
         only: Only,
     },
-    /// Take a change back: the last one, or one by its number
+    /// Undo the last change, or the change with this number
     Undo {
-        /// The change, by its number
+        /// The number of the change (see `weir ctl changes`)
         number: Option<u64>,
         #[command(flatten)]
         how: How,
     },
-    /// Read the configuration's file again
+    /// Reload the configuration file
     Reload {
-        /// Say only what would change
+        /// Show the changes without applying them
         #[arg(long)]
         dry_run: bool,
     },
-    /// The last changes: when, by which process, and what from
+    /// List the last changes with their time, the process that made them, and the values before
     Changes,
-    /// What happens, as it happens: changes, and seconds in which promises were not kept
+    /// Print events as they occur: changes, and seconds in which promises were not kept
     Events {
-        /// The figures of every second, too
+        /// Also print the figures of every second
         #[arg(long)]
         seconds: bool,
     },
@@ -119,10 +119,10 @@ impl Command {
 /// How a change is made.
 #[derive(Debug, Args)]
 struct How {
-    /// Say only what would change, and what would be promised then
+    /// Show the changes and the resulting promises without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Keep the change in memory, and leave the file as it is
+    /// Change only the running server, and leave the configuration file as it is
     #[arg(long)]
     no_save: bool,
 }
@@ -130,7 +130,7 @@ struct How {
 /// What must hold for a change to be made.
 #[derive(Debug, Args)]
 struct Only {
-    /// Only if this is its `etag` still, as `show` says it
+    /// Make the change only if this is still the current `etag`, which `show` prints
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
 }

@@ -38,39 +38,40 @@ use weir_report::{DemoReport, demo_page, demo_table};
 /// What to play, where, and what to write.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Seconds measured under each policy, 1 to 3600 [default: those of the scenario]
+    /// Seconds that are measured under each policy, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
-    /// A policy: one that `weir policies` lists, composed as "bfq + io.latency", or its file; may be given several times [default: those
-    /// that the scenario is about]
+    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a file. Can be repeated [default: the
+    /// policies of the scenario]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// What to play: a name (see `weir scenarios`), a scenario's file, or a job file of fio (.fio)
+    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio)
     #[arg(long, default_value = "contract", value_name = "SCENARIO")]
     scenario: String,
-    /// Read this file in place of the embedded drive, past the page cache; created with 1 GiB of data if it is not there
+    /// Read from this file instead of the embedded drive, bypassing the page cache. It is created with 1 GiB of data if it does not
+    /// exist
     #[arg(long, value_name = "PATH", conflicts_with = "device")]
     file: Option<PathBuf>,
-    /// Read this block device in place of the embedded drive; it is opened for reading only
+    /// Use this block device instead of the embedded drive. It is opened read-only
     #[arg(long, value_name = "PATH")]
     device: Option<PathBuf>,
-    /// Play on this modelled drive instead of the embedded one: its name (see `weir drives`) or its profile's file
+    /// Use this modelled drive instead of the embedded one: a name (see `weir drives`) or a profile file
     #[arg(long, value_name = "DRIVE", conflicts_with_all = ["file", "device"])]
     drive: Option<String>,
-    /// A real server in real time, or the simulator in virtual time
+    /// The place of the run: a real server in real time, or the simulator in virtual time
     #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
     on: On,
-    /// How the real server's threads stand to other programs (`[server] priority`): auto raises them where that is permitted; the clients'
-    /// stay as they are
+    /// The priority of the real server's threads (`priority` in `[server]`). `auto` raises it if that is permitted. The clients' priority
+    /// does not change
     #[arg(long, value_enum, default_value = "auto", value_name = "PRIORITY")]
     priority: Priority,
-    /// Write every client of every run as a line of JSON; - for standard output, and nothing else there
+    /// Write the results of each client in each run as a line of JSON to this file. With -, write only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where to write the page
+    /// The file to which the HTML page is written
     #[arg(long, value_name = "FILE", default_value = "weir-demo.html")]
     html: PathBuf,
-    /// A row for every client, also for those alike
+    /// Show a row for every client, even for identical clients
     #[arg(long)]
     all: bool,
 }

@@ -15,7 +15,7 @@ use weir_config::sheet::{self, Sheet};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
-    /// A drive that comes with Weir, or the file of a profile [default: list all that come with Weir]
+    /// A drive that comes with Weir, or a profile file [default: list all drives that come with Weir]
     drive: Option<String>,
     #[command(subcommand)]
     command: Option<Command>,
@@ -23,14 +23,14 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Find a drive's unknown parameters from what was published of it, and print its profile
+    /// Fit a drive's unknown parameters to published figures, and print its profile
     Fit {
-        /// A drive that comes with Weir, or the file of a sheet
+        /// A drive that comes with Weir, or a sheet's file
         drive: String,
     },
-    /// Print every published figure beside the model's, in Markdown
+    /// Print every published figure next to that of the model, in Markdown
     Validation(validation::Options),
-    /// List the figures a sheet may contain
+    /// List the figures that a sheet can contain
     Figures,
 }
 

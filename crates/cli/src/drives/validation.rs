@@ -13,9 +13,9 @@ use weir_fit::{document, validate};
 /// Which drives, and how thoroughly.
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// The drives [default: all that something was published of]
+    /// The drives to compare [default: all drives with published figures]
     drives: Vec<String>,
-    /// Parameter sets that fit as well as the profile, to give predictions as intervals over; 0: none
+    /// Number of other parameter sets that fit as well as the profile, for predictions as intervals. 0: none
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=10_000))]
     sets: u32,
     #[command(flatten)]

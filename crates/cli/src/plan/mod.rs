@@ -29,35 +29,35 @@ use weir_report::{PlanReport, PlanRow, plan_page, plan_table};
 /// Which clients are to be served, on what, and how it is found out.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What the clients do and are promised: a scenario's name (see `weir scenarios`) or its file
+    /// The clients and their contracts: the name of a scenario (see `weir scenarios`) or a scenario file
     #[arg(value_name = "CONTRACTS")]
     scenario: String,
-    /// The drive they are to share, several of one kind: by name (see `weir drives`) or its profile's file; may be given several times, for
-    /// a plan with each kind [default: the scenario's first]
+    /// The kind of drives that the clients share: a name (see `weir drives`) or a profile file. Can be repeated, for a plan with each kind
+    /// [default: the scenario's first drive]
     #[arg(long = "drive", value_name = "DRIVE")]
     drives: Vec<String>,
-    /// The case of the scenario [default: its first]
+    /// The case of the scenario [default: the first]
     #[arg(long, value_name = "CASE")]
     case: Option<String>,
-    /// A policy, as for `weir compare`; may be given several times [default: those that the scenario is about]
+    /// A policy, as for `weir compare`. Can be repeated [default: the policies of the scenario]
     #[arg(long = "policy", value_name = "POLICY")]
     policies: Vec<String>,
-    /// How many of a hundred seconds in which a client's promise applies must be kept
+    /// The percentage of seconds in which each promise must be kept, among those in which it applies
     #[arg(long, value_name = "N", default_value = "99", value_parser = |n: &str| whole::number(n, 1..=100))]
     keep: u32,
-    /// How often the search is repeated, with other random numbers and other times of activity, 1 to 10000 [default: what the scenario
-    /// says, else 10]
+    /// Number of searches, 1 to 10000, each with different random numbers and other times of activity [default: that of the scenario, or
+    /// else 10]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
-    /// Seconds measured in each run, 1 to 3600 [default: those of the scenario]
+    /// Seconds that are measured in each run, 1 to 3600 [default: those of the scenario]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
     seconds: Option<u32>,
     #[command(flatten)]
     jobs: Jobs,
-    /// Write what is needed under every policy as a line of JSON; - for standard output, and nothing else there
+    /// Write the result for each policy as a line of JSON to this file. With -, write only this to standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with plots
+    /// Write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -25,23 +25,24 @@ pub(super) const ASKED: [&str; 4] = ["policy", "set", "drive", "recommend"];
 /// What is to be otherwise than it was.
 #[derive(Debug, Args)]
 pub(super) struct WhatIf {
-    /// Play the load under this policy: a name, names composed, or a file; may be given several times, for a table of all
+    /// Predict the results under this policy: a name, a combination, or a file. Can be repeated, for a table of all
     #[arg(long, value_name = "NAME")]
     policy: Vec<String>,
-    /// What would have come of it with this key of a contract, as alpha.min=20MB/s (min, `min_iops`, share, max, max.iops, class); may be repeated
+    /// Predict the results with this key of a contract, for example alpha.min=20MB/s (min, `min_iops`, share, max, max.iops, class). Can be
+    /// repeated
     #[arg(long, value_name = "VOLUME.KEY=VALUE")]
     set: Vec<Setting>,
-    /// What would have come of it on this modelled drive: a name, or a profile's file [default: the model of --config's drive]
+    /// Predict the results on this modelled drive: a name, or a profile file [default: the model of --config's drive]
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
-    /// Propose contracts by what clients did, as lines to paste
+    /// Recommend contracts that match the clients' load, as lines to copy into the configuration
     #[arg(long, conflicts_with_all = ["policy", "set"])]
     recommend: bool,
-    /// The configuration that the server had, for the names of volumes and the drive's model [default: they are called by the numbers of
-    /// their groups]
+    /// The server's configuration, for the names of volumes and the model of the drive [default: recordings contain no names, so groups are
+    /// shown by number]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Send each request when it was sent, not as long after the answer before it as it was
+    /// Issue each request at its recorded time, instead of at its recorded delay after the reply before it
     #[arg(long)]
     open: bool,
 }

@@ -16,28 +16,29 @@ const LOCAL: &str = "127.0.0.1:10809";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "One volume without a configuration")]
 pub(super) struct OneVolume {
-    /// Serve memory of this size, zeroes at first
+    /// Serve a volume of this size from memory. It is zero at the start
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["config", "size"])]
     memory: Option<String>,
-    /// Create IMAGE with this size if it is not there
+    /// Create IMAGE with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// What the drive does at the least, reading and writing in sequence: promises are held against it
+    /// The sequential bandwidth that the drive sustains in the worst case. Promises are compared with it
     #[arg(long, value_name = "RATE")]
     capacity: Option<String>,
-    /// Promise this in every second; takes --capacity
+    /// Guarantee this bandwidth in every second. Requires --capacity
     #[arg(long, value_name = "RATE")]
     min: Option<String>,
-    /// Let it have no more than this
+    /// Limit the bandwidth to this rate
     #[arg(long, value_name = "RATE")]
     max: Option<String>,
-    /// Listen here: an address and port, or `unix:` and a path [default: 127.0.0.1:10809; with --run a Unix socket that goes with the server]
+    /// Listen at this address: an IP address and a port, or `unix:` and a path [default: 127.0.0.1:10809; with --run a Unix socket that is
+    /// removed with the server]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Listen at an address that other machines can reach, without encryption or passwords
+    /// Permit an address that other machines can reach. There is neither encryption nor a password
     #[arg(long, requires = "listen")]
     insecure: bool,
 }

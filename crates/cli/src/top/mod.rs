@@ -30,10 +30,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct Options {
     #[command(flatten)]
     socket: Socket,
-    /// Print the last second as tables, and end
+    /// Print the last second as tables and exit
     #[arg(long)]
     once: bool,
-    /// Print an object of JSON for each second, a line each, or one with --once: the answer of /v1/status with the figures of that second
+    /// Print one line of JSON for each second, or a single one with --once: the reply of /v1/status with the figures of that second
     #[arg(long)]
     json: bool,
 }

@@ -27,7 +27,7 @@ pub(super) enum Word {
     Sim,
     /// An unmodified Linux in a guest, in virtual time, on the modelled drive
     Guest,
-    /// This machine's Linux on a device
+    /// The Linux of this machine, on a device
     Linux,
 }
 
