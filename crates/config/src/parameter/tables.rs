@@ -72,7 +72,7 @@ pub(super) const NULL: &[Parameter] = parameters! { Null:
     "tags" = 32: Count, [.tags], "number of commands that each hardware queue accepts at a time";
     "queues" = 1: Count, [.queues], "number of hardware queues";
     "link" = 0: Rate, [.link], "bandwidth of the link to the host; 0B/s is unlimited";
-    "tick" = 0: Time, [.tick], "period at the start of which the link's bandwidth is granted at once; 0s is a serial link";
+    "tick" = 0: Time, [.tick], "period at whose start the link's bandwidth is granted; 0s is a serial link";
     "wake" = 0: Time, [.wake], "interval at whose multiples commands complete; 0s completes them at once";
     "command" = 131_072: Bytes, [.command], "maximum size of a command; longer requests are split";
 };
@@ -89,13 +89,13 @@ pub(super) const HDD: &[Parameter] = parameters! { Hdd:
     "seek.average": Time, [.seek.average], "seek time across one third of all tracks";
     "seek.full": Time, [.seek.full], "seek time across all tracks";
     "settle": Time, [.settle], "additional time that a write needs to settle on its track";
-    "tags": Count, [.tags], "number of commands in the disk's queue, from which the disk selects by positioning time";
-    "ageing": Time, [.ageing], "age at which a command is served before all younger ones, multiplied by the number of waiting streams";
+    "tags": Count, [.tags], "queue depth of the disk, which selects commands by positioning time";
+    "ageing": Time, [.ageing], "age, per waiting stream, at which a command is served before younger ones";
     "overhead": Time, [.overhead], "time from a command's arrival until the disk can act on it";
     "link": Rate, [.link], "bandwidth of the link to the host";
     "segments": Count, [.segments], "number of segments of the read cache, each for one sequential stream";
     "segment": Bytes, [.segment], "size of a segment, which is also the distance that the disk reads ahead";
-    "write_cache": Bytes, [.write_cache], "size of the write cache, in which writes complete before they are on the platters";
+    "write_cache": Bytes, [.write_cache], "size of the write cache; writes complete before they are on the platters";
     "flush": Time, [.flush], "time of a flush in addition to the writes that it waits for";
 };
 
@@ -104,9 +104,9 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "tags": Count, [.tags], "number of commands that each hardware queue accepts at a time";
     "queues": Count, [.queues], "number of hardware queues";
     "link": Rate, [.link], "bandwidth of the link to the host";
-    "duplex": Bool, [.duplex], "whether reads and writes cross the link independently, as with PCI Express";
+    "duplex": Bool, [.duplex], "whether reads and writes cross the link independently (PCI Express)";
     "overhead": Time, [.overhead], "latency of firmware and adapter, independent of the number of commands";
-    "command": Time, [.command], "time of the controller for each command, during which it serves no other";
+    "command": Time, [.command], "time of the controller for each command, in which it serves no other";
     "channels": Count, [.channels], "number of channels between the controller and the dies";
     "dies": Count, [.dies], "number of dies on each channel";
     "channel": Rate, [.channel], "bandwidth of a channel";
@@ -117,12 +117,12 @@ pub(super) const SSD: &[Parameter] = parameters! { Ssd:
     "suspend": Time, [.suspend], "maximum time that a read waits for a die that is programming";
     "block": Pages, [.block], "pages in a die's erase block";
     "read_ahead": Bytes, [.read_ahead], "amount that a sequential stream is read ahead";
-    "window": Time, [.window], "amount of data on its way to the host, as time of the link, below which the controller selects the next command";
-    "favour": Bytes, [.favour], "size of sequential commands that can overtake another read, multiplied by the number of waiting streams";
-    "write_buffer": Bytes, [.write_buffer], "size of the write buffer, in which writes complete before they are in the flash";
+    "window": Time, [.window], "unsent data, as time of the link, below which the next command is chosen";
+    "favour": Bytes, [.favour], "sequential bytes, per waiting stream, that can overtake another read";
+    "write_buffer": Bytes, [.write_buffer], "size of the write buffer; writes complete before they are in the flash";
     "flush": Time, [.flush], "time of a flush in addition to the writes that it waits for";
-    "protected": Bool, [.protected], "whether the write buffer survives a loss of power, so that a flush takes only a command";
-    "spare": PerMille, [.spare], "overprovisioning: spare flash in addition to the size, in thousandths of the size";
+    "protected": Bool, [.protected], "whether the write buffer survives power loss; a flush is then one command";
+    "spare": PerMille, [.spare], "overprovisioning: flash beyond the size, in thousandths of the size";
     "filled": Percent, [.filled], "part of the size that was written beforehand, in per cent";
 };
 
