@@ -8,14 +8,14 @@ use serde_json::Value;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The key as a path of names: `["volume", "alpha", "min"]`. A name may have dots in it.
+    /// The key as a path of names, for example `["volume", "alpha", "min"]`. A name can contain dots.
     pub key: Vec<String>,
-    /// Its value from now on, in the words of the file; `null` removes the key, or a whole table.
+    /// The new value, as in the configuration file. `null` removes the key or a whole table.
     #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     pub value: Value,
 }
 
-/// Several edits at once: all of them or none.
+/// Several edits that are made together: all of them or none.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -24,12 +24,12 @@ pub struct ChangeRequest {
     pub edits: Vec<Edit>,
 }
 
-/// Which change to undo.
+/// The change to undo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UndoRequest {
-    /// Its number; the last change that can be undone if left out.
+    /// The number of the change. If it is left out, the last change that can be undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<u64>,
 }
@@ -38,69 +38,69 @@ pub struct UndoRequest {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// Its number, from 1 at the server's start.
+    /// The number of the change, starting at 1 when the server starts.
     pub number: u64,
-    /// When: milliseconds since 1970.
+    /// The time of the change, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Its author: `uid 1000 pid 4242`, `token`, or `SIGHUP`.
+    /// The author: `uid 1000 pid 4242`, `token`, or `SIGHUP`.
     pub by: String,
-    /// What changed and what it was before, in the words of the file, a line each.
+    /// The changed keys with their earlier values, as in the configuration file, one line each.
     pub lines: Vec<String>,
-    /// Whether it was written to the file.
+    /// Whether the change was written to the configuration file.
     pub saved: bool,
-    /// The change that this one undid.
+    /// The number of the change that this change undid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<u64>,
 }
 
-/// The changes that the server remembers, the last one first.
+/// The changes that the server remembers, newest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Changes {
-    /// They.
+    /// The changes, newest first.
     pub changes: Vec<Change>,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Outcome {
-    /// The change; its number is 0 if nothing differs, or if it was tried only.
+    /// The change. Its number is 0 if nothing differs, or if it was a dry run.
     pub change: Change,
-    /// It was tried only: everything is as it was.
+    /// Whether it was a dry run, which changes nothing.
     pub dry_run: bool,
-    /// What is promised on each drive from then on, a sentence each.
+    /// The amounts that are promised on each drive after the change, one sentence each.
     pub promised: Vec<String>,
 }
 
-/// A thing that is wrong, as `weir check` says it.
+/// An error of a change, as `weir check` reports it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Said {
-    /// The key that it is about, as `volume.alpha.min`; may be empty.
+    /// The path of the key with the error, for example `volume.alpha.min`. It can be empty.
     pub key: String,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What to do about it.
+    /// The advice for correcting it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// It asks for more than there is, of what a drive or a tenant can promise or of room for data: less of it could be had, or the same of
-    /// another drive.
+    /// Whether the change asks for more than a drive or a tenant can promise, or for more room for data than there is. A smaller amount, or
+    /// the same amount on another drive, could be granted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeds: bool,
-    /// The line of the configuration's text as the change would leave it, from 1; 0 if there is none.
+    /// The line of the configuration's text as the change would leave it, starting at 1, or 0 if there is none.
     pub line: u32,
-    /// The character in that line, from 1.
+    /// The character in that line, starting at 1.
     pub column: u32,
 }
 
-/// Why something was refused. Everything is as it was.
+/// The reason why a request was refused. A refused request changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Refusal {
-    /// In one sentence.
+    /// The reason in one sentence.
     pub error: String,
-    /// Everything that is wrong.
+    /// All errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Said>,
 }

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::change::Change;
 use crate::figures::{DriveFigures, TenantFigures, VolumeFigures};
 
-/// One event; its name in the stream is that of the variant in lower case.
+/// An event. Its name in the stream is the variant in lower case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase", tag = "event", content = "data")]
 pub enum Event {
-    /// A second is over.
+    /// The figures of a second that has ended.
     Second(Second),
-    /// A promise was not kept in it.
+    /// A second in which a promise was not kept.
     Short(ShortSecond),
-    /// The configuration has changed.
+    /// A change of the configuration.
     Change(Change),
 }
 
@@ -29,17 +29,17 @@ impl Event {
     }
 }
 
-/// A second of every drive, tenant and volume.
+/// The figures of every drive, tenant and volume in one second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Second {
-    /// When it ended: milliseconds since 1970.
+    /// The end of the second, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The drives.
+    /// The figures of the drives.
     pub drives: Vec<DriveFigures>,
-    /// The tenants.
+    /// The figures of the tenants.
     pub tenants: Vec<TenantFigures>,
-    /// The volumes.
+    /// The figures of the volumes.
     pub volumes: Vec<VolumeFigures>,
 }
 
@@ -47,15 +47,15 @@ pub struct Second {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ShortSecond {
-    /// When it was found: milliseconds since 1970, at most a second and a half after the second's end.
+    /// The time at which this was found, in milliseconds since 1970. It is at most 1.5 seconds after the second's end.
     pub at_ms: u64,
-    /// The volume or tenant, as `volume.alpha`.
+    /// The volume or tenant, for example `volume.alpha`.
     pub of: String,
-    /// What made it short, as `neighbour` or `slow-drive`.
+    /// The cause, for example `neighbour` or `slow-drive`.
     pub cause: String,
-    /// The volume whose requests stood before its own, if that is the cause and it is known which.
+    /// The volume whose requests were served before this volume's, if that is the cause and the volume is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
-    /// What was missing: bytes, or requests where requests are promised.
+    /// The shortfall in bytes, or in requests if requests are promised.
     pub lacking: u64,
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The mean latency of the requests that ended in a second, by where they spent it. Microseconds.
+/// The mean latency of the requests that completed in a second, by the place where they spent it, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Latency {
-    /// Held by a limit: the volume's own max, or its tenant's.
+    /// The time for which requests were throttled by a limit: the volume's own max, or its tenant's.
     pub limit_us: f64,
-    /// In the elevator, while others were served.
+    /// The time in the elevator while others were served.
     pub elevator_us: f64,
-    /// In the drive.
+    /// The time in the drive.
     pub drive_us: f64,
 }
 
@@ -23,21 +23,22 @@ impl Latency {
     }
 }
 
-/// The seconds of a promise by their verdicts, since the server's start.
+/// The number of seconds of a promise by verdict, since the start of the server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SecondCounts {
-    /// Whole seconds in which the promise was in force.
+    /// Whole seconds in which the promise applied.
     pub promised: u64,
-    /// Those in which it was kept.
+    /// Promised seconds in which the promise was kept.
     pub kept: u64,
-    /// Of these, those in which the client got less, because it had nothing outstanding for more than half of them.
+    /// Kept seconds in which the client got less than its min, because it had no request outstanding for more than half of the second.
     #[serde(default)]
     pub unasked: u64,
-    /// Those in which it was not, by cause: `own-max`, `held`, `neighbour`, `own-requests`, `idling`, `slow-drive`, `own-depth`, `host-busy`,
-    /// `errors` and `server-busy`.
+    /// Promised seconds in which the promise was missed, by cause: `own-max`, `held`, `neighbour`, `own-requests`, `idling`, `slow-drive`,
+    /// `own-depth`, `host-busy`, `errors` and `server-busy`.
     pub short: BTreeMap<String, u64>,
-    /// Those in which nothing was owed, by reason: `client-idle`, `not-reading`, `own-max`, `own-depth`, `remote-storage`.
+    /// Promised seconds in which the client was owed nothing, by reason: `client-idle`, `not-reading`, `own-max`, `own-depth`,
+    /// `remote-storage`.
     pub excused: BTreeMap<String, u64>,
 }
 
@@ -48,95 +49,96 @@ impl SecondCounts {
     }
 }
 
-/// What a volume was served since the server's start.
+/// The requests of a volume since the start of the server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
-    /// Requests that were answered, by operation; operations without any are left out.
+    /// The number of requests that completed, by operation. Operations without any are left out.
     pub requests: BTreeMap<String, u64>,
-    /// Bytes of these, by operation.
+    /// The bytes of these requests, by operation.
     pub bytes: BTreeMap<String, u64>,
-    /// Requests that the storage failed, by operation.
+    /// The number of requests that the storage failed, by operation.
     pub errors: BTreeMap<String, u64>,
 }
 
-/// A volume in the last full second.
+/// The figures of a volume in the last full second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VolumeFigures {
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
-    /// Bytes a second.
+    /// The throughput in bytes per second.
     pub bytes_per_second: u64,
-    /// Requests a second.
+    /// The throughput in requests per second.
     pub requests_per_second: u64,
-    /// The mean latency of these requests; nothing if there were none.
+    /// The mean latency of these requests. It is missing if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// Requests that are not answered.
+    /// The number of requests that are not completed.
     pub queue: u32,
-    /// Of these, those held by a limit.
+    /// The number of requests that are throttled by a limit.
     pub limited: u32,
-    /// The age of the oldest of these, milliseconds.
+    /// The age of the oldest request that is not completed, in milliseconds.
     pub oldest_ms: u64,
-    /// Connections of clients.
+    /// The number of connections of clients.
     pub connections: u32,
-    /// The part of the drive that is its own by share among the volumes that have requests, 0 to 1.
+    /// The fraction of the drive that the volume's share amounts to among the volumes with requests, 0 to 1.
     pub share: f64,
-    /// The part of the drive's bytes that it got, 0 to 1.
+    /// The fraction of the drive's bytes that the volume got, 0 to 1.
     pub got: f64,
-    /// What kept it from more, by the names of [`SecondCounts::short`], or `client-idle` or `not-reading`; nothing if it had no request.
+    /// The cause that kept the throughput from being higher, with the names of [`SecondCounts::short`], or `client-idle` or `not-reading`.
+    /// It is missing if the volume had no request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// The volume whose requests stood before its own, if that is the cause and it is known which.
+    /// The volume whose requests were served before this volume's, if that is the cause and the volume is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbour: Option<String>,
-    /// The part of the second in which it had nothing outstanding, 0 to 1.
+    /// The fraction of the second in which the volume had no request outstanding, 0 to 1.
     #[serde(default)]
     pub idle: f64,
-    /// Why the second was short of the volume's promise, if it was.
+    /// The cause for which the second was short of the volume's promise, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<String>,
-    /// A flush has failed: every later one fails until the server is restarted.
+    /// Whether a flush has failed. If so, every later flush fails until the server is restarted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sync_failed: bool,
-    /// Of a min that several servers keep, the part that this one promises, 0 to 1.
+    /// The fraction of a min shared by several servers that this server promises, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<f64>,
 }
 
-/// A tenant in the last full second: its volumes together.
+/// The figures of a tenant, which are those of its volumes together, in the last full second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TenantFigures {
-    /// Its name.
+    /// The name of the tenant.
     pub name: String,
-    /// Bytes a second.
+    /// The throughput in bytes per second.
     pub bytes_per_second: u64,
-    /// Requests a second.
+    /// The throughput in requests per second.
     pub requests_per_second: u64,
-    /// Requests that are not answered.
+    /// The number of requests that are not completed.
     pub queue: u32,
-    /// Why the second was short of the tenant's promise, if it was.
+    /// The cause for which the second was short of the tenant's promise, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<String>,
 }
 
-/// A drive in the last full second.
+/// The figures of a drive in the last full second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DriveFigures {
-    /// Its name.
+    /// The name of the drive.
     pub name: String,
-    /// Bytes a second.
+    /// The throughput in bytes per second.
     pub bytes_per_second: u64,
-    /// Requests a second.
+    /// The throughput in requests per second.
     pub requests_per_second: u64,
-    /// The part of the second in which it had something to do, 0 to 1.
+    /// The fraction of the second in which the drive was busy, 0 to 1.
     pub busy: f64,
-    /// Requests that are not answered.
+    /// The number of requests that are not completed.
     pub queue: u32,
-    /// Commands in the drive.
+    /// The number of commands in the drive.
     pub in_flight: u32,
 }
 

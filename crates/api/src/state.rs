@@ -5,51 +5,51 @@ use serde::{Deserialize, Serialize};
 use crate::figures::{Counts, DriveFigures, SecondCounts, TenantFigures, VolumeFigures};
 use crate::{Change, Words};
 
-/// The server as a whole.
+/// The state of the server.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Status {
     /// The version of Weir.
     pub version: String,
-    /// Seconds since its start.
+    /// The number of seconds since the start of the server.
     pub uptime_seconds: u64,
-    /// Whether every shard answers.
+    /// Whether every shard responds.
     pub ready: bool,
-    /// The file of its configuration, if it has one.
+    /// The path of the configuration file, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Where clients connect by NBD, as `unix:/run/weir/nbd.sock` or `127.0.0.1:10809`.
+    /// The addresses for NBD clients, for example `unix:/run/weir/nbd.sock` or `127.0.0.1:10809`.
     #[serde(default)]
     pub nbd: Vec<String>,
-    /// Whether the configuration in force differs from what the file said when it was read or written last: some changes are kept in memory
-    /// only.
+    /// Whether the running configuration differs from the configuration file when it was last read or written, because some changes are
+    /// kept only in memory.
     pub unsaved: bool,
-    /// The last change, if any was made since the start.
+    /// The last change, if any was made since the start of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_change: Option<Change>,
-    /// Its drives.
+    /// The drives.
     pub drives: Vec<Drive>,
-    /// Its tenants.
+    /// The tenants.
     pub tenants: Vec<Tenant>,
-    /// Its volumes, without what they were served since the start.
+    /// The volumes, without `counts`.
     pub volumes: Vec<Volume>,
 }
 
-/// What a contract grants, in numbers. Zero is no min, and no max.
+/// A contract in numbers. Zero means that there is no min, or no max.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Contract {
-    /// Bytes a second that are promised.
+    /// The promised bytes per second.
     pub min_bytes_per_second: u64,
-    /// Requests a second that are promised.
+    /// The promised requests per second.
     pub min_requests_per_second: u64,
-    /// The weight by which the rest is shared.
+    /// The weight by which the capacity left over by promises is divided.
     pub share: u16,
-    /// Most bytes a second.
+    /// The maximum bytes per second.
     pub max_bytes_per_second: u64,
-    /// Most requests a second.
+    /// The maximum requests per second.
     pub max_requests_per_second: u64,
-    /// `realtime`, `best-effort` or `idle`.
+    /// The class: `realtime`, `best-effort` or `idle`.
     pub class: String,
 }
 
@@ -64,23 +64,23 @@ impl Contract {
     }
 }
 
-/// What of something is promised, and what is left to be promised.
+/// The amounts of a drive or a tenant that are promised, and that can still be promised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Budget {
-    /// Bytes a second in all.
+    /// The total bytes per second.
     pub bytes_per_second: u64,
-    /// Requests a second in all; zero where they are not known.
+    /// The total requests per second, or zero if they are not known.
     pub requests_per_second: u64,
-    /// Of these, bytes a second that are promised.
+    /// The bytes per second that are promised.
     pub promised_bytes_per_second: u64,
-    /// Requests a second that are promised.
+    /// The requests per second that are promised.
     pub promised_requests_per_second: u64,
-    /// Bytes a second that a further promise may have, if it is one in bytes.
+    /// The largest further promise in bytes per second that is possible.
     pub left_bytes_per_second: u64,
-    /// Requests a second that a further promise may have, if it is one in requests.
+    /// The largest further promise in requests per second that is possible.
     pub left_requests_per_second: u64,
-    /// Of the drive's time, what the promises take: millionths. Zero of a tenant.
+    /// The part of the drive's time that the promises take, in millionths. It is zero for a tenant.
     pub promised_millionths: u64,
 }
 
@@ -88,41 +88,41 @@ pub struct Budget {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Drive {
-    /// Its name.
+    /// The name of the drive.
     pub name: String,
-    /// The state of what was written of it, for `If-Match`.
+    /// The version of the drive's configuration, for `If-Match`.
     pub etag: String,
-    /// What the configuration says of it.
+    /// The drive's configuration.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub config: Words,
-    /// Its policy.
+    /// The policy of the drive.
     pub policy: String,
-    /// What is promised and what is left; nothing if its capacity is not known.
+    /// The amounts that are promised and that can still be promised. It is missing if the capacity is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// The last full second.
+    /// The figures of the last full second.
     pub now: DriveFigures,
 }
 
-/// A tenant: a group over several volumes.
+/// A tenant, which is a group of several volumes.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Tenant {
-    /// Its name.
+    /// The name of the tenant.
     pub name: String,
-    /// The state of what was written of it, for `If-Match`.
+    /// The version of the tenant's configuration, for `If-Match`.
     pub etag: String,
-    /// What the configuration says of it.
+    /// The tenant's configuration.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub config: Words,
-    /// Its contract in numbers.
+    /// The tenant's contract in numbers.
     pub contract: Contract,
-    /// Its own promise, what of it its volumes were promised, and what is left; nothing if it has no promise.
+    /// The tenant's own promise, the part of it that is promised to its volumes, and the rest. It is missing if the tenant has no promise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// The last full second.
+    /// The figures of the last full second.
     pub now: TenantFigures,
-    /// The seconds of its promise.
+    /// The seconds of the tenant's promise.
     pub seconds: SecondCounts,
 }
 
@@ -130,30 +130,30 @@ pub struct Tenant {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Volume {
-    /// Its name.
+    /// The name of the volume.
     pub name: String,
-    /// The state of what was written of it, for `If-Match`.
+    /// The version of the volume's configuration, for `If-Match`.
     pub etag: String,
-    /// What the configuration says of it.
+    /// The volume's configuration.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub config: Words,
-    /// Its drive.
+    /// The drive of the volume.
     pub drive: String,
-    /// Its tenant.
+    /// The tenant of the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The block device of the server's machine that it is: `/dev/ublkb7`.
+    /// The volume's block device on the server's machine, for example `/dev/ublkb7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_device: Option<String>,
-    /// Its size, bytes.
+    /// The size of the volume in bytes.
     pub size_bytes: u64,
-    /// Its contract in numbers.
+    /// The volume's contract in numbers.
     pub contract: Contract,
-    /// The last full second.
+    /// The figures of the last full second.
     pub now: VolumeFigures,
-    /// The seconds of its promise.
+    /// The seconds of the volume's promise.
     pub seconds: SecondCounts,
-    /// What it was served since the start; only where one volume is asked for.
+    /// The requests since the start of the server. It is present only if a single volume is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
 }
@@ -170,11 +170,11 @@ impl Volume {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum List {
-    /// Volumes.
+    /// All volumes.
     Volumes(Vec<Volume>),
-    /// Tenants.
+    /// All tenants.
     Tenants(Vec<Tenant>),
-    /// Drives.
+    /// All drives.
     Drives(Vec<Drive>),
 }
 

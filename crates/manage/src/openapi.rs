@@ -14,8 +14,8 @@ mod tests {
     #[openapi(
         info(
             title = "Weir",
-            description = "How a running server stands, and changes of it. Over the Unix socket of [manage] for processes that it lets in; \
-                       over loopback with the token, as Authorization: Bearer TOKEN.",
+            description = "State and changes of a running server. The interface is available over the Unix socket of [manage] to authorised \
+                           processes, and over a loopback address with the access token in the header: Authorization: Bearer TOKEN.",
             license(name = "Apache-2.0 OR MIT"),
             contact(),
         ),

@@ -17,7 +17,7 @@ use crate::control::KINDS;
 use crate::error::Refused;
 use crate::view::View;
 
-/// How everything stands.
+/// The state of the server, its drives, tenants and volumes.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/status", responses((status = 200, body = weir_api::Status))))]
 pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
     let (published, sample) = (manager.control.published(), manager.watcher.last());
@@ -33,7 +33,7 @@ pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
 #[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/{kind}",
-    params(("kind" = String, Path, description = "volumes, tenants or drives")),
+    params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives")),
     responses((status = 200, body = List), (status = 404, body = weir_api::Refusal))
 ))]
 pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> Answer<Json<List>> {
@@ -49,11 +49,11 @@ pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> An
     }))
 }
 
-/// One volume, tenant or drive; its `ETag` is the state of what is written of it.
+/// One volume, tenant or drive. Its `ETag` is the version of its configuration.
 #[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/{kind}/{name}",
-    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name")),
+    params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives"), ("name" = String, Path, description = "The name of the object")),
     responses((status = 200, body = Found), (status = 404, body = weir_api::Refusal))
 ))]
 pub(crate) async fn show(
@@ -87,11 +87,11 @@ pub(crate) struct Of {
     of: String,
 }
 
-/// How a drive, a tenant or a volume went in the last hour, with a point for each ten seconds.
+/// The figures of a drive, a tenant or a volume over the last hour, with one point for each ten seconds.
 #[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/history",
-    params(("of" = String, Query, description = "The object, such as volume.alpha")),
+    params(("of" = String, Query, description = "The object, for example volume.alpha")),
     responses((status = 200, body = Curve), (status = 404, body = weir_api::Refusal))
 ))]
 pub(crate) async fn history(
@@ -130,14 +130,14 @@ pub(crate) struct Since {
     since_seconds: Option<u64>,
 }
 
-/// Why a volume's requests took as long as they did (`docs/explain.md`): the parts of the mean request's latency, the neighbours whose requests
-/// stood before its own, short seconds and their causes, and all of it in sentences (`said`).
+/// An explanation of the latency of a volume's requests (`docs/explain.md`): the parts of the mean latency, the volumes whose requests were
+/// served before, the short seconds and their causes, and all of this in sentences (`said`).
 #[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/v1/volumes/{name}/explain",
     params(
-        ("name" = String, Path, description = "The volume"),
-        ("since_seconds" = Option<u64>, Query, description = "Of requests that ended in this time; of all that are remembered if left out"),
+        ("name" = String, Path, description = "The name of the volume"),
+        ("since_seconds" = Option<u64>, Query, description = "Explain only the requests that completed in this many most recent seconds. If it is left out, all that are remembered"),
     ),
     responses((status = 200, body = Object), (status = 404, body = weir_api::Refusal), (status = 503, body = weir_api::Refusal))
 ))]
@@ -159,7 +159,7 @@ pub(crate) async fn explain(
     .await
 }
 
-/// The text of the configuration in force.
+/// The text of the running configuration.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/config", responses((status = 200, content_type = "application/toml", body = String))))]
 pub(crate) async fn config(State(manager): Shared) -> Response {
     let kind = (CONTENT_TYPE, HeaderValue::from_static("application/toml"));
@@ -170,8 +170,8 @@ pub(crate) async fn config(State(manager): Shared) -> Response {
 #[cfg_attr(feature = "openapi", utoipa::path(
     get,
     path = "/metrics",
-    params(("detail" = Option<String>, Query, description = "full: histograms of each stage, too")),
-    responses((status = 200, content_type = "text/plain", body = String), (status = 503, description = "A shard does not answer"))
+    params(("detail" = Option<String>, Query, description = "full: also the metrics that are not printed by default, such as histograms of each stage")),
+    responses((status = 200, content_type = "text/plain", body = String), (status = 503, description = "A shard does not respond"))
 ))]
 pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>) -> Response {
     let detail = match asked.detail.as_deref() {
@@ -192,14 +192,14 @@ pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>
     }
 }
 
-/// Whether it answers at all.
+/// Whether the server responds at all.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/healthz", responses((status = 200, body = String))))]
 pub(crate) async fn healthy() -> &'static str {
     "ok\n"
 }
 
-/// Whether every shard answers, and clients can connect.
-#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not answer, or a thread has failed and the server ends"))))]
+/// Whether every shard responds, and clients can connect.
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", responses((status = 200, body = String), (status = 503, description = "A shard does not respond, or a thread has failed and the server exits"))))]
 pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) {
     if !manager.watcher.is_running() {
         let why = "a thread of the server has failed, and the server ends\n";

@@ -30,21 +30,21 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 #[derive(utoipa::IntoResponses)]
 #[expect(dead_code, reason = "the document alone needs it")]
 enum Came {
-    /// It is in force, or was tried
+    /// The change was made, or was a dry run
     #[response(status = 200)]
     Made(Outcome),
-    /// It contradicts something: the name is taken, the file was changed
+    /// The change conflicts with the current state: for example, the name is in use, or the file was changed
     #[response(status = 409)]
     Contradicts(weir_api::Refusal),
-    /// It is not as If-Match says
+    /// The version in If-Match is not the current one
     #[response(status = 412)]
     Changed(weir_api::Refusal),
-    /// The configuration would be wrong, or promise too much
+    /// The resulting configuration would be invalid, or promise too much
     #[response(status = 422)]
     Wrong(weir_api::Refusal),
 }
 
-/// The last changes, the last one first.
+/// The last changes, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/changes", responses((status = 200, body = Changes))))]
 pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
     Json(Changes {
@@ -52,11 +52,11 @@ pub(crate) async fn changes(State(manager): Shared) -> Json<Changes> {
     })
 }
 
-/// Makes several edits at once: all of them or none.
+/// Makes several edits together: all of them or none.
 #[cfg_attr(feature = "openapi", utoipa::path(
     post,
     path = "/v1/changes",
-    params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
+    params(("dry_run" = Option<bool>, Query, description = "Return the result of the change without making it"), ("save" = Option<bool>, Query, description = "Write the change to the configuration file. The default is true if there is a file")),
     request_body = ChangeRequest,
     responses(Came),
 ))]
@@ -74,11 +74,11 @@ pub(crate) async fn change(
     .await
 }
 
-/// Takes a change back.
+/// Undoes a change.
 #[cfg_attr(feature = "openapi", utoipa::path(
     post,
     path = "/v1/undo",
-    params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
+    params(("dry_run" = Option<bool>, Query, description = "Return the result of the change without making it"), ("save" = Option<bool>, Query, description = "Write the change to the configuration file. The default is true if there is a file")),
     request_body = UndoRequest,
     responses(Came),
 ))]
@@ -96,11 +96,11 @@ pub(crate) async fn undo(
     .await
 }
 
-/// Reads the configuration's file again.
+/// Reloads the configuration file.
 #[cfg_attr(feature = "openapi", utoipa::path(
     post,
     path = "/v1/reload",
-    params(("dry_run" = Option<bool>, Query, description = "Say only what would come of it")),
+    params(("dry_run" = Option<bool>, Query, description = "Return the result of the change without making it")),
     responses(Came),
 ))]
 pub(crate) async fn reload(
@@ -112,12 +112,12 @@ pub(crate) async fn reload(
     made(manager, how, |manager, how| manager.control.reload(how)).await
 }
 
-/// Changes a volume, a tenant or a drive: keys that are given are set, those that are `null` removed, the others stay (RFC 7396).
+/// Changes a volume, a tenant or a drive. Keys in the body are set, or removed if they are `null`; other keys do not change (RFC 7396).
 #[cfg_attr(feature = "openapi", utoipa::path(
     patch,
     path = "/v1/{kind}/{name}",
-    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
-    request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
+    params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives"), ("name" = String, Path, description = "The name of the object"), ("dry_run" = Option<bool>, Query, description = "Return the result of the change without making it"), ("save" = Option<bool>, Query, description = "Write the change to the configuration file. The default is true if there is a file"), ("If-Match" = Option<String>, Header, description = "Make the change only if this is still the current ETag")),
+    request_body(content = serde_json::Map<String, Value>, description = "Keys of the configuration and their values"),
     responses(Came),
 ))]
 pub(crate) async fn set(
@@ -140,12 +140,12 @@ pub(crate) async fn set(
     .await
 }
 
-/// Adds a volume or a tenant, by what the file would say of it.
+/// Adds a volume or a tenant with the keys of its configuration.
 #[cfg_attr(feature = "openapi", utoipa::path(
     put,
     path = "/v1/{kind}/{name}",
-    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one")),
-    request_body(content = serde_json::Map<String, Value>, description = "Keys of the file and their values"),
+    params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives"), ("name" = String, Path, description = "The name of the object"), ("dry_run" = Option<bool>, Query, description = "Return the result of the change without making it"), ("save" = Option<bool>, Query, description = "Write the change to the configuration file. The default is true if there is a file")),
+    request_body(content = serde_json::Map<String, Value>, description = "Keys of the configuration and their values"),
     responses(Came),
 ))]
 pub(crate) async fn add(
@@ -176,11 +176,11 @@ pub(crate) async fn add(
     .await
 }
 
-/// Removes a volume or a tenant. The data of a file or a device stay.
+/// Removes a volume or a tenant. The data of a file or a device are kept.
 #[cfg_attr(feature = "openapi", utoipa::path(
     delete,
     path = "/v1/{kind}/{name}",
-    params(("kind" = String, Path, description = "volumes, tenants or drives"), ("name" = String, Path, description = "Its name"), ("dry_run" = Option<bool>, Query, description = "Say only what would come of it"), ("save" = Option<bool>, Query, description = "Write it to the file; true if there is one"), ("If-Match" = Option<String>, Header, description = "Only if this is its ETag still")),
+    params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives"), ("name" = String, Path, description = "The name of the object"), ("dry_run" = Option<bool>, Query, description = "Return the result of the change without making it"), ("save" = Option<bool>, Query, description = "Write the change to the configuration file. The default is true if there is a file"), ("If-Match" = Option<String>, Header, description = "Make the change only if this is still the current ETag")),
     responses(Came),
 ))]
 pub(crate) async fn remove(

@@ -12,7 +12,7 @@ use super::{Answer, Shared};
 use crate::error::Refused;
 use crate::places::{Connection, STREAMS};
 
-/// Events as they happen (`text/event-stream`): `second`, `short` and `change`, each with the JSON of its type.
+/// Events as they occur (`text/event-stream`): `second`, `short` and `change`, each with the JSON of its type.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/events", responses((status = 200, content_type = "text/event-stream", body = String))))]
 pub(crate) async fn events(
     State(manager): Shared,
