@@ -176,7 +176,8 @@ job. Without `--drive`, Weir uses the model `samsung-970-pro`.
 - *Rates.* `rate` and `rate_iops` limit the reads and the writes of a mixed job separately. `rate_iops=1000,500` has one limit for each, and `rate_iops=1000,`
   limits only reads.
 - *Phases.* A job with `stonewall` or `wait_for` starts at the latest time at which the jobs that it waits for can end, which is after their `startdelay`,
-  `ramp_time` and `runtime`. If they end earlier because they have transferred their `size`, the drive is idle in between.
+  `ramp_time` and `runtime`. If they end earlier because they have
+  transferred their `size`, the waiting job does not start earlier.
 - *Small writes.* A write through the page cache that is smaller than a page makes the whole page dirty, and `fdatasync` writes the whole page. The rest
   of the page is not read before, as in a file that is written for the first time.
 - *Included files.* The path in `include other.fio` is relative to the working directory, or else to the directory of the job file. `${NAME}` is an

@@ -283,8 +283,9 @@ pub const KEYS: &[Key] = &[
     of_kind("flushes.*"),
     of_clients(
         "limited_by",
-        "The limit of the client's throughput: `client` (its queue depth, its think time or its path to the server), `limit` (its max or another controller), `share` (other clients, which were served before it) or `drive` (the drive served it at once, but slowly).",
-        "What limited the client: `client`, `limit`, `share` or `drive`.",
+        "string",
+        "The limit of the client's throughput: `client` (its queue depth, its think time or its path to the server), `limit` (its max or \
+         another controller), `share` (other clients, which were served before it) or `drive` (the drive served it at once, but slowly).",
         ANSWERED,
     ),
     split(
@@ -375,7 +376,7 @@ pub const KEYS: &[Key] = &[
     of_clients(
         "late",
         "number",
-        "The number of reads and writes whose reply came after their `deadline`, including those that could not be sent in time.",
+        "The number of reads and writes that did not complete by their `deadline`, including those that could not be sent in time.",
         Where("the client has a deadline"),
     ),
     of_kernels("kernel", "string", "The release of the kernel.", KERNEL),
@@ -389,7 +390,7 @@ pub const KEYS: &[Key] = &[
     of_kernels(
         "path_us",
         "number, microseconds",
-        "The time of the path between the kernel and the modelled drive. It is subtracted from latencies.",
+        "The time of the path between the kernel and the modelled drive, which was subtracted.",
         GUEST,
     ),
     of_kernels(

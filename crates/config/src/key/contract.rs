@@ -41,8 +41,8 @@ pub(crate) static KEYS: &[Key] = &[
         name: "class",
         kind: Kind::Word(&["realtime", "best-effort", "idle"]),
         default: DefaultValue::Value("\"best-effort\""),
-        about: "The rank of the contract. `\"realtime\"` is served before all others and requires a `max`. `\"idle\"` gets only capacity that \
-                no other client wants, and cannot have a min.",
+        about: "The rank of the contract. `\"realtime\"` is served before all others and requires a `max`. `\"idle\"` is served only while no \
+                other client waits, except for one request per `idle_class_timeout` (200 ms), and cannot have a min.",
         example: "\"idle\"",
     },
     Key {

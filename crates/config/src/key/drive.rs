@@ -12,7 +12,8 @@ pub(crate) const DRIVE: Shape = Shape {
         Key {
             name: "policy",
             kind: Kind::Text(
-                "a [policy](#policies) that `weir policies` lists, optionally followed by controllers, as in `\"bfq + io.latency\"`; or the path of a policy's file, which contains a slash or ends in `.toml` and is relative to the directory of this file",
+                "a [policy](#policies) that `weir policies` lists, optionally followed by controllers, as in `\"bfq + io.latency\"`; or the \
+                 path of a policy's file, which contains a slash or ends in `.toml` and is relative to the directory of this file",
             ),
             default: DefaultValue::Value("\"contract\""),
             about: "The policy by which the drive is shared. A policy determines the effect of each part of a contract; `weir check` warns \

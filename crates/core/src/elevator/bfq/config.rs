@@ -52,8 +52,7 @@ tunables! {
             "The longest turn of a queue, counted in whole milliseconds.",
             "block/bfq-iosched.c: bfq_timeout, bfq_bfqq_budget_timeout";
         strict_guarantees: bool, Unit::Flag, [0, 1], 0,
-            "Whether the drive gets only one request at a time and always idles for the next one. This gives the strictest guarantees at the \
-             cost of throughput.",
+            "Whether the drive gets only one request at a time and always idles for the next one.",
             "block/bfq-iosched.c: bfq_strict_guarantees_store";
         async_charge_factor: u32, Unit::Count, [1, 100], 3,
             "The factor by which the sectors of asynchronous writes are multiplied when they are charged, if all competitors are equal in the \
