@@ -445,6 +445,22 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
+fn the_dashboard_links_to_pages_and_headings() {
+    let page = root().join("crates/manage/src/dashboard/index.html");
+    let page = fs::read_to_string(page).expect("it is text");
+    let links: Vec<String> = page
+        .split("href=\"/manual/")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('"')?.0.replacen(".html", ".md", 1)))
+        .collect();
+    assert!(links.len() > 5, "links are found: {links:?}");
+    let summary = root().join("docs/SUMMARY.md");
+    for link in links {
+        assert_eq!(broken(&summary, "", &link), None);
+    }
+}
+
+#[test]
 fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
     let docs = root().join("docs");
     let read = |path: &Path| fs::read_to_string(path).expect("it is text");

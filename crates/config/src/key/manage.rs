@@ -68,5 +68,13 @@ pub(crate) const MANAGE: Shape = Shape {
                     nobody can guess, readable by its own user alone.",
             example: "\"/var/lib/weir/token\"",
         },
+        Key {
+            name: "manual",
+            kind: Kind::Text("an absolute path of a directory"),
+            default: DefaultValue::Words("`/usr/share/doc/weir/html`, where the package puts it, if it exists"),
+            about: "The manual as web pages, to which the dashboard links. The server shows the directory's files to every browser that \
+                    reaches `http`, without the token, so it must contain nothing else.",
+            example: "\"/usr/share/doc/weir/html\"",
+        },
     ]],
 };
