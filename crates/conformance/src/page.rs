@@ -105,7 +105,7 @@ numbers of its own and begins its clients up to a millisecond apart. Figures are
 that, it is *inconclusive*. Cases without rows have no samples of Linux yet. Latencies are from the call to its end, in microseconds;
 where a job runs in several groups, they are the means of
 the groups' figures. Every row is in [conformance.csv](conformance.csv). Causes of what differs are in
-[deviations.md](deviations.md#held-against-linux). What Linux's own code does on Weir's models of drives is in
+[evidence/deviations.md](evidence/deviations.md#differences-in-measured-results). What Linux's own code does on Weir's models of drives is in
 [conformance-guest.md](conformance-guest.md).
 
 Only `sequential.fio`, in whose cases with rows nobody waits for long, leaves out a beginning (`ramp_time`). In fio the beginning of a
