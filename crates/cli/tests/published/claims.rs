@@ -114,7 +114,10 @@ impl Claims {
                 verdicts.push(verdict);
             }
             if !reasons.is_empty() {
-                let _ = write!(page, "\nThese figures differ for the following reasons:\n\n{reasons}");
+                let _ = write!(
+                    page,
+                    "\nThese figures differ for the following reasons:\n\n{reasons}"
+                );
             }
             first = document.last;
         }
