@@ -492,6 +492,33 @@ fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
     assert!(others.is_empty(), "no page shows {others:?}");
 }
 
+/// The index of recipes and that of decisions list every page of their folder. A decision has three sections.
+#[test]
+fn every_recipe_and_decision_is_in_its_index() {
+    let of_a_decision = ["Context", "Decision", "Consequence"];
+    for (folder, sections) in [("recipes", None), ("decisions", Some(of_a_decision))] {
+        let folder = root().join("docs").join(folder);
+        let read = |path: &Path| fs::read_to_string(path).expect("it is text");
+        let listed = links(&read(&folder.join("index.md")));
+        for path in files_below(&folder, "md") {
+            let name = path.file_name().expect("a file").to_string_lossy();
+            if name == "index.md" {
+                continue;
+            }
+            assert!(
+                listed.iter().any(|link| *link == name),
+                "the index does not list {}",
+                path.display()
+            );
+            let text = read(&path);
+            let found: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("## ")).collect();
+            if let Some(sections) = sections {
+                assert_eq!(found, sections, "{}", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn links_and_anchors_are_found_and_a_broken_one_is_noticed() {
     let text = "# A page, `of.two`\n\nSee [`a`](a.md), [b\nc](b.md#c \"title\") and `[d](e.md)`.\n- one\n    - [f](f.md)\n\n    [g](h.md)\n\n\

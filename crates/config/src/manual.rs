@@ -254,7 +254,7 @@ as a profile's file. `weir drives fit NAME` prints one to begin from, `weir cali
 const PROFILES: &str = "
 ## Profiles and sheets
 
-`crates/config/profiles` and `crates/config/sheets` have those that come with Weir; `ARCHITECTURE.md` says how a drive gets its profile.
+The profiles and sheets of Weir are in `crates/config/profiles` and `crates/config/sheets`. [Drive profiles](decisions/drive-profiles.md) explains how a drive gets its profile.
 ";
 
 fn section(page: &mut String, shape: &Shape) {
