@@ -460,6 +460,15 @@ fn the_dashboard_links_to_pages_and_headings() {
     }
 }
 
+/// The titles and files of the entries of a table of contents.
+fn titles(summary: &str) -> Vec<(String, String)> {
+    let entries = summary.lines().filter_map(|line| {
+        let (title, file) = line.split_once('[')?.1.split_once("](")?;
+        Some((title.to_owned(), file.trim_end_matches(')').to_owned()))
+    });
+    entries.collect()
+}
+
 #[test]
 fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
     let docs = root().join("docs");
@@ -475,6 +484,11 @@ fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
         } else if name != Path::new("SUMMARY.md") {
             pages.push(name.to_string_lossy().into_owned());
         }
+    }
+    for (title, entry) in titles(&read(&docs.join("SUMMARY.md"))) {
+        let page = read(&docs.join(&entry));
+        let heading = page.lines().next().and_then(|line| line.strip_prefix("# "));
+        assert_eq!(heading, Some(title.as_str()), "the title of {entry}");
     }
     entries.sort();
     pages.retain(|page| !entries.contains(page));

@@ -15,7 +15,7 @@
 //!   every group is best effort, as in Linux.
 //! - Everything is found in time logarithmic in the number of groups or streams at each level, nothing is scanned.
 //!
-//! docs/deviations.md says what differs from Linux's, and what is missing.
+//! docs/evidence/deviations.md says what differs from Linux's, and what is missing.
 
 mod budget;
 mod burst;
