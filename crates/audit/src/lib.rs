@@ -29,7 +29,7 @@
 //! [`random`] draws a configuration and performs random operations under all of them; [`fuzz`] does so from bytes.
 //! [`steady`] runs drawn clients on a modelled drive, for the auditors that need a steady state.
 //!
-//! `docs/glossary.md` explains the words.
+//! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
 mod account;
 mod admission;

@@ -191,14 +191,14 @@ impl All {
 fn page() -> String {
     let mut page = HEAD.to_owned();
     let all = All::new();
-    head(&mut page, &["claim", "published", "here", "verdict"], 4);
+    head(&mut page, &["Claim", "Published", "In Weir", "Verdict"], 4);
     latencies(&mut page, &all);
     loads(&mut page, &all);
     targets(&mut page, &all);
     coalescing(&mut page, &all);
     let drives = || SLOW.iter().chain(&FAST);
     page.push_str(SWEEP);
-    let mut titles = vec!["drive".to_owned()];
+    let mut titles = vec!["Drive".to_owned()];
     titles.extend(DEPTHS.iter().map(|n| format!("N = {n}")));
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     head(&mut page, &titles, 1);
@@ -261,7 +261,7 @@ fn latencies(page: &mut String, all: &All) {
     say(page, 116, "load `2`", APPEARS);
     let times = all.both("stripe-8", "2");
     let [old, new] = times.map(|cell| format!("{:.1}", cell.guest / cell.backend));
-    let here = format!("`stripe-8`: {old} times, since then {new}");
+    let here = format!("`stripe-8`: {old} times before 2011, {new} times since then");
     say(page, 117, &here, APPEARS);
     let gain = |drive, load| format!("`{drive}` {}", all.gain(drive, load));
     let drives = [
@@ -273,9 +273,9 @@ fn latencies(page: &mut String, all: &All) {
     let gains = drives.map(|drive| gain(drive, "2"));
     say(page, 118, &gains.join(", "), SIDE_BY_SIDE);
     let gains = [("stripe-2", "4"), ("stripe-4", "8"), ("stripe-8", "16")];
-    let gains = gains.map(|(drive, n)| format!("{} at {n}", all.gain(drive, n)));
+    let gains = gains.map(|(drive, n)| format!("{} at N = {n}", all.gain(drive, n)));
     let (gains, most) = (gains.join(", "), all.gain("stripe-8", "2"));
-    let here = format!("{gains}; most at two, {most} on eight spindles");
+    let here = format!("{gains}; highest at N = 2, with {most} on eight spindles");
     say(page, 119, &here, SPINDLES);
 }
 
@@ -289,11 +289,11 @@ fn loads(page: &mut String, all: &All) {
     say(page, 120, &here.join(", "), WINDOWS);
     let cell = all.cell("stripe-4", "cache-read", "new");
     let requests = cell.mb_per_s * 1e6 / f64::from(44 << 10) / cell.kicks;
-    let here = format!("`cache-read` on `stripe-4`: {requests:.1} full slots a kick");
+    let here = format!("`cache-read` on `stripe-4`: {requests:.1} full slots per kick");
     say(page, 121, &here, APPEARS);
     let cell = all.cell("seagate-no-ncq", "depth-256", "new");
     let held = cell.mb_per_s * cell.backend / 4096.0;
-    let here = format!("`depth-256`: {held:.0} at the back end");
+    let here = format!("`depth-256`: {held:.0} requests at the back end");
     say(page, 122, &here, verdict(32.0, held, "in part"));
     let gain = |drive| format!("`{drive}` {}", all.gain(drive, "depth-256"));
     let gains = ["iscsi-1ms-each", "scsi-debug", "iscsi-1ms"].map(gain);
@@ -310,7 +310,7 @@ fn targets(page: &mut String, all: &All) {
     let one = all.cell("iscsi-1ms", "1", "new").guest;
     let slow = all.kicks("iscsi-1ms", "mixed-sizes");
     let here = format!(
-        "{} one at a time; kicks a second with `mixed-sizes`: {slow}",
+        "{} with one request in flight; kicks/s with `mixed-sizes`: {slow}",
         time(one)
     );
     say(page, 125, &here, verdict(1000.0, one, "in part"));
@@ -339,13 +339,13 @@ fn coalescing(page: &mut String, all: &All) {
     let [once, spin, sleep] = policies.map(|case| all.coalescing.cell("scsi-debug", &case));
     let was = time(once.guest);
     let here = format!(
-        "`spin 50us`: {} where it was {was}, {:.0} kicks",
+        "`spin 50us`: {} instead of {was}, {:.0} kicks/s",
         time(spin.guest),
         spin.kicks
     );
     say(page, 132, &here, APPEARS);
     let here = format!(
-        "`sleep 200us`: {:.0}, and {} where it was {was}",
+        "`sleep 200us`: {:.0} wake-ups/s, and {} instead of {was}",
         sleep.wakeups,
         time(sleep.guest)
     );
@@ -354,10 +354,14 @@ fn coalescing(page: &mut String, all: &All) {
         .storm
         .of("demo", "throttled", "contract", "neighbour-01");
     let worst = number(&neighbour["worst_second_mb_per_s"]);
-    let here = format!("`storm`: a neighbour's worst second {worst:.2} MB/s of 20 promised");
+    let here = format!(
+        "`storm`: {worst:.2} MB/s in the worst second of a neighbour, and 20 MB/s promised"
+    );
     say(page, 134, &here, APPEARS);
     let [spin, sleep] = [spin, sleep].map(|cell| cell.backend_cpu);
-    let here = format!("back end's processor {spin:.0} and {sleep:.0} %");
+    let here = format!(
+        "the back end's processor is busy for {spin:.0} % with `spin` and for {sleep:.0} % with `sleep`"
+    );
     say(page, 135, &here, APPEARS);
     say(page, 136, "`throttle`", NO_HYPERVISOR);
     say(page, 137, "`threads = \"one\"`, `throttle`", APPEARS);
@@ -370,7 +374,8 @@ fn coalescing(page: &mut String, all: &All) {
         })
     });
     let worst = worst.fold(f64::NEG_INFINITY, f64::max);
-    let here = format!("latency up by {worst:.1} % at the worst, of all drives and loads below");
+    let here =
+        format!("latency increases by at most {worst:.1} %, over all drives and loads below");
     let little = if worst < 5.0 { APPEARS } else { "in part" };
     say(page, 139, &here, little);
     let wakeups = |case| {
@@ -378,7 +383,7 @@ fn coalescing(page: &mut String, all: &All) {
         number(&total["rings"]["wakeups"])
     };
     let (storm, calm) = (wakeups("at-once"), wakeups("calm"));
-    let here = format!("`storm`: {storm:.0} wake-ups a second, {calm:.0} without it");
+    let here = format!("`storm`: {storm:.0} wake-ups/s, and {calm:.0} without the storm");
     say(page, 140, &here, APPEARS);
 }
 
@@ -387,69 +392,67 @@ const FIRST: usize = 115;
 
 /// What the thread says.
 const PUBLISHED: [&str; 26] = [
-    "the back end asks for a kick when it has taken all there is, no longer when all of it is answered",
-    "orion: two small random requests at a time, half of them writes",
-    "the guest's latency beside Dom-0's shows the delay",
-    "50+ % less latency with two requests at a time",
-    "on several spindles the gain is highest with twice as many requests as spindles",
-    "with the page cache (dd) kicks do not go up at high load",
-    "how bursty submission is decides",
+    "the back end requests a kick when it has taken all requests, no longer when all of them are completed",
+    "orion: two small random requests in flight, half of them writes",
+    "the guest's latency, compared with Dom-0's, shows the delay",
+    "50+ % less latency with two requests in flight",
+    "on several spindles, the gain is highest with twice as many requests as spindles",
+    "with the page cache (dd), kicks do not increase at high load",
+    "the burstiness of submission decides",
     "a ring of one page holds 32 requests, whatever the queue depth",
     "high load: about 1 %, no significant effect",
-    "64 KiB, four writers, a target in memory: 2 to 3 kicks a second, since then about 5,000",
-    "an iSCSI target that wakes each millisecond; it has few kicks",
+    "64 KiB, four writers, a target in memory: 2 to 3 kicks/s before the patch, about 5,000 since then",
+    "an iSCSI target that wakes every millisecond; it has few kicks",
     "scsi_debug: 4 us",
-    "there about 20,000 kicks a second, four threads, 256 at a time",
-    "there 5 % more throughput, if the graphs are read right",
+    "scsi_debug: about 20,000 kicks/s with four threads and 256 requests in flight",
+    "scsi_debug: 5 % more throughput, if the graphs are read correctly",
     "a disk, ST3808110AS (the run was not finished)",
-    "two threads write at random, 256 at a time",
-    "four threads write and read, 80/20, 512 bytes to 64 KiB",
-    "latency: wait for tens of microseconds",
-    "rate: waits of 200 us and more cap it at 5,000 a second",
-    "processor time: malicious guests, too",
-    "the one may spin, the other sleep",
+    "two threads that write at random, with 256 requests in flight",
+    "four threads that write and read, 80/20, 512 bytes to 64 KiB",
+    "for latency: wait for tens of microseconds",
+    "for the rate: waits of 200 us and more limit it to 5,000 per second",
+    "for processor time: malicious guests, too",
+    "the wait for latency may spin, the wait for the rate may sleep",
     "a throttle for all interrupts, in the hypervisor",
-    "crudely: all back ends on one core, with late wake-ups",
+    "a crude way: all back ends on one core, with late wake-ups",
     "a guest sets it, within limits",
-    "the downside is minimal",
-    "a guest can kick whatever it is asked",
+    "the disadvantage is minimal",
+    "a guest can kick regardless of what it is asked",
 ];
 
 const APPEARS: &str = "appears";
 
 const SIDE_BY_SIDE: &str =
-    "in part: where two requests are served side by side; one disk serves one at a time";
+    "in part: it appears if two requests are served in parallel, but one disk serves one at a time";
 
-const WINDOWS: &str = "in part: they stay on the 4 us target; else there is one for each window of read-ahead, where it was none";
+const WINDOWS: &str = "in part: kicks do not increase on the target of 4 us; on the other targets, there is one for each window of read-ahead, and there was none before";
 
-const BOTH_PAY: &str = "not, because at high load one processor or the other is busy nearly all the time, and a kick costs both; with four small \
-requests it is more";
+const BOTH_PAY: &str = "no, because at high load, one of the two processors is busy nearly all the time, and a kick costs both; with four small requests, the gain is higher";
 
-const NO_HYPERVISOR: &str = "in part: each queue's own, at the back end; there is no hypervisor";
+const NO_HYPERVISOR: &str =
+    "in part: each queue has its own throttle, at the back end; there is no hypervisor";
 
-const NOBODY_ASKS: &str = "not, because no front end can ask: virtio-blk has neither a feature bit nor a command for it, Xen's protocol no key \
-(`rings.md`)";
+const NOBODY_ASKS: &str = "no, because no front end can request it: virtio-blk has neither a feature bit nor a command for it, and Xen's protocol has no key ([Code tour: rings](rings.md))";
 
-const SPINDLES: &str = "not, because by the text of the patch a request is held until *one* of those in the drive ends: the drive has N - 1 of N";
+const SPINDLES: &str = "no, because by the text of the patch, a request is held until *one* of those in the drive completes: the drive then has N - 1 of N requests";
 
-const HALVES: &str = "in part: on a target that takes a millisecond for each request; on one that answers all it has at whole milliseconds the first \
-answer lets the old rule take what waits, and half of the ring waits for the other half";
+const HALVES: &str = "in part: it appears on a target that takes a millisecond for each request; on a target that completes all its requests at whole milliseconds, the first response lets the old rule take the waiting requests, and one half of the ring waits for the other half";
 
-const BUSY: &str = "in part: a kick needs a back end that sleeps, and with these costs it is busy nearly all the time";
+const BUSY: &str = "in part: a kick requires a back end that sleeps, and with these costs, it is busy nearly all the time";
 
 const RINGS: &[&str] = &[
-    "drive",
-    "load",
-    "rule",
-    "guest",
-    "back end",
+    "Drive",
+    "Load",
+    "Rule",
+    "Guest's latency",
+    "Back end's latency",
     "MB/s",
-    "kicks/s",
-    "calls/s",
-    "calls a request",
-    "wake-ups/s",
-    "guest's processor",
-    "back end's",
+    "Kicks/s",
+    "Calls/s",
+    "Calls per request",
+    "Wake-ups/s",
+    "Guest's processor",
+    "Back end's processor",
 ];
 
 fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
@@ -467,14 +470,14 @@ fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
 fn storm(page: &mut String, played: &Played) {
     page.push_str(STORM);
     let titles = [
-        "case",
-        "neighbours, each",
-        "worst second of any",
-        "lost beside calm",
-        "of their minimum",
-        "the guest that storms (limit 10 MB/s)",
-        "wake-ups/s",
-        "back end's processor",
+        "Case",
+        "Each neighbour",
+        "Worst second of any neighbour",
+        "Loss of each, relative to calm",
+        "Loss, relative to the minimum",
+        "Storming guest (limit 10 MB/s)",
+        "Wake-ups/s",
+        "Back end's processor",
     ];
     head(page, &titles, 1);
     let mb_per_s = |case, client: &str| {
@@ -509,81 +512,98 @@ fn storm(page: &mut String, played: &Played) {
 }
 
 const HEAD: &str = "\
-# Notification between guests and their back end
+# Notifications between guest and server
 
-A guest tells its back end of requests (a *kick*), the back end tells the guest of responses (a *call*). Each notification costs processor time on
-both sides; one that is left out or late costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent,
-K. R. Wilk). The scenarios below play what was asked for there, in virtual time, over the server's rings and notification (`rings.md`).
-`WEIR_BLESS=1 cargo test -p weir --test coalescing` prints this page anew.
+This page shows the effect of notifications on latency, throughput and processor time, and compares it with published claims. A guest notifies its back end
+of requests (a *kick*), and the back end notifies the guest of responses (a *call*). Each notification costs processor time on both sides. If a notification
+is omitted or late, it costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent, K. R. Wilk).
+
+Three scenarios measure the proposals of that discussion in virtual time. They use the server's own rings and notification ([Code tour: rings](rings.md)).
+To repeat the measurements, run:
 
     weir compare ring                        when the back end asks for the next kick, before 2011 and since
     weir compare coalescing                  every policy of notification
     weir compare storm --check               a guest that kicks without work beside promised ones
     weir compare ring --drive stripe-8 --case 2-old --case 2-new
 
+`WEIR_BLESS=1 cargo test -p weir --test coalescing` runs all of them and writes this page again.
+
 ## The model
 
-A guest (`[guest]` in `scenarios.md`) has one processor, a ring, and a thread of the back end. Each of them does one thing at a time.
+A guest (`[guest]` in [Scenario files](scenarios.md)) has one processor, a ring, and a thread of the back end. The processor and the thread each do one
+thing at a time.
 
     client ─► request ─► … plug … ─► publish ─► event ─► ipi ─► wake ─► look ─► take ─► layer, drive
                 guest's processor    does the back end want it?   back end's thread          │
     client ◄─ response ◄─ interrupt ◄─ ipi ◄─ event ◄─ does the guest want it? ◄─ answer ◄────┘
 
-Nine of these steps cost time (`[guest.cost]`). The thread states none of them. In `ring` they are 31 us together for a request alone on the drive,
-from what was published elsewhere; the sources stand in its file (`weir scenarios ring`). How much a request costs either side is known as
-a bound only: 7.7 us. In the other two scenarios they are **assumed**, orders of magnitude, 28 us. They make no difference where the drive takes
-milliseconds, and are most of what a row for `scsi-debug` shows. Whether the back end or the guest is the slower decides if the back end
-ever sleeps there, and a kick needs one that does: with the assumed costs `mixed-sizes` has 4,982 kicks a second, with 2 us to take, 1 us
-to answer and 3 us to wake 26,700.
+Nine of these steps cost time (`[guest.cost]`). The discussion states none of these costs:
 
-Also ours: 8 KiB and 8 GiB for orion's small random requests, which parts of a file are read and written, how long a run is. Not modelled:
-several processors of a guest, copies, cache misses of a wake-up, other work of the processors.
+- In the scenario `ring`, the costs come from other publications. Together, they are 31 us for a single request on the drive. `weir scenarios ring` prints
+  the sources. The cost of a request on either side is known only as a bound, 7.7 us.
+- In the other two scenarios, the costs are **assumed**, as orders of magnitude. Together, they are 28 us.
 
-The guest's latency runs from its program's question to the answer; the back end's (Dom-0's) from when it has the request, or the last piece of one
-that the guest cuts, to the drive's answer. The back end asks for the next kick, *before 2011*, when it has answered all that it took
-(`xen-before-2011`), *since* then when it has taken all there is (`xen`).
+The costs make no difference if the drive takes milliseconds, but they are the largest part of the rows for `scsi-debug`. On that drive, the slower of the
+back end and the guest decides whether the back end ever sleeps, and a kick requires a back end that sleeps. For example, with the assumed costs, the
+scenario `ring` has 4,982 kicks/s under the load `mixed-sizes`. If `take` costs 2 us, `answer` 1 us and `wake` 3 us, it has 26,700.
 
-## What was published, and what comes out
+Some further choices are Weir's own: 8 KiB and 8 GiB for the small random requests of orion, the parts of a file that are read and written, and the length
+of a run. The following is not modelled: several processors of a guest, copies, cache misses of a wake-up, and other work of the processors.
 
-Claims by their numbers in our list of what the thread says (S4). \"Appears\": within one and a half of what was published, or shown where it gives no
-number. Figures in pairs: before 2011 and since. Kicks are a second's. `iscsi-1ms` answers at whole milliseconds, `iscsi-1ms-each` a millisecond after each
-request, `iscsi-memory` as fast as its link, which is set to what the published rate comes to: what comes out there is how often a request kicks.
+The guest's latency is from the request of its program to the response. The latency of the back end (Dom-0) is from the time when it has the request, or the
+last part of a request that the guest splits, to the completion by the drive. There are two rules for the next kick. *Before 2011*, the back end requests it
+when all requests that it has taken are completed (`xen-before-2011`). *Since then*, it requests it when it has taken all requests (`xen`).
+
+## Claims and results
+
+The numbers of the claims continue those of [Published results, reproduced](published.md). A claim *appears* if the figure is within a factor of 1.5 of the
+published figure, or if it is shown and no number was published. Figures in pairs are before 2011 and since then, and pairs without a unit are kicks per
+second.
+
+Three drives stand for iSCSI targets. `iscsi-1ms` completes requests at whole milliseconds, and `iscsi-1ms-each` completes each request after one
+millisecond. `iscsi-memory` is as fast as its link, whose speed is set to match the published rate. Its result is therefore the share of requests that kick.
 
 ";
 
 const SWEEP: &str = "
-## The gain over the number of requests
+## Gain by the number of requests
 
-How much lower the guest's mean latency is since 2011, with N small random requests at a time, half of them writes. `stripe-n`: n disks like
-`seagate-st3808110as`. `seagate-no-ncq`: that disk without command queueing.
+This table shows how much lower the guest's mean latency is since 2011, with N small random requests in flight, half of them writes. `stripe-n` is n disks
+like `seagate-st3808110as`. `seagate-no-ncq` is that disk without command queueing.
 
 ";
 
 const LOADED: &str = "
-## Every load, by both rules
+## Every load under both rules
 
-Guest and back end: mean latencies. Processors: of one processor's time, for what the ring costs. `2` and `32`: as many small random requests at a
-time.
+The latencies of guest and back end are means. The processor columns are percentages of one processor's time, for the costs of the ring. The loads `2` and
+`32` have this number of small random requests in flight.
 
 ";
 
 const COALESCED: &str = "
 ## Every policy
 
-On a virtqueue. Towards the back end: `at-once`; `spin 50us`; `sleep 200us`; `throttle 5000` (Linux's answer to XSA-332). Towards the guest: `delay 100us 8`
-(NVMe's), `vic` (by commands in flight), `spdk 50us` (by the rate). Neither of the last two delays one request at a time, and `delay` delays it by
-its whole time. With 32 at a time a quarter of a call for each request is enough for all three, and only these three make a saturated back end
-faster. Spinning pays where the next request comes within its time, and takes a processor for it.
+This table uses a virtqueue, and its column *Rule* contains the policy. The policies towards the back end are `at-once`, `spin 50us`, `sleep 200us` and
+`throttle 5000` (Linux's answer to XSA-332). The policies towards the guest are `delay 100us 8` (that of NVMe), `vic` (by commands in flight) and `spdk
+50us` (by the rate).
+
+- With one request in flight, neither `vic` nor `spdk` delays it, and `delay` delays it by its whole time.
+- With 32 requests in flight, 0.25 calls for each request are enough for all three policies towards the guest. Only these three make a saturated back end
+  faster.
+- Spinning pays if the next request arrives within its time, but it occupies a processor.
 
 ";
 
 const STORM: &str = "
 ## A storm of empty kicks
 
-Four guests with 20 MB/s promised to each under `contract`, on a drive of 250 MB/s, share one thread of the back end with a fifth that kicks a
-million times a second without a request. Kicks that come during a look are one, and guests take turns: a storm takes idle time and one look
-between two requests of the others, which costs nothing while the drive is the limit. Where the thread is (`--drive samsung-970-pro`),
-`at-once` takes 3 % of what the neighbours get (515 MB/s each), and `throttle` less than 0.1 %.
+This table shows whether a guest that kicks without a request can harm its neighbours. Four guests with a promise of 20 MB/s each under `contract`, on a
+drive of 250 MB/s, share one thread of the back end with a fifth guest, which kicks a million times per second without a request.
+
+Kicks that arrive during a check of the ring count as one, and guests are served in turn. A storm therefore takes idle time, and one check between two
+requests of the other guests. This costs no throughput while the drive is the limit. If the thread is the limit (`--drive samsung-970-pro`), `at-once` takes
+3 % of the neighbours' throughput (515 MB/s each), and `throttle` takes less than 0.1 %.
 
 ";
 

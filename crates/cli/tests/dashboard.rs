@@ -293,6 +293,38 @@ fn sentences_that_explain_a_volume_are_shown_where_the_server_has_them() {
 }
 
 #[test]
+fn the_dashboard_links_to_the_manual_that_the_server_has() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("manual")).unwrap();
+    scratch.file("manual/index.html", "<title>Weir</title>");
+    scratch.file("manual/management.html", "<title>The manual</title>");
+    let path = |name| scratch.path(name).display().to_string();
+    let text = format!(
+        "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{}\"\nmanual = \"{}\"\n{}",
+        path("nbd.sock"),
+        path("token"),
+        path("manual"),
+        volumes(),
+    );
+    let site = Site::of(&scratch, &text, &[]);
+    let url = site.url.clone();
+    browse(|page| async move {
+        open(&page, &url).await;
+        let links = "[...document.querySelectorAll('a.manual')]";
+        page.wait(&format!(
+            "{links}.length > 5 && {links}.slice(0, 2).every((link) => link.offsetWidth > 0)"
+        ))
+        .await;
+        // A browser follows it without the token.
+        let first = format!("return {links}[0].href");
+        let first = page.ask(&first).await;
+        page.0.goto(first.as_str().unwrap()).await.unwrap();
+        assert_eq!(page.ask("return document.title").await, "The manual");
+    });
+    site.end();
+}
+
+#[test]
 fn a_page_that_is_opened_again_has_the_curves_of_the_time_before() {
     let scratch = Scratch::new();
     let site = Site::start(&scratch, &volumes());

@@ -445,6 +445,31 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
+fn the_dashboard_links_to_pages_and_headings() {
+    let page = root().join("crates/manage/src/dashboard/index.html");
+    let page = fs::read_to_string(page).expect("it is text");
+    let links: Vec<String> = page
+        .split("href=\"/manual/")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once('"')?.0.replacen(".html", ".md", 1)))
+        .collect();
+    assert!(links.len() > 5, "links are found: {links:?}");
+    let summary = root().join("docs/SUMMARY.md");
+    for link in links {
+        assert_eq!(broken(&summary, "", &link), None);
+    }
+}
+
+/// The titles and files of the entries of a table of contents.
+fn titles(summary: &str) -> Vec<(String, String)> {
+    let entries = summary.lines().filter_map(|line| {
+        let (title, file) = line.split_once('[')?.1.split_once("](")?;
+        Some((title.to_owned(), file.trim_end_matches(')').to_owned()))
+    });
+    entries.collect()
+}
+
+#[test]
 fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
     let docs = root().join("docs");
     let read = |path: &Path| fs::read_to_string(path).expect("it is text");
@@ -460,6 +485,11 @@ fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
             pages.push(name.to_string_lossy().into_owned());
         }
     }
+    for (title, entry) in titles(&read(&docs.join("SUMMARY.md"))) {
+        let page = read(&docs.join(&entry));
+        let heading = page.lines().next().and_then(|line| line.strip_prefix("# "));
+        assert_eq!(heading, Some(title.as_str()), "the title of {entry}");
+    }
     entries.sort();
     pages.retain(|page| !entries.contains(page));
     assert!(pages.is_empty(), "docs/SUMMARY.md does not list {pages:?}");
@@ -474,6 +504,33 @@ fn every_page_is_in_the_table_of_contents_once_and_every_picture_on_a_page() {
         }
     }
     assert!(others.is_empty(), "no page shows {others:?}");
+}
+
+/// The index of recipes and that of decisions list every page of their folder. A decision has three sections.
+#[test]
+fn every_recipe_and_decision_is_in_its_index() {
+    let of_a_decision = ["Context", "Decision", "Consequence"];
+    for (folder, sections) in [("recipes", None), ("decisions", Some(of_a_decision))] {
+        let folder = root().join("docs").join(folder);
+        let read = |path: &Path| fs::read_to_string(path).expect("it is text");
+        let listed = links(&read(&folder.join("index.md")));
+        for path in files_below(&folder, "md") {
+            let name = path.file_name().expect("a file").to_string_lossy();
+            if name == "index.md" {
+                continue;
+            }
+            assert!(
+                listed.iter().any(|link| *link == name),
+                "the index does not list {}",
+                path.display()
+            );
+            let text = read(&path);
+            let found: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("## ")).collect();
+            if let Some(sections) = sections {
+                assert_eq!(found, sections, "{}", path.display());
+            }
+        }
+    }
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn contracts() -> String {
 
 /// The page of promises, with the table of contracts as it comes out.
 fn tabled(page: &str) -> String {
-    let head = "| drive, the others | target under `contract` | the others | the others under `bfq` |\n| --- | --- | --- | --- |\n";
+    let head = "| Drive, other clients | Target under `contract` | Others under `contract` | Others under `bfq` |\n| --- | --- | --- | --- |\n";
     let at = page.find(head).expect("the table is there") + head.len();
     let (before, after) = page.split_at(at);
     let old: usize = after

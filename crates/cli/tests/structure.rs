@@ -1,4 +1,4 @@
-//! The structure of the workspace: which crate may use which, and which crate may contain `unsafe`.
+//! The structure of the workspace: which crate may use which, which crate may contain `unsafe`, and the documents that list crates and modules.
 
 mod common;
 
@@ -94,6 +94,38 @@ fn the_core_uses_nothing() {
     let packages = packages();
     let core = packages.iter().find(|p| p["name"] == "weir-core");
     assert_eq!(uses(core.expect("there is a core")), [""; 0]);
+}
+
+/// `ARCHITECTURE.md` has a row for every crate, and `docs/modules.md` for every module of the elevator `contract`.
+#[test]
+fn the_documents_list_every_crate_and_every_module_of_contract() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| fs::read_to_string(root.join(name)).expect("it can be read");
+    let map = read("ARCHITECTURE.md");
+    assert!(map.lines().count() <= 200, "details belong in docs");
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let folder = manifest.parent().and_then(Path::file_name);
+        let folder = folder.expect("a directory").to_string_lossy();
+        let row = format!("\n| `crates/{folder}` | ");
+        assert!(map.contains(&row), "ARCHITECTURE.md has no row {row}");
+    }
+    let modules = read("docs/modules.md");
+    let contract = root.join("crates/core/src/elevator/contract");
+    for file in files_below(&contract, "rs") {
+        let name = file.strip_prefix(&contract).expect("it is below");
+        if name.starts_with("tests") || name == Path::new("tests.rs") {
+            continue;
+        }
+        let name = name.with_extension("");
+        // This one only names its modules.
+        let is_listed = name == Path::new("learned/mod");
+        let row = format!(" | `{}` | ", name.display());
+        assert!(
+            is_listed || modules.contains(&row),
+            "docs/modules.md: {row}"
+        );
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use weir_core::Span;
 pub struct Listen {
     /// NBD: at least one, no two alike.
     pub nbd: Vec<Address>,
-    /// Where metrics are served over HTTP in Prometheus' text format, if wanted.
+    /// The address of the metrics, which are in the Prometheus text format. `None` serves no metrics.
     pub metrics: Option<SocketAddr>,
     /// Addresses that are not loopback were agreed to.
     pub insecure: bool,

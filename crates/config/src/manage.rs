@@ -24,6 +24,9 @@ pub struct Manage {
     pub http: Option<SocketAddr>,
     /// The file with the token that requests there need; there if `http` is.
     pub token_file: Option<PathBuf>,
+    /// An absolute path of a directory with the manual as web pages, whose files browsers may read without the token. `None`: where the
+    /// package puts it, if it is there.
+    pub manual: Option<PathBuf>,
 }
 
 impl Default for Manage {
@@ -37,6 +40,7 @@ impl Default for Manage {
             storage: None,
             http: None,
             token_file: None,
+            manual: None,
         }
     }
 }

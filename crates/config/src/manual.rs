@@ -268,7 +268,7 @@ const PROFILES: &str = "
 ## Profiles and sheets
 
 A profile gives a drive model a name, and a sheet contains the published figures from which the parameters of a profile are found. The files that come
-with Weir are in `crates/config/profiles` and `crates/config/sheets`. `ARCHITECTURE.md` describes how a drive gets its profile.
+with Weir are in `crates/config/profiles` and `crates/config/sheets`. [Drive profiles](decisions/drive-profiles.md) explains how a drive gets its profile.
 ";
 
 fn section(page: &mut String, shape: &Shape) {

@@ -195,6 +195,9 @@ fn print_manage(f: &mut Formatter<'_>, manage: &Manage) -> fmt::Result {
     if let Some(token) = &manage.token_file {
         writeln!(f, "token_file = {}", path(token))?;
     }
+    if let Some(manual) = &manage.manual {
+        writeln!(f, "manual = {}", path(manual))?;
+    }
     Ok(())
 }
 

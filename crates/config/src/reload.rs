@@ -242,6 +242,7 @@ fn manage_values(manage: &Manage) -> Vec<Value> {
         ),
         ("http", text(manage.http, |a| a.to_string())),
         ("token_file", text(manage.token_file.as_ref(), path)),
+        ("manual", text(manage.manual.as_ref(), path)),
     ]
 }
 

@@ -21,11 +21,11 @@ pub struct Written {
 pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
     let mut page = head(runs, seconds);
     counts(&mut page, compared);
-    page += "\n## What was played\n\n";
+    page += "\n## Experiments\n\n";
     for (experiment, _) in compared {
         played(&mut page, experiment);
     }
-    page += "\n## Rows that differ\n\n| experiment: case | job | figure | Linux | Weir | difference |\n|---|---|---|---|---|---|\n";
+    page += "\n## Rows that differ\n\n| Experiment: case | Job | Figure | Linux | Weir | Difference |\n|---|---|---|---|---|---|\n";
     let mut rows = "experiment,case,policy,job,figure,linux,linux_half_width,weir,weir_half_width,difference_percent,verdict\n".to_owned();
     for (experiment, cases) in compared {
         for (case, of_case) in cases {
@@ -51,12 +51,12 @@ fn counts(text: &mut String, compared: &Compared<'_>) {
     let (agree, differ) = (count(Verdict::Agrees), count(Verdict::Differs));
     let _ = writeln!(
         text,
-        "\n{} rows: {agree} agree, {differ} differ, {} are inconclusive. Of the conclusive rows {:.1} % agree.\n",
+        "\nOf {} rows, {agree} agree, {differ} differ and {} are inconclusive. {:.1} % of the conclusive rows agree.\n",
         rows().count(),
         count(Verdict::Inconclusive),
         100.0 * agree as f64 / ((agree + differ).max(1)) as f64
     );
-    *text += "| experiment | case | policy | rows | agree | differ | inconclusive |\n|---|---|---|---|---|---|---|\n";
+    *text += "| Experiment | Case | Policy | Rows | Agree | Differ | Inconclusive |\n|---|---|---|---|---|---|---|\n";
     for (experiment, cases) in compared {
         for (case, rows) in cases {
             let count = |verdict| rows.iter().filter(|r| r.verdict() == verdict).count();
@@ -80,7 +80,7 @@ fn played(text: &mut String, experiment: &Experiment) {
     let drive = experiment.setting.drive;
     let _ = write!(
         text,
-        "- **{}**: {}. The drive: {} tags, {} us",
+        "- **{}**: {}. Drive: tags {}, service time {} us",
         experiment.name, experiment.setting.about, drive.tags, drive.service_us
     );
     if drive.mbps > 0 {
@@ -96,24 +96,33 @@ fn played(text: &mut String, experiment: &Experiment) {
 
 fn head(runs: u32, seconds: u32) -> String {
     format!(
-        "# Weir beside Linux
+        "# Conformance with Linux
 
-The same experiments in Linux 6.1 (its block layer as a process in virtual time, `null_blk` as the drive, fio 3.33) and in the simulator,
-from the same job files of fio (`crates/conformance/experiments`), {runs} samples of {seconds} seconds on each side. A sample has random
-numbers of its own and begins its clients up to a millisecond apart. Figures are means of the samples with half of the width of their
-95 % confidence intervals. A row *agrees* if the intervals overlap or the means are within {:.0} %; where Linux's own half-width is more than
-that, it is *inconclusive*. Cases without rows have no samples of Linux yet. Latencies are from the call to its end, in microseconds;
-where a job runs in several groups, they are the means of
-the groups' figures. Every row is in [conformance.csv](conformance.csv). Causes of what differs are in
-[deviations.md](deviations.md#held-against-linux). What Linux's own code does on Weir's models of drives is in
-[conformance-guest.md](conformance-guest.md).
+This page shows how far the simulator agrees with Linux 6.1 when both run the same fio jobs on the same simple drive. [Conformance with Linux on drive
+models](conformance-guest.md) compares Linux's own code with the simulator on Weir's models of drives.
 
-Only `sequential.fio`, in whose cases with rows nobody waits for long, leaves out a beginning (`ramp_time`). In fio the beginning of a
-process ends when its first request after that time is over, so a process that waits for seconds is measured later than the others, and
-in part after they have ended.
+To repeat Weir's side, run `cargo run --release -p weir-conformance -- page`, which prints this page. `WEIR_BLESS=1 cargo test -p weir-conformance` writes the
+page and the table of all rows, [conformance.csv](conformance.csv). Linux's samples are stored in `crates/conformance/linux`.
+`cargo run --release -p weir-conformance -- linux LAB` measures those that are missing. The head of `crates/conformance/src/main.rs` describes the command,
+and the head of `crates/conformance/src/lab.rs` describes a lab.
 
-Page and table are generated: `WEIR_BLESS=1 cargo test -p weir-conformance` (`cargo run --release -p weir-conformance -- page` prints the page). Linux's samples are stored (`crates/conformance/linux`);
-`cargo run --release -p weir-conformance -- linux LAB` makes those that are missing (`src/main.rs` says more, `src/lab.rs` what a lab is).
+## Method
+
+- On the side of Linux, the block layer of Linux 6.1 runs as a process in virtual time. `null_blk` is the drive, and fio 3.33 is the client.
+- Both sides use the same job files of fio (`crates/conformance/experiments`), with {runs} samples of {seconds} seconds each. Each sample has its own
+  random numbers, and its clients begin up to one millisecond apart.
+- Figures are means of the samples, together with half of the width of their 95 % confidence intervals.
+- Latencies are from the call to its completion, in microseconds. If a job runs in several groups, its latencies are the means of the groups' figures.
+
+A row *agrees* if the intervals overlap, or if the means are within {:.0} % of each other. If Linux's own half-width exceeds that, the row is
+*inconclusive*. Otherwise, the row *differs*. Cases without rows have no samples of Linux yet. [Differences
+from Linux in detail](evidence/deviations.md#differences-in-measured-results) describes their causes.
+
+Only `sequential.fio` omits the beginning of each run (`ramp_time`), because no client in its cases with rows waits for long. In fio, the beginning of a
+process ends when its first request after that time completes. A process that waits for seconds is therefore measured later than the others, and in
+part after they have ended.
+
+## Agreement by case
 ",
         100.0 * TOLERANCE
     )

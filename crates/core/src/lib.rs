@@ -14,7 +14,7 @@
 //! Every method takes `now`, an [`Instant`] of the driver's making. The crate has no dependency, no `unsafe`, no float and no
 //! randomness, so the same calls give the same decisions on every machine; [`record`] writes the calls down as bytes.
 //! After [`Layer::new`] nothing is allocated on the path of a request: every table has the size its [`Sizes`] state.
-//! `docs/glossary.md` explains the words.
+//! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -195,7 +195,7 @@ fn play(text: &str) -> Replay {
     replay
 }
 
-/// Plugs of several commands, without an elevator: Linux 6.1 sends the last of them first, and we the first (docs/deviations.md).
+/// Plugs of several commands, without an elevator: Linux 6.1 sends the last of them first, and we the first (docs/evidence/deviations.md).
 const LAST_FIRST: [&str; 4] = [
     "plug-none-b16-64k",
     "plug-none-b16-nm2",

@@ -27,7 +27,7 @@
 //! # Ok::<(), weir_core::rule::Broken>(())
 //! ```
 //!
-//! `docs/glossary.md` explains the words.
+//! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
 #![no_std]
 #![forbid(unsafe_code)]

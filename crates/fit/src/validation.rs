@@ -161,7 +161,7 @@ impl Validation {
             self.summary.trim_end_matches('.')
         );
         text.push_str(
-            "| figure | published | model | off | Linux on this model | | source |\n|---|---:|---:|---:|---:|---|---|\n",
+            "| Figure | Published | Model | Error | Linux on this model | Status | Source |\n|---|---:|---:|---:|---:|---|---|\n",
         );
         for (row, interval) in self.rows.iter().zip(&self.intervals) {
             let how = match (row.holds(), interval) {
@@ -184,7 +184,7 @@ impl Validation {
         if let Some(share) = self.share {
             let _ = writeln!(
                 text,
-                "\nUnder no control all together get {:.1} % of the sequential peak with readers. Intervals: {} other sets of parameters.",
+                "\nWithout control and with readers, all clients together get {:.1} % of the sequential peak. Intervals: {} other sets of parameters.",
                 share * 100.0,
                 self.sets,
             );
@@ -219,8 +219,8 @@ impl Interval {
 
 fn ratios(text: &mut String, drives: &[Validation]) {
     text.push_str(
-        "\n## Ratios\n\nHow many times as long a read takes under no control as under BFQ, and under io.latency as under no control.\n\n\
-         | drive | case | none / BFQ, published | model | io.latency / none, published | model |\n|---|---|---:|---:|---:|---:|\n",
+        "\n## Ratios\n\nThis table has two ratios of the target's mean latency: without control relative to BFQ, and under io.latency relative to no control.\n\n\
+         | Drive | Case | none / BFQ, published | none / BFQ, model | io.latency / none, published | io.latency / none, model |\n|---|---|---:|---:|---:|---:|\n",
     );
     for drive in drives {
         let Some((_, published)) = RATIOS.iter().find(|r| r.0 == drive.name) else {
@@ -255,9 +255,10 @@ fn ratios(text: &mut String, drives: &[Validation]) {
 
 fn patterns(text: &mut String, drives: &[Validation]) {
     text.push_str(
-        "\n## Single reads now and then\n\nThe appendix of the comparison: one read each 100 ms. On the Samsung about 1 ms whatever the policy; \
-         on the Plextor with writers the policy makes no difference either. All of it is predicted.\n\n\
-         | drive | case | none | io.latency | bfq-5.3 |\n|---|---|---:|---:|---:|\n",
+        "\n## Single reads at long intervals\n\nThis table has the model's mean latencies for the load in the appendix of the comparison, which is one read every 100 ms.\n\
+         According to the appendix, a read takes about 1 ms on the Samsung under any policy, and the policy makes no difference on the Plextor with writers either.\n\
+         All figures are predictions.\n\n\
+         | Drive | Case | none | io.latency | bfq-5.3 |\n|---|---|---:|---:|---:|\n",
     );
     for drive in drives {
         for interferers in Interferers::ALL {

@@ -1,14 +1,28 @@
-//! The dashboard: one page with its files, from this server alone.
+//! The dashboard, which is one page with its files, and the manual that it links to. Both come from this server alone.
 
+use std::path::PathBuf;
+
+use axum::Router;
+use axum::body::Body;
 use axum::extract::Path;
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tower_http::services::ServeDir;
+use tower_http::set_header::SetResponseHeader;
+use weir_config::Manage;
 
 use crate::error::Refused;
 
+/// Where the package puts the manual.
+const INSTALLED: &str = "/usr/share/doc/weir/html";
+
 /// The page runs the files that are here and nothing else, makes no HTML of texts, and speaks with this server alone.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// Pages of the manual contain scripts and styles, but they load files from this server alone.
+const MANUAL_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// Files by their names, with their kinds.
@@ -27,33 +41,52 @@ const FILES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-/// Whether a path is of the dashboard: it has no secrets, so it needs none.
+/// Whether a path is of the dashboard or the manual: neither contains a secret, so neither needs the token.
 pub(crate) fn is_page(path: &str) -> bool {
-    path == "/" || path.starts_with("/dashboard/")
+    path == "/" || path.starts_with("/dashboard/") || path.starts_with("/manual/")
 }
 
-/// The page.
-pub(crate) async fn page() -> Response {
-    answer(
-        "text/html; charset=utf-8",
-        include_str!("dashboard/index.html"),
-    )
+/// The paths of the dashboard, and of the manual if there is one.
+pub(crate) fn router<S: Clone + Send + Sync + 'static>(manage: &Manage) -> Router<S> {
+    let router = Router::new().route("/dashboard/{file}", get(file));
+    let Some(manual) = manual(manage) else {
+        return router.route("/", get(async || page("")));
+    };
+    let policy = HeaderValue::from_static(MANUAL_POLICY);
+    let files = ServeDir::new(manual);
+    let files = SetResponseHeader::overriding(files, CONTENT_SECURITY_POLICY, policy);
+    router
+        .route("/", get(async || page(" class=\"with-manual\"")))
+        .nest_service("/manual", files)
 }
 
-/// A file of it.
-pub(crate) async fn file(Path(name): Path<String>) -> Response {
+/// The directory of the manual: the stated one, or the package's if it is there.
+fn manual(manage: &Manage) -> Option<PathBuf> {
+    let installed =
+        || Some(PathBuf::from(INSTALLED)).filter(|path| path.join("index.html").is_file());
+    manage.manual.clone().or_else(installed)
+}
+
+/// The page. Its style sheet hides the links to the manual unless the body has the class `with-manual`.
+fn page(class: &str) -> Response {
+    let text = include_str!("dashboard/index.html").replace("<body>", &format!("<body{class}>"));
+    answer("text/html; charset=utf-8", text)
+}
+
+/// A file of the dashboard.
+async fn file(Path(name): Path<String>) -> Response {
     match FILES.iter().find(|file| file.0 == name) {
-        Some((_, kind, text)) => answer(kind, text),
+        Some((_, kind, text)) => answer(kind, *text),
         None => Refused::not_found(&format!("{name:?} in the dashboard")).into_response(),
     }
 }
 
-fn answer(kind: &'static str, text: &'static str) -> Response {
+fn answer(kind: &'static str, text: impl Into<Body>) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static(kind)),
         (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
     ];
-    (headers, text).into_response()
+    (headers, text.into()).into_response()
 }
 
 #[cfg(test)]

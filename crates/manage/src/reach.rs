@@ -13,7 +13,7 @@ use crate::error::Refused;
 pub(crate) struct Reach {
     listed: Vec<PathBuf>,
     named: BTreeSet<PathBuf>,
-    /// Files of the server's own, which are no storage wherever they are.
+    /// The server's own files, and the directory of its manual, which browsers may read. No volume may be at or below them.
     own: Vec<PathBuf>,
 }
 
@@ -21,7 +21,9 @@ impl Reach {
     /// As the configuration says at the start: `manage.storage`, or the directories of its volumes' files.
     pub(crate) fn new(config: &Server, file: Option<&Path>) -> Self {
         let listed = config.manage.storage.clone();
-        let own = config.manage.token_file.as_deref().into_iter().chain(file);
+        let manage = &config.manage;
+        let own = manage.token_file.iter().chain(&manage.manual);
+        let own = own.map(PathBuf::as_path).chain(file);
         let mut reach = Self {
             listed: listed.unwrap_or_else(|| directories(config)),
             named: BTreeSet::new(),
@@ -64,7 +66,7 @@ impl Reach {
         }
         let climbs = path.components().any(|part| part == Component::ParentDir);
         let is_below = self.listed.iter().any(|listed| path.starts_with(listed));
-        is_below && !climbs && !self.own.iter().any(|own| own == path)
+        is_below && !climbs && !self.own.iter().any(|own| path.starts_with(own))
     }
 
     fn problem(&self, config: &Server, volume: &Volume, path: &Path) -> Problem {

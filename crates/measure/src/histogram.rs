@@ -225,7 +225,7 @@ impl Histogram {
         self.max
     }
 
-    /// How many values lie in buckets that end at or below `ns`: the cumulative count an `OpenMetrics` bucket
+    /// How many values lie in buckets that end at or below `ns`: the cumulative count that a Prometheus bucket
     /// `le = ns` wants. Exact where `ns` is a bucket's upper bound, such as 2^k - 1.
     pub fn count_at_most(&self, ns: u64) -> u64 {
         self.iter()

@@ -14,7 +14,7 @@
 //! - [`Need`]: the drives that clients need under a policy;
 //! - [`jain`], [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions.
 //!
-//! `docs/glossary.md` explains the words.
+//! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
 mod apart;
 mod course;

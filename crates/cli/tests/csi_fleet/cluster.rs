@@ -224,6 +224,7 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
         "--loops=2",
         "--rate=8m",
         "--verify=crc32c",
+        "--verify_state_save=0",
         "--verify_fatal=1",
     ]);
     fio.arg(format!(

@@ -114,7 +114,10 @@ impl Claims {
                 verdicts.push(verdict);
             }
             if !reasons.is_empty() {
-                let _ = write!(page, "\nWhere figures differ:\n\n{reasons}");
+                let _ = write!(
+                    page,
+                    "\nThese figures differ for the following reasons:\n\n{reasons}"
+                );
             }
             first = document.last;
         }
@@ -304,12 +307,12 @@ fn count(verdicts: &[Verdict]) -> String {
     let all = appear + part + no;
     let percent = 100 * appear / all;
     format!(
-        "\n## The count\n\n{appear} of {all} claims appear ({percent} %), {part} in part, {no} do not. {} are not about storage and not counted.\n",
+        "\n## Count of the verdicts\n\n{appear} of {all} claims appear ({percent} %), {part} appear in part, and {no} do not appear. {} claims are not about storage and are not counted.\n",
         of(Verdict::Aside)
     )
 }
 
 const HEAD: &str = "\
-| | claim | published | here | verdict |
+| No. | Claim | Published | In Weir | Verdict |
 | ---: | --- | --- | --- | --- |
 ";

@@ -100,49 +100,78 @@ fn weights_and_rate(page: &mut String, runs: &Runs) {
 const COST: &str = "
 ## The weights and the rate of io.cost
 
-The scenarios `iocost-weights` and `iocost-vrate` on the model of a Plextor PX-256M5S: a target reads in sequence beside seven others,
-all of the same weight. `io.cost-5.5` gives weight away as the kernel of the source did, `io.cost` as Linux does since 5.10; both have Linux's
-own profile for such a drive (`ctrl=auto`). The source (claims 46 to 53) does not say which model and targets it set; `io.cost-s` has those of its
-author's S suite. `weir compare iocost-vrate --html page.html` plots vrate, busy level and lagging groups over time.
+This section shows the effect of io.cost on weights and on vrate (claims 46 to 53), in the scenarios `iocost-weights` and `iocost-vrate` on the model of
+a Plextor PX-256M5S. A target reads sequentially and competes with seven other clients, all of the same weight. There are three policies:
 
-Beside random readers the target gets almost everything, as published, and the interferers' weights are lowered; but they are not reset in a cycle.
-That profile takes the drive for slower than it is: vrate rises until nobody lacks budget, and a group that lacks none takes nothing back. Beside
-readers in sequence, where the source sees the drive taken for saturated and throughput lost, neither appears: here their requests meet the profile's
-targets. With those of the S suite they do not: vrate stays below 90 % and a third of the throughput is lost. Beside writers the busy level and vrate go
-up and down, as published, and with the suite's targets a quarter of the total is lost.
+- `io.cost-5.5` donates weight as the kernel of the source did. It uses Linux's own profile for such a drive (`ctrl=auto`).
+- `io.cost` donates weight as Linux does since 5.10. It uses the same profile.
+- `io.cost-s` has the targets of the S suite, which is by the author of the source. The source itself does not state which model and targets it set.
 
-| the seven others | policy | the target | total, of `none` | weight in use of one of them | vrate, % | busy level |
+`weir compare iocost-vrate --html page.html` plots vrate, the busy level and the lagging groups over time.
+
+- **Random readers.** The target gets almost all the bandwidth, as published, and the weights of the interferers are lowered. However, they are not reset
+  in a cycle. The profile assumes that the drive is slower than it is, so vrate rises until no group lacks budget, and a group that lacks no budget takes no
+  weight back.
+- **Sequential readers.** In the source, the drive is treated as saturated and throughput is lost. Neither appears with the profile, because the requests
+  meet its targets. They do not meet the targets of the S suite. With these, vrate stays below 90 % and 31 % of the throughput is lost.
+- **Sequential writers.** The busy level and vrate go up and down, as published. With the targets of the suite, 25 % of the total is lost.
+
+| The seven others | Policy | Target | Total, relative to `none` | Weight in use of one of the others | Vrate, % | Busy level |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |
 ";
 
 const INTERLEAVED: &str = "
-## Readers of one file, interleaved
+## Interleaved readers of one file
 
-The scenario `interleaved` on the model of a Hitachi disk that reads 115 MB/s, under `bfq-4.18`, sixteen runs of each: processes each read 16 KiB of one
-file through the page cache and leave out what the others read. The text (claims 105 to 110) says of the old test (more than 4 of 32 requests were
-seeks): either queues merge and the total is near the peak, or it is about a tenth of that; the latter is likely with five processes and nearly certain
-with seven. By the new test (more than 19) it is near the peak reliably, with up to nine. Here a run is unlucky if it gets less than half of the peak;
-whether it does depends on when each process began, somewhere in the first 100 ms. Unlucky runs are as slow as the text says and more
-frequent with seven readers than with five; but they are not nearly certain by the old test, and not gone by the new, which makes them rarer.
+This section shows how often processes that read one file in an interleaved pattern lose throughput (claims 105 to 110). It uses the scenario `interleaved`
+on the model of a Hitachi disk that reads 115 MB/s, under `bfq-4.18`, with sixteen runs of each case. Each process reads 16 KiB of the file through the page
+cache and skips the parts that the others read.
 
-| readers | unlucky, old test | its worst run | unlucky, new test | its worst run |
+The text describes two tests of a seeky queue:
+
+- With the old test, a queue is seeky if more than 4 of its last 32 requests were seeks. Either queues merge and the total is near the peak, or the total is
+  about 10 % of the peak. The latter is likely with five processes and nearly certain with seven.
+- With the new test, a queue is seeky if more than 19 of them were seeks. The total is then reliably near the peak, with up to nine processes.
+
+In the table, a run is unlucky if it gets less than 50 % of the peak. Whether it does depends on the start of each process, at a random time in the first
+100 ms. Unlucky runs are as slow as the text describes, and more frequent with seven readers than with five. But they are not nearly certain with the
+old test, and the new test makes them rarer without removing them.
+
+| Readers | Unlucky, old test | Worst run, old test | Unlucky, new test | Worst run, new test |
 | ---: | ---: | ---: | ---: | ---: |
 ";
 
 const HEAD: &str = "\
-# What was published of I/O control, and what comes out here
+# Published results, reproduced
 
-Every claim of four documents, in their order, and what `weir compare` gives on the models of the drives that they name. This page is printed by
-a test from `crates/cli/tests/published/claims.toml`, which has each claim's scenario, policy and client; `WEIR_BLESS=1 cargo test -p weir --test published`
-prints it anew. Scenarios are played at their own length, in virtual time; a figure is the mean of the runs.
+This page shows which published results of I/O control Weir reproduces. It lists every claim of four documents in their order, together with the result of
+`weir compare` on models of the drives that the documents name.
 
-A figure appears if it is within a factor of 1.5 of the published one, or inside the bounds that the text gives. A claim appears if all its
-figures do, in part if some do. Where no figure stands, the scenario, command, test or source is named that shows it.
+To repeat a claim, run its scenario, for example `weir compare latency`. `crates/cli/tests/published/claims.toml` contains the scenario, policy and client of each
+claim. `WEIR_BLESS=1 cargo test -p weir --test published` runs all of them and writes this page again. Scenarios run for their own length, in virtual time,
+and a figure is the mean of the runs.
 
-Policies stand for kernels: `bfq-4.18` for those of the texts of 2017 and 2019, `bfq-linux` for later ones with Linux's defaults, `bfq` for these
-with low_latency off, `io.cost-5.5` for io.cost before 5.10. Policies that only this page needs are beside its test. The drives are models: what was fitted to
-a published figure, and what is predicted, stands in `validation.md`. The claims 115 to 140, of notification between guests and their back end, stand in
-`coalescing.md`. What unmodified Linux 6.1 gives on the same models was measured with Linux in a virtual machine whose disk is the model, in virtual time.
+The verdicts have these meanings:
+
+- A figure *appears* if it is within a factor of 1.5 of the published figure, or within the bounds that the text gives.
+- A claim *appears* if all its figures do, and it appears *in part* if some of them do.
+- If there is no figure, the row names the scenario, command, test or source that shows the claim.
+
+Each policy stands for a kernel:
+
+| Policy | Kernel |
+| --- | --- |
+| `bfq-4.18` | The kernels of the texts of 2017 and 2019. |
+| `bfq-5.3` | The kernel of the comparison of BFQ and io.latency. |
+| `bfq-linux` | Later kernels with Linux's defaults. |
+| `bfq` | Later kernels with `low_latency` off. |
+| `io.cost-5.5` | Kernels whose io.cost is from before 5.10. |
+
+Policies that only this page needs are in `crates/cli/tests/published`.
+
+The drives are models. [Validation of the drive models](validation.md) states which figures were fitted and which are predictions.
+[Notifications between guest and server](coalescing.md) has the claims 115 to 140. The figures of unmodified Linux 6.1 on the same models were
+measured in a virtual machine whose disk is the model, in virtual time.
 ";
 
 #[test]

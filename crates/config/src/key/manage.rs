@@ -70,5 +70,15 @@ pub(crate) const MANAGE: Shape = Shape {
                     it with a random token, readable only by the server's own user.",
             example: "\"/var/lib/weir/token\"",
         },
+        Key {
+            name: "manual",
+            kind: Kind::Text("an absolute path of a directory"),
+            default: DefaultValue::Words(
+                "`/usr/share/doc/weir/html`, where the package installs it, if it exists",
+            ),
+            about: "A directory with the manual as web pages, to which the dashboard links. The server shows the files in this directory to every \
+                    browser that reaches `http`, without the token, so the directory must not contain any other files.",
+            example: "\"/usr/share/doc/weir/html\"",
+        },
     ]],
 };

@@ -47,6 +47,7 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
     manage.groups = ids(doc, &table, "groups");
     manage.http = table.entry("http").and_then(|e| http(doc, &e, listen));
     manage.token_file = token_file(doc, &table);
+    manage.manual = manual(doc, &table);
     manage.storage = table.entry("storage").map(|e| storage(doc, &table, &e));
     manage
 }
@@ -143,6 +144,16 @@ fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> 
         return None;
     }
     Some(PathBuf::from(text))
+}
+
+fn manual<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> {
+    let entry = table.entry("manual")?;
+    if table.entry("http").is_none() {
+        let help =
+            "remove it, or set where browsers connect, for example http = \"127.0.0.1:9810\"";
+        doc.report(&entry, "is for the dashboard, which needs http", help);
+    }
+    absolute(doc, &entry)
 }
 
 /// A list of users or groups.

@@ -121,7 +121,11 @@ fn draw_listen(random: &mut Random, text: &mut String) {
         random.maybe(2, text, "users = [\"a\", \"7\"]");
         random.maybe(2, text, "groups = [\"0\"]");
         random.maybe(2, text, "storage = [\"/a\", \"/d \\\"b\"]");
-        random.maybe(2, text, "http = \"[::1]:0\"\ntoken_file = \"/t\"");
+        random.maybe(
+            2,
+            text,
+            "http = \"[::1]:0\"\ntoken_file = \"/t\"\nmanual = \"/m\"",
+        );
     }
     text.push_str("[limits]\n");
     random.maybe(3, text, "connections = 1");

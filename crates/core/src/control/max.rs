@@ -4,7 +4,7 @@
 //! and is charged to all of them then: so each limit's envelope holds in what leaves, not only in what enters. Limits on requests count
 //! requests as clients sent them, so the parts of one that was split before it came here wait for limits on bytes only. A queue waits at
 //! one level at a time, the one that will be ready last; queues that wait at the same level take turns, one request each, so
-//! that no member of a group can hog its limit (Linux: `blk-throttle.c`, which passes level by level; see `docs/deviations.md`).
+//! that no member of a group can hog its limit (Linux: `blk-throttle.c`, which passes level by level; see `docs/evidence/deviations.md`).
 
 use super::bucket::Bucket;
 use super::controller::{Controller, Verdict};

@@ -7,8 +7,8 @@ use weir_serve::Used;
 /// The shortest time that says something.
 const LEAST: Span = Span::from_millis(250);
 
-/// What clients used last, and what that says. It rises at once and falls by a quarter each time, by half in little more than a second: a part that
-/// goes with each pause of a client would have to come back with the next request.
+/// The recent use of the min, and the demand that follows from it. The demand rises at once. It falls by at most a quarter at a time, and so by
+/// half in about a second: a part that went with each pause of a client would have to come back with the next request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
     last: Option<(Instant, Used)>,

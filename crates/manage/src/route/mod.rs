@@ -31,9 +31,8 @@ type Shared = State<Arc<Manager>>;
 /// Every path of the interface.
 pub(crate) fn router(manager: &Arc<Manager>) -> Router {
     let named = "/v1/{kind}/{name}";
+    let manage = &manager.control.published().config.manage;
     Router::new()
-        .route("/", get(dashboard::page))
-        .route("/dashboard/{file}", get(dashboard::file))
         .route("/healthz", get(healthy))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
@@ -48,6 +47,7 @@ pub(crate) fn router(manager: &Arc<Manager>) -> Router {
         .route("/v1/openapi.json", get(openapi))
         .route("/v1/{kind}", get(list))
         .route("/v1/volumes/{name}/explain", get(explain))
+        .merge(dashboard::router(manage))
         .route(named, get(show).put(add).patch(set).delete(remove))
         .fallback(nothing)
         .method_not_allowed_fallback(wrong_method)

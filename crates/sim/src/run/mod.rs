@@ -449,7 +449,7 @@ impl<'a> Run<'a> {
 
 /// Whether the worker that sends runs when a client waits, and so after all reads that it submits at one instant; otherwise it runs before the
 /// next of them. In Linux it is a race. Under bfq, where reads wait for their turn and are merged by then, they were seen to be merged
-/// again each time; under others they were not (`docs/deviations.md`).
+/// again each time; under others they were not (`docs/evidence/deviations.md`).
 fn is_late(elevator: &elevator::Config) -> bool {
     elevator.kind().name == "bfq"
 }

@@ -14,7 +14,7 @@
 //! - Where nothing is idled for and the drive takes several requests at a time, groups are charged by requests. That is Linux's default on
 //!   flash.
 //!
-//! `docs/cfq.md` leads through it and says what is held against what; docs/deviations.md says what differs from Linux's.
+//! `docs/cfq.md` leads through it and says what is held against what; docs/evidence/deviations.md says what differs from Linux's.
 
 mod config;
 mod cooperate;

@@ -1,10 +1,10 @@
 //! Keeps contracts: min, share, class, tenants.
 //!
 //! Three questions for each piece that goes to the drive. *Which stream?* A realtime client with something to send; else of the
-//! reservations that are behind their promise the most pressing (`reserve`); else the stream whose turn it is by share (`share`), and on a
+//! reservations that are behind their promise the most pressing (`promised`); else the stream whose turn it is by share (`share`), and on a
 //! drive where it costs time to go elsewhere, the stream that goes on where the drive is, for a while (`turn`). *How much may be in the
 //! drive?* What keeps it busy and no more (`window`), and of others only what is done before a promised client's next request has to be
-//! begun with (`reserve::room`). *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not
+//! begun with (`promised::room`). *In what portions?* Pieces small enough that several fit under that bound, so that the drive does not
 //! run dry, and not so small that the drive does less (`cost`).
 //!
 //! All that is assumed of the drive is learned from it: what a piece costs by kind, size and place, how long it takes for one, what it

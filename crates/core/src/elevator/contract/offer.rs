@@ -8,7 +8,7 @@ use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Op, Span};
 
-/// While others wait, no piece of a read or write costs more than this if it can be cut.
+/// No piece of a read or write costs more than this if it can be cut, so that no client has to wait longer for the piece before its own.
 const PIECE_MAX: Cost = Cost::from_nanos(1_000_000);
 /// A stream held back for a promise that cannot be kept gets a slice of the drive after this wait.
 pub(super) const HELD_MAX: Span = Span::from_millis(300);

@@ -3,7 +3,7 @@
 //! What going elsewhere costs is learned (`cost`): on a disk some milliseconds, on flash next to nothing, and then there are no turns.
 //! Where it costs something, a stream that reads or writes on where it ended keeps the drive until nine tenths of the time are spent
 //! on what it asks for (Argon: Wachs et al., "Argon: performance insulation for shared storage servers", FAST 2007), and between two of
-//! its requests the drive waits for the next, for less than going away and coming back would take.
+//! its requests the drive waits for the next, for at most the cost of one seek.
 //!
 //! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.

@@ -4,7 +4,7 @@
 //! An entity's number is a group's slot below `groups` and a queue's from there on. A group's budget is that of the child it
 //! would serve next. Here is what happens to entities turn by turn, level by level; `timestamps` says how one moves within its node,
 //! `choice` which entity a node serves next, and `waiting` looks at the tree for others. The rules are Linux's (bfq-wf2q.c, named function
-//! by function below); what differs stands in docs/deviations.md.
+//! by function below); what differs stands in docs/evidence/deviations.md.
 
 mod choice;
 mod timestamps;

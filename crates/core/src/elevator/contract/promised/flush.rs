@@ -1,7 +1,7 @@
 //! When a flush may begin: most drives do little else meanwhile, and no elevator can get a read past one there.
 //!
 //! A flush waits until every promised client that has something to be done, or is about to ask, is as far as it was promised, or
-//! until what it may fall behind while the flush runs is within its deadline (`reserve`). It makes up for that while the next
+//! until what it may fall behind while the flush runs is within its deadline (`promised`). It makes up for that while the next
 //! flush waits. One flush after the other: several at once would stand in the way of promises for as long as all of them take.
 //!
 //! A flush waits no longer than [`HOLD_FACTOR`] times as long as flushes take, nor than a second, after the one before it ended: so
