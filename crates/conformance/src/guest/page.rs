@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 
 /// Ratios up to this far from one agree.
 const TOLERANCE: f64 = 0.15;
+/// The part of the rows that is to agree; `./bench guest` has it in its heading.
+const GOAL: f64 = 0.95;
 
 /// The page and its figure.
 #[derive(Clone, Debug)]
@@ -80,7 +82,16 @@ pub fn write(rows: &Rows, linux: &Stored, weir: &BTreeMap<String, Figures>) -> W
         0 => figure,
         more => format!("{figure} {more} rows have no figures yet."),
     };
-    let mut page = format!("{head}\n{figure}\n");
+    let reached = if agree as f64 >= GOAL * all as f64 {
+        "reached"
+    } else {
+        "not reached"
+    };
+    let goal = format!(
+        "The goal of `./bench guest` is that at least {:.0} % of the rows agree. The goal is {reached}.",
+        100.0 * GOAL
+    );
+    let mut page = format!("{head}\n{figure}\n\n{goal}\n");
     path(&mut page, &compared);
     table(&mut page, &compared);
     differences(&mut page, rows, &compared);
@@ -156,7 +167,7 @@ To repeat the comparison, use these commands:
 - `WEIR_BLESS=1 cargo test -p weir-conformance` runs the simulator's side and writes this page.
 - `cargo run --release -p weir-conformance -- guest WEIR --kernel FILE` measures the rows that are missing in `crates/conformance/guest/linux.txt`, where
   Linux's figures are stored. WEIR is the program `weir`, and FILE is the kernel that is built as a program.
-- `./bench guest` prints the number of rows that agree.
+- `./bench guest` prints the number of rows that agree, and its goal.
 
 ## Method
 

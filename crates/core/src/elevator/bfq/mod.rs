@@ -2,8 +2,8 @@
 //!
 //! One queue at a time has the drive, until its budget of sectors is used up, its time is over, or it has nothing more to send and
 //! is not worth waiting for. Which queue is next is B-WF2Q+'s choice (`wf2q`); how large the budget is, feedback's (`budget`); when
-//! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `seek` and `symmetry`
-//! have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
+//! the drive waits for the next request of the queue in service, `turn` decides, from what `idle`, `symmetry`, `common::seek` and
+//! `common::think` have observed. `peak` measures the drive. `raising` multiplies the weight of queues that start something or are soft real-time,
 //! unless they are of a large `burst`. While the drive idles `inject` sends requests of others, those of `wakers` first. Where
 //! scheduler tags are few, `depth` says which queue may take one. `merge` lets streams whose requests interleave share a queue, `stable`
 //! those that start together.
