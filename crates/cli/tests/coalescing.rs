@@ -514,9 +514,10 @@ fn storm(page: &mut String, played: &Played) {
 const HEAD: &str = "\
 # Notifications between guest and server
 
-This page shows the effect of notifications on latency, throughput and processor time, and compares it with published claims. A guest notifies its back end
-of requests (a *kick*), and the back end notifies the guest of responses (a *call*). Each notification costs processor time on both sides. If a notification
-is omitted or late, it costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent, K. R. Wilk).
+With this page you can judge how notifications between a guest and its back end affect latency, throughput and processor time, and which published claims
+about them hold in Weir's simulation. You can use it when you choose [the notification keys of a virtual disk](guests.md#notifications-between-guest-and-server).
+A guest notifies its back end of requests (a *kick*), and the back end notifies the guest of responses (a *call*). Each notification costs processor time on
+both sides. If a notification is omitted or late, it costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent, K. R. Wilk).
 
 Three scenarios measure the proposals of that discussion in virtual time. They use the server's own rings and notification ([Code tour: rings](rings.md)).
 To repeat the measurements, run:
