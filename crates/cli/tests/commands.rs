@@ -168,7 +168,7 @@ fn policies() {
     let other = run(&scratch, &["policies", "mine.toml"]);
     assert_eq!(other.status, Some(1));
     assert!(
-        other.err.contains("give it a name of its own"),
+        other.err.contains("use another name"),
         "{}",
         other.err
     );
