@@ -185,7 +185,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         ),
         ("grow alpha 1kiB", 1, "size"),
         ("remove drive.fast", 1, "things are wrong"),
-        ("undo", 1, "there is no change to undo"),
+        ("undo", 1, "no change can be undone"),
         ("undo 7", 1, "change 7 is not known"),
         (
             "set alpha share=3 --if-match \"x\"",

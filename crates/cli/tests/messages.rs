@@ -500,7 +500,7 @@ fn a_record_of_the_log_is_one_line() {
     assert!(child.wait().unwrap().success());
     let lines: Vec<&str> = log
         .lines()
-        .filter(|l| l.contains("no such export"))
+        .filter(|l| l.contains("unknown export"))
         .collect();
     assert_eq!(lines.len(), 2, "{log}");
     assert!(
@@ -538,7 +538,7 @@ fn the_log_says_what_failed_and_for_whom() {
     assert!(open("delta").is_err());
     // A record is not always read whole.
     common::wait("the export is said", || {
-        server.says("there is no such export") && server.says("export=\"delta\"")
+        server.says("a client requested an unknown export; the server refused it") && server.says("export=\"delta\"")
     });
     // Somebody cuts the image, and a client reads what was there.
     let file = fs::File::options()

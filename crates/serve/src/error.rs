@@ -34,7 +34,7 @@ pub enum StartError {
 /// What to do about a file whose directory is missing.
 fn if_not_there(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "; create its directory first",
+        io::ErrorKind::NotFound => "; create the directory first",
         _ => "",
     }
 }

@@ -561,7 +561,7 @@ fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_ref
     let (volume, of) = settings(&socket, "", Span::ZERO);
     let error = dial(&of, volume.read_only, Duration::from_millis(100)).unwrap_err();
     assert!(
-        error.to_string().contains("did not answer in time"),
+        error.to_string().contains("did not respond in time"),
         "{error}"
     );
 
