@@ -167,11 +167,7 @@ fn policies() {
     );
     let other = run(&scratch, &["policies", "mine.toml"]);
     assert_eq!(other.status, Some(1));
-    assert!(
-        other.err.contains("use another name"),
-        "{}",
-        other.err
-    );
+    assert!(other.err.contains("use another name"), "{}", other.err);
 }
 
 #[test]

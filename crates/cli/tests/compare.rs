@@ -688,7 +688,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let missing = last.strip_prefix("interrupted: ").unwrap();
     let (played, missing) = missing.split_once(" of 20000 runs; missing: ").unwrap();
     let played: usize = played.parse().unwrap();
-    let check = "; --check is not judged by a part";
+    let check = "; --check is not judged for an incomplete run";
     assert!(
         missing.contains(" of 10000 ") && missing.ends_with(check),
         "{last}"

@@ -538,7 +538,8 @@ fn the_log_says_what_failed_and_for_whom() {
     assert!(open("delta").is_err());
     // A record is not always read whole.
     common::wait("the export is said", || {
-        server.says("a client requested an unknown export; the server refused it") && server.says("export=\"delta\"")
+        server.says("a client requested an unknown export; the server refused it")
+            && server.says("export=\"delta\"")
     });
     // Somebody cuts the image, and a client reads what was there.
     let file = fs::File::options()

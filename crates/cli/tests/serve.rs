@@ -280,7 +280,13 @@ fn a_second_signal_ends_it_at_once() {
         assert_eq!(server.child.wait().unwrap().code(), Some(1));
     });
     server.reader.join().unwrap();
-    assert!(server.log.lock().unwrap().contains("a second signal"));
+    assert!(
+        server
+            .log
+            .lock()
+            .unwrap()
+            .contains("received a second signal")
+    );
 }
 
 #[test]
@@ -334,7 +340,7 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     let said = check();
     assert_eq!(
         (said.status, &said.out[..]),
-        (Some(0), "a reload changes nothing\n"),
+        (Some(0), "a reload would change nothing\n"),
         "{}",
         said.err
     );

@@ -72,7 +72,7 @@ impl fmt::Display for Wrong {
             value,
             allowed,
         } = self;
-        write!(f, "{knob} cannot be \"{value}\": it takes {allowed}")
+        write!(f, "{knob} cannot be \"{value}\": it must be {allowed}")
     }
 }
 

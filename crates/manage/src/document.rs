@@ -383,7 +383,7 @@ max = { bandwidth = \"50MB/s\" } # always
                     key: Vec::new(),
                     value: json!(1),
                 },
-                "needs a key",
+                "requires a key",
             ),
             (
                 Edit {
@@ -394,9 +394,9 @@ max = { bandwidth = \"50MB/s\" } # always
             ),
             (
                 edit("volume.alpha.min.x", json!(1)),
-                "volume.alpha.min is no table",
+                "volume.alpha.min is not a table",
             ),
-            (edit("volume.alpha.x", json!([null])), "no null"),
+            (edit("volume.alpha.x", json!([null])), "cannot contain null"),
         ] {
             let error = document.edit(&edit).unwrap_err();
             assert!(error.contains(said), "{error}");

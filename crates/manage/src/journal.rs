@@ -164,7 +164,7 @@ mod tests {
             "an undo can be undone by its number"
         );
         let error = |number| journal.back(Some(number)).unwrap_err();
-        assert_eq!(error(2), "change 2 was undone by change 3");
+        assert_eq!(error(2), "change 2 has already been undone by change 3");
         assert_eq!(error(9), "change 9 is not known (any more)");
     }
 }

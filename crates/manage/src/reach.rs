@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(refused.status, StatusCode::FORBIDDEN);
         assert_eq!(
             refused.refusal.error,
-            "volume.v0.file: /etc/shadow is not below a path of manage.storage"
+            "volume.v0.file: /etc/shadow is not permitted: it is not below a path of manage.storage"
         );
         let help = refused.refusal.problems[0].help.clone().unwrap();
         assert!(help.contains("/images or /dev/vg"), "{help}");

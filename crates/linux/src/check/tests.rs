@@ -173,7 +173,7 @@ fn what_is_wrong_with_the_tree_is_told() {
         &all,
         &[
             "/sys/fs/cgroup/cgroup.subtree_control: +io is missing",
-            "weir apply writes it",
+            "run weir apply, which enables it",
         ],
     );
     has(&all, &["/a/b/c: has no controller for memory"]);

@@ -220,7 +220,7 @@ fn what_somebody_else_changed_is_told_and_left() {
     assert!(
         lines
             .iter()
-            .any(|l| l.contains("somebody has changed it since") && l.contains("rbps=1 ")),
+            .any(|l| l.contains("another program has changed it since") && l.contains("rbps=1 ")),
         "{lines:#?}"
     );
     assert!(
