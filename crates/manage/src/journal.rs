@@ -165,6 +165,9 @@ mod tests {
         );
         let error = |number| journal.back(Some(number)).unwrap_err();
         assert_eq!(error(2), "change 2 has already been undone by change 3");
-        assert_eq!(error(9), "change 9 is not known (any more)");
+        assert_eq!(
+            error(9),
+            "unknown change 9; `weir ctl changes` lists the changes that are kept"
+        );
     }
 }
