@@ -123,9 +123,13 @@ pub(crate) fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<Stri
 }
 
 fn unknown(unknown: &scenario::Unknown) -> Failure {
-    let near = if unknown.nearest.is_some() { "" } else { ";" };
+    let run = if unknown.nearest.is_some() {
+        " Run"
+    } else {
+        "; run"
+    };
     Failure::Usage(format!(
-        "{unknown}{near} run `weir scenarios` for a list; the name of a file must contain a slash or end in .toml or .fio"
+        "{unknown}{run} `weir scenarios` for a list; the name of a file must contain a slash or end in .toml or .fio"
     ))
 }
 

@@ -22,7 +22,7 @@ pub enum StartError {
     #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
     /// The record cannot be written.
-    #[error("cannot write the record {}: {}{}", path.display(), os_error::message(error), if_not_there(error))]
+    #[error("cannot write the recording {}: {}{}", path.display(), os_error::message(error), if_not_there(error))]
     Record {
         /// Its file.
         path: PathBuf,

@@ -82,12 +82,12 @@ impl<'a> Session<'a> {
         let path = &target.path;
         match (target.write, survey.verdict()) {
             (true, Verdict::Foreign(at)) => Err(Failure::Run(format!(
-                "{path} has data, the first at offset {at}: --write writes only to what is empty, or what it wrote before; \
-                 nothing was written"
+                "{path} has data, the first at offset {at}: --write overwrites only empty storage, or its own data; nothing was written. \
+                 Use an empty file or drive"
             ))),
-            (_, Verdict::Unreadable(at)) => Err(Failure::Run(format!(
-                "{path} cannot be read at offset {at}"
-            ))),
+            (_, Verdict::Unreadable(at)) => {
+                Err(Failure::Run(format!("cannot read {path} at offset {at}")))
+            }
             (true, Verdict::Empty) if self.known.written > 0 => {
                 output::tell(
                     "note: starting from the beginning, because the data that was written before is gone",

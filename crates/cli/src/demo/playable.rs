@@ -149,6 +149,6 @@ mod tests {
             assert_eq!(check(&script, On::Sim), Ok(()));
         }
         let cases = check(&find("latency").unwrap(), On::Sim);
-        assert!(matches!(cases, Err(Failure::Usage(t)) if t.contains("plays no cases")));
+        assert!(matches!(cases, Err(Failure::Usage(t)) if t.contains("does not support cases")));
     }
 }

@@ -56,9 +56,13 @@ pub fn find(drive: &str) -> Result<Profile, Failure> {
         return profile::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
     }
     profile::find(drive).map_err(|unknown| {
-        let near = if unknown.nearest.is_some() { "" } else { ";" };
+        let run = if unknown.nearest.is_some() {
+        " Run"
+    } else {
+        "; run"
+    };
         Failure::Usage(format!(
-            "{unknown}{near} run `weir drives` for a list; the name of a file must contain a slash or end in .toml"
+            "{unknown}{run} `weir drives` for a list; the name of a file must contain a slash or end in .toml"
         ))
     })
 }
