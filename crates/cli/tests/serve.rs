@@ -427,7 +427,7 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
             "{}",
             said.out
         );
-        let cut = "the record is cut behind byte ";
+        let cut = "the recording is cut off after byte ";
         let (_, place) = said.err.split_once(cut).expect("it says where");
         let place: usize = place.split(':').next().unwrap().parse().unwrap();
         assert!(

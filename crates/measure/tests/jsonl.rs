@@ -113,7 +113,7 @@ fn an_input_that_fails_ends_the_reading() {
     assert!(
         read[0]
             .as_ref()
-            .is_err_and(|e| e.to_string().contains("line 1: cannot be read"))
+            .is_err_and(|e| e.to_string().contains("cannot read line 1"))
     );
 }
 

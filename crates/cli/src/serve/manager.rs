@@ -31,7 +31,7 @@ pub(super) fn stopping() {
 /// How the server fares, in words.
 pub(super) fn status(management: &Management) -> String {
     match management.volumes() {
-        0 => "serving no volume; the configuration has none".to_owned(),
+        0 => "serving no volume: the configuration has none".to_owned(),
         1 => "serving 1 volume".to_owned(),
         n => format!("serving {n} volumes"),
     }
