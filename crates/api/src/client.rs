@@ -32,7 +32,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody listens there, or this process may not connect.
-    #[error("cannot ask the server at {}: {error}", socket.display())]
+    #[error("cannot connect to the server at {}: {error}", socket.display())]
     Connect {
         /// The socket.
         socket: PathBuf,
@@ -48,7 +48,7 @@ pub enum Error {
         refusal: Refusal,
     },
     /// The connection ended too early, or there was no answer in time.
-    #[error("the server at {} does not answer: {reason}", socket.display())]
+    #[error("the server at {} does not respond: {reason}", socket.display())]
     Silent {
         /// The socket.
         socket: PathBuf,
@@ -56,7 +56,7 @@ pub enum Error {
         reason: String,
     },
     /// What was answered is not of this interface.
-    #[error("the server at {} answers something else: {reason}", socket.display())]
+    #[error("the server at {} sent an unexpected reply: {reason}", socket.display())]
     Strange {
         /// The socket.
         socket: PathBuf,
@@ -107,7 +107,7 @@ impl Client {
         body: &impl Serialize,
         etag: Option<&str>,
     ) -> Result<T, Error> {
-        let method = method.parse().map_err(|_| self.strange("no such method"))?;
+        let method = method.parse().map_err(|_| self.strange("unknown method"))?;
         let body = serde_json::to_vec(body).map_err(|e| self.strange(&e.to_string()))?;
         let answer = self.call(method, path, body, etag)?;
         self.read(&answer)
@@ -153,7 +153,7 @@ impl Client {
     fn waited<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let answer = async { tokio::time::timeout(PATIENCE, asked).await };
         let answer = self.runtime.block_on(answer);
-        answer.unwrap_or_else(|_| Err(self.silent("no answer within half a minute")))
+        answer.unwrap_or_else(|_| Err(self.silent("no reply within 30 s")))
     }
 
     async fn request(
@@ -204,7 +204,7 @@ impl Client {
                 status: status.as_u16(),
                 refusal,
             },
-            Err(_) => self.strange(&format!("status {status} without a reason")),
+            Err(_) => self.strange(&format!("status {status} without a message")),
         }
     }
 

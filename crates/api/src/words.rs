@@ -38,17 +38,19 @@ fn insert(words: &mut Words, key: &str, value: Value) -> Result<(), String> {
     let mut parts: Vec<&str> = key.split('.').collect();
     let last = parts.pop().unwrap_or_default();
     if last.is_empty() || parts.contains(&"") {
-        return Err(format!("{key:?} is no key, as min or max.iops"));
+        return Err(format!(
+            "{key:?} is not a key; write for example min or max.iops"
+        ));
     }
     for part in parts {
         let inner = table.entry(part).or_insert_with(|| Map::new().into());
         table = inner
             .as_object_mut()
-            .ok_or_else(|| format!("{part} is said twice"))?;
+            .ok_or_else(|| format!("{part} is given twice"))?;
     }
     match table.insert(last.to_owned(), value) {
         None => Ok(()),
-        Some(_) => Err(format!("{key} is said twice")),
+        Some(_) => Err(format!("{key} is given twice")),
     }
 }
 

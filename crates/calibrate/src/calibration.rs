@@ -67,10 +67,10 @@ impl Calibration {
     /// What no measurement finds: it was written by something else. `None` if everything can have been found.
     pub fn nonsense(&self) -> Option<String> {
         if self.target.size > SIZE_MAX || !(1..=DEPTH_MAX).contains(&self.target.depth) {
-            return Some("there is no such target".to_owned());
+            return Some("the target has impossible properties".to_owned());
         }
         let wrong = self.steps.iter().find(|found| !found.is_possible())?;
-        Some(format!("{} cannot have been found", wrong.name))
+        Some(format!("{} is not a possible result", wrong.name))
     }
 
     /// Whether the drive is a rotating disk: as the kernel states it, unless the measured random reads are faster than those of any disk.

@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     if let Some(server) = running {
         output::tell(&format!(
-            "note: {server} runs with this file; `weir check --reload` says what a reload would change"
+            "note: {server} uses this file; run `weir check --reload` to see what a reload would change"
         ));
     }
     for note in weir_config::notes(&config)
@@ -92,7 +92,10 @@ fn summary(config: &Server) -> Result<String, Failure> {
     for drive in &config.drives {
         let promised = weir_config::promised(config, drive);
         let promised = promised.ok_or_else(|| {
-            Failure::Run(format!("drive {}: its contracts are refused", drive.name))
+            Failure::Run(format!(
+                "drive {}: its contracts cannot be admitted",
+                drive.name
+            ))
         })?;
         let capacity = drive.capacity.map(|c| against(promised, c));
         let part = drive.capacity.map(|_| part(promised.millionths));
@@ -163,13 +166,18 @@ fn rotation(config: &Server, storages: &BTreeMap<String, Found>) -> Vec<Problem>
         } else {
             ("is a rotating disk", "false")
         };
+        let kind = if drive.rotational {
+            "a rotating disk"
+        } else {
+            "a drive that does not rotate"
+        };
         let what = format!(
-            "is not stated, so that elevator and clients treat the drive as {is}; the kernel states that {}, where volume.{} lies, {says}",
+            "is not set, so that the drive is treated as {kind}; but the kernel reports that {}, the device of volume.{}, {says}",
             place.device, volume.name
         );
         let help = format!(
-            "state rotational = {} if the kernel is right, or rotational = {is} if not; \
-             of virtual disks it often is not, and `weir calibrate` finds out",
+            "set rotational = {} if the kernel is right, otherwise rotational = {is}; \
+             for virtual disks it is often wrong, and `weir calibrate` measures it",
             !drive.rotational
         );
         Some(config.problem(&key, what, Some(help)))

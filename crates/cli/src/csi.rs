@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         if !path.is_absolute() {
             let shown = path.display();
             return Err(Failure::Usage(format!(
-                "{option} {shown} is not absolute: the server must see the same path"
+                "{option} {shown} is not absolute; write the path from / on, because the server must use the same path"
             )));
         }
     }

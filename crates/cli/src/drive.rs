@@ -30,7 +30,8 @@ pub(crate) fn peak(drive: &Config) -> Result<u64, Failure> {
 pub(crate) fn capacity(drive: &Config) -> Result<Capacity, Failure> {
     let least = drive.least(SPACE).map_err(Failure::run)?;
     least.ok_or_else(|| {
-        let reason = "the drive has no bound that anything could be promised of: it needs a link or a service time";
+        let reason =
+            "the drive has no limit, so that nothing can be promised; set a link or a service time";
         Failure::Run(reason.into())
     })
 }

@@ -52,7 +52,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 fn asked(options: &Options) -> Result<Value, Failure> {
     let target = Target::parse(&options.volume);
     if target.kind != "volume" {
-        let reason = "a running server explains volumes; --record explains tenants, too";
+        let reason =
+            "a running server can explain only volumes; use --record for tenants and drives";
         return Err(Failure::Usage(reason.into()));
     }
     let since = options.since.map_or_else(String::new, |since| {
@@ -98,10 +99,10 @@ fn recorded(options: &Options, path: &Path) -> Result<Explanation, Failure> {
     if !done.whole {
         let (path, bytes) = (path.display(), done.bytes);
         output::tell(&format!(
-            "warning: {path}: the record is cut behind byte {bytes}"
+            "warning: {path}: the recording is cut off after byte {bytes}; the rest is missing"
         ));
     }
-    let empty = || Failure::Run(format!("{}: nothing happens in it", path.display()));
+    let empty = || Failure::Run(format!("{}: the recording is empty", path.display()));
     let view = view.ok_or_else(empty)?;
     Ok(view.explain(options.since, &|group| names.of(group)))
 }
@@ -114,7 +115,7 @@ fn span(text: &str) -> Result<Span, String> {
     text.parse()
         .map(|Time(span)| span)
         .map_err(|error: weir_config::units::UnitError| {
-            let help = "write it as 30s or 5m";
+            let help = "write for example 30s or 5m";
             format!("{error}; {help}")
         })
 }

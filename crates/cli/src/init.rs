@@ -45,7 +45,7 @@ struct Volume {
 fn volume(text: &str) -> Result<Volume, String> {
     let (name, size) = (text.rsplit_once('='))
         .filter(|(name, _)| !name.is_empty())
-        .ok_or("write a name and a size, as alpha=10GiB")?;
+        .ok_or("write a name and a size, for example alpha=10GiB")?;
     let size = size.parse().map_err(|e| without_unit(&e))?;
     let name = name.to_owned();
     Ok(Volume { name, size })
@@ -55,13 +55,15 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let file = &options.file;
     if file.extension().is_none_or(|e| e != "toml") {
         let shown = file.display();
-        let reason = format!("{shown}: the name of a configuration ends in .toml");
+        let reason = format!("{shown}: the name of a configuration must end in .toml");
         return Err(Failure::Usage(reason));
     }
     let known = match &options.calibrated {
         Some(path) => Some(state::load(path)?.ok_or_else(|| {
             let path = path.display();
-            Failure::Run(format!("{path} does not exist: `weir calibrate` writes it"))
+            Failure::Run(format!(
+                "{path} does not exist; run `weir calibrate` to create it"
+            ))
         })?),
         None => found()?,
     };
@@ -75,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     write(file, &text)?;
     let shown = file.display();
     output::tell(&format!(
-        "wrote {shown}; `weir check {shown}` says what a start would make of it"
+        "wrote {shown}; run `weir check {shown}` to validate it"
     ));
     Ok(())
 }
@@ -89,16 +91,18 @@ fn found() -> Result<Option<Calibration>, Failure> {
     if known.len() > 1 {
         let lines = known.iter().map(|(path, found)| {
             let of = found.target.path.escape_default();
-            format!("--calibrated {}, of {of}", path.display())
+            format!("--calibrated {} (measured on {of})", path.display())
         });
         return Err(Failure::Usage(format!(
-            "this directory has the results of several drives; name those of the drive:\n{}",
+            "this directory contains results of several drives; choose one with:\n{}",
             lines.collect::<Vec<_>>().join("\n")
         )));
     }
     Ok(known.pop().map(|(path, found)| {
         let path = path.display();
-        output::tell(&format!("note: the drive's figures are those of {path}"));
+        output::tell(&format!(
+            "note: the figures of the drive are taken from {path}"
+        ));
         found
     }))
 }
@@ -107,7 +111,7 @@ fn found() -> Result<Option<Calibration>, Failure> {
 fn each_once(volumes: &[Volume]) -> Result<(), Failure> {
     for (number, volume) in volumes.iter().enumerate() {
         if volumes[..number].iter().any(|v| v.name == volume.name) {
-            let reason = format!("--volume {}: there is one of that name before", volume.name);
+            let reason = format!("--volume {}: the name is used twice", volume.name);
             return Err(Failure::Usage(reason));
         }
     }
@@ -121,7 +125,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let shown = path.display();
-            let reason = format!("{shown} is there already, and is not overwritten");
+            let reason = format!("{shown} already exists and is not overwritten; use another name");
             return Err(Failure::Run(reason));
         }
         Err(error) => return Err(failed(&error)),
@@ -157,7 +161,7 @@ fn text(options: &Options, known: Option<&Calibration>) -> Result<String, Failur
         let image = directory.join(format!("{}.img", volume.name));
         if known.is_some_and(|known| Path::new(&known.target.path) == image) {
             let reason = format!(
-                "volume {} would be served from {}, which was measured: give it another name, or --directory",
+                "volume {} would use {}, which was measured; use another volume name, or set --directory",
                 volume.name,
                 image.display()
             );
@@ -193,7 +197,7 @@ fn described(
     let image = directory.join(format!("{}.img", volume.name));
     let image = image.to_str().ok_or_else(|| {
         Failure::Usage(format!(
-            "{} is not UTF-8, which names of images are",
+            "{} is not UTF-8; rename the image",
             directory.display()
         ))
     })?;

@@ -70,7 +70,7 @@ impl Drive {
                 None => drives.push(Self::of(profile)),
                 Some(same) if same.config == profile.drive => {}
                 Some(_) => {
-                    let reason = format!("--drive: two drives are called {}", profile.name);
+                    let reason = format!("--drive: two drives have the name {}", profile.name);
                     return Err(Failure::Usage(reason));
                 }
             }

@@ -55,7 +55,7 @@ pub(crate) fn unique(all: Vec<Policy>) -> Result<Vec<Policy>, Failure> {
             None => policies.push(policy),
             Some(same) if *same == policy => {}
             Some(_) => {
-                let reason = format!("--policy: two policies are called {}", policy.name);
+                let reason = format!("--policy: two policies have the name {}", policy.name);
                 return Err(Failure::Usage(reason));
             }
         }

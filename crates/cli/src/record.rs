@@ -24,7 +24,7 @@ pub(crate) fn replay(
     let metadata = path.metadata().map_err(failed)?;
     if !metadata.is_file() {
         let what = format!(
-            "cannot read {}: it is not a regular file; name what `weir serve --record` wrote",
+            "cannot read {}: it is not a regular file; use a file from `weir serve --record`",
             path.display()
         );
         return Err(Failure::Run(what));
@@ -46,9 +46,9 @@ pub(crate) fn replay(
 pub(crate) fn refused(path: &Path, error: &ReplayError) -> Failure {
     let path = path.display();
     match error {
-        ReplayError::Divergence(_) => Failure::Run(format!("{path}: diverged: {error}")),
+        ReplayError::Divergence(_) => Failure::Run(format!("{path}: the replay diverged: {error}")),
         _ => Failure::Run(format!(
-            "{path}: {error}; name what `weir serve --record` wrote"
+            "{path}: {error}; use a file from `weir serve --record`"
         )),
     }
 }
@@ -77,7 +77,7 @@ impl Names {
         };
         let Some((drive, plan)) = found else {
             return Err(Failure::Run(format!(
-                "{}: none of its drives is set up as the record says; name the configuration that the server had",
+                "{}: no drive in it matches the recording; use the configuration that the server had",
                 path.display()
             )));
         };
@@ -122,12 +122,12 @@ impl Names {
         let more = if known.len() > 10 { " and others" } else { "" };
         known.truncate(10);
         let help = if self.plan.is_none() {
-            "; a record has no names: --config names the file that the server had"
+            "; set --config to the server's file to use names, which a recording does not contain"
         } else {
             ""
         };
         Err(Failure::Usage(format!(
-            "there is no volume {name} in the record: there are {}{more}{help}",
+            "unknown volume {name}: the recording has {}{more}{help}",
             known.join(", ")
         )))
     }

@@ -43,9 +43,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         found(&audit.map(Audit::into_found).unwrap_or_default())?;
     }
     if !done.whole {
-        let why = "the server was killed or still runs, or its file was too slow or full";
+        let why = "the server was killed or is still running, or the file was too slow or full";
         return Err(Failure::Run(format!(
-            "{path}: the record is cut behind byte {}: {why}",
+            "{path}: the recording is cut off after byte {}: {why}",
             done.bytes
         )));
     }

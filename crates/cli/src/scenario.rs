@@ -44,11 +44,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 fn from(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if path.as_os_str() == "-" {
-        return Err(Failure::Usage("--from reads a file".into()));
+        return Err(Failure::Usage("--from requires a file".into()));
     }
     if path.extension().is_some_and(|e| e == "toml") {
         let reason = format!(
-            "--from {shown}: it is a scenario's file already; --from reads a job file of fio"
+            "--from {shown}: the file is already a scenario; --from requires a job file of fio"
         );
         return Err(Failure::Usage(reason));
     }
@@ -58,7 +58,7 @@ fn from(path: &Path) -> Result<(), Failure> {
     }
     let printed = script.printed().ok_or(Failure::Said)?;
     output::print(&format!(
-        "# What {shown} comes to: played as it stands it does the same.\n{printed}"
+        "# The scenario of {shown}: unchanged, it plays the same.\n{printed}"
     ))
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn drive_of_jobs(script: &Script) -> Option<String> {
     let drive = script.drives().first()?;
     script.is_jobs().then(|| {
         let name = script.name();
-        format!("no --drive given: {name} is played on {drive}; `weir drives` lists others")
+        format!("no --drive given: {name} is played on {drive}; run `weir drives` for a list")
     })
 }
 
@@ -123,9 +123,13 @@ pub(crate) fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<Stri
 }
 
 fn unknown(unknown: &scenario::Unknown) -> Failure {
-    let near = if unknown.nearest.is_some() { "" } else { ";" };
+    let run = if unknown.nearest.is_some() {
+        " Run"
+    } else {
+        "; run"
+    };
     Failure::Usage(format!(
-        "{unknown}{near} `weir scenarios` lists them, and a file's name has a slash or ends in .toml or .fio"
+        "{unknown}{run} `weir scenarios` for a list; the name of a file must contain a slash or end in .toml or .fio"
     ))
 }
 

@@ -23,7 +23,7 @@ fn lines(played: impl IntoIterator<Item = (Scenario, Policy)>) -> Vec<String> {
         let groups = scenario.groups.iter();
         for part in groups.flat_map(|g| policy.unkept(&g.contract, g.knobs)) {
             let (name, key, does) = (&policy.name, part.key, part.does);
-            say(format!("note: {name} does not keep {key}: it {does}"));
+            say(format!("note: {name} does not enforce {key}: it {does}"));
         }
         if policy.goes_by_classes() {
             let remarks = scenario.unclassed.iter();
@@ -50,11 +50,11 @@ mod tests {
         assert_eq!(
             lines(played),
             [
-                "note: none does not keep min: it serves first come, first served",
-                "note: none does not keep share: it serves first come, first served",
-                "note: bfq does not keep min: it makes a weight of it",
-                "note: x.toml:6:10: client[0].ionice: does not count under policies that go by classes, as contract: an idle client can have no min, \
-                 and its min is kept\n  help: state class = \"best-effort\", or remove the min",
+                "note: none does not enforce min: it serves first come, first served",
+                "note: none does not enforce share: it serves first come, first served",
+                "note: bfq does not enforce min: it uses it as a weight only",
+                "note: x.toml:6:10: client[0].ionice: has no effect under policies with classes, such as contract: an idle client cannot have a min, \
+                 and the min takes precedence\n  help: set class = \"best-effort\", or remove the min",
             ]
         );
     }

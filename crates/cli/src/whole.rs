@@ -7,7 +7,7 @@ pub(crate) fn number(text: &str, range: RangeInclusive<u32>) -> Result<u32, Stri
     let number = text.parse().ok().filter(|n| range.contains(n));
     number.ok_or_else(|| {
         format!(
-            "it is a whole number from {} to {}",
+            "must be a whole number from {} to {}",
             range.start(),
             range.end()
         )

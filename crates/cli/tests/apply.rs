@@ -72,7 +72,7 @@ fn a_host_without_the_device_is_left_alone() {
     }
     let said = apply(&["--restore"]);
     assert_eq!(said.status, Some(0));
-    assert!(said.out.starts_with("nothing to put back"), "{}", said.out);
+    assert!(said.out.starts_with("nothing to restore"), "{}", said.out);
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn found(known: &Value, name: &str) -> f64 {
 /// Asks until nothing is left to be found: on a busy machine the last steps may be left to another time.
 fn complete(scratch: &Scratch, ask: &[&str]) -> Said {
     let all = (0..5).map(|_| run(scratch, ask));
-    let mut last = all.skip_while(|said| !said.err.contains("has the results of before"));
+    let mut last =
+        all.skip_while(|said| !said.err.contains("contains the results of an earlier run"));
     last.next().expect("it comes to an end")
 }
 
@@ -436,7 +437,7 @@ fn it_goes_on_after_a_break() {
     let went = run(&scratch, &ask);
     assert_eq!(went.status, Some(0), "{}", went.err);
     assert!(
-        went.err.contains(&format!("goes on; {before} steps")),
+        went.err.contains(&format!("continuing; {before} steps")),
         "{}",
         went.err
     );
@@ -497,7 +498,8 @@ fn each_target_has_results_of_its_own_which_init_finds() {
     let said = run(&scratch, &["init", "one.toml"]);
     assert_eq!(said.status, Some(0), "{}", said.err);
     assert!(
-        said.err.contains("those of weir-calibration-disk.img.json"),
+        said.err
+            .contains("taken from weir-calibration-disk.img.json"),
         "{}",
         said.err
     );
@@ -509,12 +511,12 @@ fn each_target_has_results_of_its_own_which_init_finds() {
         &["calibrate", "b/disk.img", "--write", "--time", "5s"],
     );
     assert_eq!(said.status, Some(0), "{}", said.err);
-    let next = "next: `weir init --calibrated weir-calibration-disk.img-2.json`";
+    let next = "next: run `weir init --calibrated weir-calibration-disk.img-2.json`";
     assert!(said.err.contains(next), "{}", said.err);
     let said = run(&scratch, &["init", "two.toml"]);
     assert_eq!(said.status, Some(2), "{}", said.err);
     let choice = format!(
-        "--calibrated weir-calibration-disk.img-2.json, of {}",
+        "--calibrated weir-calibration-disk.img-2.json (measured on {})",
         of("b/disk.img")
     );
     assert!(said.err.contains(&choice), "{}", said.err);

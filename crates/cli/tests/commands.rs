@@ -167,11 +167,7 @@ fn policies() {
     );
     let other = run(&scratch, &["policies", "mine.toml"]);
     assert_eq!(other.status, Some(1));
-    assert!(
-        other.err.contains("give it a name of its own"),
-        "{}",
-        other.err
-    );
+    assert!(other.err.contains("use another name"), "{}", other.err);
 }
 
 #[test]
@@ -307,7 +303,7 @@ fn images_are_listed(scratch: &Scratch) {
     let mut told = said.err.lines();
     assert!(
         told.next()
-            .is_none_or(|line| line.contains(".rotational: is not stated"))
+            .is_none_or(|line| line.contains(".rotational: is not set"))
             && told.nth(1).is_none(),
         "{}",
         said.err
@@ -383,7 +379,7 @@ fn an_image_of_another_program_is_noted() {
         1,
     );
     scratch.file("weir.toml", &text);
-    let noted = "the file is a qcow2 image, and its bytes are served as they are";
+    let noted = "the file is a qcow2 image, but the server serves its bytes unchanged";
     let said = run(&scratch, &["check", "weir.toml"]);
     assert!(
         said.err
@@ -423,7 +419,7 @@ fn the_environment_is_checked_like_the_command_line() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         said,
-        "error: WEIR_LOG is \"loud\": there are off, error, warn, info, debug, trace\n"
+        "error: WEIR_LOG has the unknown level \"loud\"; use one of off, error, warn, info, debug, trace\n"
     );
 }
 

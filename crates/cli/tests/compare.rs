@@ -231,7 +231,7 @@ fn a_table_for_each_drive() {
     golden_text("compare", &said.out);
     // The target's priority is no class, since it has no max.
     assert!(
-        said.err.contains("client[0].ionice: does not count"),
+        said.err.contains("client[0].ionice: has no effect"),
         "{}",
         said.err
     );
@@ -357,7 +357,7 @@ fn a_scenario_of_ones_own_is_compared_and_checked() {
     };
     let both = under(&["none", "contract"]);
     assert_eq!(both.status, Some(1), "{}", both.err);
-    let failed = "error: 1 of 4 expectations did not come out:\n  demo, none: The small got 0.26 of 10 MB/s promised and fell short in 1 of 1 s, at worst 3% of what it was owed (second 1), because of a neighbour: large-09.";
+    let failed = "error: 1 of 4 requirements are not met:\n  demo, none: The small got 0.26 of 10 MB/s promised and fell short in 1 of 1 s, at worst 3% of what it was owed (second 1), because of a neighbour: large-09.";
     assert!(both.err.contains(failed), "{}", both.err);
     for words in [
         "bandwidth of total",
@@ -385,11 +385,12 @@ fn a_job_file_of_fio_is_compared() {
     let said = compare(&scratch, &["jobs.fio", "--repetitions", "1", "--json", "-"]);
     assert!(
         said.err
-            .contains("jobs.fio:7:1: group_reporting: changes nothing here"),
+            .contains("jobs.fio:7:1: group_reporting: has no effect"),
         "{}",
         said.err
     );
-    let drive = "no --drive given: jobs is played on samsung-970-pro; `weir drives` lists others\n";
+    let drive =
+        "no --drive given: jobs is played on samsung-970-pro; run `weir drives` for a list\n";
     assert!(said.err.contains(drive), "{}", said.err);
     let short = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
     let shown = compare(&scratch, &short);
@@ -468,7 +469,7 @@ fn a_key_of_a_contract_is_changed_on_the_command_line() {
     for (set, told) in [
         (
             "c.max=1MB/s",
-            "c.max=1MB/s: nobody has this name\n  help: there are a, b-01, b-02, b-03",
+            "c.max=1MB/s: no client and no group has this name\n  help: use one of a, b-01, b-02, b-03",
         ),
         (
             "a.max=1MB",
@@ -476,7 +477,7 @@ fn a_key_of_a_contract_is_changed_on_the_command_line() {
         ),
         (
             "a.mx=1MB/s",
-            "a.mx ends in none of the keys min, min_iops, share, max, class",
+            "a.mx does not end in one of the keys min, min_iops, share, max, class",
         ),
     ] {
         let said = run(
@@ -545,9 +546,7 @@ fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
     let printed = run(&scratch, &["scenarios", "--from", "jobs.fio"]);
     assert_eq!(printed.status, Some(0), "{}", printed.err);
     assert!(
-        printed
-            .err
-            .contains("jobs.fio:7:1: unlink: changes nothing"),
+        printed.err.contains("jobs.fio:7:1: unlink: has no effect"),
         "{}",
         printed.err
     );
@@ -688,7 +687,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     let missing = last.strip_prefix("interrupted: ").unwrap();
     let (played, missing) = missing.split_once(" of 20000 runs; missing: ").unwrap();
     let played: usize = played.parse().unwrap();
-    let check = "; --check is not judged by a part";
+    let check = "; --check is not judged for an incomplete run";
     assert!(
         missing.contains(" of 10000 ") && missing.ends_with(check),
         "{last}"

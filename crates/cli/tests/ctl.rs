@@ -122,7 +122,7 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
         tried,
         "volume.alpha.min = \"20MB/s\" (was \"10MB/s\")\n\
          drive.fast: 50MB/s promised, 41.7 % of the drive's time; 58MB/s left\n\
-         tried only: nothing has changed\n"
+         dry run: no change was made\n"
     );
     let made = site.said("set alpha min=20MB/s max.bandwidth=50MB/s share=200");
     assert!(made.ends_with("change 1, saved\n"), "{made}");
@@ -163,7 +163,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (
             "set alpha min=200MB/s",
             1,
-            "at most 90 % (108MB/s) may be promised\n  help: ",
+            "at most 108MB/s can be promised (90 % of its write capacity, 120MB/s)\n  help: ",
         ),
         (
             "set alpha min=20MB",
@@ -174,19 +174,19 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (
             "set nobody min=1MB/s",
             1,
-            "error: there is no volume \"nobody\"\n",
+            "error: unknown volume \"nobody\"\n",
         ),
-        ("set alpha min", 2, "is not KEY=VALUE"),
+        ("set alpha min", 2, "is not of the form KEY=VALUE"),
         ("set alpha", 2, "KEY=VALUE"),
         (
             "add alpha drive=fast memory=true size=1MiB",
             1,
-            "there is a volume \"alpha\" already",
+            "volume \"alpha\" already exists",
         ),
         ("grow alpha 1kiB", 1, "size"),
-        ("remove drive.fast", 1, "things are wrong"),
-        ("undo", 1, "there is no change to undo"),
-        ("undo 7", 1, "change 7 is not known"),
+        ("remove drive.fast", 1, "problems were found"),
+        ("undo", 1, "no change can be undone"),
+        ("undo 7", 1, "unknown change 7"),
         (
             "set alpha share=3 --if-match \"x\"",
             1,
@@ -195,7 +195,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (
             "status --socket /nowhere/x.sock",
             1,
-            "help: is it running, with a socket in [manage]?",
+            "help: start the server with a socket in [manage]",
         ),
         ("frobnicate", 2, "unrecognized subcommand"),
     ] {
@@ -233,7 +233,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     let before = site.client("beta");
     // The file of the configuration stays behind, as after a crash between the growth and the writing of the file.
     let grown = site.said("grow beta 2MiB --no-save");
-    let told = "volume.beta: 1 client keeps its size until it connects again; NBD";
+    let told = "volume.beta: 1 client keeps its size until it connects again, because NBD";
     assert!(grown.contains(told), "{grown}");
     let allocated = |size: u64| {
         let found = fs::metadata(&image).expect("it is there");
@@ -247,22 +247,26 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     // Neither smaller, nor larger than there is room; all stays as it is.
     for shrinks in ["grow beta 1MiB", "undo"] {
         let said = site.refused(shrinks);
-        for part in ["cannot shrink from 2MiB to 1MiB", "help: ", "add another"] {
+        for part in [
+            "cannot be reduced from 2MiB to 1MiB",
+            "help: ",
+            "add a smaller",
+        ] {
             assert!(said.contains(part), "{shrinks}: {said}");
         }
     }
     for huge in ["grow beta 1PiB --dry-run", "grow beta 1PiB"] {
         let said = site.refused(huge);
         assert!(said.contains("from 2MiB to 1PiB"), "{said}");
-        assert!(said.contains("the volume is as it was"), "{said}");
+        assert!(said.contains("the volume is unchanged"), "{said}");
     }
     allocated(2 << 20);
 
     drop(before);
     site.crash();
     let server = site.server.as_ref().expect("it runs");
-    assert!(server.says("a server grew it"));
-    assert!(server.says("write size = \"2MiB\""));
+    assert!(server.says("an earlier server grew the file"));
+    assert!(server.says("set size = \"2MiB\""));
     assert_eq!(site.client("beta").session().size, 2 << 20);
     let file = File::options().read(true).write(true).open(&image);
     let file = file.expect("it is there");
@@ -275,7 +279,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     file.set_len(1 << 20).expect("nothing keeps it");
     let said = site.refused("grow beta 4MiB");
     assert!(
-        said.contains("another program has made it smaller"),
+        said.contains("another program has truncated the file"),
         "{said}"
     );
     assert_eq!(file.metadata().expect("it is there").len(), 1 << 20);

@@ -47,11 +47,11 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let server = start(&mut behind(&scratch, &["python3", "-c", NO_URING]));
-    common::wait("it is said", || server.says("refuses io_uring"));
+    common::wait("it is said", || server.says("io_uring is not available"));
     let log = server.log.lock().unwrap().clone();
-    assert_eq!(log.matches("refuses io_uring").count(), 1, "{log}");
+    assert_eq!(log.matches("io_uring is not available").count(), 1, "{log}");
     assert!(log.contains("Operation not permitted"), "{log}");
-    assert!(log.contains("holds up all clients of its shard"), "{log}");
+    assert!(log.contains("delays all clients of its shard"), "{log}");
     server.end();
 }
 
@@ -119,7 +119,7 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
     common::wait("it is said", || server.says("server.priority"));
     let log = server.log.lock().unwrap().clone();
     assert_eq!(log.matches("server.priority").count(), 1, "{log}");
-    assert!(log.contains("make clients wait"), "{log}");
+    assert!(log.contains("delay its clients"), "{log}");
     assert!(nice(&server).iter().all(|n| *n > -10));
     server.end();
 }

@@ -218,7 +218,7 @@ fn what_cannot_be_explained_or_played_is_refused_with_help() {
     };
     refused(
         &["explain", "gamma", "--record", "record"],
-        "there are 1, 2, 3; a record has no names",
+        "the recording has 1, 2, 3; set --config",
     );
     refused(
         &["explain", "alpha", "--record", "weir.toml"],
@@ -254,9 +254,9 @@ fn what_would_have_been_is_refused_with_help_where_it_cannot_be_known() {
     refused(&["--policy", "contract"], "--drive");
     refused(&["--policy", "none", "--recommend"], "cannot be used with");
     on_demo(&["--policy", "contracts"], "contract");
-    on_demo(&["--set", "1.min=2GB/s"], "promises add up to");
+    on_demo(&["--set", "1.min=2GB/s"], "would add up to");
     on_demo(&["--set", "1.min=20MB"], "a size, not a rate");
     on_demo(&["--set", "1.size=2"], "min_iops");
-    on_demo(&["--set", "gamma.min=2MB/s"], "there are 1, 2, 3");
+    on_demo(&["--set", "gamma.min=2MB/s"], "the recording has 1, 2, 3");
     on_demo(&["--audit"], "cannot be used with");
 }

@@ -409,17 +409,17 @@ fn what_a_server_has_is_known_or_a_warning() {
     let said = machine.says(&["check", "weir.toml"]);
     assert_eq!(
         said,
-        "! note: weir (pid PID) runs with this file; `weir check --reload` says what a reload would change\n= 0\n"
+        "! note: weir (pid PID) uses this file; run `weir check --reload` to see what a reload would change\n= 0\n"
     );
     // Another file with the same image is another matter: a start would be refused.
     machine.scratch.file("other.toml", &text);
     let said = machine.says(&["check", "other.toml"]);
     assert_eq!(
         said,
-        "! warning: other.toml:7:8: listen.nbd[0]: cannot listen on unix:DIR/nbd.sock: weir (pid PID) listens there\n\
-         !   help: a start is refused as long as weir (pid PID) runs; it can reload its file instead\n\
-         ! warning: other.toml:28:8: volume.gamma.file: DIR/a.img is in use by weir (pid PID), which holds a lock on it: stop it first\n\
-         !   help: a start is refused as long as weir (pid PID) runs; it can reload its file instead\n\
+        "! warning: other.toml:7:8: listen.nbd[0]: cannot listen on unix:DIR/nbd.sock: weir (pid PID) already listens there\n\
+         !   help: stop weir (pid PID) before you start another server, or reload its file instead\n\
+         ! warning: other.toml:28:8: volume.gamma.file: DIR/a.img is in use by weir (pid PID), which holds a lock on it; stop that program first\n\
+         !   help: stop weir (pid PID) before you start another server, or reload its file instead\n\
          = 0\n"
     );
     server.end();
@@ -456,12 +456,12 @@ fn what_cannot_be_seen_without_rights_is_said() {
     let said = String::from_utf8(output.stderr)
         .unwrap()
         .replace(&machine.directory(), "DIR");
-    let help = "  help: this user may not; check it as the user that runs the server\n";
+    let help = "  help: run the check as the user that runs the server; this user does not have the permission\n";
     assert_eq!(
         said,
         format!(
             "warning: weir.toml:7:8: listen.nbd[0]: cannot listen on unix:DIR/hidden/nbd.sock: Permission denied\n{help}\
-             warning: weir.toml:28:8: volume.gamma.file: cannot open DIR/hidden/a.img: Permission denied; the server's user must be permitted to read and write it\n{help}"
+             warning: weir.toml:28:8: volume.gamma.file: cannot open DIR/hidden/a.img: Permission denied; give the server's user permission to read and write it\n{help}"
         )
     );
     assert_eq!(output.status.code(), Some(0));
@@ -500,7 +500,7 @@ fn a_record_of_the_log_is_one_line() {
     assert!(child.wait().unwrap().success());
     let lines: Vec<&str> = log
         .lines()
-        .filter(|l| l.contains("no such export"))
+        .filter(|l| l.contains("unknown export"))
         .collect();
     assert_eq!(lines.len(), 2, "{log}");
     assert!(
@@ -529,7 +529,7 @@ fn the_log_says_what_failed_and_for_whom() {
         &0_u32.to_be_bytes(),
     ];
     stream.write_all(&option.concat()).unwrap();
-    common::wait("TLS is said", || server.says("asked for TLS"));
+    common::wait("TLS is said", || server.says("requested TLS"));
     drop(stream);
     let open = |export: &str| {
         let config = HandshakeConfig::new(export);
@@ -538,7 +538,8 @@ fn the_log_says_what_failed_and_for_whom() {
     assert!(open("delta").is_err());
     // A record is not always read whole.
     common::wait("the export is said", || {
-        server.says("there is no such export") && server.says("export=\"delta\"")
+        server.says("a client requested an unknown export; the server refused it")
+            && server.says("export=\"delta\"")
     });
     // Somebody cuts the image, and a client reads what was there.
     let file = fs::File::options()

@@ -77,7 +77,7 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
     assert!(said.out.contains("2 of 2"), "{}", said.out);
     let text = said.out.replace('\n', " ");
-    let why = "Why 2 drives under contract: with one drive, 4 clients share one, and the contracts are refused: promises add up to 160.0 %";
+    let why = "Why 2 drives under contract: with one drive, 4 clients share one, and the contracts cannot be admitted: the promises add up to 160MB/s and take 160.0 %";
     assert!(text.contains(why), "{}", said.out);
     assert!(
         said.out

@@ -184,7 +184,7 @@ fn configure(scratch: &Scratch, storage: &str, mib: u64) {
 /// Waits until a guest has connected.
 fn wait_for_guest(server: &Running) {
     let deadline = Instant::now() + Duration::from_mins(2);
-    while !server.says("INFO connected") {
+    while !server.says("INFO client connected") {
         assert!(Instant::now() < deadline, "no guest has come");
         thread::sleep(Duration::from_millis(10));
     }

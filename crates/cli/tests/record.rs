@@ -83,7 +83,7 @@ fn a_record_at_full_load_is_whole_and_replays_whole() {
     let server = start(&mut weir(&scratch, &options));
     let with = load(&server.address, length);
     let time_with = used(&server) / with as f64 * 1e6;
-    assert!(!server.says("the record is cut"));
+    assert!(!server.says("the recording was cut"));
     server.end();
     let bytes = std::fs::metadata(scratch.path("record")).unwrap().len();
     let said = run(&scratch, &["replay", "record"]);

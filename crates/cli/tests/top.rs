@@ -21,7 +21,9 @@ fn serve(scratch: &Scratch) -> Running {
     );
     scratch.file("weir.toml", &text);
     let server = start(&mut weir(scratch, &["serve", "weir.toml"]));
-    wait("it is managed", || server.says("managed at "));
+    wait("it is managed", || {
+        server.says("serving the management interface at ")
+    });
     server
 }
 
@@ -76,14 +78,14 @@ fn what_cannot_be_shown_is_said() {
     assert_eq!(said.status, Some(1));
     assert!(
         said.err
-            .contains("none.sock: No such file or directory; is it running"),
+            .contains("none.sock: No such file or directory; start the server"),
         "{}",
         said.err
     );
     let server = serve(&scratch);
     let said = run(&scratch, &["top", "--socket", "manage.sock"]);
     assert_eq!(said.status, Some(2), "standard output is no terminal");
-    assert!(said.err.contains("--once and --json"), "{}", said.err);
+    assert!(said.err.contains("--once or --json"), "{}", said.err);
     server.end();
 }
 

@@ -30,7 +30,7 @@ pub enum ConnectError {
         error: io::Error,
     },
     /// The server violated the protocol.
-    #[error("{address} does not speak NBD as expected: {error}")]
+    #[error("{address} violated the NBD protocol: {error}")]
     Protocol {
         /// The server's address.
         address: Address,
@@ -100,10 +100,10 @@ impl Connection {
                 Some(Outcome::Refused { message, reply, .. }) => {
                     let _ = socket.send(&answer);
                     let message = match reply {
-                        REP_ERR_TLS_REQD => "it asks for TLS, which is not spoken".to_owned(),
-                        REP_ERR_UNKNOWN if message.is_empty() => {
-                            "it has none of that name".to_owned()
+                        REP_ERR_TLS_REQD => {
+                            "the server requires TLS, which is not supported".to_owned()
                         }
+                        REP_ERR_UNKNOWN if message.is_empty() => "unknown export".to_owned(),
                         reply if message.is_empty() => format!("error {reply:#x}"),
                         _ => message,
                     };
@@ -122,7 +122,7 @@ impl Connection {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || !socket.wait(!answer.is_empty(), left).map_err(failed)? {
-                return Err(ended("did not answer in time"));
+                return Err(ended("did not respond in time"));
             }
             match socket.receive(&mut chunk).map_err(failed)? {
                 Some(0) => return Err(ended("closed the connection")),

@@ -32,16 +32,16 @@ pub enum RunError {
     #[error("the connection failed: {0}")]
     Socket(#[from] io::Error),
     /// The server closed the connection.
-    #[error("the server closed the connection with {0} requests outstanding")]
+    #[error("the server closed the connection with {0} requests in flight")]
     Closed(usize),
     /// The server violated the protocol.
-    #[error("the server broke the protocol: {0}")]
+    #[error("the server violated the protocol: {0}")]
     Protocol(#[from] ReplyError),
     /// A reply that matches no request, or is of the wrong kind.
-    #[error("the server answered what was not asked (cookie {0})")]
+    #[error("the server sent a reply that matches no request (cookie {0})")]
     Stray(u64),
     /// The server did not reply in time.
-    #[error("no answer for {0:?}")]
+    #[error("the server sent no reply for {0:?}")]
     Silent(Duration),
 }
 

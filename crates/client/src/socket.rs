@@ -89,7 +89,7 @@ impl From<Socket> for OwnedFd {
 
 /// Connects to the first of a name's addresses that accepts.
 fn connect_tcp(host: &str, timeout: Duration) -> io::Result<TcpStream> {
-    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in host.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(socket) => return Ok(socket),

@@ -63,10 +63,9 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         if let Refusal::OverCapacity { .. } = refusal
             && let Some(key) = last_added(&server, before, &plan, &edits, &doc.places)
         {
-            problem = doc
-                .places
-                .problem(&key, problem.message, problem.help)
-                .exceeding();
+            let (key, own) = key;
+            let message = format!("cannot promise {}: {}", rates(own), problem.message);
+            problem = doc.places.problem(&key, message, problem.help).exceeding();
         }
         doc.keep(problem);
         match refusal {
@@ -88,7 +87,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
     let (key, message, help) = match refusal {
         Refusal::OverCapacity { promised, capacity } => (
             join(&path("drive", &plan.drive), "capacity"),
-            over_capacity(*promised, *capacity),
+            over_capacity(&path("drive", &plan.drive), *promised, *capacity),
             promises(server, plan, None),
         ),
         Refusal::ChildrenAboveParent { group, bytes, iops } => {
@@ -99,11 +98,9 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
                 millionths: 0,
             };
             let message = above_parent(all, reserved(&contract));
-            (
-                join(&path, promise_key(&contract)),
-                message,
-                promises(server, plan, Some(*group)),
-            )
+            let key = join(&path, promise_key(&contract));
+            let help = promises(server, plan, Some((*group, &key)));
+            (key, message, help)
         }
         Refusal::CapacityUnknown(id) => {
             let (path, contract) = member(server, plan, *id);
@@ -114,11 +111,16 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
                 ""
             };
             let help = format!(
-                "state it in [{drive}], as capacity = {{ read = \"160MB/s\", write = \"120MB/s\"{iops} }}"
+                "set it in [{drive}], for example capacity = {{ read = \"160MB/s\", write = \"120MB/s\"{iops} }}; `weir calibrate` measures it"
             );
+            let key = promise_key(&contract);
+            let what = match key {
+                "class" => "cannot guarantee class \"realtime\"",
+                _ => "cannot promise a minimum",
+            };
             (
-                join(&path, promise_key(&contract)),
-                format!("promises need the capacity of {drive}, which is unknown"),
+                join(&path, key),
+                format!("{what}: {drive} has no `capacity`"),
                 help,
             )
         }
@@ -134,7 +136,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         Refusal::GroupInUse(id) => (
             member(server, plan, *id).0,
             "has connections and cannot be removed".to_owned(),
-            "it can be once they are closed".to_owned(),
+            "close its connections first".to_owned(),
         ),
         other => (path("drive", &plan.drive), other.to_string(), String::new()),
     };
@@ -182,22 +184,22 @@ fn contradiction(refusal: &Refusal, contract: &Contract) -> (&'static str, Strin
     match refusal {
         Refusal::RealtimeWithoutMax(_) => (
             "class",
-            "\"realtime\" needs a max that holds for reads and writes: what it is promised is its max".to_owned(),
-            "write max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
+            "\"realtime\" requires a max that holds for reads and writes, because its max is also its promise".to_owned(),
+            "set a max, for example max = { bandwidth = \"10MB/s\" } or max = { iops = 1000 }",
         ),
         Refusal::IdleWithMin(_) => (
             min,
-            "class \"idle\" can have no min".to_owned(),
-            "remove it, or choose class \"best-effort\"",
+            "class \"idle\" cannot have a min".to_owned(),
+            "remove it, or set class = \"best-effort\"",
         ),
         Refusal::MinAboveMax(_) => (
             min,
-            format!("{} above the max of the same contract", least(contract)),
+            format!("cannot promise {} the max of the same contract", least(contract)),
             "lower min or raise max",
         ),
         Refusal::TwoMins(_) => (
             "min_iops",
-            "a contract has min or min_iops, not both".to_owned(),
+            "cannot be combined with min: a contract has one of the two".to_owned(),
             "remove one of them",
         ),
         Refusal::ShareOutOfRange(_, most) => (
@@ -216,23 +218,26 @@ fn least(contract: &Contract) -> String {
     let own = |min: u64, ceiling: u64| ceiling > 0 && min > ceiling;
     match (requests > 0, own(min, bytes) || own(requests, iops)) {
         (true, false) => format!(
-            "{requests} requests/s move at least {}, 512B each, which is",
+            "{requests} requests/s: they move at least {} (512B each), which exceeds",
             Rate(requests.saturating_mul(512))
         ),
         (false, false) if contract.max.iops_size > 0 => {
             let size = Size(contract.max.iops_size);
             format!(
-                "{}, of which every {size} count as a request, is",
+                "{}: every {size} count as one request, so that it exceeds",
                 Rate(min)
             )
         }
-        (false, false) => format!("{}, in requests of at most 4GiB each, is", Rate(min)),
-        (true, true) => format!("{requests} requests/s is"),
-        (false, true) => format!("{} is", Rate(min)),
+        (false, false) => format!(
+            "{}: even in requests of 4GiB, the longest, it exceeds",
+            Rate(min)
+        ),
+        (true, true) => format!("{requests} requests/s: it exceeds"),
+        (false, true) => format!("{}: it exceeds", Rate(min)),
     }
 }
 
-fn over_capacity(promised: Promised, capacity: Capacity) -> String {
+fn over_capacity(drive: &str, promised: Promised, capacity: Capacity) -> String {
     const MOST: u128 = 90;
     let (bytes, requests) = (capacity.bytes(), capacity.requests());
     let most = |of: u64| (u128::from(of) * MOST / 100) as u64;
@@ -249,35 +254,38 @@ fn over_capacity(promised: Promised, capacity: Capacity) -> String {
         (false, true) => "writes/s",
         _ => "requests/s",
     };
-    let sum = format!("promises add up to {}", rates(promised));
+    let sum = format!(
+        "the promises on {drive} would add up to {}",
+        rates(promised)
+    );
     let moved = promised.iops.saturating_mul(512);
     if moved > most(bytes) && promised.bytes <= most(bytes) {
         return format!(
-            "{sum}, which move {} at the least, 512B each; {side}capacity is {}, of which at most {MOST} % ({}) may be promised",
+            "{sum}, which move at least {} (512B each), and at most {} can be promised ({MOST} % of its {side}capacity, {})",
             Rate(moved),
-            Rate(bytes),
-            Rate(rounded(most(bytes)))
+            Rate(rounded(most(bytes))),
+            Rate(bytes)
         );
     }
     match (promised.bytes > 0, promised.iops > 0 && requests > 0) {
         (true, true) => format!(
-            "{sum}; {side}capacity is {} or {requests} {kind}: together they take {} % of the drive's time, of which at most {MOST} % may be promised",
-            Rate(bytes),
-            percent(promised.millionths)
+            "{sum} and take {} % of its time, of which at most {MOST} % can be promised (its {side}capacity is {} or {requests} {kind})",
+            percent(promised.millionths),
+            Rate(bytes)
         ),
         (false, true) => format!(
-            "{sum}; capacity is {requests} {kind}, of which at most {MOST} % ({}) may be promised",
+            "{sum}, and at most {} can be promised ({MOST} % of its capacity, {requests} {kind})",
             most(requests)
         ),
         _ => format!(
-            "{sum}; {side}capacity is {}, of which at most {MOST} % ({}) may be promised",
-            Rate(bytes),
-            Rate(rounded(most(bytes)))
+            "{sum}, and at most {} can be promised ({MOST} % of its {side}capacity, {})",
+            Rate(rounded(most(bytes))),
+            Rate(bytes)
         ),
     }
 }
 
-/// The key of the promise that was added last: the one furthest down in the file among those that count, and that `before` had not or
+/// The key of the promise that was added last, and the promise: the one furthest down in the file among those that count, and that `before` had not or
 /// had less of, if there are such.
 fn last_added(
     server: &Server,
@@ -285,7 +293,7 @@ fn last_added(
     plan: &Plan,
     edits: &[Edit],
     places: &Places,
-) -> Option<String> {
+) -> Option<(String, Promised)> {
     let keys = promised(edits)
         .filter(|id| counts(server, plan, *id))
         .map(|id| {
@@ -301,9 +309,10 @@ fn last_added(
             });
             let key = join(&path, promise_key(&contract));
             let place = places.keys.get(&key).copied().unwrap_or_default();
-            (grew, place, key)
+            (grew, place, key, reserved(&contract))
         });
-    keys.max().map(|(_, _, key)| key)
+    let last = keys.max_by(|(a, b, c, _), (x, y, z, _)| (a, b, c).cmp(&(x, y, z)));
+    last.map(|(_, _, key, own)| (key, own))
 }
 
 /// Whether a promise counts by itself: not that of a volume that its tenant's covers.
@@ -335,9 +344,9 @@ fn requests_known(
     }
     let at = path("drive", &drive.name);
     let state = match (capacity.read_iops, capacity.write_iops) {
-        (0, 0) => "state iops, or read_iops and write_iops,",
-        (0, _) => "state read_iops, or iops,",
-        _ => "state write_iops, or iops,",
+        (0, 0) => "set iops, or read_iops and write_iops,",
+        (0, _) => "set read_iops, or iops,",
+        _ => "set write_iops, or iops,",
     };
     for edit in edits {
         let Edit::AddGroup { id, contract, .. } = edit else {
@@ -350,12 +359,17 @@ fn requests_known(
         }
         if doc.keeps() {
             let key = join(&member(server, plan, *id).0, promise_key(contract));
+            let missing = match (capacity.read_iops, capacity.write_iops) {
+                (0, 0) => "",
+                (0, _) => " for reads",
+                _ => " for writes",
+            };
             let what = format!(
-                "promises {} requests/s, and {at}.capacity does not say how many requests the drive can do",
+                "cannot promise {} requests/s: {at}.capacity states no request rate{missing}",
                 all.iops
             );
             let help = format!(
-                "{state} in {at}.capacity, as capacity = {{ read = \"160MB/s\", write = \"120MB/s\", iops = 5000 }}"
+                "{state} in {at}.capacity, for example capacity = {{ read = \"160MB/s\", write = \"120MB/s\", iops = 5000 }}"
             );
             doc.keep(doc.places.problem(&key, what, Some(help)).exceeding());
         }
@@ -381,15 +395,16 @@ fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
         let moved = all.bytes.max(all.iops.saturating_mul(512));
         let (bytes, iops) = (max.bytes_ceiling(), max.iops_ceiling());
         let what = if above(moved, bytes) {
-            format!("{}, more than its max of {}", rates(all), Rate(bytes))
+            format!("{}, which exceeds its max of {}", rates(all), Rate(bytes))
         } else if above(all.iops, iops) {
-            format!("{}, more than its max of {iops} requests/s", rates(all))
+            format!("{}, which exceeds its max of {iops} requests/s", rates(all))
         } else {
             continue;
         };
-        let what = format!("promises of its volumes add up to {what}");
+        let what = format!("the promises of its volumes add up to {what}");
         let key = join(&path("tenant", &tenant.name), "max");
-        let help = promises(server, plan, plan.tenants.get(&tenant.name).copied());
+        let group = plan.tenants.get(&tenant.name).copied();
+        let help = promises(server, plan, group.map(|group| (group, key.as_str())));
         doc.keep(doc.places.problem(&key, what, Some(help)).exceeding());
     }
 }
@@ -398,18 +413,21 @@ fn above_parent(all: Promised, own: Promised) -> String {
     let mut parts = Vec::new();
     if all.bytes > own.bytes {
         parts.push(format!(
-            "{}, more than its own {}",
+            "{}, which exceeds its own promise of {}",
             Rate(all.bytes),
             Rate(own.bytes)
         ));
     }
     if all.iops > own.iops {
         parts.push(format!(
-            "{} requests/s, more than its own {}",
+            "{} requests/s, which exceed its own promise of {}",
             all.iops, own.iops
         ));
     }
-    format!("promises of its volumes add up to {}", parts.join(" and "))
+    format!(
+        "the promises of its volumes add up to {}",
+        parts.join(" and ")
+    )
 }
 
 /// Millionths as percent, rounded up: what is too much must not look as if it fitted.
@@ -418,9 +436,10 @@ fn percent(millionths: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// The largest promises that a group (or the drive) has to keep, by name.
-fn promises(server: &Server, plan: &Plan, tenant: Option<GroupId>) -> String {
+/// How to make the promises of a drive fit, or those within a tenant, whose key can be raised instead: the largest ones by name.
+fn promises(server: &Server, plan: &Plan, within: Option<(GroupId, &str)>) -> String {
     const SHOWN: usize = 8;
+    let tenant = within.map(|(group, _)| group);
     let tenant_of =
         |name: &Option<String>| name.as_ref().and_then(|n| plan.tenants.get(n)).copied();
     let volumes = server.volumes_of(&plan.drive).filter(|v| {
@@ -455,11 +474,11 @@ fn promises(server: &Server, plan: &Plan, tenant: Option<GroupId>) -> String {
     }
     let which = match texts.len() {
         1 => "this promise",
-        _ => "one of these promises",
+        _ => "one or more of these promises",
     };
-    let or = match tenant {
-        Some(_) => "raise it, or ",
-        None => "",
+    let or = match within {
+        Some((_, key)) => format!("raise {key}, or "),
+        None => String::new(),
     };
     format!("{or}lower {which}: {}", texts.join(", "))
 }

@@ -51,7 +51,7 @@ pub fn unkept(host: &Host) -> Vec<Problem> {
         "share" => "policies \"bfq\" and \"io.cost\" keep it, on a device that queues requests itself: \
                     not on a device mapper or an md"
             .to_owned(),
-        "low" => "leave it out: io.low left Linux in 6.10; policies \"bfq\" and \"io.cost\" go by weights".to_owned(),
+        "low" => "remove it; io.low was removed from Linux in 6.10, and policies \"bfq\" and \"io.cost\" work by weights".to_owned(),
         _ => part.help,
     }
     })

@@ -25,7 +25,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
     draft.broken = broken;
     if draft.server.drives.len() > DRIVES_MAX {
         let what = format!(
-            "there are {}; at most {DRIVES_MAX} are permitted",
+            "the file has {} drives; a server can have at most {DRIVES_MAX}",
             draft.server.drives.len()
         );
         return doc.keep(doc.places.problem("drive", what, None));
@@ -62,7 +62,7 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
         end = end.saturating_add(volume.size.unwrap_or(0));
         if end > size {
             let what = format!(
-                "does not fit: with it the volumes of drive.{} come to {}, and the model holds {}",
+                "does not fit: the volumes of drive.{} would add up to {}, and its model holds {}",
                 drive.name,
                 Size(end),
                 Size(size)
@@ -97,7 +97,7 @@ pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Pr
             let unkept = policy.unkept(terms.0, terms.1).into_iter();
             let warning = unkept.map(|part| {
                 let (name, does) = (quoted(&policy.name), part.does);
-                let what = format!("is not kept under policy {name}, which {does}");
+                let what = format!("is not enforced under policy {name}, which {does}");
                 (server.places).problem(&join(&at, part.key), what, Some(help(part)))
             });
             warning.collect::<Vec<_>>()
@@ -119,7 +119,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
             continue;
         }
         let at = path(kind, name);
-        let what = format!("there is no drive {}", quoted(drive));
+        let what = format!("unknown drive {}", quoted(drive));
         let help = nearest::help(drive, drives.iter().copied());
         doc.keep(doc.places.problem(&join(&at, "drive"), what, Some(help)));
         broken.insert(at);
@@ -138,7 +138,8 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
                     quoted(&tenant.drive),
                     quoted(&volume.drive)
                 ),
-                "a tenant's volumes lie on one drive; make one tenant for each".to_owned(),
+                "create one tenant for each drive; the volumes of a tenant must be on one drive"
+                    .to_owned(),
             ),
             Some(_) => {
                 broken.insert(at);
@@ -146,7 +147,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
             }
             None if !doc.keeps() => continue,
             None => (
-                format!("there is no tenant {}", quoted(name)),
+                format!("unknown tenant {}", quoted(name)),
                 undefined(name, &tenants),
             ),
         };
@@ -193,8 +194,11 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
             continue;
         };
         let at = join(&path("volume", &volume.name), key);
-        let what = format!("{shown} is already the {key} of {}", path("volume", other));
-        let help = "two volumes on one would overwrite each other".to_owned();
+        let what = format!("{shown} is already used by {}", path("volume", other));
+        let thing = if key == "nbd" { "export" } else { key };
+        let help = format!(
+            "use a different {thing}; two volumes in one {thing} would overwrite each other's data"
+        );
         doc.keep(doc.places.problem(&at, what, Some(help)));
     }
 }
@@ -211,26 +215,30 @@ fn shared(doc: &mut Document<'_>, draft: &Draft) {
         let policy = server.drive(&volume.drive).map(|drive| &drive.policy);
         let contract = &volume.contract;
         let (what, help) = if contract.min == 0 && contract.min_iops == 0 {
-            let help = "write min = \"10MB/s\" or min_iops = 100: all servers together keep it";
-            ("needs a min to share".to_owned(), help)
+            let help =
+                "set min = \"10MB/s\" or min_iops = 100, which all servers guarantee together";
+            ("requires a min, which the servers share".to_owned(), help)
         } else if server.gateways.is_none() && !doc.places.keys.contains_key("gateways") {
-            let help = "write [gateways] and etcd = [\"http://127.0.0.1:2379\"]";
-            ("needs [gateways]: where the servers meet".to_owned(), help)
+            let help = "add [gateways] with etcd = [\"http://127.0.0.1:2379\"]";
+            (
+                "requires [gateways], through which the servers coordinate".to_owned(),
+                help,
+            )
         } else if let Some(policy) = policy.filter(|policy| !policy.keeps_min()) {
             let what = format!(
-                "needs a min that is kept, which policy {} does not",
+                "requires a policy that guarantees min; policy {} does not",
                 quoted(&policy.name)
             );
-            (what, "use policy = \"contract\", or do not share it")
+            (what, "set policy = \"contract\", or remove shared")
         } else if let Some(other) = users.insert(name, &volume.name) {
             let what = format!(
-                "{} is what {} shares already",
+                "{} is already used by {}",
                 quoted(name),
                 path("volume", other)
             );
             (
                 what,
-                "two volumes have two minimums: give each a name of its own",
+                "use a different name for each volume; volumes of one server cannot share a minimum",
             )
         } else {
             continue;
@@ -243,21 +251,24 @@ fn shared(doc: &mut Document<'_>, draft: &Draft) {
 /// A volume behind the host's page cache can be promised nothing, nor can the tenant it belongs to.
 fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
     let at = path("volume", &volume.name);
-    let (key, what) = if is_promised(&volume.contract) {
-        let key = join(&at, promise_key(&volume.contract));
+    let (key, what, promise) = if is_promised(&volume.contract) {
+        let promise = promise_key(&volume.contract);
         (
-            key,
-            "cannot be kept with cache = \"host\": the page cache answers, not the drive"
+            join(&at, promise),
+            "cannot be guaranteed with cache = \"host\", because requests are served by the page cache and not by the drive"
                 .to_owned(),
+            promise.to_owned(),
         )
     } else if let Some(tenant) = tenant.filter(|t| is_promised(&t.contract)) {
         let tenant = path("tenant", &tenant.name);
-        let what = format!("\"host\" would break what {tenant} is promised");
-        (join(&at, "cache"), what)
+        let what = format!(
+            "cannot be \"host\", because {tenant} has a promise and the page cache would serve the requests instead of the drive"
+        );
+        (join(&at, "cache"), what, format!("the promise of {tenant}"))
     } else {
         return;
     };
-    let help = "use cache = \"direct\", or promise nothing".to_owned();
+    let help = format!("set cache = \"direct\", or remove {promise}");
     doc.keep(doc.places.problem(&key, what, Some(help)));
 }
 
@@ -280,7 +291,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
         if count > limit as usize {
             let one = limits_key.trim_end_matches('s');
             let key = if count == 1 { one } else { limits_key };
-            let what = format!("the drive has {count} {key} and room for {limit}");
+            let what = format!("the drive has {count} {key}, and its table has room for {limit}");
             let help = format!("raise {limits_key} in [{at}.limits]");
             let at = format!("{at}.limits.{limits_key}");
             doc.keep(doc.places.problem(&at, what, Some(help)));
@@ -290,10 +301,10 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
     let least = streams(&server.limits) * reserved;
     if limits.requests < least {
         let what = format!(
-            "{} is too few for {} connections, each of which is sure of {reserved}",
+            "{} is too small for {} connections, because {reserved} requests are reserved for each",
             limits.requests, server.limits.connections
         );
-        let help = format!("at least {least}, or fewer limits.connections");
+        let help = format!("set at least {least}, or reduce limits.connections");
         doc.keep(
             doc.places
                 .problem(&format!("{at}.limits.requests"), what, Some(help)),

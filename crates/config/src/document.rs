@@ -593,7 +593,7 @@ impl<'a> Entry<'a> {
         debug_assert!(is_rate, "{} is not declared as a rate", self.path);
         let rate = self.any_rate(doc)?;
         if rate == 0 {
-            doc.report(self, "must be more than zero", "leave the key out for none");
+            doc.report(self, "must be above zero", "remove the key for no limit");
             return None;
         }
         Some(rate)
@@ -665,7 +665,8 @@ impl<'a> Entry<'a> {
             let text = self.shown();
             let error = text.parse::<T>().err();
             let help = error.map_or_else(String::new, |e| e.help);
-            let what = format!("{text} has no unit; it must be {wanted} as a string, as {example}");
+            let what =
+                format!("{text} has no unit; it must be {wanted} in quotes, for example {example}");
             doc.report(self, what, &help);
             return None;
         }
@@ -684,7 +685,7 @@ impl<'a> Entry<'a> {
         let example = if example.is_empty() {
             String::new()
         } else {
-            format!(", as {example}")
+            format!("; write for example {example}")
         };
         let what = format!("{} is not {wanted}{example}", self.shown());
         doc.report(self, what, "");

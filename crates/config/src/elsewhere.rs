@@ -24,7 +24,7 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
         .map(|(called, keys)| (called.as_str(), keys.clone()));
     let others: Vec<_> = others.chain(tunables).chain(models).collect();
     if let Some((other, _)) = others.iter().find(|o| o.1.contains(&linux)) {
-        return format!("\"{linux}\" belongs in {other}");
+        return format!("move \"{linux}\" to {other}");
     }
     if let Some(help) = other_file(word, family) {
         return help.to_owned();
@@ -34,7 +34,7 @@ pub(crate) fn help(word: &str, called: &str, keys: &[&str], family: &[&Shape]) -
         .find_map(|(other, keys)| Some((other, name(word, keys.iter().copied())?)));
     match elsewhere {
         Some((other, near)) => format!("did you mean \"{near}\"? It belongs in {other}"),
-        None => format!("{called} has {}", keys.join(", ")),
+        None => format!("use one of the keys of {called}: {}", keys.join(", ")),
     }
 }
 
@@ -44,16 +44,20 @@ fn other_file(word: &str, family: &[&Shape]) -> Option<&'static str> {
     let (server, scenario) = (key::SERVERS[0], key::SCENARIOS[0]);
     let is_cgroup = ["cgroup", "unit", "prio_class"].contains(&word);
     if is_outermost(server) && is_cgroup {
-        return Some("it belongs in a file for the kernel, which `weir apply` reads");
+        return Some("remove it; it belongs in a file of `weir apply`");
     }
     if is_outermost(key::APPLIES[0]) && server.names().contains(&word) {
-        return Some("it belongs in a server's file, which `weir serve` and `weir check` read");
+        return Some(
+            "remove it; it belongs in a server's file, which `weir serve` and `weir check` read",
+        );
     }
     if is_outermost(scenario) && server.names().contains(&word) {
-        return Some("it belongs in a server's file, which `weir serve` and `weir check` read");
+        return Some(
+            "remove it; it belongs in a server's file, which `weir serve` and `weir check` read",
+        );
     }
     if is_outermost(server) && scenario.names().contains(&word) {
-        return Some("it belongs in a scenario, which `weir compare` reads");
+        return Some("remove it; it belongs in a scenario, which `weir compare` reads");
     }
     None
 }

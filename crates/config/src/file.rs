@@ -36,7 +36,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     };
     let refused = |error: io::Error| {
         problem(
-            format!("cannot be read: {}", os_error::message(&error)),
+            format!("cannot read the file: {}", os_error::message(&error)),
             None,
         )
     };
@@ -68,10 +68,7 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
 }
 
 fn too_long() -> String {
-    format!(
-        "is longer than {}, the most that is read",
-        Size(FILE_MAX as u64)
-    )
+    format!("is longer than {}, the maximum", Size(FILE_MAX as u64))
 }
 
 /// What `read` makes of a text's outermost table, if nothing is wrong with it. `file` is its name in problems.
@@ -110,14 +107,14 @@ pub(crate) fn head<'a>(
     {
         let what = format!("{} is not a valid name", quoted(name));
         let help = format!(
-            "a {called}'s name has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+            "use 1 to 64 letters, digits, dots, dashes and underscores for a {called}'s name, beginning with a letter or digit"
         );
         doc.report(entry, what, &help);
     }
     if let Some((entry, about)) = &about
         && about.lines().next().is_none_or(str::is_empty)
     {
-        doc.report(entry, "says nothing in its first line", "");
+        doc.report(entry, "must not have an empty first line", "");
     }
     (name.map(|n| n.1), about.map(|a| a.1))
 }
@@ -169,19 +166,19 @@ fn syntax(doc: &mut Document<'_>, text: &str, errors: &[toml::de::Error]) {
                 (format!("duplicate key {key}"), "remove one of the two")
             }
             _ if message.starts_with("invalid basic string") => (
-                "the string does not end on its line".to_owned(),
+                "the string is not closed on its line".to_owned(),
                 "close it with a quotation mark",
             ),
             _ if in_number(text, span.start) => (
-                "a number has a comma".to_owned(),
-                "write it without: digits are not grouped, and a fraction takes a point",
+                "a number contains a comma".to_owned(),
+                "write it without the comma; digits cannot be grouped, and a fraction is written with a point",
             ),
             _ if message.starts_with("invalid literal string") => (
-                "the string does not end as it begins".to_owned(),
-                "put the same quotation mark, \" or ', at both ends",
+                "the string is not closed by the quotation mark that opens it".to_owned(),
+                "use the same quotation mark, \" or ', at both ends",
             ),
             _ if message.starts_with("string values must be quoted") => (
-                "a word stands without quotation marks".to_owned(),
+                "text is not in quotation marks".to_owned(),
                 "write it as \"word\": plain quotation marks, in pairs",
             ),
             _ if message.starts_with("key with no value") => (

@@ -26,18 +26,18 @@ pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
             continue;
         }
         let Some((name, value)) = word.split_once('=') else {
-            let what = format!("{} is no setting", quoted(word));
+            let what = format!("{} is not a setting", quoted(word));
             return Err((
                 what,
-                "write it as rbps=10485760 idle=1000 latency=100".into(),
+                "write for example rbps=10485760 idle=1000 latency=100".into(),
             ));
         };
         if !NAMES.contains(&name) {
-            let what = format!("there is no setting {}", quoted(name));
+            let what = format!("unknown setting {}", quoted(name));
             return Err((what, nearest::help(name, NAMES)));
         }
         if named.contains(&name) {
-            return Err((format!("{name} is there twice"), "write it once".into()));
+            return Err((format!("{name} is set twice"), "write it once".into()));
         }
         named.push(name);
         set(&mut low, name, value)?;
@@ -45,8 +45,8 @@ pub(crate) fn read(line: &str) -> Result<LowKnobs, Wrong> {
     if low.is_limited() {
         Ok(low)
     } else {
-        let help = "name one at least of rbps, wbps, riops and wiops, or leave the key out";
-        Err(("limits nothing".into(), help.into()))
+        let help = "set at least one of rbps, wbps, riops and wiops, or remove the key";
+        Err(("must have at least one limit".into(), help.into()))
     }
 }
 
@@ -136,15 +136,12 @@ mod tests {
             format!("{what}; {help}")
         };
         for (text, expected) in [
-            ("", "limits nothing; name one at least of"),
-            ("rbps=max idle=5", "limits nothing; "),
-            ("rbps", "\"rbps\" is no setting; "),
-            ("8:16 8:16", "\"8:16\" is no setting; "),
-            (
-                "rps=5",
-                "there is no setting \"rps\"; did you mean \"rbps\"?",
-            ),
-            ("riops=5 riops=6", "riops is there twice; "),
+            ("", "must have at least one limit; set at least one of"),
+            ("rbps=max idle=5", "must have at least one limit; "),
+            ("rbps", "\"rbps\" is not a setting; "),
+            ("8:16 8:16", "\"8:16\" is not a setting; "),
+            ("rps=5", "unknown setting \"rps\"; did you mean \"rbps\"?"),
+            ("riops=5 riops=6", "riops is set twice; "),
             ("riops=0", "riops cannot be \"0\"; write riops=1 to "),
             ("riops=+5", "riops cannot be \"+5\"; "),
             ("riops=", "riops cannot be \"\"; "),

@@ -31,10 +31,10 @@ pub(crate) fn help<'a>(
     let mut names = candidates.into_iter();
     let few: Vec<String> = names.by_ref().take(FEW).map(quoted).collect();
     match few.len() {
-        0 => "there is none".to_owned(),
-        _ if names.next().is_some() => format!("there are {} and others", few.join(", ")),
-        1 => format!("there is {}", few[0]),
-        _ => format!("there are {}", few.join(", ")),
+        0 => "define one first".to_owned(),
+        _ if names.next().is_some() => format!("use for example one of {}", few.join(", ")),
+        1 => format!("use {}", few[0]),
+        _ => format!("use one of {}", few.join(", ")),
     }
 }
 
@@ -66,11 +66,14 @@ mod tests {
     #[test]
     fn help_names_the_nearest_or_a_few() {
         assert_eq!(help("fats", ["fast", "slow"]), "did you mean \"fast\"?");
-        assert_eq!(help("x", ["fast", "slow"]), "there are \"fast\", \"slow\"");
-        assert_eq!(help("x", ["fast"]), "there is \"fast\"");
-        assert_eq!(help("x", []), "there is none");
+        assert_eq!(help("x", ["fast", "slow"]), "use one of \"fast\", \"slow\"");
+        assert_eq!(help("x", ["fast"]), "use \"fast\"");
+        assert_eq!(help("x", []), "define one first");
         let many: Vec<String> = (0..20).map(|n| format!("drive{n}")).collect();
         let text = help("x", many.iter().map(String::as_str));
-        assert!(text.ends_with("\"drive7\" and others"), "{text}");
+        assert!(
+            text.starts_with("use for example one of \"drive0\", "),
+            "{text}"
+        );
     }
 }

@@ -44,15 +44,15 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
     let help = match drive.policy.elevator {
         _ if drive.policy.is_remote() => return None,
         elevator::Config::Contract(_) => {
-            "state how much it is to have at once, as contract = { remote = \"30ms\" }: about twice as long as a request takes there"
+            "set how much the drive can have in flight, for example contract = { remote = \"30ms\" }, about twice the time of a request there"
         }
         _ if server.places.keys.contains_key(&join(&at, "tags")) => return None,
         _ => {
-            "state how many requests it is to have at once, as tags = 256, and how long they may be, as max_transfer = \"1280KiB\""
+            "set how many requests the drive can have in flight, for example tags = 256, and how long they can be, for example max_transfer = \"1280KiB\""
         }
     };
     let volume = path("volume", &volume.name);
-    let what = format!("is taken for a drive of this machine, and {volume} is on another server");
+    let what = format!("is treated as a local drive, but {volume} is on another server");
     Some(server.places.problem(&at, what, Some(help.to_owned())))
 }
 
@@ -65,7 +65,7 @@ fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
     tenants.chain(volumes).filter_map(|(drive, at, contract)| {
         let drive = server.drives.iter().find(|d| d.name == *drive)?;
         let (key, what) = own_max(contract).filter(|_| drive.policy.keeps_min())?;
-        let help = "state min and max both in bytes or both in requests".to_owned();
+        let help = "set min and max both in bytes or both in requests".to_owned();
         Some(server.places.problem(&join(&at, key), what, Some(help)))
     })
 }
@@ -76,12 +76,12 @@ fn own_max(contract: &Contract) -> Option<(&'static str, String)> {
     let (min, requests) = (contract.min, contract.min_iops);
     if requests > 0 && bytes > 0 && bytes / requests < SMALL {
         let length = Size(bytes / requests / 512 * 512);
-        let what = format!("its max leaves it {requests} requests/s of up to {length} each");
+        let what = format!("its max permits {requests} requests/s only up to {length} each");
         Some(("min_iops", what))
     } else if min > 0 && iops > 0 && min.div_ceil(iops) > SMALL {
         let length = Size(min.div_ceil(iops).next_multiple_of(512));
         let what = format!(
-            "its max leaves it {} in requests of at least {length}",
+            "its max permits {} only in requests of at least {length}",
             Rate(min)
         );
         Some(("min", what))
@@ -177,17 +177,17 @@ fn in_bytes(promised: Promised, drive: &Drive) -> Option<(String, &'static str)>
             let left = kind.requests.saturating_sub(promised.iops);
             let left = left.saturating_mul(SMALL);
             Some(format!(
-                "\n  {name} of at least {}; those of 4KiB come to {}",
+                "\n  {name} of at least {}; those of 4KiB get {}",
                 Size(length),
                 Rate(rounded(left))
             ))
         })
         .collect();
-    let help = "a client that is to have small requests at random places is promised min_iops";
+    let help = "set min_iops for a client that sends small random requests";
     let all = Rate(promised.bytes);
     (promised.bytes > 0 && !parts.is_empty()).then(|| {
         let what = format!(
-            "the {all} promised in bytes are kept at random places for{}",
+            "for random requests, the {all} promised in bytes are guaranteed only for{}",
             parts.concat()
         );
         (what, help)
@@ -204,10 +204,10 @@ fn in_requests(promised: Promised, drive: &Drive) -> Option<(String, &'static st
         .filter(|part| part.1 < drive.max_transfer.into())
         .map(|(name, length)| format!("\n  {name} of up to {}", Size(length)))
         .collect();
-    let help = "a client that is to have long requests is promised min, in bytes";
+    let help = "set min, in bytes, for a client that sends long requests";
     (!parts.is_empty()).then(|| {
         let what = format!(
-            "the {} requests/s promised are kept at random places for{}",
+            "for random requests, the {} requests/s promised are guaranteed only for{}",
             promised.iops,
             parts.concat()
         );
@@ -261,10 +261,10 @@ mod tests {
             })
         };
         let said = |key: &'static str, text: &str| Some((key, text.to_owned()));
-        let requests = "its max leaves it 1000 requests/s of up to 2KiB each";
+        let requests = "its max permits 1000 requests/s only up to 2KiB each";
         assert_eq!(of(0, 1000, 2_500_000, 0), said("min_iops", requests));
         assert_eq!(of(0, 1000, 4_096_000, 0), None);
-        let bytes = "its max leaves it 10MB/s in requests of at least 98KiB";
+        let bytes = "its max permits 10MB/s only in requests of at least 98KiB";
         assert_eq!(of(10_000_000, 0, 0, 100), said("min", bytes));
         assert_eq!(of(409_600, 0, 0, 100), None);
         assert_eq!(of(10_000_000, 0, 20_000_000, 0), None);

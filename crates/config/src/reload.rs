@@ -56,12 +56,16 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
     for drive in &new.drives {
         match old.drive(&drive.name) {
             Some(was) => fixed.drive(was, drive),
-            None => fixed.refuse(&path("drive", &drive.name), "cannot come", DRIVES),
+            None => fixed.refuse(&path("drive", &drive.name), "cannot be added", DRIVES),
         }
     }
     for drive in &old.drives {
         if new.drive(&drive.name).is_none() {
-            fixed.refuse(&path("drive", &drive.name), "cannot go", DRIVES);
+            fixed.refuse(
+                &path("drive", &drive.name),
+                "cannot be removed",
+                DRIVES_STAY,
+            );
         }
     }
     for volume in &new.volumes {
@@ -95,9 +99,14 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
     Err(fixed.problems)
 }
 
-const SHRINK: &str = "clients may have written beyond; for a smaller volume add another one, copy the data, and remove this one";
-const RESTART: &str = "restart the server for it, or put it back";
-const DRIVES: &str = "drives come and go with a restart only";
+const SHRINK: &str = "add a smaller volume, copy the data, and remove this one; clients may have written beyond the new end";
+/// The value of a key that is not in the file.
+const NOT_SET: &str = "not set";
+const TWO_RELOADS: &str =
+    "split the change into two reloads: remove in the first, and add in the second";
+const RESTART: &str = "restart the server to apply the change, or undo it";
+const DRIVES: &str = "restart the server to add the drive, or remove it from the file";
+const DRIVES_STAY: &str = "restart the server to remove the drive, or add it to the file again";
 
 /// Keys, with those of the tables that they are in before them, and their values as texts.
 type Value = (&'static str, String);
@@ -111,10 +120,24 @@ struct Fixed<'a> {
 
 impl Fixed<'_> {
     fn refuse(&mut self, key: &str, what: &str, help: &str) {
-        let message = format!("{what} while the server runs");
+        let message = format!("{what} while the server is running");
         let places = &self.new.places;
         self.problems
             .push(places.problem(key, message, Some(help.to_owned())));
+    }
+
+    /// Refuses a value that differs.
+    fn changed(&mut self, key: &str, was: &str, now: &str) {
+        let [from, to] = [was, now].map(|value| if value == "\"\"" { NOT_SET } else { value });
+        let message = format!("cannot be changed while the server is running ({from} → {to})");
+        let back = if self.old.is_written(key) {
+            format!("set the value back to {from}")
+        } else {
+            "remove the key".to_owned()
+        };
+        let help = format!("restart the server to apply the change, or {back}");
+        let places = &self.new.places;
+        self.problems.push(places.problem(key, message, Some(help)));
     }
 
     /// Refuses the keys of a table whose values differ. One that is written in neither file follows from another, which is refused.
@@ -125,8 +148,7 @@ impl Fixed<'_> {
                 .fold(table.to_owned(), |at, key| join(&at, key));
             let written = |server: &Server| server.places.keys.contains_key(&path);
             if was != now && (written(self.old) || written(self.new)) {
-                let what = format!("cannot change from {was} to {now}");
-                self.refuse(&path, &what, RESTART);
+                self.changed(&path, was, now);
             }
         }
     }
@@ -162,7 +184,7 @@ impl Fixed<'_> {
         if let (Some(was), Some(size)) = (was.size, now.size)
             && size < was
         {
-            let what = format!("cannot shrink from {} to {}", Size(was), Size(size));
+            let what = format!("cannot be reduced from {} to {}", Size(was), Size(size));
             self.refuse(&join(&path("volume", &now.name), "size"), &what, SHRINK);
         }
     }
@@ -173,20 +195,15 @@ impl Fixed<'_> {
         let mut holders = others.filter(|v| v.vhost.is_some() && v.vhost == comes.vhost);
         if let Some(holder) = holders.next() {
             let what = format!("cannot be taken over from {}", path("volume", &holder.name));
-            let help = "remove in one reload what is to go, and add in the next what is to come";
-            self.refuse(&comes.vhost_key(), &what, help);
+            self.refuse(&comes.vhost_key(), &what, TWO_RELOADS);
         }
     }
 
     fn drive(&mut self, was: &Drive, now: &Drive) {
         let at = path("drive", &now.name);
         if was.policy.word() != now.policy.word() {
-            let what = format!(
-                "cannot change from \"{}\" to \"{}\"",
-                was.policy.word(),
-                now.policy.word()
-            );
-            self.refuse(&join(&at, "policy"), &what, RESTART);
+            let (was, now) = (quoted(&was.policy.word()), quoted(&now.policy.word()));
+            self.changed(&join(&at, "policy"), &was, &now);
         } else if was.policy != now.policy {
             // The tunables beside it, or what its file says.
             let tunables = join(&at, now.policy.elevator.kind().name);
@@ -195,15 +212,15 @@ impl Fixed<'_> {
             } else {
                 join(&at, "policy")
             };
-            self.refuse(&key, "cannot change", RESTART);
+            self.refuse(&key, "cannot be changed", RESTART);
         }
         if was.model == now.model {
             self.values(&at, &shape_values(was), &shape_values(now));
         } else {
-            self.refuse(&join(&at, "model"), "cannot change", RESTART);
+            self.refuse(&join(&at, "model"), "cannot be changed", RESTART);
         }
         if was.path != now.path {
-            self.refuse(&join(&at, "path"), "cannot change", RESTART);
+            self.refuse(&join(&at, "path"), "cannot be changed", RESTART);
         }
         let limits = join(&at, "limits");
         self.values(
@@ -215,7 +232,7 @@ impl Fixed<'_> {
 }
 
 fn text<T>(value: Option<T>, print: impl FnOnce(T) -> String) -> String {
-    value.map_or_else(|| "nothing".to_owned(), print)
+    value.map_or_else(|| NOT_SET.to_owned(), print)
 }
 
 fn listen_values(listen: &Listen) -> Vec<Value> {
@@ -473,10 +490,11 @@ fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
         .map(SpaceId);
     let full = |key: &str| {
         let at = format!("{}.limits.{key}", path("drive", &drive.name));
-        let message = "no slot is left until what goes is gone".to_owned();
-        let help =
-            "remove in one reload what is to go, and add in the next what is to come".to_owned();
-        new.places.problem(&at, message, Some(help))
+        let message = format!(
+            "too small for this reload: its removed {key} occupy their places until it is complete"
+        );
+        new.places
+            .problem(&at, message, Some(TWO_RELOADS.to_owned()))
     };
     let mut tenants = BTreeMap::new();
     for tenant in new.tenants.iter().filter(|t| t.drive == drive.name) {

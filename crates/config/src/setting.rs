@@ -21,7 +21,8 @@ pub struct Setting {
 /// The keys of a contract.
 const KEYS: [&str; 5] = ["min", "min_iops", "share", "max", "class"];
 /// How settings are written.
-const HELP: &str = "write it as alpha.min=20MB/s or alpha.max.iops=500; alpha.max= removes a key";
+const HELP: &str =
+    "write for example alpha.min=20MB/s or alpha.max.iops=500; alpha.max= removes a key";
 
 impl FromStr for Setting {
     type Err = String;
@@ -42,7 +43,9 @@ impl FromStr for Setting {
             .max_by_key(|(_, key)| key.len());
         let Some((whose, key)) = longest else {
             let known = KEYS.join(", ");
-            return Err(format!("{path} ends in none of the keys {known}; {HELP}"));
+            return Err(format!(
+                "{path} does not end in one of the keys {known}; {HELP}"
+            ));
         };
         Ok(Self {
             whose,
@@ -84,9 +87,16 @@ impl Setting {
         let server = crate::parse("", &text).map_err(|problems| {
             let first = problems.into_iter().next();
             let (message, help) = first.map_or_else(Default::default, |p| (p.message, p.help));
-            self.problem(message, help)
+            self.problem(self.own(message), help.map(|help| self.own(help)))
         })?;
         Ok(server.volumes.first().map_or(*contract, |v| v.contract))
+    }
+
+    /// A text about the file as which it is read, in the words of the setting.
+    fn own(&self, text: String) -> String {
+        text.replace("drive.d.capacity", "the drive's capacity")
+            .replace("drive.d", "the drive")
+            .replace("volume.v", &self.whose)
     }
 
     /// What is wrong with it.

@@ -189,15 +189,11 @@ fn range<'a>(
     let ((_, from), (last, to)) = (from?, to?);
     if from == 0 || to < from {
         let what = format!(
-            "from {} to {} is not a range",
+            "the range from {} to {} is empty",
             parameter.text(from),
             parameter.text(to)
         );
-        doc.report(
-            &last,
-            what,
-            "a range begins above zero and ends behind its beginning",
-        );
+        doc.report(&last, what, "set from above zero, and to above from");
         return None;
     }
     Some(Range {

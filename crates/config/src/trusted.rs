@@ -40,13 +40,13 @@ pub enum Untrusted {
         expected: u32,
     },
     /// The group or everyone may write to the path.
-    #[error("other users may write to {}; name another path, or take their permission with chmod go-w", .0.display())]
+    #[error("other users can write to {}; name another path, or remove their permission with chmod go-w", .0.display())]
     Shared(PathBuf),
     /// A symbolic link in the place of a file, or one that another user could have made.
     #[error("{} is a symbolic link; name the path to which it leads, or remove the link", .0.display())]
     Link(PathBuf),
     /// A file with several names (hard links).
-    #[error("{} has another name (a hard link); remove one of them, or name another path", .0.display())]
+    #[error("{} has a second name (a hard link); remove one of them, or name another path", .0.display())]
     Names(PathBuf),
     /// Not a regular file, but what the text says.
     #[error("{} is {}, not a regular file; name another path", .0.display(), .1)]

@@ -141,7 +141,7 @@ fn a_volume_that_has_no_drive_or_whose_tenant_has_none_is_told_of_once() {
     let two = problems(&drive("one"), &drive("two"));
     assert!(two.contains("is a tenant of drive"), "{two}");
     let unknown = problems(&drive("one"), &drive("three"));
-    assert!(unknown.contains("there is no drive \"three\""), "{unknown}");
+    assert!(unknown.contains("unknown drive \"three\""), "{unknown}");
     let none = problems("", &drive("two"));
     assert!(none.contains("tenant.t"), "{none}");
 }

@@ -108,16 +108,16 @@ fn a_rate_of_a_mixed_job_holds_for_reads_and_for_writes() {
 fn direct_requests_are_whole_sectors_and_the_help_for_buffered_ones_does_not_lead_there() {
     let said = refusal("[n]\nrw=write\nbs=2300\nsize=22m\ndirect=1\nfdatasync=1\n");
     assert!(
-        said.contains("\"2300\" is not in whole sectors of 512 bytes"),
+        said.contains("\"2300\" is not a multiple of 512 bytes"),
         "{said}"
     );
     assert!(
-        said.contains("help: write a multiple of 512, or leave direct=1 out"),
+        said.contains("help: write a multiple of 512, or remove direct=1"),
         "{said}"
     );
     let said = refusal("[n]\nrw=read\noffset=100\nsize=1m\ndirect=1\n");
     assert!(
-        said.contains("offset: \"100\" is not in whole sectors"),
+        said.contains("offset: \"100\" is not a multiple of 512"),
         "{said}"
     );
     assert!(read("[n]\nrw=read\nbs=1536\nsize=1m\ndirect=1\n").is_ok());
@@ -164,10 +164,10 @@ fn jobs_on_two_devices_are_refused() {
                [b]\nfilename=/dev/nvme1n1\ndirect=1\nsize=1g\nruntime=1\n";
     let said = refusal(two);
     assert!(
-        said.contains("is another device than \"/dev/nvme0n1\""),
+        said.contains("is a different device from \"/dev/nvme0n1\""),
         "{said}"
     );
-    assert!(said.contains("choose its drive with --drive"), "{said}");
+    assert!(said.contains("choose the drive with --drive"), "{said}");
     assert!(read(&two.replace("nvme1n1", "nvme0n1")).is_ok());
 }
 
@@ -183,7 +183,7 @@ fn phases_begin_when_those_before_have_ended() {
     assert!(secs(all.warm_up + all.duration) >= 11);
     let said = refusal("[global]\ndirect=1\nsize=1m\nruntime=5\n[a]\nwait_for=b\n[b]\n");
     assert!(
-        said.contains("wait_for: \"b\" is not a job before this one"),
+        said.contains("wait_for: \"b\" is not the name of an earlier job"),
         "{said}"
     );
 }

@@ -49,13 +49,13 @@ fn an_unknown_name_has_a_nearest_one() {
     assert_eq!(unknown.nearest, Some("samsung-970-pro"));
     assert_eq!(
         unknown.to_string(),
-        "there is no drive \"samsung-970-por\"; did you mean \"samsung-970-pro\"?"
+        "unknown drive \"samsung-970-por\"; did you mean \"samsung-970-pro\"?"
     );
     let unknown = profile::find("MQ04").unwrap_err();
     assert_eq!(unknown.nearest, Some("toshiba-mq04abf1"));
     let unknown = profile::find("floppy").unwrap_err();
     assert_eq!(unknown.nearest, None);
-    assert_eq!(unknown.to_string(), "there is no drive \"floppy\"");
+    assert_eq!(unknown.to_string(), "unknown drive \"floppy\"");
 }
 
 #[test]

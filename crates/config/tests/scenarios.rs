@@ -70,7 +70,7 @@ fn an_unknown_name_has_a_nearest_one() {
     let unknown = scenario::find("latencies").unwrap_err();
     assert_eq!(
         unknown.to_string(),
-        "there is no scenario \"latencies\"; did you mean \"latency\"?"
+        "unknown scenario \"latencies\"; did you mean \"latency\"?"
     );
 }
 

@@ -339,13 +339,13 @@ fn refusals_of_a_running_layer_have_names() {
     let refusal = layer.change(Instant::ZERO, &[greedy]).unwrap_err();
     assert_eq!(
         explain(&server, &plan, &refusal).to_string(),
-        "5:12: drive.x.capacity: promises add up to 100MB/s; read capacity is 100MB/s, of which at most 90 % (90MB/s) may be promised\n  \
+        "5:12: drive.x.capacity: the promises on drive.x would add up to 100MB/s, and at most 90MB/s can be promised (90 % of its read capacity, 100MB/s)\n  \
          help: lower this promise: tenant.t2 40MB/s"
     );
     let in_use = Refusal::GroupInUse(plan.volumes["b"].group);
     assert_eq!(
         explain(&server, &plan, &in_use).to_string(),
-        "14:1: volume.b: has connections and cannot be removed\n  help: it can be once they are closed"
+        "14:1: volume.b: has connections and cannot be removed\n  help: close its connections first"
     );
 }
 
@@ -365,16 +365,16 @@ fn promises_that_a_policy_does_not_keep() {
     ];
     let warnings = warnings(&read(&text.concat()));
     let texts: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-    let help = "help: it counts against the capacity; policy \"contract\" would keep it";
+    let help = "help: use policy \"contract\", which guarantees it; it counts against the capacity in any case";
     let expected = [
         format!(
-            "13:12: tenant.t.min_iops: is not kept under policy \"none\", which serves first come, first served\n  {help}"
+            "13:12: tenant.t.min_iops: is not enforced under policy \"none\", which serves first come, first served\n  {help}"
         ),
-        "18:9: volume.a.share: is not kept under policy \"none\", which serves first come, first served\n  \
-         help: policy \"contract\" would keep it"
+        "18:9: volume.a.share: is not enforced under policy \"none\", which serves first come, first served\n  \
+         help: use policy \"contract\", which guarantees it"
             .to_owned(),
         format!(
-            "23:9: volume.b.class: is not kept under policy \"bfq\", which ignores it\n  {help}"
+            "23:9: volume.b.class: is not enforced under policy \"bfq\", which ignores it\n  {help}"
         ),
     ];
     assert_eq!(texts, expected);
@@ -458,13 +458,13 @@ fn a_file_that_cannot_be_read() {
     assert!(
         problems[0]
             .to_string()
-            .starts_with("/does/not/exist.toml: cannot be read: ")
+            .starts_with("/does/not/exist.toml: cannot read the file: ")
     );
     let long = format!("#{}", " ".repeat(16 << 20));
     let problems = parse("weir.toml", &long).unwrap_err();
     assert_eq!(
         problems[0].to_string(),
-        "weir.toml:1:1: is longer than 16MiB, the most that is read"
+        "weir.toml:1:1: is longer than 16MiB, the maximum"
     );
 }
 
@@ -555,7 +555,7 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
     assert_eq!(
         notes("contract", disk, slow),
         [
-            "the 10MB/s promised in bytes are kept at random places for\n  reads of at least 112KiB; those of 4KiB come to 409kB/s"
+            "for random requests, the 10MB/s promised in bytes are guaranteed only for\n  reads of at least 112KiB; those of 4KiB get 409kB/s"
         ]
     );
     assert_eq!(notes("none", disk, slow), [""; 0]);
@@ -565,7 +565,9 @@ fn what_the_drive_does_is_noted_where_it_keeps_promises() {
     // A request every 12.5 ms: 10 ms to get there, 2.5 ms for 244 KiB and the first 4.
     assert_eq!(
         notes("contract", ", iops = 100", "min_iops = 80"),
-        ["the 80 requests/s promised are kept at random places for\n  requests of up to 248KiB"]
+        [
+            "for random requests, the 80 requests/s promised are guaranteed only for\n  requests of up to 248KiB"
+        ]
     );
     // Longer ones reach the drive in parts of 128 KiB.
     assert_eq!(notes("contract", flash, "min_iops = 80"), [""; 0]);

@@ -210,8 +210,8 @@ mod tests {
         let text = alloc::format!("{refusal}");
         assert_eq!(
             text,
-            "promises add up to 91.9 % of the drive (10000 bytes/s and 9 requests/s of read 100000 bytes/s, write 200000 bytes/s, \
-             50 requests/s, 11 read requests/s, 20 write requests/s); at most 90 % can be promised"
+            "the promises add up to 10kB/s and 9 requests/s and take 91.9 % of the drive's time, of which at most 90 % can be promised \
+             (its capacity is 100kB/s for reads, 200kB/s for writes, 50 requests/s, 11 reads/s, 20 writes/s)"
         );
     }
 

@@ -100,36 +100,43 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OverCapacity { promised, capacity } => over_capacity(f, promised, capacity),
-            Self::CapacityUnknown(g) => {
-                write!(
-                    f,
-                    "group {}: a min or a realtime class needs the drive's capacity, which is unknown",
-                    g.0
-                )
+            Self::CapacityUnknown(g) => write!(
+                f,
+                "group {}: cannot promise a minimum, because the drive's capacity is unknown",
+                g.0
+            ),
+            Self::RealtimeWithoutMax(g) => {
+                write!(f, "group {}: class realtime requires a max", g.0)
             }
-            Self::RealtimeWithoutMax(g) => write!(f, "group {}: class realtime needs a max", g.0),
-            Self::IdleWithMin(g) => write!(f, "group {}: class idle can have no min", g.0),
-            Self::MinAboveMax(g) => write!(f, "group {}: its min is above its max", g.0),
-            Self::TwoMins(g) => write!(f, "group {}: a min in bytes or in requests, not both", g.0),
+            Self::IdleWithMin(g) => write!(f, "group {}: class idle cannot have a min", g.0),
+            Self::MinAboveMax(g) => write!(f, "group {}: the min exceeds the max", g.0),
+            Self::TwoMins(g) => write!(
+                f,
+                "group {}: a min in bytes and a min in requests cannot be combined",
+                g.0
+            ),
             Self::ChildrenAboveParent { group, bytes, iops } => write!(
                 f,
-                "group {}: its members were promised {bytes} bytes/s and {iops} requests/s, more than its own min",
-                group.0
+                "group {}: the promises of its members add up to {}, which exceeds its own promise",
+                group.0,
+                Sum(*bytes, *iops)
             ),
-            Self::ShareOutOfRange(g, most) => write!(f, "group {}: a share is 1 to {most}", g.0),
+            Self::ShareOutOfRange(g, most) => {
+                write!(f, "group {}: the share must be between 1 and {most}", g.0)
+            }
             Self::NoSuchGroup(g) => write!(f, "group {} does not exist", g.0),
-            Self::GroupExists(g) => write!(f, "group {} exists already", g.0),
-            Self::SlotOutOfRange(n) => write!(f, "slot {n} is beyond the configured number"),
-            Self::GroupInUse(g) => write!(f, "group {} has members", g.0),
+            Self::GroupExists(g) => write!(f, "group {} already exists", g.0),
+            Self::SlotOutOfRange(n) => write!(f, "slot {n} exceeds the configured number"),
+            Self::GroupInUse(g) => write!(f, "group {} has members and cannot be removed", g.0),
             Self::BadParent(g) => write!(
                 f,
-                "group {} cannot have a child: it has streams or is 8 levels deep",
+                "group {} cannot have a child, because it has streams or is 8 levels deep",
                 g.0
             ),
             Self::NoController(g, kind) => {
-                write!(f, "group {}: {kind} is needed and is not there", g.0)
+                write!(f, "group {}: controller {kind} is missing", g.0)
             }
-            Self::Root => f.write_str("the root group takes no contract and stays"),
+            Self::Root => f.write_str("the root group cannot have a contract or be removed"),
         }
     }
 }
@@ -146,21 +153,77 @@ fn over_capacity(
     let tenths = promised.millionths.div_ceil(1_000);
     write!(
         f,
-        "promises add up to {}.{} % of the drive ({} bytes/s and {} requests/s of read {} bytes/s, write {} bytes/s",
+        "the promises add up to {} and take {}.{} % of the drive's time, of which at most 90 % can be promised (its capacity is {} for \
+         reads, {} for writes",
+        Sum(promised.bytes, promised.iops),
         tenths / 10,
         tenths % 10,
-        promised.bytes,
-        promised.iops,
-        capacity.read,
-        capacity.write
+        Rate(capacity.read),
+        Rate(capacity.write)
     )?;
     let requests = [
         (capacity.iops, "requests/s"),
-        (capacity.read_iops, "read requests/s"),
-        (capacity.write_iops, "write requests/s"),
+        (capacity.read_iops, "reads/s"),
+        (capacity.write_iops, "writes/s"),
     ];
     for (stated, what) in requests.into_iter().filter(|r| r.0 > 0) {
         write!(f, ", {stated} {what}")?;
     }
-    f.write_str("); at most 90 % can be promised")
+    f.write_str(")")
+}
+
+/// Bytes and requests a second, without the one that is zero.
+struct Sum(u64, u64);
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self(bytes, 0) => write!(f, "{}", Rate(bytes)),
+            Self(0, iops) => write!(f, "{iops} requests/s"),
+            Self(bytes, iops) => write!(f, "{} and {iops} requests/s", Rate(bytes)),
+        }
+    }
+}
+
+/// Bytes a second with a unit that leaves up to three digits behind the point, rounded down.
+struct Rate(u64);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 3] = [
+            (1_000_000_000, "GB/s"),
+            (1_000_000, "MB/s"),
+            (1_000, "kB/s"),
+        ];
+        let unit = UNITS.iter().find(|unit| self.0 >= unit.0);
+        let Some(&(size, name)) = unit else {
+            return write!(f, "{}B/s", self.0);
+        };
+        write!(f, "{}", self.0 / size)?;
+        let fraction = self.0 % size / (size / 1_000);
+        if fraction > 0 {
+            let digits = format!("{fraction:03}");
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        f.write_str(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_a_unit() {
+        for (rate, text) in [
+            (0, "0B/s"),
+            (999, "999B/s"),
+            (1_500, "1.5kB/s"),
+            (130_000_000, "130MB/s"),
+            (58_912_345, "58.912MB/s"),
+            (2_050_000_000, "2.05GB/s"),
+        ] {
+            assert_eq!(Rate(rate).to_string(), text);
+        }
+    }
 }

@@ -427,8 +427,8 @@ fn nine_tenths_can_be_promised_and_no_more() {
     assert_eq!(promised.bytes, 900_001);
     assert_eq!(
         one_more.unwrap_err().to_string(),
-        "promises add up to 90.1 % of the drive (900001 bytes/s and 0 requests/s of read 1000000 bytes/s, write 1000000 bytes/s, \
-         1000 requests/s); at most 90 % can be promised"
+        "the promises add up to 900.001kB/s and take 90.1 % of the drive's time, of which at most 90 % can be promised (its capacity is \
+         1MB/s for reads, 1MB/s for writes, 1000 requests/s)"
     );
 }
 
@@ -565,20 +565,20 @@ fn refusals_say_what_and_where() {
     for (refusal, words) in [
         (
             Refusal::CapacityUnknown(G),
-            "group 1: a min or a realtime class needs the drive's capacity, which is unknown",
+            "group 1: cannot promise a minimum, because the drive's capacity is unknown",
         ),
         (
             Refusal::RealtimeWithoutMax(G),
-            "group 1: class realtime needs a max",
+            "group 1: class realtime requires a max",
         ),
         (
             Refusal::IdleWithMin(G),
-            "group 1: class idle can have no min",
+            "group 1: class idle cannot have a min",
         ),
-        (Refusal::MinAboveMax(G), "group 1: its min is above its max"),
+        (Refusal::MinAboveMax(G), "group 1: the min exceeds the max"),
         (
             Refusal::TwoMins(G),
-            "group 1: a min in bytes or in requests, not both",
+            "group 1: a min in bytes and a min in requests cannot be combined",
         ),
         (
             Refusal::ChildrenAboveParent {
@@ -586,34 +586,43 @@ fn refusals_say_what_and_where() {
                 bytes: 2,
                 iops: 3,
             },
-            "group 1: its members were promised 2 bytes/s and 3 requests/s, more than its own min",
+            "group 1: the promises of its members add up to 2B/s and 3 requests/s, which exceeds its own promise",
         ),
-        (Refusal::ShareOutOfRange(G, 9), "group 1: a share is 1 to 9"),
+        (
+            Refusal::ShareOutOfRange(G, 9),
+            "group 1: the share must be between 1 and 9",
+        ),
         (Refusal::NoSuchGroup(G), "group 1 does not exist"),
-        (Refusal::GroupExists(G), "group 1 exists already"),
+        (Refusal::GroupExists(G), "group 1 already exists"),
         (
             Refusal::SlotOutOfRange(5),
-            "slot 5 is beyond the configured number",
+            "slot 5 exceeds the configured number",
         ),
-        (Refusal::GroupInUse(G), "group 1 has members"),
+        (
+            Refusal::GroupInUse(G),
+            "group 1 has members and cannot be removed",
+        ),
         (
             Refusal::BadParent(G),
-            "group 1 cannot have a child: it has streams or is 8 levels deep",
+            "group 1 cannot have a child, because it has streams or is 8 levels deep",
         ),
         (
             Refusal::NoController(G, Kind::Max),
-            "group 1: io.max is needed and is not there",
+            "group 1: controller io.max is missing",
         ),
-        (Refusal::Root, "the root group takes no contract and stays"),
+        (
+            Refusal::Root,
+            "the root group cannot have a contract or be removed",
+        ),
     ] {
         assert_eq!(refusal.to_string(), words);
     }
     for (error, words) in [
-        (OpenError::Full, "no more streams can be opened"),
+        (OpenError::Full, "all streams are in use"),
         (OpenError::NoSuchGroup(G), "group 1 does not exist"),
         (
             OpenError::NotALeaf(G),
-            "group 1 has child groups; streams hang on leaves",
+            "group 1 has child groups, so that it cannot have streams",
         ),
     ] {
         assert_eq!(error.to_string(), words);

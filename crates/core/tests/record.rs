@@ -61,11 +61,11 @@ fn what_is_wrong_is_at_the_same_byte_however_a_record_is_cut_up() {
             (numbers.len(), error.offset, error.expected)
         };
         let cut = &calls[..calls.len() - 1];
-        assert_eq!(wrong(cut), (2, last, "more: the record is cut off"));
+        assert_eq!(wrong(cut), (2, last, "more data: the recording is cut off"));
         let more = [&ended[..], &[1, 2, 3, 4, 5]].concat();
         assert_eq!(
             wrong(&more),
-            (3, ended.len() as u64, "nothing behind the end")
+            (3, ended.len() as u64, "no data after the end")
         );
         let empty = [&calls[..], &[0; 4]].concat();
         assert_eq!(wrong(&empty), (3, last + 1, "a frame of 1 byte to 16 MiB"));

@@ -25,7 +25,7 @@ impl Busy {
     pub(crate) fn take(&self, name: &str) -> Result<Taken<'_>, Status> {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !names.insert(name.to_owned()) {
-            let said = format!("another call works on the volume {name:?}");
+            let said = format!("another call is in progress for volume {name:?}; try again");
             return Err(Status::aborted(said));
         }
         Ok(Taken {

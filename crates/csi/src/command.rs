@@ -8,7 +8,7 @@ use tonic::Status;
 /// What a tool did: its exit status, and what it wrote.
 fn ended(program: &str, arguments: &[&OsStr]) -> Result<Output, Status> {
     let output = Command::new(program).args(arguments).output();
-    output.map_err(|error| Status::failed_precondition(format!("cannot run {program}: {error}")))
+    output.map_err(|error| Status::failed_precondition(format!("cannot start {program}: {error}")))
 }
 
 /// Runs a tool to its end, and returns what it wrote.

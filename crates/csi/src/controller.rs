@@ -70,9 +70,7 @@ fn validate(
 ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
     needed("the volume's id", &request.volume_id)?;
     if request.volume_capabilities.is_empty() {
-        return Err(Status::invalid_argument(
-            "the capabilities to look at are missing",
-        ));
+        return Err(Status::invalid_argument("the capabilities are missing"));
     }
     driver.volumes()?.find(driver.name(&request.volume_id)?)?;
     let unsupported = unsupported(&request.volume_capabilities);
@@ -89,12 +87,12 @@ fn validate(
 
 fn list(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
     let most = usize::try_from(request.max_entries)
-        .map_err(|_| Status::invalid_argument("a list has no less than no entries"))?;
+        .map_err(|_| Status::invalid_argument("max_entries must not be negative"))?;
     let after = match &request.starting_token[..] {
         "" => "",
         token => token
             .strip_prefix(AFTER)
-            .ok_or_else(|| Status::aborted(format!("{token:?} is no token of a list")))?,
+            .ok_or_else(|| Status::aborted(format!("{token:?} is not a valid starting token")))?,
     };
     let all = driver.volumes()?.all()?;
     let mut page: Vec<_> = all.iter().filter(|v| v.name[..] > *after).collect();
@@ -158,7 +156,7 @@ fn most(driver: &Driver, request: &GetCapacityRequest) -> Result<u64, Status> {
     for drive in drives.iter().map(|drive| &drive.name[..]) {
         let room = driver.images.room(drive);
         let file = driver.images.of_drive(drive);
-        let room = create::whole(room.map_err(error::file("look at", &file))?);
+        let room = create::whole(room.map_err(error::file("inspect", &file))?);
         if room == 0 {
             continue;
         }
@@ -194,9 +192,12 @@ fn expand(
         let room = driver
             .images
             .room(&volume.drive)
-            .map_err(error::file("look at", &file))?;
+            .map_err(error::file("inspect", &file))?;
         if size - volume.size_bytes > room {
-            let said = format!("{} are left for the data of volumes", Size(room));
+            let said = format!(
+                "not enough space: {} are left for the data of volumes",
+                Size(room)
+            );
             return Err(Status::out_of_range(said));
         }
         images::grow(&file, size).map_err(error::file("grow", &file))?;

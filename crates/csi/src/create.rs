@@ -41,7 +41,7 @@ pub(crate) fn create(
     let asked = asked(request)?;
     if !driver.meets(request.accessibility_requirements.as_ref()) {
         let said = format!(
-            "this is node {}, and it is asked for another",
+            "this is node {}, but the request requires another node",
             driver.options.node
         );
         return Err(Status::resource_exhausted(said));
@@ -70,7 +70,7 @@ pub(crate) fn create(
 fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
     let name = needed("the volume's name", &request.name)?;
     if name.len() > NAME_MAX {
-        let said = format!("the name {name:?} is longer than {NAME_MAX} bytes");
+        let said = format!("the name {name:?} must have at most {NAME_MAX} bytes");
         return Err(Status::invalid_argument(said));
     }
     if let Some(said) = unsupported(&request.volume_capabilities) {
@@ -81,7 +81,7 @@ fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
         None => None,
         Some(Some(Source::Volume(volume))) => Some(needed("the source's id", &volume.volume_id)?),
         Some(_) => {
-            let said = "a volume is made from another volume; there are no snapshots";
+            let said = "snapshots are not supported; use another volume as the source";
             return Err(Status::invalid_argument(said));
         }
     };
@@ -97,13 +97,13 @@ fn asked(request: &CreateVolumeRequest) -> Result<Asked<'_>, Status> {
 /// Why volumes cannot be used in one of these ways.
 pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
     if capabilities.is_empty() {
-        return Some("how the volume is to be used is missing".to_owned());
+        return Some("the capability of the volume is missing".to_owned());
     }
     capabilities.iter().find_map(|capability| {
         let mode = capability.access_mode.map(|mode| mode.mode());
         let said = match (&capability.access_type, mode) {
-            (None, _) => "a capability says neither block nor mount".to_owned(),
-            (_, None | Some(Mode::Unknown)) => "a capability says no access mode".to_owned(),
+            (None, _) => "a capability has neither block nor mount".to_owned(),
+            (_, None | Some(Mode::Unknown)) => "a capability has no access mode".to_owned(),
             (
                 _,
                 Some(
@@ -113,10 +113,10 @@ pub(crate) fn unsupported(capabilities: &[VolumeCapability]) -> Option<String> {
                 ),
             ) => {
                 let mode = mode.as_str_name();
-                format!("a volume is used on its own node alone, and {mode} asks for several")
+                format!("access mode {mode} is not supported, because a volume can be used only on its own node")
             }
             (Some(AccessType::Mount(mount)), _) if !is_word(&mount.fs_type) => {
-                format!("{:?} is no file system", mount.fs_type)
+                format!("{:?} is not a file system", mount.fs_type)
             }
             _ => return None,
         };
@@ -133,12 +133,12 @@ fn is_word(text: &str) -> bool {
 /// The size that a range asks for, bytes.
 pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     let bytes = |bytes: i64| {
-        let negative = |_| Status::invalid_argument(format!("{bytes} bytes is no size"));
+        let negative = |_| Status::invalid_argument(format!("{bytes} bytes is not a valid size"));
         u64::try_from(bytes).map_err(negative)
     };
     let (least, most) = (bytes(range.required_bytes)?, bytes(range.limit_bytes)?);
     if most > 0 && least > most {
-        let said = format!("{least} bytes are required, and at most {most} permitted");
+        let said = format!("{least} bytes are required, but at most {most} are permitted");
         return Err(Status::invalid_argument(said));
     }
     let size = match (least, most) {
@@ -148,7 +148,7 @@ pub(crate) fn size(range: CapacityRange) -> Result<u64, Status> {
     };
     if size == 0 || (most > 0 && size > most) {
         let said = format!(
-            "sizes are multiples of {}, and none is in the range",
+            "a size must be a multiple of {}, and the range contains none",
             Size(STEP)
         );
         return Err(Status::out_of_range(said));
@@ -171,9 +171,9 @@ fn fits(size: u64, range: CapacityRange) -> bool {
 fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volume, Status> {
     let terms = &asked.terms;
     let differs = if !volumes.is_own(&volume) {
-        "which is not the driver's"
+        "that does not belong to this driver"
     } else if !fits(volume.size_bytes, asked.range) {
-        "of another size"
+        "with another size"
     } else if terms
         .drive
         .as_ref()
@@ -181,15 +181,15 @@ fn same(volumes: &Volumes<'_>, volume: Volume, asked: &Asked<'_>) -> Result<Volu
     {
         "on another drive"
     } else if terms.tenant != volume.tenant {
-        "of another tenant"
+        "with another tenant"
     } else if terms.attach != crate::terms::Attach::of(&volume.config) {
-        "that is attached otherwise"
+        "with another value of attach"
     } else if !volumes.is_so(&volume.name, &terms.whole())? {
         "with another contract"
     } else {
         return Ok(volume);
     };
-    let said = format!("there is a volume {:?} {differs}", volume.name);
+    let said = format!("a volume {:?} already exists {differs}", volume.name);
     Err(Status::already_exists(said))
 }
 
@@ -222,7 +222,7 @@ fn make(driver: &Driver, volumes: &Volumes<'_>, asked: &Asked<'_>) -> Result<Vol
         let drive = made.terms.drive.get_or_insert_with(|| source.drive.clone());
         if *drive != source.drive {
             let said = format!(
-                "{:?} is on drive {:?}, and so are its clones",
+                "{:?} is on drive {:?}, so that its clones must be on the same drive",
                 source.name, source.drive
             );
             return Err(Status::invalid_argument(said));
@@ -278,7 +278,7 @@ pub(crate) fn drives(
     if drives.is_empty() {
         let named = terms.drive.as_deref().unwrap_or("NAME");
         let said = format!(
-            "node {} has no such drive: the server names it and {} is there where it has",
+            "node {} does not have this drive: a node with it has the drive in the server's configuration, and the directory {}",
             driver.options.node,
             driver.images.of_drive(named).display()
         );
@@ -295,13 +295,19 @@ fn make_on(
     drive: &str,
 ) -> Result<(), Status> {
     let file = driver.images.for_attempt(drive, made.name).ok_or_else(|| {
-        Status::invalid_argument(format!("the name {:?} is too long for a file", made.name))
+        Status::invalid_argument(format!(
+            "the name {:?} is too long for a file name",
+            made.name
+        ))
     })?;
     let room = driver.images.room(drive);
-    let room = room.map_err(error::file("look at", &file))?;
+    let room = room.map_err(error::file("inspect", &file))?;
     let shared = made.source.as_ref().map_or(0, |source| source.size_bytes);
     if made.size - shared > room {
-        let said = format!("{} are left for the data of further volumes", Size(room));
+        let said = format!(
+            "not enough space: {} are left for the data of further volumes",
+            Size(room)
+        );
         return Err(Status::resource_exhausted(said));
     }
     let sockets = &driver.options.sockets;
@@ -327,11 +333,11 @@ fn write(volumes: &Volumes<'_>, made: &Made<'_>, file: &Path) -> Result<(), Stat
     images::make(file, made.size, from.as_deref()).map_err(|error| match &from {
         Some(from) if error.kind() == std::io::ErrorKind::Unsupported => {
             Status::invalid_argument(format!(
-                "the file system of {} has no reflinks (XFS and btrfs have), so there are no clones",
+                "cannot clone {}: its file system does not support reflinks; use XFS or btrfs",
                 from.display()
             ))
         }
-        _ => error::file("make", file)(error),
+        _ => error::file("create", file)(error),
     })
 }
 

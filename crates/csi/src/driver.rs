@@ -47,7 +47,7 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Its socket cannot be had.
-    #[error("cannot listen at {}: {error}", path.display())]
+    #[error("cannot listen on {}: {error}", path.display())]
     Listen {
         /// The socket.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum ServeError {
     #[error("cannot serve: {0}")]
     Serve(#[from] tonic::transport::Error),
     /// The thread that connects devices again has panicked.
-    #[error("a thread of the driver failed; the log says why")]
+    #[error("a thread of the driver failed; see the log")]
     Fault,
 }
 
@@ -94,7 +94,10 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
                 listener,
             ))
         });
-        tracing::info!("answers at {}", driver.options.endpoint.display());
+        tracing::info!(
+            "the driver is ready at {}",
+            driver.options.endpoint.display()
+        );
         let served = services(&driver).serve_with_incoming_shutdown(connections, stopped()?);
         tokio::select! {
             served = served => Ok(served?),
@@ -180,7 +183,7 @@ impl Driver {
         match needed("the volume's id", id)?.split_once('/') {
             Some((node, name)) if node == here => Ok(name),
             Some((node, _)) => {
-                let said = format!("this is node {here}, and the volume is node {node}'s");
+                let said = format!("this is node {here}, but the volume belongs to node {node}");
                 Err(Status::unavailable(said))
             }
             None => Err(no_volume(id)),
@@ -230,10 +233,11 @@ impl Service {
         let driver = Arc::clone(&self.0);
         let work = tokio::task::spawn_blocking(move || work(&driver));
         let answer = match tokio::time::timeout(PATIENCE, work).await {
-            Ok(ended) => {
-                ended.unwrap_or_else(|_| Err(Status::internal("a fault of the driver's own")))
-            }
-            Err(_) => Err(Status::deadline_exceeded("no end within two minutes")),
+            Ok(ended) => ended
+                .unwrap_or_else(|_| Err(Status::internal("internal error; see the driver's log"))),
+            Err(_) => Err(Status::deadline_exceeded(
+                "the call did not end within two minutes",
+            )),
         };
         match &answer {
             Ok(_) => tracing::debug!("{call}: done"),
@@ -256,7 +260,7 @@ macro_rules! answers {
                 self.answer(stringify!($name), move |driver| ($with)(driver, &request)).await
             })*
             $(async fn $not(&self, _: tonic::Request<$asked>) -> Result<tonic::Response<$never>, Status> {
-                let said = concat!(stringify!($not), " is not among this driver's capabilities");
+                let said = concat!(stringify!($not), " is not supported by this driver");
                 Err(Status::unimplemented(said))
             })*
         }

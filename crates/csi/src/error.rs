@@ -48,7 +48,8 @@ fn said(refusal: &Refusal) -> String {
 /// What the system refused of a file.
 pub(crate) fn file<'a>(what: &'a str, path: &'a Path) -> impl Fn(io::Error) -> Status + 'a {
     move |error| {
-        let said = format!("cannot {what} {}: {error}", path.display());
+        let why = weir_config::os_error::message(&error);
+        let said = format!("cannot {what} {}: {why}", path.display());
         match error.kind() {
             io::ErrorKind::StorageFull => Status::resource_exhausted(said),
             io::ErrorKind::NotFound => Status::not_found(said),
@@ -67,5 +68,5 @@ pub(crate) fn needed<'a>(what: &str, text: &'a str) -> Result<&'a str, Status> {
 
 /// A volume that is not there.
 pub(crate) fn no_volume(id: impl Display) -> Status {
-    Status::not_found(format!("there is no volume {id:?}", id = id.to_string()))
+    Status::not_found(format!("unknown volume {id:?}", id = id.to_string()))
 }

@@ -25,7 +25,7 @@ pub(crate) fn device(
     kind: &str,
     options: &[String],
 ) -> Result<(), Status> {
-    fs::create_dir_all(to).map_err(error::file("make", to))?;
+    fs::create_dir_all(to).map_err(error::file("create", to))?;
     if is_mounted(to)? {
         return Ok(());
     }
@@ -51,7 +51,7 @@ pub(crate) fn prepare(device: &Path, kind: &str) -> Result<String, Status> {
         Some(there) if kind.is_empty() || there == wanted => Ok(there),
         Some(there) => {
             let said = format!(
-                "{} has {there} on it, and {wanted} is asked for",
+                "{} contains {there}, but {wanted} is required",
                 device.display()
             );
             Err(Status::failed_precondition(said))
@@ -98,7 +98,7 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
         return Ok(());
     }
     let parent = to.parent().unwrap_or(to);
-    fs::create_dir_all(parent).map_err(error::file("make", parent))?;
+    fs::create_dir_all(parent).map_err(error::file("create", parent))?;
     let made = if from.is_dir() {
         fs::create_dir_all(to)
     } else {
@@ -108,7 +108,7 @@ pub(crate) fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), Status
             .open(to)
             .map(drop)
     };
-    made.map_err(error::file("make", to))?;
+    made.map_err(error::file("create", to))?;
     let bind = ["-o", "bind"].map(OsStr::new);
     run(
         "mount",

@@ -37,7 +37,7 @@ answers! {
 
 /// How a volume is used: by the file system that is named, with these options, or as a device.
 fn used(capability: Option<&VolumeCapability>) -> Result<&AccessType, Status> {
-    let missing = || Status::invalid_argument("how the volume is to be used is missing");
+    let missing = || Status::invalid_argument("the capability of the volume is missing");
     let capability = capability.ok_or_else(missing)?;
     match unsupported(std::slice::from_ref(capability)) {
         Some(said) => Err(Status::invalid_argument(said)),
@@ -153,7 +153,7 @@ fn found<'a>(
     if is_there {
         return Ok(disk);
     }
-    let said = format!("{:?} is not at {}", volume.name, at.display());
+    let said = format!("{:?} is not published at {}", volume.name, at.display());
     Err(Status::not_found(said))
 }
 

@@ -13,10 +13,10 @@ use crate::rpc::volume_usage::Unit;
 
 /// Bytes and inodes of the file system that is mounted at a place, or the bytes of a device that is shown there.
 pub(crate) fn usage(at: &Path) -> Result<Vec<VolumeUsage>, Status> {
-    let found = fs::metadata(at).map_err(error::file("look at", at))?;
+    let found = fs::metadata(at).map_err(error::file("inspect", at))?;
     if found.file_type().is_block_device() {
         let size = fs::File::open(at).and_then(|mut file| file.seek(SeekFrom::End(0)));
-        let size = size.map_err(error::file("look at", at))?;
+        let size = size.map_err(error::file("inspect", at))?;
         let usage = VolumeUsage {
             total: count(size),
             unit: Unit::Bytes.into(),
@@ -25,7 +25,7 @@ pub(crate) fn usage(at: &Path) -> Result<Vec<VolumeUsage>, Status> {
         return Ok(vec![usage]);
     }
     let system =
-        rustix::fs::statvfs(at).map_err(|errno| error::file("look at", at)(errno.into()))?;
+        rustix::fs::statvfs(at).map_err(|errno| error::file("inspect", at)(errno.into()))?;
     let bytes = |blocks: u64| count(blocks.saturating_mul(system.f_frsize));
     Ok(vec![
         VolumeUsage {

@@ -135,7 +135,7 @@ fn contract<'a>(
         if !keys().any(|known| known == first) {
             let keys: Vec<_> = keys().collect();
             let said = format!(
-                "the parameter {key:?} is none of {permitted}: {}",
+                "unknown parameter {key:?}; use one of {permitted}: {}",
                 keys.join(", ")
             );
             return Err(Status::invalid_argument(said));
@@ -150,7 +150,8 @@ fn attach(value: &str) -> Result<Attach, Status> {
         "ublk" => Ok(Attach::Ublk),
         "vhost" => Ok(Attach::Vhost),
         other => {
-            let said = format!("attach = {other:?} is none of \"nbd\", \"ublk\" and \"vhost\"");
+            let said =
+                format!("attach = {other:?} is not supported; use \"nbd\", \"ublk\" or \"vhost\"");
             Err(Status::invalid_argument(said))
         }
     }

@@ -36,7 +36,7 @@ impl<'a> Volumes<'a> {
         let List::Volumes(mut all) = list else {
             // An empty list is one of volumes.
             return Err(Status::internal(
-                "the server lists something else than volumes",
+                "the server's list does not contain volumes",
             ));
         };
         all.retain(|volume| self.is_own(volume));
@@ -139,11 +139,11 @@ pub(crate) fn told(driver: &Driver, volume: &Volume) -> rpc::Volume {
 /// Whether a volume is well, and how its promise was kept.
 pub(crate) fn condition(volume: &Volume) -> rpc::VolumeCondition {
     let message = if volume.now.sync_failed {
-        "a flush has failed: data may be lost, and every later flush fails until the server is restarted".to_owned()
+        "a flush has failed; data may be lost, and every later flush fails until the server is restarted".to_owned()
     } else {
         let seconds = &volume.seconds;
         let (kept, short) = (seconds.kept, seconds.all_short());
-        format!("served; its promise was kept in {kept} seconds and not in {short}")
+        format!("served; its promise was met in {kept} seconds and missed in {short}")
     };
     rpc::VolumeCondition {
         abnormal: volume.now.sync_failed,

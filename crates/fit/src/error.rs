@@ -8,19 +8,19 @@ pub enum Error {
     #[error(transparent)]
     Sim(#[from] weir_sim::Error),
     /// A sheet names a figure for which there is no experiment.
-    #[error("there is no figure {0:?}; `weir drives figures` lists them")]
+    #[error("unknown figure {0:?}; run `weir drives figures` for a list")]
     Figure(String),
     /// A parameter is tied to a figure that the sheet does not contain.
-    #[error("a parameter is tied to {0:?}, but no [[figure]] of the sheet says what was published")]
+    #[error(
+        "a parameter is fitted to {0:?}, but the sheet has no [[figure]] with its published value"
+    )]
     Unpublished(String),
     /// A parameter is tied to a figure without a tolerance.
-    #[error(
-        "a parameter is tied to {0:?}, but its [[figure]] does not say within how many per cent it is to come out"
-    )]
+    #[error("a parameter is fitted to {0:?}, but within is missing in its [[figure]]")]
     Tolerance(String),
     /// The published value is a rate where the figure is a time, or the other way round.
     #[error(
-        "the value of figure {0:?} is a rate where it should be a time, or the other way round"
+        "the value of figure {0:?} has the wrong kind: a rate instead of a time, or a time instead of a rate"
     )]
     Measure(String),
 }

@@ -157,7 +157,7 @@ fn leases_are_granted_renewed_and_revoked() {
     assert_eq!(ask(&mut etcd, Ask::Grant), Ok(Answer::Granted(lease)));
     let short = ask(&mut etcd, Ask::Grant).unwrap_err();
     assert!(
-        short.contains("not etcd's"),
+        short.contains("not in the form of etcd"),
         "a lease that is too short: {short}"
     );
     assert_eq!(ask(&mut etcd, Ask::Renew(lease)), Ok(Answer::Renewed));
@@ -277,10 +277,10 @@ fn where_nobody_answers_the_reasons_are_said_within_a_quarter_of_the_lease() {
     let reasons = ask(&mut etcd, write()).unwrap_err();
     assert!(begun.elapsed() < Duration::from_millis(700));
     for reason in [
-        "no answer within",
+        "no reply within",
         "space exceeded",
         "not JSON",
-        "not etcd's",
+        "not in the form of etcd",
     ] {
         assert!(reasons.contains(reason), "{reasons}");
     }

@@ -35,14 +35,14 @@ pub enum Error {
     },
     /// A kernel by a name that none has.
     #[error(
-        "no kernel {0}: write 6.1, 6.12 or 7, a directory with vmlinuz and modules/*.ko, or a kernel built as a program"
+        "unknown kernel {0}: use 6.1, 6.12 or 7, a directory with vmlinuz and modules/*.ko, or a kernel built as a program"
     )]
     NoKernel(String),
     /// A file to be put into the guest that another one has the name of.
-    #[error("two files are called {0} in the guest")]
+    #[error("two files have the name {0} in the guest")]
     Twice(String),
     /// The guest did not come to its end.
-    #[error("the guest stopped without an end; its last lines:\n{0}")]
+    #[error("the guest stopped before its end; its last lines:\n{0}")]
     Died(String),
     /// It took too long.
     #[error("the guest was still running after {} s of real time; its last lines:\n{said}", limit.as_secs())]

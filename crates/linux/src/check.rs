@@ -84,13 +84,13 @@ impl Check<'_> {
                 Layer::Raid => "an md",
             };
             let below = match &device.below[..] {
-                [] => "what it is made of".to_owned(),
+                [] => "the devices below it".to_owned(),
                 below => below.join(", "),
             };
             self.warn(
                 &device.name,
-                format!("is {called}: of the kernel's knobs only io.max works on it, and what is set on {below} is for all that lies there"),
-                format!("share {below} instead, if weights or an elevator are meant"),
+                format!("is {called} device: of the kernel's controls only io.max works on it, and a setting of {below} applies to everything on it"),
+                format!("use {below} instead if you need weights or an elevator"),
             );
         }
         let all = Device::all(self.files).unwrap_or_default();
@@ -98,8 +98,8 @@ impl Check<'_> {
             if all.iter().any(|d| d.name == *name && d.layer.is_some()) {
                 self.warn(
                     &device.name,
-                    format!("{name} is made of it: requests reach it as {name} makes them, and those that {name} makes itself (copies, parity, encryption in threads) are the root's"),
-                    format!("see what comes of it under load; io.max can be set on {name} as well"),
+                    format!("is part of {name}, which changes requests before they reach it; requests that {name} creates itself (copies, parity, encryption in threads) belong to the root cgroup"),
+                    format!("check the result under load; you can also set io.max on {name}"),
                 );
             }
         }
@@ -142,10 +142,10 @@ impl Check<'_> {
             self.warn(
                 &device.name,
                 format!(
-                    "{wanted} is not loaded; there are {}",
+                    "elevator {wanted} is not loaded; the device has {}",
                     device.schedulers.join(", ")
                 ),
-                "the kernel loads it when it is asked for, if it has the module (modprobe)",
+                "load the module (modprobe) if the kernel does not load it by itself",
             );
         }
         let root = self.plan.cgroups.root.clone().unwrap_or_default();
@@ -153,15 +153,15 @@ impl Check<'_> {
         if wanted == "bfq" && self.has_cost(target) {
             let help = if is_cost_left {
                 format!(
-                    "echo '{} enable=0' > {root}/io.cost.qos, or choose another elevator",
+                    "run echo '{} enable=0' > {root}/io.cost.qos, or use another elevator",
                     device.number
                 )
             } else {
-                "choose one of the two".to_owned()
+                "use only one of the two".to_owned()
             };
             self.warn(
                 &device.name,
-                "bfq and io.cost both divide it by weights: io.cost holds back what bfq would serve, and bfq idles for what io.cost holds back",
+                "bfq and io.cost both divide the device by weights: io.cost throttles requests that bfq would serve, and bfq idles for requests that io.cost throttles",
                 help,
             );
         }
@@ -176,12 +176,12 @@ impl Check<'_> {
                 (
                     Knob::Weight,
                     has_cost,
-                    "policy = \"io.cost\" switches it on",
+                    "set policy = \"io.cost\" to enable it",
                 ),
                 (
                     Knob::BfqWeight,
                     scheduler == "bfq",
-                    "policy = \"bfq\" makes it the elevator",
+                    "set policy = \"bfq\" to make bfq the elevator",
                 ),
             ] {
                 let file = format!("{directory}/{knob}");
@@ -193,17 +193,17 @@ impl Check<'_> {
                     continue;
                 }
                 let help = if target.device.schedulers.is_empty() {
-                    "policy = \"io.max\" limits what goes there; a weight needs a device with a queue of requests"
+                    "use policy = \"io.max\"; a weight requires a device with a request queue"
                 } else {
                     help
                 };
                 let what = match knob {
                     Knob::Weight => format!(
-                        "does nothing on {}: io.cost is not enabled there, and nothing else goes by it",
+                        "has no effect on {}, because io.cost is not enabled there",
                         target.device.name
                     ),
                     _ => format!(
-                        "does nothing on {}: its elevator is {scheduler}",
+                        "has no effect on {}, because its elevator is {scheduler}",
                         target.device.name
                     ),
                 };
@@ -229,7 +229,7 @@ impl Check<'_> {
             self.warn(
                 &target.device.name,
                 "this kernel was built without io.latency (CONFIG_BLK_CGROUP_IOLATENCY)",
-                "leave latency out, or boot a kernel that has it",
+                "remove latency, or boot a kernel with io.latency",
             );
         }
     }
@@ -242,8 +242,8 @@ impl Check<'_> {
         for unit in target.units.iter().flatten() {
             self.warn(
                 unit,
-                "is systemd's and not delegated: it is given a file for systemd in place of values in its cgroup",
-                format!("Delegate=io in {unit} leaves its cgroup to others"),
+                "belongs to systemd and is not delegated, so that weir apply writes a systemd drop-in instead of values in its cgroup",
+                format!("set Delegate=io in {unit} to have the values written to its cgroup"),
             );
         }
         let groups = target.groups.iter().zip(&target.units);
@@ -263,8 +263,8 @@ impl Check<'_> {
             if !has_own && !inherits_memory(self.files, &format!("{root}{parent}")) {
                 self.warn(
                     path,
-                    "has no controller for memory, so that what it writes through the page cache is charged to the root, which has no limits",
-                    format!("echo +memory > {root}{parent}/cgroup.subtree_control, or write with O_DIRECT"),
+                    "has no memory controller, so that its writes through the page cache are charged to the root cgroup, which has no limits",
+                    format!("run echo +memory > {root}{parent}/cgroup.subtree_control, or write with O_DIRECT"),
                 );
             }
         }
@@ -284,20 +284,20 @@ impl Check<'_> {
             if !is_on && above == root && !has.iter().any(|c| c == "io") {
                 self.warn(
                     &file,
-                    "version 2 has no controller io here",
+                    "the io controller is not available in cgroups of version 2",
                     "boot with cgroup_no_v1=all, or with a kernel that has CONFIG_BLK_CGROUP",
                 );
             } else if !is_on && above != root && Cgroups::has_processes(self.files, &above) {
                 self.warn(
                     &file,
-                    "+io is missing, and the cgroup has processes of its own, with which it cannot have it (\"no internal processes\")",
-                    format!("move them into a cgroup below {above}"),
+                    "+io is missing and cannot be enabled, because the cgroup contains processes (\"no internal processes\")",
+                    format!("move the processes into a cgroup below {above}"),
                 );
             } else if !is_on {
                 self.warn(
                     &file,
-                    "+io is missing, without which there are no files of the controller below",
-                    "weir apply writes it",
+                    "+io is missing, so that the cgroups below have no io controls",
+                    "run weir apply, which enables it",
                 );
             }
             above = format!("{above}/{part}");
@@ -330,8 +330,8 @@ impl Check<'_> {
             let shown: Vec<&str> = shown.collect();
             self.warn(
                 &target.device.name,
-                format!("its cgroups with weights are in {}: a weight counts among cgroups of one parent only, and the parents have theirs", shown.join(" and ")),
-                "put them into one, or make the parents tenants",
+                format!("the cgroups with weights have different parents ({}), but a weight is only compared with those of cgroups of the same parent", shown.join(" and ")),
+                "move the cgroups into one parent, or define the parents as tenants",
             );
         }
     }
@@ -346,8 +346,8 @@ impl Check<'_> {
                 if lines.any(|l| l.contains("ATTR{queue/")) {
                     self.warn(
                         &file,
-                        "udev sets files of queues by it whenever a device comes or changes",
-                        "weir apply --watch sets them again and says so",
+                        "contains a udev rule that sets queue attributes whenever a device is added or changes",
+                        "run weir apply --watch to set them again and to be warned",
                     );
                 }
             }

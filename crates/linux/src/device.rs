@@ -52,7 +52,7 @@ impl fmt::Display for NoDevice {
             Self::Missing(why) => f.write_str(why),
             Self::Partition(of) => write!(
                 f,
-                "is a partition of {of}, and the kernel's knobs are those of whole devices"
+                "is a partition of {of}; the kernel's controls apply to whole devices only"
             ),
         }
     }

@@ -60,7 +60,7 @@ impl Failed {
     pub(crate) fn step(path: &str, tried: &str, error: io::Error) -> Self {
         let help = match Errno::from_io_error(&error) {
             Some(Errno::BUSY) if tried.contains("io") => {
-                "the cgroup has processes of its own, so it can have no controllers for those below it: move them into one below"
+                "the cgroup contains processes, so that the controller cannot be enabled for the cgroups below; move the processes into one of those"
             }
             _ => rights(&error),
         };
@@ -76,31 +76,31 @@ impl Failed {
     pub(crate) fn knob(knob: Knob, file: &str, value: &str, error: io::Error) -> Self {
         let help = match (knob, Errno::from_io_error(&error)) {
             (Knob::Scheduler, Some(Errno::INVAL)) => {
-                "the kernel has no such elevator, or cannot load its module"
+                "the kernel does not have this elevator, or cannot load its module"
             }
             (Knob::NrRequests, Some(Errno::INVAL)) => {
-                "without an elevator a queue has no more requests than the drive has tags"
+                "without an elevator, a queue cannot have more requests than the drive has tags"
             }
             (Knob::MaxSectors, Some(Errno::INVAL)) => {
-                "it is a page at the least, and max_hw_sectors_kb at the most"
+                "it must be between one page and max_hw_sectors_kb"
             }
             (Knob::Latency, Some(Errno::NOENT)) => {
                 "the kernel was built without io.latency (CONFIG_BLK_CGROUP_IOLATENCY)"
             }
             (Knob::PrioClass, Some(Errno::NOENT)) => {
-                "the kernel was built without it (CONFIG_BLK_CGROUP_IOPRIO)"
+                "the kernel was built without io.prio.class (CONFIG_BLK_CGROUP_IOPRIO)"
             }
             (Knob::CostQos | Knob::CostModel | Knob::Weight, Some(Errno::NOENT)) => {
                 "the kernel was built without io.cost (CONFIG_BLK_CGROUP_IOCOST)"
             }
             (Knob::BfqWeight, Some(Errno::NOENT)) => "bfq is not loaded",
-            (Knob::BfqWeight, Some(Errno::OPNOTSUPP)) => "the device has another elevator than bfq",
+            (Knob::BfqWeight, Some(Errno::OPNOTSUPP)) => "the device does not use the elevator bfq",
             (Knob::Wbt, Some(Errno::NOENT)) => {
                 "the kernel was built without write-back throttling (CONFIG_BLK_WBT)"
             }
-            (_, Some(Errno::NODEV)) => "the device is gone, or is a partition",
-            (_, Some(Errno::NOENT)) => "this kernel has no such file",
-            (_, Some(Errno::INVAL | Errno::RANGE)) => "the kernel does not take this value",
+            (_, Some(Errno::NODEV)) => "the device was removed, or is a partition",
+            (_, Some(Errno::NOENT)) => "this kernel does not have this file",
+            (_, Some(Errno::INVAL | Errno::RANGE)) => "the kernel does not accept this value",
             _ => rights(&error),
         };
         Self::Step {
@@ -115,8 +115,8 @@ impl Failed {
 /// What to do about an error that concerns a right.
 fn rights(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
-        Some(Errno::ACCESS | Errno::PERM) => "it takes root",
-        Some(Errno::ROFS) => "it is mounted read-only, as in a container",
+        Some(Errno::ACCESS | Errno::PERM) => "run the command as root",
+        Some(Errno::ROFS) => "it is mounted read-only, for example in a container",
         _ => "",
     }
 }

@@ -72,7 +72,7 @@ impl fmt::Display for Wrong {
             value,
             allowed,
         } = self;
-        write!(f, "{knob} cannot be \"{value}\": it takes {allowed}")
+        write!(f, "{knob} cannot be \"{value}\": it must be {allowed}")
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
         let wrong = Knob::BfqWeight.check("1001").unwrap_err();
         assert_eq!(
             wrong.to_string(),
-            "io.bfq.weight cannot be \"1001\": it takes 1 to 1000"
+            "io.bfq.weight cannot be \"1001\": it must be 1 to 1000"
         );
         assert!(Knob::PrioClass.check("rt").is_err() && Knob::Wbt.check("-2").is_err());
     }

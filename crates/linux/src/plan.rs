@@ -158,7 +158,7 @@ impl Plan {
         let needed = !groups.is_empty() || settings.iter().any(|s| s.at != At::Device);
         if needed && (cgroups.v1 || cgroups.root.is_none()) {
             return Err(
-                "groups need cgroups of version 2 with the controller for storage; boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all"
+                "groups require cgroups of version 2 with the io controller; boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all"
                     .to_owned(),
             );
         }
@@ -199,15 +199,15 @@ impl Plan {
     fn version_2(&mut self, host: &Host, failed: Option<String>) -> Option<String> {
         let member = host.drives.iter().flat_map(|d| &d.members).next()?;
         let (what, help) = if let Some(why) = failed {
-            (format!("/proc/self/mounts cannot be read: {why}"), None)
+            (format!("cannot read /proc/self/mounts: {why}"), None)
         } else if self.cgroups.v1 {
             let help = "boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all";
             (
-                "cgroups of version 1 have the controller for storage (blkio), so that those of version 2 have none".to_owned(),
+                "the io controller is not available in cgroups of version 2, because cgroups of version 1 use it (blkio)".to_owned(),
                 Some(help.to_owned()),
             )
         } else if self.cgroups.root.is_none() {
-            let help = "mount -t cgroup2 none /sys/fs/cgroup";
+            let help = "run mount -t cgroup2 none /sys/fs/cgroup";
             (
                 "cgroups of version 2 are not mounted".to_owned(),
                 Some(help.to_owned()),
@@ -369,8 +369,8 @@ impl Plan {
             Cgroup::Path(path) => path.clone(),
             Cgroup::Unit(unit) => {
                 let Some(path) = look.units.get(unit) else {
-                    let what = format!("no cgroup is called {unit}: the unit does not run");
-                    return refuse("unit", what, format!("systemctl start {unit}"));
+                    let what = format!("unit {unit} is not running, so that it has no cgroup");
+                    return refuse("unit", what, format!("run systemctl start {unit}"));
                 };
                 path.clone()
             }
@@ -383,8 +383,9 @@ impl Plan {
             }
             Some((unit, false)) => {
                 let unit = one_line(unit);
-                let what = format!("is below {unit}, which is systemd's and not delegated");
-                let help = format!("name a unit, or give {unit} Delegate=io");
+                let what =
+                    format!("is below {unit}, which belongs to systemd and is not delegated");
+                let help = format!("use unit instead of cgroup, or set Delegate=io in {unit}");
                 refuse("cgroup", what, help)
             }
         }
@@ -436,10 +437,10 @@ impl Plan {
             };
             let key = format!("drive.{}", target.drive);
             let what = format!(
-                "is {}, as that of drive.{}",
+                "leads to {}, which is already the device of drive.{}",
                 target.device.name, other.drive
             );
-            let help = Some("a device has one policy".to_owned());
+            let help = Some("merge the two drives; a device has one policy".to_owned());
             let at = format!("{key}.device");
             self.problems.push(host.problem(&at, what.clone(), help));
             let withheld = self.actions.extract_if(
@@ -488,7 +489,7 @@ fn translated(drive: &Drive, device: Option<&Device>) -> Result<Translation, Ref
     if drive.policy.controllers.contains(&Controller::Low) {
         return Err(Refused {
             what: format!("policy \"{}\": {NO_LOW}", drive.policy.word()),
-            help: "leave it out; \"io.cost\" and \"bfq\" go by weights".to_owned(),
+            help: "remove io.low; \"io.cost\" and \"bfq\" work by weights".to_owned(),
         });
     }
     let groups: Vec<Group> = drive.members.iter().map(group).collect();
@@ -513,17 +514,17 @@ fn help_for_device(files: &dyn Files) -> String {
     let all = Device::all(files).unwrap_or_default().into_iter();
     let names: Vec<String> = all.map(|d| format!("/dev/{}", d.name)).collect();
     if names.is_empty() {
-        return "there is no block device".to_owned();
+        return "add a block device; the system has none".to_owned();
     }
     format!(
-        "there are {}; name one, best by its link in /dev/disk/by-id",
+        "use one of {}, preferably by its link in /dev/disk/by-id",
         names.join(", ")
     )
 }
 
 /// Why no host has `io.low`.
 pub const NO_LOW: &str =
-    "io.low left Linux in 6.10, and was an option that distributions did not build before";
+    "io.low was removed from Linux in 6.10, and distributions did not enable it before";
 
 /// Whether a setting does nothing where requests are not queued.
 fn needs_queue(setting: &Setting) -> bool {
@@ -545,10 +546,10 @@ fn needs_queue(setting: &Setting) -> bool {
 /// What can be had on a device without a queue of requests.
 fn only_limits(device: &Device) -> String {
     if device.below.is_empty() {
-        return "of the kernel's policies \"io.max\" works there".to_owned();
+        return "use policy \"io.max\", the only one that works there".to_owned();
     }
     format!(
-        "name what is below it: {}; \"io.max\" works on {} itself",
+        "use a device below it: {}; on {} itself only \"io.max\" works",
         device.below.join(", "),
         device.name
     )
@@ -560,7 +561,7 @@ fn without_queue(device: &Device, settings: &[Setting]) -> Option<(String, Strin
     let mut in_vain = settings.iter().filter(|setting| needs_queue(setting));
     let in_vain = in_vain.find(|setting| setting.knob != Knob::CostModel)?;
     let what = format!(
-        "{} queues no requests of its own, so {} does nothing there",
+        "{} has no request queue, so that {} has no effect there",
         device.name, in_vain.knob
     );
     Some((what, only_limits(device)))

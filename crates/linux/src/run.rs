@@ -163,7 +163,7 @@ impl Run<'_> {
         }
         if units {
             let reloaded = self.files.reload_units();
-            reloaded.map_err(|e| Failed::step("systemd", "make it read its units again", e))?;
+            reloaded.map_err(|e| Failed::step("systemd", "reload its units", e))?;
             (self.say)(&Said::Reloaded);
         }
         Ok(())
@@ -188,7 +188,7 @@ impl Run<'_> {
             },
         )?;
         let made = self.files.make(folder);
-        made.map_err(|e| Failed::step(folder, "make it", e))?;
+        made.map_err(|e| Failed::step(folder, "create it", e))?;
         self.did(&Said::Made(owned));
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Run<'_> {
             },
         )?;
         let written = self.files.write(&file, "+io");
-        written.map_err(|e| Failed::step(&file, "switch io on", e))?;
+        written.map_err(|e| Failed::step(&file, "enable the io controller", e))?;
         self.did(&Said::Enabled(owned));
         Ok(())
     }

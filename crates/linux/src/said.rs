@@ -77,7 +77,7 @@ impl Said {
         match self {
             Self::Set { file, from, to } => format!("{file}: {from:?} -> {to:?}"),
             Self::Repaired { file, from, to } => {
-                format!("{file}: was changed to {from:?}, is {to:?} again")
+                format!("{file}: another program changed it to {from:?}; restored to {to:?}")
             }
             Self::Other {
                 file,
@@ -86,20 +86,20 @@ impl Said {
                 ignored,
             } => {
                 let what = if *ignored {
-                    "ignored it: it is still"
+                    "ignored it and still has"
                 } else {
-                    "made of it"
+                    "set"
                 };
-                format!("{file}: {asked:?} was written, and the kernel {what} {is:?}")
+                format!("{file}: {asked:?} was written, but the kernel {what} {is:?}")
             }
-            Self::Made(path) => format!("{path}: made"),
+            Self::Made(path) => format!("{path}: created"),
             Self::Enabled(folder) => format!("{folder}/cgroup.subtree_control: +io"),
             Self::Unit(file) => format!("{file}: written"),
             Self::Reloaded => "systemctl daemon-reload".to_owned(),
-            Self::Restored { file, to } => format!("{file}: {to:?} again"),
+            Self::Restored { file, to } => format!("{file}: restored to {to:?}"),
             Self::Removed(path) => format!("{path}: removed"),
             Self::Disabled(folder) => format!("{folder}/cgroup.subtree_control: -io"),
-            Self::Left { path, why } => format!("{path}: left: {why}"),
+            Self::Left { path, why } => format!("{path}: not restored: {why}"),
         }
     }
 }

@@ -59,7 +59,7 @@ impl TryFrom<Text> for Setting {
     type Error = String;
 
     fn try_from(Text { at, knob, value }: Text) -> Result<Self, String> {
-        let known = Knob::find(&knob).ok_or_else(|| format!("no knob {knob}"))?;
+        let known = Knob::find(&knob).ok_or_else(|| format!("unknown control {knob}"))?;
         Self::new(at, known, value).map_err(|wrong| wrong.to_string())
     }
 }

@@ -122,14 +122,14 @@ pub fn translate(
     Ok(Translation { settings, notes })
 }
 
-const BOTH_WAYS: &str = "io.max has no limit for reads and writes together: each of the two may have as much as the max says, as under \
+const BOTH_WAYS: &str = "io.max has no common limit for reads and writes, so that each of the two can reach the max, as under \
                          the simulator's io.max";
 const NO_BURST: &str =
-    "io.max has no burst: what may go at once follows from its slices (20 to 100 ms)";
+    "io.max has no burst; its slices (20 to 100 ms) determine how much is possible at once";
 
-const COMMANDS: &str = "riops and wiops count the commands that a request is split into, of max_sectors_kb at most, where Weir's max counts the \
+const COMMANDS: &str = "riops and wiops count the commands of at most max_sectors_kb into which a request is split, while Weir's max counts the \
                         request as its client sent it";
-const NO_SIZE: &str = "io.max has no iops_size: it is not written";
+const NO_SIZE: &str = "io.max does not support iops_size, which is ignored";
 
 fn note_once(notes: &mut Vec<String>, is_so: bool, note: &str) {
     if is_so && !notes.iter().any(|n| n == note) {
@@ -148,20 +148,20 @@ fn can_be(policy: &Policy) -> Result<(), Refused> {
     match &policy.elevator {
         Config::Contract(_) => {
             return refused(
-                "Linux has no elevator that keeps a min",
-                "`weir serve` has it; of the kernel's own policies \"bfq\" and \"io.cost\" go by weights",
+                "Linux has no elevator that guarantees a min",
+                "use `weir serve`, or the kernel's \"bfq\" or \"io.cost\", which work by weights",
             );
         }
         Config::Cfq(_) => {
             return refused(
-                "cfq left Linux in 5.0",
-                "\"bfq\" has weights on today's kernels",
+                "cfq was removed from Linux in 5.0",
+                "use \"bfq\" for weights",
             );
         }
         config if tunable::constants(config).contains(&"charge") => {
             return refused(
-                "Linux's bfq charges by service and time, and has no knob for it",
-                "\"bfq\" is as Linux charges",
+                "Linux's bfq charges by service and time, which cannot be changed",
+                "use \"bfq\", which charges like Linux",
             );
         }
         _ => {}
@@ -175,7 +175,7 @@ fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
     let constants: Vec<_> = tunable::constants(&setup.elevator);
     if !constants.is_empty() {
         notes.push(format!(
-            "{} of policy \"{}\" cannot be set in Linux: the kernel's own {} is used as it is",
+            "{} of policy \"{}\" cannot be set in Linux; the kernel's {} is used without it",
             constants.join(", "),
             policy.word(),
             setup.elevator.kind().name,
@@ -183,14 +183,14 @@ fn notes(policy: &Policy, setup: &Setup) -> Vec<String> {
     }
     if setup.controllers.cost.is_some() && policy.name.contains("io.cost-5.5") {
         notes.push(
-            "how io.cost gives unused weight away is the kernel's own (as a tree since 5.10)"
+            "the kernel determines how io.cost distributes unused weight (as a tree since 5.10)"
                 .to_owned(),
         );
     }
     let limited = setup.contracts().iter().any(|c| c.max.is_limited());
     if setup.controllers.max && setup.controllers.slices.is_none() && limited {
         notes.push(
-            "a max is kept by io.max, in slices of 20 to 100 ms, where the simulator's \"max\" is exact; \"+ io.max\" has it as Linux"
+            "io.max enforces a max in slices of 20 to 100 ms, while the simulator's \"max\" is exact; use \"+ io.max\" to simulate it like Linux"
                 .to_owned(),
         );
     }

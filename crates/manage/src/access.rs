@@ -110,19 +110,18 @@ impl Access {
                     return Ok(());
                 }
                 forbidden(format!(
-                    "user {user} may not: users and groups in [manage] say which may"
+                    "user {user} is not permitted; add the user to users, or its group to groups, in [manage]"
                 ))
             }
             Peer::Browser => {
                 self.check_host(headers)?;
                 if writes && !self.is_own_origin(headers) {
-                    return forbidden("changes come from the dashboard's own page only".to_owned());
+                    return forbidden("changes from pages of other sites are not permitted; use the dashboard's own page".to_owned());
                 }
                 if page || self.has_token(headers) {
                     return Ok(());
                 }
-                let error =
-                    "the token of manage.token_file is needed, as Authorization: Bearer TOKEN";
+                let error = "the token is missing or wrong; send the token of manage.token_file as Authorization: Bearer TOKEN";
                 Err(Refused::new(StatusCode::UNAUTHORIZED, error))
             }
         }
@@ -136,7 +135,7 @@ impl Access {
         }
         Err(Refused::new(
             StatusCode::MISDIRECTED_REQUEST,
-            "this server is asked as 127.0.0.1, [::1] or localhost, with its port",
+            "the host name is not permitted; use 127.0.0.1, [::1] or localhost, with the port",
         ))
     }
 
@@ -189,7 +188,7 @@ fn token(path: &Path) -> Result<String, String> {
     };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return made(path).map_err(|e| refused("make", &e));
+            return made(path).map_err(|e| refused("create", &e));
         }
         found => found.map_err(|error| refused("read", &error))?,
     };
@@ -200,13 +199,15 @@ fn token(path: &Path) -> Result<String, String> {
     let mode = fs::metadata(path).map_or(0, |m| m.mode());
     if mode & 0o007 != 0 {
         let path = path.display();
-        tracing::warn!("{path} can be read by every user of this machine: chmod 600 {path}");
+        tracing::warn!(
+            "{path} contains the token and can be read by all users of this machine; run chmod 600 {path}"
+        );
     }
     let token = text.trim();
     let visible = token.bytes().all(|b| b.is_ascii_graphic());
     if token.len() < TOKEN_MIN || !visible {
         return Err(format!(
-            "manage.token_file: {} does not have one line of at least {TOKEN_MIN} visible characters; remove it, and the server makes one",
+            "manage.token_file: {} must have one line of at least {TOKEN_MIN} visible characters; remove the file to have the server create a token",
             path.display()
         ));
     }

@@ -196,7 +196,7 @@ impl Control {
         let begun = Instant::now();
         let ended = lock_until(&self.inner, begun + patience.file);
         if ended.is_none() {
-            tracing::warn!("a change does not end: it is given up");
+            tracing::warn!("a change does not end; the server ends without it");
         }
         lock_until(&self.server, begun + patience.storage)?.take()
     }
@@ -254,7 +254,9 @@ impl Control {
     pub(crate) fn reload(&self, how: &How) -> Result<Outcome, Refused> {
         let mut inner = self.lock();
         let Some(file) = &inner.file else {
-            return Err(Refused::conflict("there is no configuration to read again"));
+            return Err(Refused::conflict(
+                "the server has no configuration file that could be read again",
+            ));
         };
         let read = weir_config::file_text(file.path());
         let (_, text) = read.map_err(|problems| Refused::problems(&problems))?;
@@ -344,7 +346,7 @@ impl Inner {
         {
             // It is in force: the file is behind, as if it had been asked so.
             tracing::error!(
-                "{}: {error}: the change is in force, and not saved",
+                "the change is active, but the server could not save it to {}: {error}",
                 file.path().display()
             );
             outcome.change.saved = false;
@@ -401,15 +403,16 @@ impl Inner {
         };
         let is_there = self.words.contains_key(&(*kind, name.clone()));
         match state {
-            TableState::Absent if is_there => Err(Refused::conflict(format!(
-                "there is a {kind} {name:?} already"
-            ))),
+            TableState::Absent if is_there => {
+                Err(Refused::conflict(format!("{kind} {name:?} already exists")))
+            }
             TableState::Absent => Ok(()),
             _ if !is_there => Err(Refused::not_found(&format!("{kind} {name:?}"))),
             TableState::Unchanged(etag)
                 if *etag != self::etag(self.run, &self.versions, kind, name) =>
             {
-                let error = format!("{kind}.{name} has been changed since it was read");
+                let error =
+                    format!("{kind}.{name} has been changed since it was read; read it again");
                 Err(Refused::new(StatusCode::PRECONDITION_FAILED, error))
             }
             TableState::Present | TableState::Unchanged(_) => Ok(()),
@@ -426,7 +429,9 @@ impl Inner {
         let file = match (&self.file, wanted) {
             (_, Some(false)) | (None, None) => return Ok(None),
             (None, Some(true)) => {
-                return Err(Refused::conflict("there is no file to save it in"));
+                return Err(Refused::conflict(
+                    "the server has no configuration file in which the change could be saved; use save=false",
+                ));
             }
             (Some(file), _) => file,
         };
@@ -434,7 +439,8 @@ impl Inner {
         match file.is_changed() {
             Ok(false) => {}
             Ok(true) => {
-                let error = format!("{shown} has been changed since it was read: reload it first");
+                let error =
+                    format!("{shown} has been changed since the server read it; reload it first");
                 return Err(Refused::conflict(error));
             }
             Err(problems) => {
@@ -452,7 +458,7 @@ impl Inner {
         if let Err(problems) = weir_config::parse(&shown.to_string(), &text) {
             let mut refused = Refused::problems(&problems);
             refused.refusal.error = format!(
-                "in {shown}, without the changes that are kept in memory only: {}",
+                "{shown} would be invalid, because it does not contain the changes that are kept in memory only: {}",
                 refused.refusal.error
             );
             return Err(refused);
@@ -471,7 +477,7 @@ fn edit(document: &mut Document, edits: &[Edit]) -> Result<Vec<Replaced>, Refuse
 fn put_back(document: &mut Document, back: &Back, number: u64) -> Result<Back, Refused> {
     let since = || {
         Refused::conflict(format!(
-            "what change {number} changed has been changed since"
+            "cannot undo change {number}: later changes affect the same keys"
         ))
     };
     let bad = |error| Refused::new(StatusCode::BAD_REQUEST, error);
@@ -526,7 +532,7 @@ fn unsaved(file: &ConfigFile, reason: &str) -> Refused {
     Refused::new(
         StatusCode::INSUFFICIENT_STORAGE,
         format!(
-            "cannot write {}: {reason}; a change can be kept in memory only (save=false)",
+            "cannot write {}: {reason}; use save=false to keep the change in memory only",
             file.path().display()
         ),
     )

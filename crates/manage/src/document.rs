@@ -61,10 +61,12 @@ impl Document {
     /// Makes an edit, and says what it replaced.
     pub(crate) fn edit(&mut self, edit: &Edit) -> Result<Replaced, String> {
         let Some((last, path)) = edit.key.split_last() else {
-            return Err("an edit needs a key, as [\"volume\", \"alpha\", \"min\"]".to_owned());
+            return Err(
+                "an edit requires a key, for example [\"volume\", \"alpha\", \"min\"]".to_owned(),
+            );
         };
         if edit.key.len() > DEPTH_MAX {
-            return Err(format!("a key has at most {DEPTH_MAX} names"));
+            return Err(format!("a key can have at most {DEPTH_MAX} names"));
         }
         let replaced = Replaced {
             was: self.item(&edit.key).cloned(),
@@ -133,7 +135,7 @@ impl Document {
             at = at
                 .get_mut(name)
                 .and_then(Item::as_table_like_mut)
-                .ok_or_else(|| format!("{} is no table", path[..=depth].join(".")))?;
+                .ok_or_else(|| format!("{} is not a table", path[..=depth].join(".")))?;
         }
         Ok(at)
     }
@@ -221,16 +223,16 @@ fn item(json: &Json, depth: usize) -> Result<Item, String> {
 
 fn written(json: &Json, depth: usize) -> Result<Value, String> {
     if depth > DEPTH_MAX {
-        return Err(format!("tables lie at most {DEPTH_MAX} deep"));
+        return Err(format!("tables can be nested at most {DEPTH_MAX} deep"));
     }
     Ok(match json {
-        Json::Null => return Err("a list has no null in it".to_owned()),
+        Json::Null => return Err("a list cannot contain null".to_owned()),
         Json::Bool(flag) => (*flag).into(),
         Json::String(text) => text.as_str().into(),
         Json::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(whole), _) => whole.into(),
             (None, Some(number)) => number.into(),
-            (None, None) => return Err(format!("{number} is too large a number")),
+            (None, None) => return Err(format!("the number {number} is too large")),
         },
         Json::Array(elements) => {
             let elements = elements.iter().map(|e| written(e, depth + 1));
@@ -381,7 +383,7 @@ max = { bandwidth = \"50MB/s\" } # always
                     key: Vec::new(),
                     value: json!(1),
                 },
-                "needs a key",
+                "requires a key",
             ),
             (
                 Edit {
@@ -392,9 +394,9 @@ max = { bandwidth = \"50MB/s\" } # always
             ),
             (
                 edit("volume.alpha.min.x", json!(1)),
-                "volume.alpha.min is no table",
+                "volume.alpha.min is not a table",
             ),
-            (edit("volume.alpha.x", json!([null])), "no null"),
+            (edit("volume.alpha.x", json!([null])), "cannot contain null"),
         ] {
             let error = document.edit(&edit).unwrap_err();
             assert!(error.contains(said), "{error}");

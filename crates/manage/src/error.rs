@@ -39,7 +39,7 @@ impl Refused {
         let error = match problems {
             [one] if one.key.is_empty() => one.message.clone(),
             [one] => format!("{}: {}", one.key, one.message),
-            several => format!("{} things are wrong", several.len()),
+            several => format!("{} problems were found", several.len()),
         };
         Self {
             status: StatusCode::UNPROCESSABLE_ENTITY,
@@ -51,7 +51,7 @@ impl Refused {
     }
 
     pub(crate) fn not_found(what: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, format!("there is no {what}"))
+        Self::new(StatusCode::NOT_FOUND, format!("unknown {what}"))
     }
 
     pub(crate) fn conflict(error: impl Into<String>) -> Self {

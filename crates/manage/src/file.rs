@@ -76,7 +76,8 @@ impl ConfigFile {
 
     /// The file with this name, if it still has the text that was read last.
     fn unchanged(&self, directory: &Dir, name: &OsStr) -> io::Result<File> {
-        let changed = || io::Error::other("it has been changed since it was read: reload it first");
+        let changed =
+            || io::Error::other("it has been changed since the server read it; reload it first");
         // Before it is opened, because opening a device can have effects.
         if !directory.metadata(name)?.is_file() {
             return Err(changed());

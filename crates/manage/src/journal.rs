@@ -89,18 +89,25 @@ impl Journal {
             let mut last = self.entries.iter().rev();
             let last = last.find(|e| e.back.is_some() && e.change.undoes.is_none());
             let last = last.and_then(|e| Some((&e.change, e.back.as_ref()?)));
-            return last.ok_or_else(|| "there is no change to undo".to_owned());
+            return last.ok_or_else(|| "no change can be undone".to_owned());
         };
         let entry = self.entries.iter().find(|e| e.change.number == number);
-        let entry = entry.ok_or_else(|| format!("change {number} is not known (any more)"))?;
+        let entry = entry.ok_or_else(|| {
+            format!("unknown change {number}; `weir ctl changes` lists the changes that are kept")
+        })?;
         let back = entry.back.as_ref().ok_or_else(|| {
             let undone = self
                 .entries
                 .iter()
                 .find(|e| e.change.undoes == Some(number));
             undone.map_or_else(
-                || format!("change {number} was too large to be kept"),
-                |by| format!("change {number} was undone by change {}", by.change.number),
+                || format!("change {number} cannot be undone, because it was too large to be kept"),
+                |by| {
+                    format!(
+                        "change {number} has already been undone by change {}",
+                        by.change.number
+                    )
+                },
             )
         })?;
         Ok((&entry.change, back))
@@ -157,7 +164,10 @@ mod tests {
             "an undo can be undone by its number"
         );
         let error = |number| journal.back(Some(number)).unwrap_err();
-        assert_eq!(error(2), "change 2 was undone by change 3");
-        assert_eq!(error(9), "change 9 is not known (any more)");
+        assert_eq!(error(2), "change 2 has already been undone by change 3");
+        assert_eq!(
+            error(9),
+            "unknown change 9; `weir ctl changes` lists the changes that are kept"
+        );
     }
 }

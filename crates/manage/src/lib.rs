@@ -70,7 +70,7 @@ pub enum StartError {
     #[error("{0}")]
     Config(String),
     /// The system does not let it wait for clients, or run.
-    #[error("cannot run the management server: {}", weir_config::os_error::message(.0))]
+    #[error("cannot start the management server: {}", weir_config::os_error::message(.0))]
     System(#[from] std::io::Error),
 }
 
@@ -256,7 +256,7 @@ fn serve(runtime: &Runtime, doors: Doors, manager: &Arc<Manager>, stopped: onesh
     });
     if let Err(error) = opened {
         let error = weir_config::os_error::message(&error);
-        tracing::error!(error, "the management server ends");
+        tracing::error!(error, "the management server failed; the server ends");
     }
 }
 

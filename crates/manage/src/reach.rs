@@ -70,16 +70,20 @@ impl Reach {
     }
 
     fn problem(&self, config: &Server, volume: &Volume, path: &Path) -> Problem {
-        let message = format!("{} is not below a path of manage.storage", path.display());
+        let message = format!(
+            "{} is not permitted: it is not below a path of manage.storage",
+            path.display()
+        );
         let listed = self
             .listed
             .iter()
             .map(|listed| listed.display().to_string());
         let listed: Vec<String> = listed.collect();
         let help = match &listed[..] {
-            [] => "have root add the directory to storage in [manage], or the volume".to_owned(),
+            [] => "ask root to add the directory to storage in [manage], or to add the volume"
+                .to_owned(),
             _ => format!(
-                "name a path below {}, without \"..\"; or have root add the directory to storage in [manage], or the volume",
+                "use a path below {}, without \"..\"; or ask root to add the directory to storage in [manage], or to add the volume",
                 listed.join(" or ")
             ),
         };
@@ -170,7 +174,7 @@ mod tests {
         assert_eq!(refused.status, StatusCode::FORBIDDEN);
         assert_eq!(
             refused.refusal.error,
-            "volume.v0.file: /etc/shadow is not below a path of manage.storage"
+            "volume.v0.file: /etc/shadow is not permitted: it is not below a path of manage.storage"
         );
         let help = refused.refusal.problems[0].help.clone().unwrap();
         assert!(help.contains("/images or /dev/vg"), "{help}");

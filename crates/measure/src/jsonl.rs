@@ -82,8 +82,8 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
-            Reason::Io(e) => write!(f, "line {}: cannot be read: {e}", self.line),
-            Reason::Json(e) => write!(f, "line {}: not a result record: {e}", self.line),
+            Reason::Io(e) => write!(f, "cannot read line {}: {e}", self.line),
+            Reason::Json(e) => write!(f, "line {} is not a result record: {e}", self.line),
         }
     }
 }

@@ -94,7 +94,7 @@ fn lines_are_read_back_and_bad_ones_named() {
     assert!(
         error
             .to_string()
-            .starts_with("line 4: not a result record: invalid type"),
+            .starts_with("line 4 is not a result record: invalid type"),
         "{error}"
     );
     let back = read[3].as_ref().expect("unknown fields are ignored");
@@ -113,7 +113,7 @@ fn an_input_that_fails_ends_the_reading() {
     assert!(
         read[0]
             .as_ref()
-            .is_err_and(|e| e.to_string().contains("line 1: cannot be read"))
+            .is_err_and(|e| e.to_string().contains("cannot read line 1"))
     );
 }
 

@@ -75,10 +75,10 @@ pub enum Error {
     #[error(transparent)]
     Guest(#[from] weir_guest::Error),
     /// What fio wrote there.
-    #[error("in the guest: {0}")]
+    #[error("the guest failed: {0}")]
     Log(#[from] log::Error),
     /// The guest has not left a file.
-    #[error("the guest left no {name}; the last that it said:\n{said}")]
+    #[error("the guest did not write {name}; its last lines:\n{said}")]
     Missing {
         /// Which.
         name: String,
@@ -86,7 +86,7 @@ pub enum Error {
         said: String,
     },
     /// The reader on the model alone.
-    #[error("the model alone: {0}")]
+    #[error("the model without the guest failed: {0}")]
     Sim(#[from] weir_sim::Error),
 }
 

@@ -144,7 +144,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     let refuse = |_| Refused {
         client: Some(client.name.clone()),
         key: "size",
-        why: "the client's part of the drive is too small for it",
+        why: "the client's part of the drive is too small",
     };
     // The start that is drawn is the simulator's.
     let drawn = Client::new(&client.program, seed, client.region).map_err(refuse)?;

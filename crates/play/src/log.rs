@@ -31,7 +31,9 @@ pub struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// A line of a log.
-    #[error("line {line} of fio's log of {job} is not \"time, latency, direction, bytes\": {text}")]
+    #[error(
+        "line {line} of fio's log of {job} is not of the form \"time, latency, direction, bytes\": {text}"
+    )]
     Line {
         /// The job.
         job: String,
@@ -41,7 +43,7 @@ pub enum Error {
         text: String,
     },
     /// The report.
-    #[error("fio's report: {0}")]
+    #[error("fio's report is invalid: {0}")]
     Report(String),
     /// A job failed.
     #[error("fio's job {job} ended with error {code} ({meaning})")]
@@ -95,7 +97,7 @@ pub fn read(report: &str, logs: &[String]) -> Result<Vec<Log>, Error> {
     if parsed.jobs.len() != logs.len() {
         let (jobs, logs) = (parsed.jobs.len(), logs.len());
         return Err(Error::Report(format!(
-            "{jobs} jobs, and {logs} were played"
+            "fio reports {jobs} jobs, but {logs} were played"
         )));
     }
     let read = parsed.jobs.iter().zip(logs).map(|(job, text)| {
@@ -175,8 +177,8 @@ mod tests {
             line.starts_with("line 2 of fio's log of w is not"),
             "{line}"
         );
-        assert!(said(REPORT, &[]).contains("1 jobs, and 0 were played"));
-        assert!(said("fio: out of memory", &[""]).starts_with("fio's report: "));
+        assert!(said(REPORT, &[]).contains("1 jobs, but 0 were played"));
+        assert!(said("fio: out of memory", &[""]).starts_with("fio's report is invalid: "));
         let failed = r#"{"jobs":[{"jobname":"a","error":5}]}"#;
         assert!(said(failed, &[""]).contains("job a ended with error 5"));
     }

@@ -92,7 +92,7 @@ pub enum Error {
         source: io::Error,
     },
     /// fio is not there.
-    #[error("fio cannot be started ({0}); install package fio")]
+    #[error("cannot start fio ({0}); install package fio")]
     NoFio(io::Error),
     /// fio did not do what it should.
     #[error("fio {0}")]

@@ -58,32 +58,32 @@ fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
         (
             scenario.guest.is_some(),
             "guest",
-            "virtual machines and their rings are modelled only; play it with --on sim",
+            "virtual machines and their rings are supported only in the simulator; use --on sim",
         ),
         (
             scenario.path != Path::DIRECT,
             "path",
-            "under a kernel the path to the drive is the kernel's own; leave it out",
+            "a modelled path to the drive is not supported under a kernel; remove it",
         ),
         (
             scenario.filesystem.is_some(),
             "filesystem",
-            "the device is used as it is, without a file system; leave it out",
+            "a file system is not supported, because the device is used directly; remove it",
         ),
         (
             scenario.freeze.is_some(),
             "freeze",
-            "a drive that stands still is modelled only; leave it out",
+            "freezes of the drive are supported only in the simulator; remove them",
         ),
         (
             !scenario.changes.is_empty(),
             "change",
-            "contracts stay as they are while fio runs; leave it out",
+            "contracts cannot change while fio is running; remove the changes",
         ),
         (
             !scenario.actions.is_empty(),
             "action",
-            "clients of fio are not held and do not give requests up",
+            "clients that stop reading replies or cancel requests are not supported by fio",
         ),
     ]
 }
@@ -97,42 +97,42 @@ fn of_client(client: &ClientSpec) -> [Rule; 8] {
         (
             program.files > 1,
             "nrfiles",
-            "a device is one file; write a client for each part of it",
+            "several files are not supported on a device; use a client for each part of it",
         ),
         (
             client.write_back,
             "writeback",
-            "the kernel writes back by itself what goes through its page cache; write direct = true without it, or fdatasync",
+            "writeback is not supported, because the kernel writes back its page cache by itself; set direct = true without it, or use fdatasync",
         ),
         (
             client.flags != Flags::NONE,
             "flags",
-            "a process cannot mark its requests as a file system does",
+            "flags of requests are not supported, because only a file system can set them",
         ),
         (
             client.empty_kicks > 0,
             "empty_kicks",
-            "virtual machines are modelled only",
+            "virtual machines are supported only in the simulator",
         ),
         (
             syncs && deep,
             "iodepth",
-            "fio's fsync does not wait for what is in flight; write iodepth = 1 beside fdatasync or flush",
+            "fio's fsync does not wait for requests in flight; set iodepth = 1 together with fdatasync or flush",
         ),
         (
             client.buffered.is_some() && deep,
             "iodepth",
-            "a call through the page cache returns when it is done; write iodepth = 1 or direct = true",
+            "a system call through the page cache returns when it is complete; set iodepth = 1 or direct = true",
         ),
         (
             uneven,
             "bs",
-            "fio draws sizes in steps of the smallest; write one whose steps that is",
+            "fio uses sizes in steps of the smallest; use a range whose minimum is its step",
         ),
         (
             syncs && program.requests.is_some() && program.writes < 100,
             "number_ios",
-            "how many of the requests are flushes is not known beforehand; leave out fdatasync or flush",
+            "the number of flushes among the requests is unknown beforehand; remove fdatasync or flush",
         ),
     ]
 }
@@ -153,27 +153,27 @@ fn of_times(client: &ClientSpec) -> [Rule; 5] {
         (
             thinks && program.depth > 1,
             "thinktime",
-            "with iodepth above 1 a job of fio thinks as a whole, and here each place by itself; write iodepth = 1",
+            "with iodepth above 1, fio would pause the whole job, but Weir would pause each request on its own; set iodepth = 1",
         ),
         (
             thinks && program.activity.is_some(),
             "thinktime",
-            "fio has one pause for thinktime and for on and off; leave one of them out",
+            "fio has only one kind of pause; use either thinktime or on and off",
         ),
         (
             batches == Some(0),
             "iodepth_low",
-            "fio takes 0 for iodepth; write 1 or more",
+            "fio treats 0 as iodepth; set 1 or more",
         ),
         (
             open && varies,
             "rate",
-            "fio counts a rate in bytes where sizes vary; write one size",
+            "fio counts a rate in bytes if sizes vary; use one size",
         ),
         (
             open && mixed,
             "rate",
-            "fio has a rate for reads and another for writes; write two clients",
+            "fio has separate rates for reads and writes; use two clients",
         ),
     ]
 }

@@ -193,7 +193,9 @@ impl Elevator {
         let cases = script.cases();
         if let Some(unknown) = case.filter(|case| !cases.iter().any(|c| c == case)) {
             let (name, all) = (script.name(), cases.join(", "));
-            return Err(usage(format!("case {unknown}: {name} has the cases {all}")));
+            return Err(usage(format!(
+                "unknown case {unknown}: {name} has the cases {all}"
+            )));
         }
         let config = &drive.profile.drive;
         let choice = Choice {
@@ -283,7 +285,7 @@ impl Elevator {
         match submitted {
             Ok(()) => Ok((first..self.cookies).collect()),
             Err(refused) => Err(usage(format!(
-                "{:?} was refused, {} before it were accepted: {:?}",
+                "{:?} was refused after {} others were accepted: {:?}",
                 requests[accepted], accepted, refused.reason
             ))),
         }
@@ -340,8 +342,7 @@ impl Elevator {
     fn at(&mut self, now: u64) -> PyResult<Instant> {
         if now < self.now {
             let last = self.now;
-            let reason =
-                format!("now: {now} is before the last call's {last}; time does not go back");
+            let reason = format!("now: {now} must not be before {last}, the time of the last call");
             return Err(PyValueError::new_err(reason));
         }
         self.now = now;
@@ -352,9 +353,7 @@ impl Elevator {
         let found = self.clients.iter().find(|c| c.name == name);
         found.ok_or_else(|| {
             let all = self.clients().join(", ");
-            usage(format!(
-                "client {name:?}: there is none of that name; there are {all}"
-            ))
+            usage(format!("unknown client {name:?}; use one of {all}"))
         })
     }
 
@@ -420,9 +419,7 @@ fn name(op: Op) -> &'static str {
 fn find(op: &str) -> PyResult<Op> {
     Op::ALL.into_iter().find(|o| name(*o) == op).ok_or_else(|| {
         let all = Op::ALL.map(name).join(", ");
-        usage(format!(
-            "op {op:?}: there is none of that name; there are {all}"
-        ))
+        usage(format!("unknown op {op:?}; use one of {all}"))
     })
 }
 

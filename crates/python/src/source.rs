@@ -25,9 +25,8 @@ impl Source {
         }
         let Ok(mapping) = given.cast::<PyMapping>() else {
             let kind = given.get_type().name()?;
-            let reason = format!(
-                "a name, a path or a mapping with the keys of a file is needed, not {kind}"
-            );
+            let reason =
+                format!("expected a name, a path or a mapping with the keys of a file, not {kind}");
             return Err(PyTypeError::new_err(reason));
         };
         let json = mapping.py().import("json")?;
@@ -44,7 +43,7 @@ impl Source {
     fn word(path: &Path) -> PyResult<Self> {
         let word = path.to_str().ok_or_else(|| {
             usage(format!(
-                "{}: a name of UTF-8 is needed; rename the file",
+                "{}: the name must be UTF-8; rename the file",
                 path.display()
             ))
         })?;
@@ -180,7 +179,7 @@ impl Scenario {
         match &self.scripts[..] {
             [one] => Ok(one),
             _ => Err(usage(format!(
-                "{}: one scenario is needed, not a suite",
+                "{}: a suite is not supported; use one scenario",
                 self.name()
             ))),
         }

@@ -36,7 +36,7 @@ fn bounded(name: &str, number: Option<i64>, range: &RangeInclusive<u32>) -> PyRe
     let (from, to) = (range.start(), range.end());
     let refuse = || {
         usage(format!(
-            "{name}: {number} is not a number from {from} to {to}"
+            "{name}: {number} must be a number from {from} to {to}"
         ))
     };
     fits.map(Some).ok_or_else(refuse)
@@ -184,7 +184,7 @@ pub(crate) fn search(
         found.ok_or_else(|| {
             let kinds = KINDS.join(", ");
             usage(format!(
-                "kind: {kind:?} is no kind of drive; there are {kinds}"
+                "kind: unknown kind of drive {kind:?}; use one of {kinds}"
             ))
         })
     };

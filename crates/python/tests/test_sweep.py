@@ -87,12 +87,12 @@ def test_a_point_that_fails_ends_the_sweep_and_what_is_done_is_kept(tmp_path: Pa
 @pytest.mark.parametrize(
     ("over", "more", "words"),
     [
-        ({"number": []}, {}, "number needs a list of values"),
-        ({"number": "12"}, {}, "number needs a list of values"),
-        ({"number": [1]}, {"number": 2}, "stated beside the grid"),
+        ({"number": []}, {}, "number must be a list of values"),
+        ({"number": "12"}, {}, "number must be a list of values"),
+        ({"number": [1]}, {"number": 2}, "also set outside of the grid"),
         ({"number": [1]}, {"workers": 0}, "from 1 on"),
         ({"number": [1]}, {"on": "moon"}, "processes, ray"),
-        ({"number": [1]}, {"trials": 3}, "for a study"),
+        ({"number": [1]}, {"trials": 3}, "require a study"),
         ({"number": [object()]}, {}, "of JSON"),
     ],
 )

@@ -140,7 +140,7 @@ def test_objects_can_be_pickled_and_copied(tmp_path: Path, monkeypatch: pytest.M
         (lambda: weir.Policy.parse("name = 5", "p.toml"), weir.ProblemError, "p.toml:1:8"),
         (lambda: weir.Drive("bad\0name.toml"), weir.WeirError, ""),
         (lambda: weir.plan("latency", keep=0), weir.UsageError, "from 1 to 100"),
-        (lambda: weir.plan({**MINE, "client": MINE["client"][1:]}), weir.UsageError, "give its clients a min"),
+        (lambda: weir.plan({**MINE, "client": MINE["client"][1:]}), weir.UsageError, "set a `min`"),
         (lambda: weir.search(0), weir.UsageError, "from 1 to"),
         (lambda: weir.search(1, kind="tape"), weir.UsageError, "null"),
         (lambda: weir.search(1, seed=-1), OverflowError, ""),
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said(call: Any, kind: type[Exception], words: str) -> 
 
 def test_two_drives_of_one_name_are_refused() -> None:
     drives = [weir.Drive({"name": "d", "about": "none", "kind": "null", "service": f"{n}us"}) for n in (50, 60)]
-    with pytest.raises(weir.UsageError, match="two drives are called d"):
+    with pytest.raises(weir.UsageError, match="two drives have the name d"):
         weir.compare(MINE, drives=drives)
 
 
@@ -219,7 +219,7 @@ def test_the_elevator_keeps_a_max() -> None:
 def test_the_elevator_refuses_what_cannot_be() -> None:
     layer = weir.elevator("latency", case="readers")
     name = layer.clients[0]
-    with pytest.raises(weir.UsageError, match="nobody.*there are target"):
+    with pytest.raises(weir.UsageError, match="nobody.*use one of target"):
         layer.submit(0, [weir.Request("nobody")])
     with pytest.raises(weir.UsageError, match="OutOfRange"):
         layer.submit(0, [weir.Request(name, "read", 2**64 - 4096, 8192)])
@@ -232,7 +232,7 @@ def test_the_elevator_refuses_what_cannot_be() -> None:
     with pytest.raises(weir.UsageError, match="StreamFull"):
         layer.submit(0, [weir.Request(name)] * 100_000)
     layer.poll(9)
-    with pytest.raises(ValueError, match="time does not go back"):
+    with pytest.raises(ValueError, match="must not be before"):
         layer.poll(8)
     layer.complete(10, [12345])
     assert layer.stray == 1

@@ -55,7 +55,7 @@ def sweep(
     the extra `ray`; `run` and the arguments have to be importable and picklable there.
     """
     if workers is not None and workers < 1:
-        raise UsageError(f"workers: {workers} is not a number from 1 on")
+        raise UsageError(f"workers: {workers} must be a number from 1 on")
     run = run or _compare
     if run.__module__.partition(".")[0] == "weir":
         # As many runs at a time as there are workers, and not times processors.
@@ -64,10 +64,10 @@ def sweep(
     path = Path(out)
     if isinstance(over, Mapping):
         if suggest or objective or trials is not None:
-            raise UsageError("suggest, objective and trials are for a study of Optuna, not for a grid")
+            raise UsageError("suggest, objective and trials require a study of Optuna; a grid does not support them")
         return _grid(_points(over, fixed), run, fixed, path, count, on)
     if suggest is None or objective is None or trials is None:
-        raise UsageError("a study of Optuna needs suggest=, objective= and trials=")
+        raise UsageError("a study of Optuna requires suggest=, objective= and trials=")
     return _study(over, run, fixed, path, count, on, suggest, objective, trials)
 
 
@@ -80,9 +80,9 @@ def _compare(scenario: Any, **arguments: Any) -> pa.Table:
 def _points(grid: Grid, fixed: Point) -> list[Point]:
     for name, values in grid.items():
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence) or not values:
-            raise UsageError(f"grid: {name} needs a list of values, not {values!r}")
+            raise UsageError(f"grid: {name} must be a list of values, not {values!r}")
         if name in fixed:
-            raise UsageError(f"grid: {name} is stated beside the grid, too")
+            raise UsageError(f"grid: {name} is also set outside of the grid; remove one of the two")
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
 
 
@@ -152,7 +152,7 @@ def _digest(over: Any, run: Run, fixed: Point) -> str:
     try:
         text = json.dumps([over, name, fixed], sort_keys=True, default=plain)
     except TypeError as error:
-        raise UsageError(f"a point's value has to be of JSON, a scenario, policy, drive or path: {error}") from error
+        raise UsageError(f"a point's value must be of JSON, a scenario, policy, drive or path: {error}") from error
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -170,7 +170,7 @@ class _Parts:
 
     def _check(self, found: Optional[bytes], at: Path) -> None:
         if found != self.digest:
-            raise UsageError(f"{at} is of another sweep; remove it, or name another file as out=")
+            raise UsageError(f"{at} belongs to another sweep; remove it, or set out= to another file")
 
     def whole(self) -> Optional[pa.Table]:
         """The table, if it is complete."""
@@ -186,7 +186,7 @@ class _Parts:
 
     def put(self, number: int, point: Point, table: pa.Table) -> None:
         if not isinstance(table, pa.Table):
-            raise UsageError(f"run= has to return a table of pyarrow, not {type(table).__qualname__}")
+            raise UsageError(f"run= must return a table of pyarrow, not {type(table).__qualname__}")
         columns: list[tuple[str, pa.Array]] = [("point", pa.array([number] * len(table), pa.int64()))]
         for name, value in point.items():
             columns.append((f"point.{name}", pa.array([_text(value)] * len(table), pa.string())))
@@ -244,7 +244,7 @@ class _Ray:
         try:
             import ray
         except ImportError as error:
-            raise UsageError("on='ray' needs Ray: pip install 'weir[ray]'") from error
+            raise UsageError("on='ray' requires Ray; run pip install 'weir[ray]'") from error
         self.ray = ray
         self.ours = not ray.is_initialized()
         if self.ours:

@@ -59,13 +59,13 @@ impl Case {
         let before = scenario.run_in + scenario.warm_up;
         if (before, scenario.duration) != (Span::ZERO, whole) || whole == Span::ZERO {
             return Err(format!(
-                "{file}: a case lasts for whole seconds, without a run-in or a warm-up: write duration = \"5s\", run_in = \"0s\" and warm_up = \"0s\""
+                "{file}: a case must last for whole seconds, without a run-in or a warm-up; set for example duration = \"5s\", run_in = \"0s\" and warm_up = \"0s\""
             ));
         }
         let mut clients = (0..).map(SpaceId).zip(&scenario.clients);
         if clients.any(|(space, c)| (c.space, c.region.start) != (space, 0)) {
             return Err(format!(
-                "{file}: each client of a case has a file of its own and uses all of it"
+                "{file}: each client of a case must have a file of its own and use all of it"
             ));
         }
         let shares = |asked: &Asked| matches!(asked, Asked::Shares(_));

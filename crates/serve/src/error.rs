@@ -22,7 +22,7 @@ pub enum StartError {
     #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
     /// The record cannot be written.
-    #[error("cannot write the record {}: {}{}", path.display(), os_error::message(error), if_not_there(error))]
+    #[error("cannot write the recording {}: {}{}", path.display(), os_error::message(error), if_not_there(error))]
     Record {
         /// Its file.
         path: PathBuf,
@@ -34,7 +34,7 @@ pub enum StartError {
 /// What to do about a file whose directory is missing.
 fn if_not_there(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "; create its directory first",
+        io::ErrorKind::NotFound => "; create the directory first",
         _ => "",
     }
 }

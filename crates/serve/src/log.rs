@@ -34,7 +34,7 @@ pub(crate) fn allowed() -> bool {
     if let Some(lines) = WRONG.sum(second) {
         tracing::warn!(
             lines,
-            "clients cause more than {PER_SECOND} warnings in a second: some were left out"
+            "clients caused more than {PER_SECOND} warnings within one second; the server omitted some from the log"
         );
     }
     WRONG.allowed(second)
@@ -46,7 +46,7 @@ pub(crate) fn passing() -> bool {
     if let Some(lines) = PASSING.sum(second) {
         tracing::info!(
             lines,
-            "more than {PER_SECOND} clients connect or disconnect in a second: some lines were left out"
+            "more than {PER_SECOND} clients connected or disconnected within one second; the server omitted some from the log"
         );
     }
     PASSING.allowed(second)

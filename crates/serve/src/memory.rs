@@ -39,7 +39,7 @@ pub(crate) fn permitted() -> Permitted {
 /// Why buffers do not fit into memory, and what would; sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "{by} {} of memory; limits.arena = \"{}\" for each of {shards} shards and {} beside take {}: {}",
+    "not enough memory: {by} {}, but limits.arena = \"{}\" for each of {shards} shards and {} for the rest take {}; {}",
     Size(*.permitted), Size(.limits.arena), Size(BESIDE), Size(*.taken), self.remedy()
 )]
 pub(crate) struct Shortage {
@@ -58,11 +58,11 @@ impl Shortage {
     fn remedy(&self) -> String {
         let rest = Size(self.rest);
         if self.rest >= self.least {
-            return format!("write limits.arena = \"{rest}\" or less");
+            return format!("set limits.arena = \"{rest}\" or less");
         }
         format!(
-            "with limits.request_size = \"{}\" and limits.connections = {} an arena takes at least {}: give the process more memory, \
-             or lower these and write limits.arena = \"{rest}\"",
+            "with limits.request_size = \"{}\" and limits.connections = {} an arena needs at least {}; give the process more memory, \
+             or reduce both and set limits.arena = \"{rest}\"",
             Size(self.limits.request_size.into()),
             self.limits.connections,
             Size(self.least),
@@ -193,6 +193,6 @@ mod tests {
             ..Limits::default()
         };
         let refused = arena(&limits, true, 1, permitted).unwrap_err().to_string();
-        assert!(refused.starts_with(permitted.by), "{refused}");
+        assert!(refused.contains(permitted.by), "{refused}");
     }
 }

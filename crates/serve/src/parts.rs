@@ -16,7 +16,7 @@ pub struct Parts {
 
 /// A shard does not answer in time: a part may be in force yet, or not any more. It has failed, is held up, or the server has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the shard of a drive does not answer")]
+#[error("a shard (the thread of a drive) does not respond")]
 pub struct Unheld;
 
 impl Parts {

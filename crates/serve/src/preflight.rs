@@ -200,14 +200,14 @@ impl Preflight {
                 continue;
             }
             let what = format!(
-                "its image takes {}, all of it allocated because something was promised: {} of the {} free on {} are left by the images before it",
+                "cannot create the image: it needs {}, and {} of the {} free on {} remain after the images before it (volumes with a promise are fully allocated when they are created)",
                 Size(place.takes),
                 Size(*left),
                 Size(free),
                 place.device
             );
             let mut problem = config.storage_problem(volume, what);
-            problem.help = Some("make room, or give the volumes smaller sizes".to_owned());
+            problem.help = Some("free some space, or reduce size of the volumes".to_owned());
             tight.push(problem);
         }
         for problem in tight {
@@ -224,7 +224,7 @@ fn held(problem: &mut Problem, holder: Option<Holder>) -> bool {
     };
     if let Some(server) = &server {
         let help =
-            format!("a start is refused as long as {server} runs; it can reload its file instead");
+            format!("stop {server} before you start another server, or reload its file instead");
         problem.help = Some(help);
     }
     server.is_none()
@@ -234,7 +234,7 @@ fn held(problem: &mut Problem, holder: Option<Holder>) -> bool {
 fn as_root(problem: &mut Problem) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        let help = "this user may not; check it as the user that runs the server";
+        let help = "run the check as the user that runs the server; this user does not have the permission";
         problem.help = Some(help.to_owned());
     }
     root

@@ -85,7 +85,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     let (emptied, empty) = channel();
     let (go, begun) = channel();
     let shown = path.display().to_string();
-    tracing::info!(drive, file = shown, "recording");
+    tracing::info!(drive, file = shown, "recording started");
     let thread = std::thread::Builder::new()
         .name("weir-record".to_owned())
         .spawn(move || {
@@ -96,7 +96,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
                 tracing::error!(
                     file = shown,
                     error = weir_config::os_error::message(&error),
-                    "the record ends early"
+                    "the recording ended early; the server continues without it"
                 );
             }
         })?;
@@ -190,11 +190,15 @@ impl Tape {
             let failed = match chunks.try_send(chunk) {
                 Ok(()) => None,
                 Err(TrySendError::Full(_)) if recorder.bytes().len() < WAITING => return false,
-                Err(TrySendError::Full(_)) => Some("its file is too slow"),
-                Err(TrySendError::Disconnected(_)) => Some("its file cannot be written"),
+                Err(TrySendError::Full(_)) => Some("the file is too slow"),
+                Err(TrySendError::Disconnected(_)) => Some("the file cannot be written"),
             };
             if let Some(reason) = failed {
-                tracing::error!(drive = self.name, reason, "the record is cut here");
+                tracing::error!(
+                    drive = self.name,
+                    reason,
+                    "the recording was cut off; the server continues without it"
+                );
                 self.chunks = None;
             }
         }

@@ -231,7 +231,9 @@ fn end_records(records: &mut Vec<JoinHandle<()>>, within: Duration) {
             // What it failed with it has said.
             let _ = record.join();
         } else {
-            tracing::error!("a record's file does not take its end: the record is cut");
+            tracing::error!(
+                "the end of a recording could not be written in time; the recording is incomplete"
+            );
         }
     }
 }
@@ -263,7 +265,7 @@ pub(crate) fn check(config: &weir_config::Server) -> Result<(), StartError> {
     let least = limits.arena_min();
     if limits.arena < least {
         let message = format!(
-            "{} is too little for {} connections (limits.connections), which take {}",
+            "{} is too small for {} connections (limits.connections), which need {}",
             Size(limits.arena),
             limits.connections,
             Size(least)
@@ -292,7 +294,7 @@ pub(crate) fn fitted(
     if fitted.limits.arena < config.limits.arena {
         let arena = Size(fitted.limits.arena);
         tracing::warn!(
-            "limits.arena is {arena}, for want of memory: each client is sure of less than usual"
+            "reduced limits.arena to {arena}, because memory is scarce; less memory is guaranteed to each client"
         );
     }
     Ok(fitted)
@@ -376,7 +378,7 @@ fn start_shards(
     clock: Clock,
 ) -> Result<(Vec<shard::Handle>, Vec<usize>), StartError> {
     if setups.iter().any(|drives| drives.len() > DRIVES_MAX) {
-        let what = format!("are too many: a shard serves at most {DRIVES_MAX}");
+        let what = format!("too many drives: a shard can serve at most {DRIVES_MAX}");
         return Err(StartError::Config(config.problem("drive", what, None)));
     }
     let mut shards = Shards(Vec::new());

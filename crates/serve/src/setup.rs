@@ -175,9 +175,15 @@ pub(crate) fn shared_problem(
     volume: &Volume,
     other: &Volume,
 ) -> Problem {
-    let what = format!("is the storage of volume.{} by another name", other.name);
+    let what = format!(
+        "is already used by volume.{} under another name",
+        other.name
+    );
     Problem {
-        help: Some("two volumes on one would overwrite each other".to_owned()),
+        help: Some(
+            "use a different storage; two volumes in one would overwrite each other's data"
+                .to_owned(),
+        ),
         ..config.storage_problem(volume, what)
     }
 }

@@ -126,7 +126,7 @@ fn a_device_that_grows_is_a_larger_volume() {
     // Its size is not the server's to change.
     let larger = disk.config(&format!("size = \"{}B\"", 2 * SIZE));
     let refused = server.reload(&larger).unwrap_err().to_string();
-    assert!(refused.contains("resize it yourself"), "{refused}");
+    assert!(refused.contains("resize the file"), "{refused}");
     let image = fs::File::options().write(true).open(disk.image()).unwrap();
     image.set_len(2 * SIZE as u64).unwrap();
     server.reload(&server.config().clone()).unwrap();

@@ -205,7 +205,7 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
     let refused = site.server.reload(&two).unwrap_err().to_string();
     assert!(refused.contains("volume.n.listen.vhost"), "{refused}");
     assert!(
-        refused.contains("something that is not a socket is in its place"),
+        refused.contains("the path exists and is not a socket"),
         "{refused}"
     );
     let would = site.server.would_reload(&two).unwrap_err().to_string();
@@ -370,7 +370,7 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
     guest.write(1, &[3; 512]);
     assert_eq!(guest.read(1, 512), [3; 512]);
     let mut read_only = Guest::start(&at(&site, "ro"), 1);
-    until_said("the disk can only be read", || {
+    until_said("the disk is read-only", || {
         assert_eq!(read_only.request(0, OUT, 0, &[1; 512]), IO_ERROR);
     });
     assert_eq!(read_only.read(0, 512), [0; 512]);

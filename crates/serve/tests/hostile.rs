@@ -37,12 +37,21 @@ fn bad_handshakes() -> Vec<(&'static str, Vec<u8>)> {
     let many: Vec<u8> = (0..100_000).flat_map(|_| option(3, &[])).collect();
     vec![
         (
-            "the handshake failed",
+            "the handshake with a client failed; the server closed the connection",
             0xffff_ffffu32.to_be_bytes().to_vec(),
         ),
-        ("the handshake failed", [&[0, 0, 0, 3], &long[..]].concat()),
-        ("the handshake failed", [&[0, 0, 0, 3], &wrong[..]].concat()),
-        ("the handshake failed", [&[0, 0, 0, 3], &many[..]].concat()),
+        (
+            "the handshake with a client failed; the server closed the connection",
+            [&[0, 0, 0, 3], &long[..]].concat(),
+        ),
+        (
+            "the handshake with a client failed; the server closed the connection",
+            [&[0, 0, 0, 3], &wrong[..]].concat(),
+        ),
+        (
+            "the handshake with a client failed; the server closed the connection",
+            [&[0, 0, 0, 3], &many[..]].concat(),
+        ),
     ]
 }
 
@@ -74,7 +83,7 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
     cases.extend(
         bad_requests()
             .into_iter()
-            .map(|b| ("connection ended", b, true)),
+            .map(|b| ("the server closed a connection", b, true)),
     );
     for (line, bytes, after) in cases {
         let begun = Instant::now();
@@ -281,7 +290,9 @@ fn a_handshake_that_drips_is_cut_at_its_deadline() {
     }
     assert!(begun.elapsed() >= Duration::from_millis(300));
     let mut said = String::new();
-    while !said.contains("the handshake took too long") {
+    while !said.contains(
+        "a client did not complete the handshake in time; the server closed the connection",
+    ) {
         said += &log::take();
         assert!(begun.elapsed() < PATIENCE, "{said}");
     }

@@ -112,7 +112,7 @@ fn a_later_volume_that_cannot_be_opened() {
             volume("old.img/x.img", "size = \"1MiB\"\n"),
             "Not a directory",
         ),
-        (volume("x.img", ""), "give the volume a `size`"),
+        (volume("x.img", ""), "set `size`"),
         (volume("old.record", "size = \"1MiB\"\n"), "has 3B"),
         (volume("dead.sock", ""), "is a socket, not a regular file"),
         (
@@ -192,7 +192,7 @@ fn one_file_and_one_port_under_two_names() {
     };
     for (path, other) in [("link.img", "b-old"), ("here/new.img", "a-new")] {
         let config = scratch.config("]", &volume(path));
-        let words = format!("volume.c.file: is the storage of volume.{other} by another name");
+        let words = format!("volume.c.file: is already used by volume.{other} under another name");
         refused(&scratch, &config, None, &words);
         let said: Vec<String> = preflight(&config)
             .findings
@@ -225,7 +225,7 @@ fn an_address_that_cannot_be_had() {
         (", \"unix:DIR/live.sock\"]".to_owned(), "listens there"),
         (
             ", \"unix:DIR/old.img\"]".to_owned(),
-            "not a socket is in its place",
+            "exists and is not a socket",
         ),
         (
             ", \"unix:DIR/none/nbd.sock\"]".to_owned(),
@@ -237,15 +237,15 @@ fn an_address_that_cannot_be_had() {
         ),
         (
             "]\nmetrics = \"192.0.2.1:9\"\ninsecure = true".to_owned(),
-            "does not have that address",
+            "use an address of this machine",
         ),
         (
             "]\nsocket_owner = \"nobody-of-that-name\"".to_owned(),
-            "there is no user",
+            "unknown user",
         ),
         (
             "]\nsocket_owner = \":nobody-of-that-name\"".to_owned(),
-            "there is no group",
+            "unknown group",
         ),
     ] {
         refused_and_said(&scratch, &scratch.config(&listen, ""), words);

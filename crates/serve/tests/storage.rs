@@ -123,7 +123,7 @@ fn an_image_belongs_to_one_server() {
         .unwrap_err()
         .to_string();
     assert!(
-        larger.contains("has 1MiB, and the volume's `size` is 2MiB"),
+        larger.contains("has 1MiB, but the volume's `size` is 2MiB"),
         "{larger}"
     );
     start(&directory, "two", "").unwrap();

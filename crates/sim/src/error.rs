@@ -12,14 +12,14 @@ pub enum Error {
     Drive(weir_core::rule::Broken),
     /// The drive is frozen for no time at all, or for as long as from one freeze to the next.
     #[error(
-        "drive: a freeze is longer than nothing and shorter than the time from one to the next"
+        "drive: the length of a freeze must be above zero and shorter than the time between two freezes"
     )]
     Freeze,
     /// The layer's tables cannot be of this size.
     #[error("layer: {0}")]
     Layer(weir_core::ConfigError),
     /// The groups and contracts of the scenario are refused.
-    #[error("the contracts are refused: {0}")]
+    #[error("the contracts cannot be admitted: {0}")]
     Refused(Refusal),
     /// A client's program is out of range.
     #[error("client {client}: {error}")]
@@ -30,7 +30,7 @@ pub enum Error {
         error: weir_core::rule::Broken,
     },
     /// A client's region does not lie in its space, or the space does not exist.
-    #[error("client {client}: its region is not inside its file")]
+    #[error("client {client}: its region must be inside its file")]
     Region {
         /// The client's name.
         client: String,
@@ -38,7 +38,7 @@ pub enum Error {
         space: u32,
     },
     /// A client's program cannot go through the page cache.
-    #[error("client {client}, buffered: {key} = {value}: must be {allowed}")]
+    #[error("client {client}, through the page cache: {key} = {value} must be {allowed}")]
     Buffered {
         /// The client's name.
         client: String,
@@ -51,7 +51,7 @@ pub enum Error {
     },
     /// A space does not lie on the drive.
     #[error(
-        "space {space}: its {size} bytes from byte {base} on do not fit on a drive of {drive} bytes; choose a larger --drive"
+        "space {space}: its {size} bytes from byte {base} on do not fit on a drive of {drive} bytes; use a larger --drive"
     )]
     Place {
         /// The space.
@@ -65,8 +65,8 @@ pub enum Error {
     },
     /// Files of clients do not lie on the drive.
     #[error(
-        "{clients}: the files end at byte {end}, and the drive has {drive} bytes; write a smaller size, fewer clients (numjobs), one file \
-         for several (filename in a job file, file in a scenario), or choose a larger --drive"
+        "{clients}: the files do not fit: they end at byte {end}, and the drive has {drive} bytes; reduce size or the number of clients (numjobs), use one file \
+         for several (filename in a job file, file in a scenario), or use a larger --drive"
     )]
     Beyond {
         /// The names of the clients whose files end after the end of the drive: a few of them, and how many others there are.
@@ -89,7 +89,7 @@ pub enum Error {
     NoSuchClient(usize),
     /// A million turns at one instant: a drive and clients that take no time at all never get anywhere.
     #[error(
-        "time stands still at {at:?}: the drive and the clients take no time, or every request is refused"
+        "the time does not advance beyond {at:?}, because the drive and the clients take no time, or every request is refused"
     )]
     Stuck {
         /// Where.
@@ -106,7 +106,7 @@ impl Error {
     ) -> String {
         match self {
             Self::Refused(refusal) => {
-                format!("the contracts are refused: {}", refusal.named(group))
+                format!("the contracts cannot be admitted: {}", refusal.named(group))
             }
             Self::Place { space: at, .. } => {
                 let text = self.to_string();
@@ -149,7 +149,7 @@ mod tests {
             scenario.tenant(name, Contract::DEFAULT, 1 << 20, program);
         }
         let refused = Error::Refused(Refusal::MinAboveMax(GroupId(2)));
-        let text = "the contracts are refused: client log: its min is above its max";
+        let text = "the contracts cannot be admitted: client log: the min exceeds the max";
         assert_eq!(refused.of(&scenario), text);
         let place = Error::Place {
             space: 0,
@@ -157,7 +157,7 @@ mod tests {
             size: 9,
             drive: 5,
         };
-        let text = "the file of client web: its 9 bytes from byte 0 on do not fit on a drive of 5 bytes; choose a larger --drive";
+        let text = "the file of client web: its 9 bytes from byte 0 on do not fit on a drive of 5 bytes; use a larger --drive";
         assert_eq!(place.of(&scenario), text);
     }
 }

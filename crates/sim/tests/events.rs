@@ -232,6 +232,6 @@ fn what_makes_no_sense_is_refused_before_it_begins() {
     ));
     assert_eq!(
         error(|s| s.clients[1].space.0 = 9).to_string(),
-        "client c1: its region is not inside its file"
+        "client c1: its region must be inside its file"
     );
 }

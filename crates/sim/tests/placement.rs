@@ -48,7 +48,9 @@ fn a_space_beyond_the_drive_is_refused_and_a_null_drive_takes_any() {
     let said = error.to_string();
     let name = &scenario.clients[1].name;
     assert!(
-        said.starts_with(&format!("client {name}: the files end at byte ")),
+        said.starts_with(&format!(
+            "client {name}: the files do not fit: they end at byte "
+        )),
         "{said}"
     );
     assert!(matches!(error, Error::Beyond { .. }), "{error}");

@@ -69,7 +69,7 @@ impl Default for Config {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// `in_flight` is out of range.
-    #[error("a ring has 1 to 16384 operations in flight, not {0}")]
+    #[error("a ring must have 1 to 16384 operations in flight, not {0}")]
     InFlight(usize),
     /// The arena could not be mapped.
     #[error("cannot map an arena of {bytes} bytes: {source}")]
@@ -81,11 +81,11 @@ pub enum OpenError {
     },
     /// The system refuses `io_uring`.
     #[error(
-        "cannot set up io_uring: {0}; kernel 6.1 is needed, and kernel.io_uring_disabled, containers and seccomp may forbid it: use the poll backend"
+        "cannot set up io_uring: {0}; use kernel 6.1 or later, permit io_uring (kernel.io_uring_disabled, container, seccomp), or use the poll backend"
     )]
     Uring(io::Error),
     /// The waker could not be created.
-    #[error("cannot make an eventfd to be woken by: {0}")]
+    #[error("cannot create an eventfd for wake-ups: {0}")]
     Waker(io::Error),
 }
 

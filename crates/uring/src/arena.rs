@@ -42,7 +42,7 @@ impl Arena {
         if bytes == 0 || bytes > 1 << 40 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("an arena has 1 byte to 1 TiB, not {bytes} bytes"),
+                format!("an arena must have 1 byte to 1 TiB, not {bytes} bytes"),
             ));
         }
         let bytes = bytes.next_multiple_of(PAGE);

@@ -452,15 +452,15 @@ pub struct Rejected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The maximum number of operations is in flight: pop completions first.
-    #[error("the ring has no free place: complete some operations first")]
+    #[error("the ring is full: complete some operations first")]
     Full,
     /// The socket already has an operation in this direction.
     #[error("the socket has a pending operation in this direction")]
     Busy,
     /// An offset beyond 2^63, no bytes, too many bytes ([`MAX_BYTES`]) or too many pieces ([`MAX_PIECES`]).
-    #[error("the operation carries no bytes, or more than one call takes, or ends beyond 2^63")]
+    #[error("the operation has no bytes, exceeds the maximum of one call, or ends beyond 2^63")]
     Invalid,
     /// A command for a driver, on a ring that has nothing of this kind.
-    #[error("a command for a driver takes io_uring")]
+    #[error("commands for a driver require io_uring")]
     Unsupported,
 }

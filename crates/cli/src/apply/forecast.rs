@@ -31,7 +31,7 @@ pub(super) fn show(host: &Host) -> Result<(), Failure> {
         }
         let Some(model) = &drive.model else {
             output::tell(&format!(
-                "note: the kernel keeps no min; with a model of drive.{} (model = \"...\") weir apply would say what becomes of them",
+                "note: the kernel does not guarantee a min; set a model in drive.{} (model = \"...\") to have `weir apply` predict the result",
                 drive.name
             ));
             continue;

@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     match &options.root {
         Some(root) if only_looks => look(&recorded(root)?, &host, || Ok(Journal::empty()), options),
         Some(_) => Err(Failure::Usage(
-            "--root names a recorded host, on which nothing can be set; add --dry-run or --check"
+            "--root is a recorded host, on which nothing can be set; add --dry-run or --check"
                 .to_owned(),
         )),
         None if only_looks => {
@@ -70,7 +70,7 @@ fn recorded(root: &Path) -> Result<Recorded, Failure> {
     Recorded::new(root).map_err(|error| {
         let (root, why) = (root.display(), weir_config::os_error::message(&error));
         Failure::Usage(format!(
-            "--root {root}: {why}; name a directory with copies of a host's files (docs/apply.md says which)"
+            "--root {root}: {why}; use a directory with copies of a host's files (see docs/apply.md)"
         ))
     })
 }
@@ -124,11 +124,13 @@ fn dry_run(files: &dyn Files, plan: &Plan, journal: &Journal) -> Result<(), Fail
     output::print(&lines.chain(refused).collect::<String>())?;
     let made = counted(all.len(), "change");
     output::print(&match (all.len(), plan.withheld.len()) {
-        (0, 0) => "everything is so already\n".to_owned(),
+        (0, 0) => "all settings already have these values\n".to_owned(),
         (_, 0) => format!("{made} would be made\n"),
         (_, n) => {
             let refused = counted(n, "setting");
-            format!("nothing would be written: {refused} would be refused beside {made}\n")
+            format!(
+                "nothing would be written: {refused} would be refused (and {made} would be possible)\n"
+            )
         }
     })
 }
@@ -150,9 +152,12 @@ fn apply(
     shown.unread?;
     let Applied { done, same, .. } = applied?;
     output::print(&match done {
-        0 => format!("everything is so already ({})\n", counted(same, "step")),
+        0 => format!(
+            "all settings already have these values ({})\n",
+            counted(same, "step")
+        ),
         n => format!(
-            "{} made; weir apply --restore puts everything back\n",
+            "{} made; run `weir apply --restore` to undo them\n",
             counted(n, "change")
         ),
     })?;
@@ -176,13 +181,18 @@ fn restore(files: &mut dyn Files, options: &Options) -> Result<(), Failure> {
     shown.unread?;
     if is_empty {
         let journal = options.journal.display();
-        return output::print(&format!("nothing to put back: {journal} has no change\n"));
+        return output::print(&format!(
+            "nothing to restore: {journal} contains no change\n"
+        ));
     }
-    let mut line = format!("{} put back", counted(undone, "change"));
+    let mut line = format!("{} restored", counted(undone, "change"));
     for (number, what) in [
-        (gone, "needed nothing"),
-        (changed, "left to those that changed it since"),
-        (kept, "could not be, and stay in the journal"),
+        (gone, "already gone"),
+        (
+            changed,
+            "left unchanged, because another program has changed them since",
+        ),
+        (kept, "not restored, and kept in the journal"),
     ] {
         if number > 0 {
             line.extend([", ", &number.to_string(), " ", what]);

@@ -35,13 +35,13 @@ pub(super) fn watch(
     journal: &mut Journal,
     ended: &AtomicBool,
 ) -> Result<(), Failure> {
-    output::tell("watching; SIGTERM ends it and leaves everything set");
+    output::tell("watching the settings; SIGTERM ends the command and leaves them in place");
     let mut trouble = String::new();
     loop {
         let mut waited = Duration::ZERO;
         while waited < LOOK {
             if ended.load(Ordering::Relaxed) {
-                output::tell("ended; everything stays set");
+                output::tell("ended; the settings stay in place");
                 return Ok(());
             }
             thread::sleep(NOTICE);
@@ -50,7 +50,7 @@ pub(super) fn watch(
         let now = again(files, host, journal);
         if now != trouble {
             match now.as_str() {
-                "" => output::tell("what was wrong is over"),
+                "" => output::tell("the problem no longer exists"),
                 now => output::tell(&format!("warning: {now}")),
             }
             trouble = now;

@@ -46,8 +46,8 @@ impl Disk {
         };
         let ring = AnyRing::open(&config).map_err(|error| match error {
             OpenError::Uring(error) => Failure::Run(format!(
-                "io_uring cannot be used: {}; without it there would be one request in flight. Kernel 6.1 is needed; \
-                 kernel.io_uring_disabled, containers and seccomp may forbid it",
+                "cannot use io_uring, without which only one request would be in flight: {}; use kernel 6.1 or later, and permit io_uring \
+                 (kernel.io_uring_disabled, container, seccomp)",
                 os_error::message(&error)
             )),
             other => Failure::run(other),
@@ -109,7 +109,7 @@ impl Runner<'_> {
             if !self.flying.is_empty() && self.heard.elapsed() > PATIENCE {
                 let silent = PATIENCE.as_secs();
                 return Err(Failure::Run(format!(
-                    "no request was answered for {silent} s"
+                    "the drive did not complete any request for {silent} s"
                 )));
             }
         }
@@ -138,7 +138,7 @@ impl Runner<'_> {
             return queued.map(drop).map_err(Failure::run);
         }
         let length = io.length as usize;
-        let full = || Failure::Run("there is no memory for another request".into());
+        let full = || Failure::Run("no memory is left for another request".into());
         let mut buffer = ring.arena().alloc(length).ok_or_else(full)?;
         let queued = if io.op == Op::Write {
             let mut data = Vec::with_capacity(length);

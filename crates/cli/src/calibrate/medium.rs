@@ -105,20 +105,20 @@ fn data(opened: &Opened, size: u64) -> io::Result<Vec<Range<u64>>> {
 
 fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
     if access.size.is_some() {
-        let reason = "--size is for a file that is made; an export has its own size";
+        let reason = "--size requires a new file; an export has its own size";
         return Err(Failure::Usage(reason.into()));
     }
     let uri: Uri = text.parse().map_err(|e| Failure::Usage(format!("{e}")))?;
     let (export, session) = Export::open(uri)?;
     let has = |flag| session.flags.contains(flag);
     if access.write && has(TransmissionFlags::READ_ONLY) {
-        return Err(Failure::Run(format!("{text} cannot be written to")));
+        return Err(Failure::Run(format!("{text} is read-only")));
     }
     if let Some(sizes) = session.block_sizes
         && u64::from(sizes.minimum) > BLOCK
     {
         let reason = format!(
-            "{text} takes requests of {} and more; those of 4 KiB are measured",
+            "{text} requires requests of at least {}; requests of 4 KiB are needed for the measurement",
             Size(sizes.minimum.into())
         );
         return Err(Failure::Run(reason));
@@ -134,7 +134,7 @@ fn export(text: &str, access: Access) -> Result<(Medium, Target), Failure> {
 fn disk(path: &Path, access: Access) -> Result<(Medium, Target), Failure> {
     let whole = path::absolute(path).map_err(|e| Failure::file("open", path, &e))?;
     let opened = open(&whole, access)?;
-    let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("look at", path, &e.into()))?;
+    let stat = rustix::fs::fstat(&opened).map_err(|e| Failure::file("inspect", path, &e.into()))?;
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
     let number = if is_device { stat.st_rdev } else { stat.st_dev };
     let size = opened.size();
@@ -159,7 +159,7 @@ fn open(path: &Path, access: Access) -> Result<Opened, Failure> {
     let opened = match &there {
         Ok(data) if data.file_type().is_block_device() => {
             if access.size.is_some() {
-                let reason = "--size is for a file that is made; a device has its own size";
+                let reason = "--size requires a new file; a device has its own size";
                 return Err(Failure::Usage(reason.into()));
             }
             Opened::device(&DeviceOptions {
@@ -193,7 +193,7 @@ fn missing(path: &Path, error: &io::Error, write: bool) -> Failure {
     let (path, why) = (path.display(), os_error::message(error));
     let write = if write { "" } else { "--write " };
     Failure::Run(format!(
-        "cannot open {path}: {why}; {write}--size 8GiB makes a file of that size to measure on"
+        "cannot open {path}: {why}; use {write}--size 8GiB to create a file of that size for the measurement"
     ))
 }
 
@@ -205,7 +205,10 @@ fn refused(error: OpenError) -> Failure {
             path, size, source, ..
         } => {
             let why = os_error::message(&source);
-            said(&path, format!("cannot be made with {}: {why}", Size(size)))
+            said(
+                &path,
+                format!("cannot be created with {}: {why}", Size(size)),
+            )
         }
         OpenError::Space {
             path, size, free, ..
@@ -213,7 +216,7 @@ fn refused(error: OpenError) -> Failure {
             let (size, free) = (Size(size), Size(free));
             said(
                 &path,
-                format!("cannot be made with {size}: {free} are free"),
+                format!("cannot be created with {size}: the file system has {free} free"),
             )
         }
         OpenError::Size {
@@ -224,16 +227,16 @@ fn refused(error: OpenError) -> Failure {
             let (actual, stated) = (Size(actual), Size(stated));
             said(
                 &path,
-                format!("is there with {actual}, not {stated}: leave --size out to measure it"),
+                format!("exists with {actual}, not {stated}; remove --size to measure it"),
             )
         }
         OpenError::NoDirect { path, source } => {
             let why = os_error::message(&source);
-            let what = "cannot be opened past the page cache, which would be measured";
+            let what = "cannot be opened past the page cache, which would distort the measurement";
             said(&path, format!("{what}: {why}"))
         }
         OpenError::Partial { path, actual, .. } => {
-            let what = "is no whole number of blocks long";
+            let what = "does not end at a block boundary";
             said(&path, format!("{what}: {}", Size(actual)))
         }
         other => Failure::run(other),
@@ -245,7 +248,7 @@ fn large_enough(path: &str, size: u64) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Run(format!(
-        "{path} has {}; at least {} are needed, or the drive's caches are measured",
+        "{path} is too small ({}): use at least {}, since a smaller file may fit in the drive's cache",
         Size(size),
         Size(LEAST)
     )))
@@ -259,8 +262,8 @@ fn without_holes(file: impl AsFd, path: &Path, size: u64) -> Result<(), Failure>
         return Ok(());
     }
     Err(Failure::Run(format!(
-        "{} has a hole at offset {hole}, which is read without the drive: measure a file that was written as a whole, \
-         or let --write --size 8GiB make one",
+        "cannot measure {}: it is sparse (hole at offset {hole}), and reading a hole does not reach the drive\n  help: use a file without holes, \
+         or create one with --write --size 8GiB",
         path.display()
     )))
 }

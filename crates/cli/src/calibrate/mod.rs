@@ -59,7 +59,7 @@ const TIME_LEAST: Span = Span::from_secs(5);
 fn time(text: &str) -> Result<Time, String> {
     let time: Time = text.parse().map_err(|e| without_unit(&e))?;
     if time.0 < TIME_LEAST {
-        return Err(format!("at least {} are needed", Time(TIME_LEAST)));
+        return Err(format!("must be at least {}", Time(TIME_LEAST)));
     }
     Ok(time)
 }
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(known) if is_complete(&known, options) => {
             let state = state.display();
             output::tell(&format!(
-                "note: {state} has the results of before; --again measures anew"
+                "note: {state} contains the results of an earlier run; use --again to measure again"
             ));
             (known, None)
         }
@@ -115,7 +115,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         return shown;
     };
     let (state, found) = (state.display(), known.steps.len());
-    let missing = format!("{found} steps are in {state}; the same command measures the others");
+    let missing =
+        format!("{found} steps are in {state}; run the same command again to measure the others");
     Err(Failure::Interrupted(signal, missing).beside(shown))
 }
 
@@ -124,12 +125,12 @@ fn next(known: &Calibration, state: &Path) -> String {
     let state = state.display();
     if known.target.write {
         return format!(
-            "next: `weir init --calibrated {state}` writes a configuration with these figures"
+            "next: run `weir init --calibrated {state}` to write a configuration with these figures"
         );
     }
     format!(
-        "next: `weir init --calibrated {state}` writes a configuration with these figures; promises need those of writes, too, \
-         which `--write --again` measures on an empty drive"
+        "next: run `weir init --calibrated {state}` to write a configuration with these figures; promises also require figures of writes, \
+         which you can measure with `--write --again` on an empty drive"
     )
 }
 
@@ -174,7 +175,7 @@ fn is_of(known: &Calibration, path: &str, state: &Path) -> Result<(), Failure> {
     }
     let state = state.display();
     Err(Failure::Usage(format!(
-        "{state} has results of {of}: name another file with --state, or let --again forget them"
+        "{state} contains results of {of}; use another file with --state, or discard them with --again"
     )))
 }
 
@@ -230,7 +231,7 @@ fn continued(
     if !known.steps.is_empty() {
         let count = known.steps.len();
         output::tell(&format!(
-            "note: goes on; {count} steps were measured before"
+            "note: continuing; {count} steps were measured before"
         ));
     }
     Ok(known)
@@ -240,6 +241,6 @@ fn continued(
 fn other(state: &Path, what: &str) -> Failure {
     let state = state.display();
     Failure::Usage(format!(
-        "{state} has results that were measured {what}: --again forgets them, --state names another file"
+        "{state} contains results that were measured {what}; discard them with --again, or use another file with --state"
     ))
 }

@@ -118,7 +118,9 @@ fn latency(found: &Found) -> Option<f64> {
 fn begin(known: &Calibration) -> Result<Config, Failure> {
     let needed = |name: &str| {
         known.step(name).ok_or_else(|| {
-            Failure::Run(format!("a profile needs the step {name}, which is missing"))
+            Failure::Run(format!(
+                "a profile requires the step {name}, which is missing"
+            ))
         })
     };
     let access = latency(needed(step::READ_ONE)?).unwrap_or(1e5) as u64;
@@ -136,7 +138,7 @@ fn begin(known: &Calibration) -> Result<Config, Failure> {
     };
     drive.validate().map_err(|error| {
         Failure::Run(format!(
-            "no model fits what was measured: {error}; the lines above can be used all the same"
+            "no model fits the measurement: {error}; you can still use the lines above"
         ))
     })?;
     Ok(drive)

@@ -82,21 +82,23 @@ impl<'a> Session<'a> {
         let path = &target.path;
         match (target.write, survey.verdict()) {
             (true, Verdict::Foreign(at)) => Err(Failure::Run(format!(
-                "{path} has data, the first at offset {at}: --write writes only to what is empty, or what it wrote before; \
-                 nothing was written"
+                "{path} has data, the first at offset {at}: --write overwrites only empty storage, or its own data; nothing was written. \
+                 Use an empty file or drive"
             ))),
-            (_, Verdict::Unreadable(at)) => Err(Failure::Run(format!(
-                "{path} cannot be read at offset {at}"
-            ))),
+            (_, Verdict::Unreadable(at)) => {
+                Err(Failure::Run(format!("cannot read {path} at offset {at}")))
+            }
             (true, Verdict::Empty) if self.known.written > 0 => {
-                output::tell("note: begins anew: what was written before is gone");
+                output::tell(
+                    "note: starting from the beginning, because the data that was written before is gone",
+                );
                 self.known = Calibration::new(target);
                 Ok(())
             }
             (false, Verdict::Empty) => {
                 output::tell(&format!(
-                    "warning: nothing but zeroes was found on {path}; what was never written is often read without the medium, \
-                     and faster. --write fills it first"
+                    "warning: {path} contains only zeroes; ranges that were never written are often read faster, because the drive does not read \
+                     its medium for them; use --write to fill it first"
                 ));
                 Ok(())
             }

@@ -79,13 +79,15 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
     };
     let none = |why: &str| {
         let path = path.display();
-        Failure::Run(format!("{path} is no result of weir calibrate: {why}"))
+        Failure::Run(format!(
+            "{path} is not a `weir calibrate` state file: {why}"
+        ))
     };
     let known: Calibration =
         serde_json::from_str(&text).map_err(|error| none(&error.to_string()))?;
     if known.weir_calibration != Calibration::VERSION {
         return Err(none(&format!(
-            "it has version {}, and this program reads {}",
+            "it has version {}, but this program supports version {}",
             known.weir_calibration,
             Calibration::VERSION
         )));
@@ -99,13 +101,13 @@ pub(crate) fn load(path: &Path) -> Result<Option<Calibration>, Failure> {
 fn read(path: &Path) -> io::Result<String> {
     // What is written takes the place of what was there, which must be no device and no pipe.
     if !fs::metadata(path)?.is_file() {
-        let why = "it is no regular file";
+        let why = "it is not a regular file";
         return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
     let mut text = String::new();
     let read = File::open(path)?.take(LARGEST).read_to_string(&mut text)?;
     if read as u64 == LARGEST {
-        let why = "it is larger than any result";
+        let why = "it is too large";
         return Err(io::Error::new(ErrorKind::FileTooLarge, why));
     }
     Ok(text)

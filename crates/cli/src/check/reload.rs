@@ -17,15 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     let address = config.listen.metrics.filter(|a| a.port() > 0);
     let address = address.ok_or_else(|| {
-        let what = "listen.metrics names no port, and there the running server is asked";
+        let what = "listen.metrics has no port at which the running server could be queried";
         Failure::Run(format!(
-            "{}: {what}; a reload itself says what it is refused for",
+            "{}: {what}; set a port, or use `weir ctl reload --dry-run`",
             path.display()
         ))
     })?;
     let text = get(address, "/v1/config")?;
     let running = weir_config::parse("the running server", &text);
-    let running = running.map_err(|_| not_weir(address, "what it runs with cannot be read"))?;
+    let running = running.map_err(|_| not_weir(address, "its configuration cannot be read"))?;
     // What is promised too much is said at the promise that is new.
     let config = weir_config::load_again(path, &running).map_err(|p| refuse(&p))?;
     let plans = running.drives.iter();
@@ -57,7 +57,7 @@ pub(super) fn check(path: &Path, config: &Server) -> Result<(), Failure> {
     }
     let changes = weir_config::changes(&running, &config);
     if changes.is_empty() {
-        return output::print("a reload changes nothing\n");
+        return output::print("a reload would change nothing\n");
     }
     output::print(&format!("after a reload:\n  {}\n", changes.join("\n  ")))
 }
@@ -78,7 +78,9 @@ fn connections(metrics: &str) -> Vec<(String, u32)> {
 }
 
 fn not_weir(address: SocketAddr, why: &str) -> Failure {
-    Failure::Run(format!("cannot ask the server at http://{address}: {why}"))
+    Failure::Run(format!(
+        "cannot query the server at http://{address}: {why}"
+    ))
 }
 
 /// What the server answers, without its head.
@@ -95,9 +97,12 @@ fn get(address: SocketAddr, path: &str) -> Result<String, Failure> {
         stream.read_to_string(&mut answer)?;
         Ok(answer)
     };
-    let answer = ask().map_err(|e| not_weir(address, &format!("{e}; is it running?")))?;
+    let answer = ask().map_err(|e| {
+        let why = weir_config::os_error::message(&e);
+        not_weir(address, &format!("{why}; start the server first"))
+    })?;
     match answer.split_once("\r\n\r\n") {
         Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
-        _ => Err(not_weir(address, &format!("it has no {path}"))),
+        _ => Err(not_weir(address, &format!("it does not serve {path}"))),
     }
 }

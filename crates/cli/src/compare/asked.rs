@@ -206,7 +206,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     }
     if required == 0 {
         return Err(Failure::Usage(
-            "--check: nothing is required under these policies".into(),
+            "--check: the scenario has no requirement for these policies".into(),
         ));
     }
     if failed.is_empty() {
@@ -215,7 +215,7 @@ pub(super) fn check(plan: &Plan, cells: &Played) -> Result<(), Failure> {
     let count = failed.len();
     let lines = failed.join("\n  ");
     Err(Failure::Run(format!(
-        "{count} of {required} expectations did not come out:\n  {lines}"
+        "{count} of {required} requirements are not met:\n  {lines}"
     )))
 }
 

@@ -98,13 +98,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
     if options.html.as_ref().is_some_and(|p| p.as_os_str() == "-") {
-        let reason = "--html writes a file; only --json writes to standard output";
+        let reason = "--html cannot write to standard output; write a file name";
         return Err(Failure::Usage(reason.into()));
     }
     let is_standard = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
     if is_standard(&options.json) && is_standard(&options.trace) {
-        let reason =
-            "--json and --trace cannot both write to standard output; name a file for one of them";
+        let reason = "--json and --trace cannot both write to standard output; write a file name for one of them";
         return Err(Failure::Usage(reason.into()));
     }
     let suite = suite(&options.scenario);
@@ -141,7 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if let Some((signal, mut missing)) = missing {
         output::tell(&took);
         if options.check {
-            missing += "; --check is not judged by a part";
+            missing += "; --check is not judged for an incomplete run";
         }
         return Err(Failure::Interrupted(signal, missing).beside(shown));
     }
@@ -245,7 +244,9 @@ fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
 fn plans(suite: &Suite, options: &Options, on: &Arc<Vec<On>>) -> Result<Vec<Plan>, Failure> {
     if let Some(case) = options.cases.first() {
         let name = suite.name;
-        let reason = format!("--case {case}: {name} is several scenarios, each with its own cases");
+        let reason = format!(
+            "--case {case}: {name} is a suite of several scenarios, which have their own cases"
+        );
         return Err(Failure::Usage(reason));
     }
     let plans = suite.scenarios.iter().map(|name| plan(name, options, on));
@@ -258,7 +259,7 @@ fn plan(name: &str, options: &Options, on: &Arc<Vec<On>>) -> Result<Plan, Failur
     script.set(&options.set);
     if options.check && script.expects().is_empty() {
         let reason = format!(
-            "--check: {} asks for nothing; add an [[expect]]",
+            "--check: {} has no requirement; add an [[expect]]",
             script.name()
         );
         return Err(Failure::Usage(reason));

@@ -265,6 +265,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
     notes.extend(clients::shared_promises(cells));
     notes.extend(clients::absent(cells));
     notes.extend(on::notes(plan, cells));
+    notes.extend(runs::refused(plan, cells));
     if plan.policies.iter().any(is_none) {
         let beside = "of none: the mean beside that under none. keep: what the others get of what they get under none.";
         notes.push(beside.into());

@@ -1,5 +1,6 @@
 //! How many runs there are of each cell: where there are fewer than were planned, and why.
 
+use super::on::On;
 use super::work::{Cell, Outcome, Plan, Played};
 
 /// Which runs are missing, of how many, if any are: after an interrupt.
@@ -38,6 +39,27 @@ pub(super) fn missing(plans: &[Plan], all: &[Played]) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     let parts = parts.join("; ");
     (done < total).then(|| format!("{done} of {total} runs; missing: {parts}"))
+}
+
+/// The changes of contracts that the simulator refused, and where: a sentence each.
+pub(super) fn refused(plan: &Plan, cells: &Played) -> Vec<String> {
+    let mut all: Vec<(&String, Vec<Cell>)> = Vec::new();
+    for (cell, outcomes) in cells
+        .iter()
+        .filter(|(c, _)| matches!(plan.on[c.on], On::Sim))
+    {
+        for note in outcomes.first().into_iter().flat_map(|o| &o.notes) {
+            match all.iter_mut().find(|(said, _)| *said == note) {
+                Some((_, at)) => at.push(*cell),
+                None => all.push((note, vec![*cell])),
+            }
+        }
+    }
+    let say = |(note, at): (&String, Vec<Cell>)| {
+        let place = place(plan, &at).map_or_else(String::new, |place| format!(" {place}"));
+        format!("Note{place}: {note}.")
+    };
+    all.into_iter().map(say).collect()
 }
 
 /// Where nothing is drawn, so that there is one run in place of several: a sentence, if there are such cells.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
+use weir_config::units::Time;
 use weir_core::Span;
 use weir_explain::Standings;
 use weir_measure::Run as Named;
@@ -62,7 +63,7 @@ pub(super) struct Outcome {
     pub(super) run: Named,
     /// How it went over time; of the first repetition.
     pub(super) over_time: Option<OverTime>,
-    /// In what the place is not as the policy, a sentence each.
+    /// In what the place is not as the policy, a sentence each; in the simulator the changes of contracts that were refused.
     pub(super) notes: Vec<String>,
 }
 
@@ -264,7 +265,7 @@ impl Plan {
                 step_ns: depth.step_ns(),
                 states: results.states.clone(),
             }),
-            notes: Vec::new(),
+            notes: refused_changes(scenario, &results),
         }
     }
 
@@ -281,6 +282,18 @@ impl Plan {
             reason.to_string()
         ))
     }
+}
+
+/// The changes of contracts that were refused during a run, a sentence each.
+fn refused_changes(scenario: &Scenario, results: &Results) -> Vec<String> {
+    let of = |(at, refusal): &(weir_core::Instant, weir_core::Refusal)| {
+        let after = Time(at.since(weir_core::Instant::ZERO));
+        let why = weir_sim::Error::Refused(*refusal).of(scenario);
+        format!(
+            "the [[change]] at {after} was refused, and the previous contract stays, because {why}"
+        )
+    };
+    results.refusals.iter().map(of).collect()
 }
 
 /// What came of a plan: its cells of which there is a run, each with its repetitions.

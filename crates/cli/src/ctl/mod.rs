@@ -320,7 +320,7 @@ pub(crate) fn refused(error: &Error) -> Failure {
     }
     match error {
         Error::Connect { .. } => Failure::Run(format!(
-            "{}\n  help: is it running, with a socket in [manage]? --socket PATH names another",
+            "{}\n  help: start the server with a socket in [manage], or set --socket PATH",
             weir_config::os_error::without_numbers(&error.to_string())
         )),
         other => Failure::run(other),

@@ -11,7 +11,7 @@ pub(super) fn status(status: &Status) -> String {
     let ready = if status.ready {
         "ready"
     } else {
-        "NOT READY: a shard does not answer"
+        "NOT READY: a shard does not respond"
     };
     let up = time(status.uptime_seconds);
     let mut lines = vec![format!("Weir {}, up {up}, {ready}", status.version)];
@@ -141,11 +141,11 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
     let change = &outcome.change;
     let mut lines = change.lines.clone();
     if lines.is_empty() {
-        lines.push("nothing changes".to_owned());
+        lines.push("no difference to the active configuration".to_owned());
     }
     lines.extend(outcome.promised.iter().cloned());
     match (outcome.dry_run, change.number) {
-        (true, _) => lines.push("tried only: nothing has changed".to_owned()),
+        (true, _) => lines.push("dry run: no change was made".to_owned()),
         (false, 0) => {}
         (false, number) if change.saved => lines.push(format!("change {number}, saved")),
         (false, number) => lines.push(format!("change {number}, kept in memory only")),
@@ -156,7 +156,7 @@ pub(super) fn outcome(outcome: &Outcome) -> String {
 /// The changes, the last one first.
 pub(super) fn changes(changes: &[Change]) -> String {
     if changes.is_empty() {
-        return "nothing has been changed since the start\n".to_owned();
+        return "no change since the start\n".to_owned();
     }
     let lines: Vec<String> = changes.iter().map(one_line).collect();
     lines.join("\n") + "\n"
@@ -165,7 +165,7 @@ pub(super) fn changes(changes: &[Change]) -> String {
 /// A change in one line.
 pub(super) fn one_line(change: &Change) -> String {
     let lines = match &change.lines[..] {
-        [] => "the file's text alone".to_owned(),
+        [] => "only the text of the file".to_owned(),
         [line] => line.clone(),
         [first, rest @ ..] => format!("{first}, and {} more", rest.len()),
     };

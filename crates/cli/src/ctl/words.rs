@@ -39,7 +39,7 @@ pub(super) fn words(arguments: &[String]) -> Result<Words, Failure> {
         pair.map(|(key, text)| (key.trim().to_owned(), text.trim().to_owned()))
             .ok_or_else(|| {
                 Failure::Usage(format!(
-                    "{argument:?} is not KEY=VALUE, as min=20MB/s; KEY= removes a key"
+                    "{argument:?} is not of the form KEY=VALUE; write for example min=20MB/s, or KEY= to remove a key"
                 ))
             })
     };

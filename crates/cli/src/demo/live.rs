@@ -79,9 +79,7 @@ pub(crate) fn play(
     });
     let outcomes = outcomes.map_err(Failure::run)?;
     if !server.shutdown() {
-        return Err(Failure::Run(
-            "the server ended by a fault of its own".into(),
-        ));
+        return Err(Failure::Run("the server failed; see the log".into()));
     }
     let Some(outcomes) = outcomes else {
         return Ok(None);

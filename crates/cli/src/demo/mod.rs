@@ -100,11 +100,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let storage = Storage::new(options)?;
     playable::check(&script, options.on)?;
     if options.html.as_os_str() == "-" {
-        let reason = "--html writes a file; only --json writes to standard output";
+        let reason = "--html cannot write to standard output; write a file name";
         return Err(Failure::Usage(reason.into()));
     }
     if options.on == On::Sim && options.priority == Priority::High {
-        let reason = "--priority raises a real server's threads; leave it out with --on sim";
+        let reason = "--priority requires a real server; remove it, or use --on serve";
         return Err(Failure::Usage(reason.into()));
     }
     let leftovers = Leftovers::watch()?;
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         .map(|path| Output::open(path, &leftovers))
         .transpose()?;
     let page = Draft::open(&options.html, &leftovers).map_err(|failure| match failure {
-        Failure::Run(reason) => Failure::Run(format!("{reason}; name another place with --html")),
+        Failure::Run(reason) => Failure::Run(format!("{reason}; use another path with --html")),
         other => other,
     })?;
     let size = storage.prepare(&leftovers)?;

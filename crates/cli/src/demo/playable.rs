@@ -14,12 +14,12 @@ use weir_sim::{Adapter, Merging, Path, Scenario};
 pub(super) fn check(script: &Script, on: On) -> Result<(), Failure> {
     let refuse = |why: &str| {
         Err(Failure::Usage(format!(
-            "--scenario {}: {why}; `weir compare` plays it in virtual time",
+            "--scenario {}: {why}; use `weir compare` to play it in virtual time",
             script.name()
         )))
     };
     if !script.cases().is_empty() {
-        return refuse("the demo plays no cases");
+        return refuse("the demo does not support cases");
     }
     if on == On::Sim {
         return Ok(());
@@ -28,7 +28,9 @@ pub(super) fn check(script: &Script, on: On) -> Result<(), Failure> {
     let choice = Choice::new(&drive, None, "");
     // What is wrong with it is said where it is played.
     match script.scenario(&choice).ok().as_ref().and_then(not_live) {
-        Some(why) => refuse(&format!("{why}, which a real server is not played with")),
+        Some(why) => refuse(&format!(
+            "{why}, which the demo does not support on a real server"
+        )),
         None => Ok(()),
     }
 }
@@ -42,7 +44,7 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
     let rules = [
         (
             clients.iter().any(|c| c.buffered.is_some()),
-            "its clients go through the page cache",
+            "its clients use the page cache",
         ),
         (shared, "its clients share a file"),
         (
@@ -59,22 +61,16 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
         ),
         (
             clients.iter().any(|c| c.flags != Flags::NONE),
-            "its requests have flags of their own",
+            "its requests have flags",
         ),
         (
             clients
                 .iter()
                 .any(|c| c.leaves.is_some() || c.arrives > Span::ZERO),
-            "its clients come and go",
+            "its clients connect or disconnect during the run",
         ),
-        (
-            scenario.awaits.is_some(),
-            "it waits for a client beyond its time",
-        ),
-        (
-            scenario.exits.is_some(),
-            "it ends with a client that comes to an end",
-        ),
+        (scenario.awaits.is_some(), "it has await"),
+        (scenario.exits.is_some(), "it has exitall"),
         (
             clients.iter().any(|c| c.deadline.is_some()),
             "its clients have deadlines",
@@ -96,7 +92,7 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
         ),
         (
             scenario.groups.len() != clients.len(),
-            "it has groups over others",
+            "it has nested groups",
         ),
     ];
     rules.into_iter().find(|r| r.0).map(|r| r.1)
@@ -114,12 +110,15 @@ mod tests {
         }
         let client = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
         let cases = [
-            ("", "its clients go through the page cache"),
+            ("", "its clients use the page cache"),
             (
                 "direct = true\nionice = \"idle\"",
                 "its clients have I/O priorities",
             ),
-            ("direct = true\nleaves = \"1s\"", "its clients come and go"),
+            (
+                "direct = true\nleaves = \"1s\"",
+                "its clients connect or disconnect during the run",
+            ),
             (
                 "direct = true\nnumjobs = 2\nfile = \"b\"",
                 "its clients share a file",
@@ -150,6 +149,6 @@ mod tests {
             assert_eq!(check(&script, On::Sim), Ok(()));
         }
         let cases = check(&find("latency").unwrap(), On::Sim);
-        assert!(matches!(cases, Err(Failure::Usage(t)) if t.contains("plays no cases")));
+        assert!(matches!(cases, Err(Failure::Usage(t)) if t.contains("does not support cases")));
     }
 }

@@ -54,7 +54,8 @@ impl Storage {
             }
         };
         if options.on == On::Sim {
-            let reason = "--on sim plays modelled drives; --file and --device need --on serve";
+            let reason =
+                "--on sim supports modelled drives only; use --on serve with --file or --device";
             return Err(Failure::Usage(reason.into()));
         }
         Ok(storage)
@@ -78,8 +79,9 @@ impl Storage {
         let least = GRAIN * u64::from(CLIENTS);
         if size < least {
             let path = path.display();
-            let reason =
-                format!("{path} has {size} bytes; {CLIENTS} clients need at least {least}");
+            let reason = format!(
+                "{path} is too small: it has {size} bytes, and {CLIENTS} clients need at least {least}"
+            );
             return Err(Failure::Run(reason));
         }
         Ok(Some(size))
@@ -95,7 +97,9 @@ pub(crate) fn divide(scenario: &mut weir_sim::Scenario, size: u64) -> Result<(),
     let part = size / clients / GRAIN * GRAIN;
     if part == 0 {
         let least = GRAIN * clients;
-        let reason = format!("{size} bytes are too few: {clients} clients need at least {least}");
+        let reason = format!(
+            "the storage is too small: it has {size} bytes, and {clients} clients need at least {least}"
+        );
         return Err(Failure::Run(reason));
     }
     for (client, number) in scenario.clients.iter_mut().zip(0..) {
@@ -132,7 +136,7 @@ pub(crate) fn measure(
     let streams = probe(Program::sequential_reads(128 * 1024, 2))?;
     let random = probe(Program::random_reads(4096, 8))?;
     if let Some(errors) = streams.errors.or(random.errors) {
-        let reason = format!("{} cannot be read: {errors} errors", storage.name());
+        let reason = format!("cannot read {}: {errors} requests failed", storage.name());
         return Err(Failure::Run(reason));
     }
     let rate = (streams.bandwidth_mb_per_s * 1e6) as u64;
@@ -172,7 +176,7 @@ fn image(path: &Path, leftovers: &Leftovers) -> Result<u64, Failure> {
         Ok(data) if data.is_file() => File::open(path).map(|_| data.len()).map_err(|e| failed(&e)),
         Ok(data) if data.is_dir() => Err(failed(&rustix::io::Errno::ISDIR.into())),
         Ok(_) => Err(Failure::Run(format!(
-            "{} is not a regular file; a block device is read with --device",
+            "{} is not a regular file; use --device for a block device",
             path.display()
         ))),
         Err(e) if e.kind() == io::ErrorKind::NotFound => create(path, leftovers),
@@ -214,7 +218,7 @@ fn device(path: &Path) -> Result<u64, Failure> {
     let kind = path.metadata().map_err(failed)?.file_type();
     if !kind.is_block_device() {
         let path = path.display();
-        let reason = format!("{path} is not a block device; a file is read with --file");
+        let reason = format!("{path} is not a block device; use --file for a file");
         return Err(Failure::Run(reason));
     }
     let mut file = File::open(path).map_err(failed)?;

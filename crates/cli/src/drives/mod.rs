@@ -56,9 +56,13 @@ pub fn find(drive: &str) -> Result<Profile, Failure> {
         return profile::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
     }
     profile::find(drive).map_err(|unknown| {
-        let near = if unknown.nearest.is_some() { "" } else { ";" };
+        let run = if unknown.nearest.is_some() {
+        " Run"
+    } else {
+        "; run"
+    };
         Failure::Usage(format!(
-            "{unknown}{near} `weir drives` lists them, and a file's name has a slash or ends in .toml"
+            "{unknown}{run} `weir drives` for a list; the name of a file must contain a slash or end in .toml"
         ))
     })
 }
@@ -77,7 +81,7 @@ fn sheet(drive: &str) -> Result<Sheet, Failure> {
     sheet::find(&profile.name).ok_or_else(|| {
         let name = &profile.name;
         Failure::Usage(format!(
-            "{name} has no sheet: nothing was published of it that it could be fitted to"
+            "{name} has no sheet with published figures to which it could be fitted"
         ))
     })
 }

@@ -172,7 +172,7 @@ fn named(text: &str) -> Result<Level, Failure> {
         let names = Level::value_variants().iter().map(|l| l.name());
         let names: Vec<String> = names.collect();
         Failure::Usage(format!(
-            "{VARIABLE} is {text:?}: there are {}",
+            "{VARIABLE} has the unknown level {text:?}; use one of {}",
             names.join(", ")
         ))
     })

@@ -16,7 +16,7 @@ const REPORTED_EVERY: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// Why lines were dropped.
-const WHY: &str = "standard error did not take them in time, or failed";
+const WHY: &str = "standard error did not accept them in time, or failed";
 
 /// The way to the thread.
 #[derive(Debug)]

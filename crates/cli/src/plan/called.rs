@@ -40,7 +40,11 @@ impl Planning {
     pub fn search(&self, interrupt: &Interrupt) -> Result<Vec<Need>, Failure> {
         let script = &self.script;
         let profiles = match (&self.drives[..], script.drives()) {
-            ([], []) => return Err(Failure::Usage("--drive: the scenario names none".into())),
+            ([], []) => {
+                return Err(Failure::Usage(
+                    "--drive is missing, and the scenario has no drive".into(),
+                ));
+            }
             ([], [first, ..]) => vec![drives::find(first)?],
             (some, _) => some.to_vec(),
         };

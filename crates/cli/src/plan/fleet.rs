@@ -59,14 +59,14 @@ impl<'a> Fleet<'a> {
         };
         if !(0..fleet.clients).any(promises) {
             let reason = format!(
-                "{} promises nothing to anybody under contract; give its clients a min",
+                "nothing to plan: no client in scenario {:?} has a promise under policy contract; set a `min`",
                 script.name()
             );
             return Err(Failure::Usage(reason));
         }
         for client in 0..fleet.clients {
             if let Some(signal) = interrupt.signal() {
-                let reason = "what each client gets alone is not known";
+                let reason = "the rates of single clients are not complete";
                 return Err(Failure::Interrupted(signal, reason.into()));
             }
             // One by one: what all are promised may be more than a drive can do.

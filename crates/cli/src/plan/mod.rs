@@ -65,12 +65,16 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
     if options.html.as_ref().is_some_and(|p| p.as_os_str() == "-") {
-        let reason = "--html writes a file; only --json writes to standard output";
+        let reason = "--html cannot write to standard output; write a file name";
         return Err(Failure::Usage(reason.into()));
     }
     let script = scenario::find(&options.scenario)?;
     let drives = match (&options.drives[..], script.drives()) {
-        ([], []) => return Err(Failure::Usage("--drive: the scenario names none".into())),
+        ([], []) => {
+            return Err(Failure::Usage(
+                "--drive is missing, and the scenario has no drive".into(),
+            ));
+        }
         ([], drives) => &drives[..1],
         (some, _) => some,
     };

@@ -60,7 +60,7 @@ pub(super) fn run(
         (_, Some(model)) => drive::capacity(model)?,
         (Some(stated), None) => stated,
         (None, None) => {
-            let reason = "the record's server was told no capacity of its drive: name a model of it with --drive";
+            let reason = "the recording does not contain the capacity of the drive; set --drive to a model of it";
             return Err(Failure::Usage(reason.into()));
         }
     };
@@ -179,7 +179,7 @@ fn fit(
         }
     }
     Err(Failure::Run(format!(
-        "a drive that does {} cannot keep any part of what was asked of it",
+        "a drive with {} cannot guarantee any part of the recorded load",
         Rate(capacity.bytes())
     )))
 }

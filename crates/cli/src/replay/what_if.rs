@@ -66,14 +66,14 @@ pub(super) fn run(file: &Path, options: &WhatIf) -> Result<(), Failure> {
     let refused = |error| record::refused(file, &error);
     let mut replay = replay.map_err(refused)?;
     let Some((layer, header)) = replay.layer().zip(load.config().cloned()) else {
-        let what = format!("{}: nothing happens in it", file.display());
+        let what = format!("{}: the recording is empty", file.display());
         return Err(Failure::Run(what));
     };
     let names = Names::load(options.config.as_ref(), &header)?;
     if load.lost() > 0 {
         let most = Load::MOST;
         output::tell(&format!(
-            "warning: only the first {most} requests are played again"
+            "warning: the recording is too long; only its first {most} requests are played again"
         ));
     }
     let was = seen.explained(load.end(), layer, &names);
@@ -159,8 +159,8 @@ fn model(options: &WhatIf, names: &Names) -> Result<weir_drive::Config, Failure>
     }
     let drive: Option<&Drive> = names.drive.as_ref();
     drive.and_then(|drive| drive.model.clone()).ok_or_else(|| {
-        let reason = "a record says how long its drive took for what it was given, not for anything else: name a model with --drive (`weir \
-                      drives` lists some, and `weir drives fit` makes one of what was measured), or with --config a configuration whose drive is one";
+        let reason = "a model of the drive is required, because a recording contains only the times of its own requests; set --drive (`weir \
+                      drives` lists models, and `weir drives fit` creates one from measurements), or --config with a configuration that has a model";
         Failure::Usage(reason.into())
     })
 }

@@ -66,7 +66,7 @@ impl Running {
             .env("unixsocket", socket)
             .env("port", port)
             .spawn();
-        let started = started.map_err(|e| Failure::run(format!("cannot run a shell: {e}")))?;
+        let started = started.map_err(|e| Failure::run(format!("cannot start a shell: {e}")))?;
         Ok(Self(started))
     }
 

@@ -17,7 +17,9 @@ pub(super) fn ready(status: &str) {
 pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::warn!("cannot tell the service manager of a reload: {error}"),
+        Err(error) => {
+            tracing::warn!("the server cannot notify the service manager of the reload: {error}")
+        }
     }
 }
 
@@ -39,7 +41,7 @@ fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         let said: Vec<String> = state.iter().map(NotifyState::to_string).collect();
         tracing::warn!(
-            "cannot tell the service manager {}: {error}",
+            "the server cannot notify the service manager ({}): {error}",
             said.join(", ")
         );
     }
@@ -97,7 +99,9 @@ impl Watchdog {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("weir-watchdog".into());
             if let Err(error) = thread.spawn_scoped(scope, tells) {
-                tracing::warn!("cannot tell the service manager's watchdog meanwhile: {error}");
+                tracing::warn!(
+                    "the server cannot notify the watchdog of the service manager during the reload: {error}"
+                );
             }
             let result = work();
             drop(working);

@@ -83,7 +83,7 @@ fn read(path: &Path) -> Result<(weir_config::Server, weir_manage::Source), Failu
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if options.record.as_deref() == Some(Path::new("-")) {
-        let reason = "--record writes a file, as the addresses are on standard output; a file of this name is ./-";
+        let reason = "--record cannot write to standard output, which has the addresses; use a file name (./- for a file named -)";
         return Err(Failure::Usage(reason.into()));
     }
     let source = Source::open(options)?;
@@ -113,7 +113,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let management = manage(server, source.source)?;
     manager::ready(&manager::status(&management));
     let outcome = serve(&management, &signals, running.as_mut());
-    tracing::info!("shutting down: finishing requests in flight; a second signal ends at once");
+    tracing::info!(
+        "the server is shutting down and completes the requests in flight; a second signal ends it at once"
+    );
     manager::stopping();
     signals.end_at_once_when_told_again(source.place.as_ref().map(Place::path));
     if let Some(running) = running {
@@ -125,7 +127,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(true) => outcome,
         Some(false) => Err(fault()),
         None => Err(Failure::Run(
-            "a change of the configuration did not end: requests in flight were not finished"
+            "a change of the configuration did not end, so that requests in flight were not completed"
                 .into(),
         )),
     }
@@ -133,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 
 /// What a server ends with that has lost a thread.
 fn fault() -> Failure {
-    let reason = "a part of the server ended by a fault of its own; its last words are in the log";
+    let reason = "a thread of the server failed; see the log";
     Failure::Run(reason.into())
 }
 
@@ -143,13 +145,13 @@ fn manage(server: Server, source: weir_manage::Source) -> Result<Management, Fai
     let management = Management::start(server, source).map_err(Failure::run)?;
     let addresses = management.addresses();
     if let Some(address) = addresses.metrics {
-        tracing::info!("metrics at http://{address}/metrics");
+        tracing::info!("serving metrics at http://{address}/metrics");
     }
     if let Some(socket) = socket {
-        tracing::info!("managed at {}", socket.display());
+        tracing::info!("serving the management interface at {}", socket.display());
     }
     if let Some(address) = addresses.http {
-        tracing::info!("dashboard at http://{address}/");
+        tracing::info!("serving the dashboard at http://{address}/");
     }
     Ok(management)
 }
@@ -167,7 +169,7 @@ fn start(command: &str, server: &Server) -> Result<Running, Failure> {
     let (Some(address), Some(volume)) =
         (server.addresses().first(), server.config().volumes.first())
     else {
-        let reason = "--run needs a volume and an address of NBD to tell the command of";
+        let reason = "--run requires a volume and an NBD address for the command";
         return Err(Failure::Usage(reason.into()));
     };
     Running::start(command, address, &volume.name)
@@ -212,7 +214,9 @@ fn raise_open_files() {
         ..limits
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!("cannot have as many open files as the hard limit permits: {error}");
+        tracing::warn!(
+            "the server cannot raise its limit of open files to the hard limit, and continues with the current limit: {error}"
+        );
     }
 }
 
@@ -222,13 +226,22 @@ fn reload(management: &Management) -> bool {
     let reloaded = management.reload();
     match &reloaded {
         Ok(changes) if changes.is_empty() => {
-            tracing::info!("reloaded {}: nothing has changed", file.display());
+            tracing::info!(
+                "reloaded {}; it is equivalent to the running configuration",
+                file.display()
+            );
         }
         Ok(_) => tracing::info!("reloaded {}", file.display()),
         Err(refusal) => {
-            tracing::error!("not reloaded: nothing has changed: {}", refusal.error);
-            for said in &refusal.problems {
-                tracing::error!("{}", one_line(&file, said));
+            const REFUSED: &str = "reload refused; the running configuration is unchanged";
+            // One problem is the whole reason, and is not repeated.
+            if let [said] = &refusal.problems[..] {
+                tracing::error!("{REFUSED}: {}", one_line(&file, said));
+            } else {
+                tracing::error!("{REFUSED}: {}", refusal.error);
+                for said in &refusal.problems {
+                    tracing::error!("{}", one_line(&file, said));
+                }
             }
         }
     }

@@ -73,7 +73,7 @@ fn ends_it(signal: c_int) -> bool {
 
 /// How long the server may take to begin to end: a reload that waits for a drive ends first.
 const PATIENCE: Duration = Duration::from_secs(15);
-const AGAIN: &str = "a second signal";
+const AGAIN: &str = "received a second signal";
 
 /// Ends the process if the server has not begun to end in time, because a reload reads a file that does not answer.
 fn end_in_time(ending: &Arc<OnceLock<Option<PathBuf>>>) {
@@ -86,12 +86,14 @@ fn end_in_time(ending: &Arc<OnceLock<Option<PathBuf>>>) {
     };
     let thread = std::thread::Builder::new().name("weir-ending".into());
     if let Err(error) = thread.spawn(wait) {
-        tracing::warn!("a reload that does not end would keep the server from ending: {error}");
+        tracing::warn!(
+            "the server cannot start the thread that limits the time of a reload at the end: {error}"
+        );
     }
 }
 
 fn end_at_once(why: &str, place: Option<&PathBuf>) {
-    tracing::error!("{why}: ending at once, requests in flight are not answered");
+    tracing::error!("{why}; the server ends at once, and requests in flight are not completed");
     if let Some(place) = place {
         let _ = fs::remove_dir_all(place);
     }

@@ -69,14 +69,14 @@ impl OneVolume {
         if let Some(path) = path.filter(|path| path.extension().is_some_and(|e| e == "toml")) {
             return match self.unused() {
                 Some(option) => Err(Failure::Usage(format!(
-                    "{option} is for a volume without a configuration; {} says that itself",
+                    "{option} requires a volume without a configuration; set the value in {} instead",
                     path.display()
                 ))),
                 None => Ok(None),
             };
         }
         if self.min.is_some() && self.capacity.is_none() {
-            let reason = "--min is promised of --capacity, which is not given: `weir calibrate` finds what the drive does";
+            let reason = "--min requires --capacity; run `weir calibrate` to measure it";
             return Err(Failure::Usage(reason.into()));
         }
         let storage = match path {
@@ -101,7 +101,7 @@ impl OneVolume {
             Ok(kind) if kind.is_block_device() => "device",
             Ok(kind) if kind.is_file() && is_configuration(path) => {
                 return Err(Failure::Usage(format!(
-                    "{shown} looks like a configuration: the name of one ends in .toml"
+                    "{shown} looks like a configuration; rename it so that it ends in .toml"
                 )));
             }
             Ok(_) => "file",
@@ -110,16 +110,16 @@ impl OneVolume {
                 let why = Failure::file("serve", path, &error);
                 return Err(match why {
                     Failure::Run(why) => Failure::Run(format!(
-                        "{why}\n  help: --size 1GiB creates an image; the name of a configuration ends in .toml"
+                        "{why}\n  help: add --size 1GiB to create an image; the name of a configuration must end in .toml"
                     )),
                     other => other,
                 });
             }
         };
         let whole = path::absolute(path).map_err(|e| Failure::file("serve", path, &e))?;
-        let name = whole.to_str().ok_or_else(|| {
-            Failure::Usage(format!("{shown} is not UTF-8, which names of images are"))
-        })?;
+        let name = whole
+            .to_str()
+            .ok_or_else(|| Failure::Usage(format!("{shown} is not UTF-8; rename the image")))?;
         Ok(format!("{kind} = {}\n", quoted(name)))
     }
 
@@ -169,7 +169,7 @@ fn said(problem: &Problem) -> String {
         return what;
     }
     // The help is for what is in a file.
-    let help = help.replace("write insecure = true beside it", "add --insecure");
+    let help = help.replace("set insecure = true to permit this", "add --insecure");
     format!("{what}\n  help: {help}")
 }
 

@@ -74,7 +74,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, look: Look) {
         parts.push(counted(status.tenants.len(), "tenant"));
     }
     if !status.ready {
-        parts.push("A SHARD DOES NOT ANSWER".to_owned());
+        parts.push("A SHARD DOES NOT RESPOND".to_owned());
     }
     if status.unsaved {
         parts.push("changes in memory only".to_owned());

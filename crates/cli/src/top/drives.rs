@@ -58,7 +58,7 @@ fn drive_text(drive: &Drive) -> String {
 /// What of a drive is promised and what is left.
 pub(super) fn budget_text(budget: Option<&Budget>) -> String {
     let Some(budget) = budget else {
-        return "  its capacity is not known: nothing can be promised".to_owned();
+        return "  its capacity is unknown, so that nothing can be promised".to_owned();
     };
     let mut promised = vec![rate(budget.promised_bytes_per_second)];
     if budget.promised_requests_per_second > 0 {

@@ -73,9 +73,7 @@ fn stream(client: &Client, status: Status) -> Result<(), Failure> {
 /// Why a server that was asked has not answered well, and what to do.
 fn failed(error: &Error) -> Failure {
     let help = match error {
-        Error::Connect { .. } => {
-            "; is it running, with that socket in [manage]? --socket names another"
-        }
+        Error::Connect { .. } => "; start the server with that socket in [manage], or set --socket",
         _ => "",
     };
     Failure::run(format!("{error}{help}"))

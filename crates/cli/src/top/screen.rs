@@ -35,8 +35,7 @@ enum Input {
 pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if dumb || !output::is_terminal() {
-        let reason =
-            "this is no terminal that a program can draw on: --once and --json print lines";
+        let reason = "standard output is not a terminal; use --once or --json to print lines";
         return Err(Failure::Usage(reason.to_owned()));
     }
     let cannot = |what: &str, error: &io::Error| {
@@ -65,7 +64,7 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
     let ended = show(terminal, state, &inputs);
     let restored = ratatui::try_restore();
     match ended {
-        Ok(None) => restored.map_err(|e| cannot("give the terminal back", &e)),
+        Ok(None) => restored.map_err(|e| cannot("restore the terminal", &e)),
         Ok(Some(signal)) => Err(Failure::Interrupted(signal, String::new())),
         Err(error) => Err(cannot("draw on the terminal", &error)),
     }

@@ -37,7 +37,7 @@ pub(super) fn follow(
     loop {
         let event = match events.next(PATIENCE) {
             Ok(Some(event)) => event,
-            Ok(None) => return Ok("the server has said nothing for ten seconds".to_owned()),
+            Ok(None) => return Ok("the server has sent nothing for ten seconds".to_owned()),
             Err(error) => return said(error),
         };
         let changed = matches!(event, Event::Change(_));

@@ -49,7 +49,7 @@ fn compare(seed: u64) -> Option<Tally> {
     let output = Command::output(weir(&scratch, &words).env("COLUMNS", "1000"));
     let output = output.expect("the command can be started");
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    if err.contains(": the contracts are refused: ") {
+    if err.contains(": the contracts cannot be admitted: ") {
         return None;
     }
     let mut tally = Tally {

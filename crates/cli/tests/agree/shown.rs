@@ -442,10 +442,7 @@ fn exit(
         }
     }
     if met < all {
-        let count = format!(
-            "error: {} of {all} expectations did not come out:",
-            all - met
-        );
+        let count = format!("error: {} of {all} requirements are not met:", all - met);
         faults.check(written.err.contains(&count), || {
             format!("{count:?} is not said")
         });

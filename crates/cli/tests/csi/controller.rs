@@ -250,7 +250,7 @@ fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
             (Ok(_), Err(refused)) => {
                 assert_eq!(refused.code(), Code::ResourceExhausted);
                 assert!(
-                    refused.message().contains("promises add up to 150MB/s"),
+                    refused.message().contains("would add up to 150MB/s"),
                     "{refused}"
                 );
             }

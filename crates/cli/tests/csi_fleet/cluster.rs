@@ -125,7 +125,7 @@ fn refusal(lab: &Lab, name: &str) -> Option<String> {
     let events = events["items"].as_array()?.iter();
     let of = events.filter(|e| e["involvedObject"]["name"] == name && e["type"] == "Warning");
     of.filter_map(|event| event["message"].as_str())
-        .find(|said| said.contains("promises add up"))
+        .find(|said| said.contains("would add up"))
         .map(str::to_owned)
 }
 

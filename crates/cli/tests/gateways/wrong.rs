@@ -70,7 +70,8 @@ fn other_minimum(scratch: &Scratch, a: &Server, b: &Server) {
         promised(a) + promised(b) <= 6e6
     });
     within("both say so", 5 * SECOND, || {
-        a.running.says("different mins") && b.running.says("different mins")
+        a.running.says("different values for the shared min")
+            && b.running.says("different values for the shared min")
     });
     set(a, "60MB/s");
     thread::sleep(2 * SECOND);

@@ -53,13 +53,13 @@ verify --filename=/dev/ublkb1 --rw=randwrite --bs=4k --size=4m --iodepth=8
 # One that is mounted does not go.
 mkfs.ext4 -q -F /dev/ublkb0; mkdir -p /mnt; mount /dev/ublkb0 /mnt; echo text >/mnt/file
 awk '/^\[volume.a\]/ { skip = 1; next } /^\[/ { skip = 0 } !skip' /run/weir.toml >/tmp/other; cp /tmp/other /run/weir.toml
-kill -HUP $(pidof weir); sleep 1; say refused $(grep -c 'cannot go while it has' /tmp/log) $(cat /mnt/file)
+kill -HUP $(pidof weir); sleep 1; say refused $(grep -c 'cannot be removed while it has' /tmp/log) $(cat /mnt/file)
 umount /mnt; kill -HUP $(pidof weir); gone /dev/ublkb0 && say removed yes
 # One comes and goes by management, with a number that is chosen.
 weir ctl --socket /run/manage.sock add d drive=flash memory=true size=4MiB ublk=true ublk_number=9 >/tmp/ctl 2>&1 || cat /tmp/ctl
 there /dev/ublkb9 && dd if=/dev/ublkb9 of=/dev/null bs=4k 2>/dev/null && say added yes
 weir ctl --socket /run/manage.sock show d | grep '^block_device' >/tmp/ctl; say shown $(cat /tmp/ctl)
-weir ctl --socket /run/manage.sock grow d 12MiB >/tmp/ctl 2>&1; say told $(grep -c "volume.d: /dev/ublkb9 keeps its size until it is made anew: Linux changes the size of none before 6.16" /tmp/ctl)
+weir ctl --socket /run/manage.sock grow d 12MiB >/tmp/ctl 2>&1; say told $(grep -c "volume.d: /dev/ublkb9 keeps its size until it is created again: resizing requires Linux 6.16 or later" /tmp/ctl)
 say grown $(blockdev --getsize64 /dev/ublkb9)
 verify --filename=/dev/ublkb9 --rw=randwrite --bs=4k --iodepth=8 --size=$(blockdev --getsize64 /dev/ublkb9)
 weir ctl --socket /run/manage.sock remove d >/tmp/ctl 2>&1 || cat /tmp/ctl

@@ -16,9 +16,9 @@ ublk = true
 const SCRIPT: &str = r#"
 user() { /bin/setpriv --reuid 1000 --clear-groups --bounding-set=-all,+sys_admin "$@"; }
 mkdir /run/weir; chown 1000 /run/weir
-user weir serve /files/weir.toml >/tmp/refused 2>&1; say file $(grep -c "/dev/ublk-control: Permission denied; the server's user" /tmp/refused)
+user weir serve /files/weir.toml >/tmp/refused 2>&1; say file $(grep -c "/dev/ublk-control: Permission denied; give the server's user" /tmp/refused)
 chown 1000 /dev/ublk-control
-user weir serve /files/weir.toml >/tmp/refused 2>&1; say right $(grep -c "add a device: .*; it takes CAP_SYS_ADMIN" /tmp/refused)
+user weir serve /files/weir.toml >/tmp/refused 2>&1; say right $(grep -c "add a device: .*; give the server CAP_SYS_ADMIN" /tmp/refused)
 while sleep 0.05; do chown 1000 /dev/ublk*; done & rule=$!
 serve() { user --inh-caps=+sys_admin --ambient-caps=+sys_admin weir serve "$@" >>/tmp/log 2>&1 & }
 serve /files/weir.toml; there /dev/ublkb0
@@ -28,7 +28,7 @@ job=$!; n=0; bad=0
 while [ $n -lt KILLS ]; do
     n=$((n + 1)); usleep $((50000 + n * 37 % 11 * 9000)); kill -9 $(pidof weir); usleep $((n * 53 % 7 * 20000))
     serve /files/weir.toml
-    i=0; until [ $(grep -c "that it was" /tmp/log) = $n ]; do i=$((i + 1)); [ $i -gt 200 ] && { bad=$((bad + 1)); cat /tmp/log; break 2; }; sleep 0.05; done
+    i=0; until [ $(grep -c "has recovered the block device" /tmp/log) = $n ]; do i=$((i + 1)); [ $i -gt 200 ] && { bad=$((bad + 1)); cat /tmp/log; break 2; }; sleep 0.05; done
     [ -d /proc/$job ] || { bad=$((bad + 1)); cat /tmp/fio; break; }
 done
 usleep 200000; kill -INT $job; wait $job; say fields $(tail -n 1 /tmp/fio | cut -d';' -f5,6,47)

@@ -58,7 +58,7 @@ fn a_file_has_drives_with_their_cgroups() {
     assert_eq!(drive.members[2].prio_class, Some("idle"));
     let unkept = unkept(&host);
     assert!(
-        unkept[0].to_string().contains("makes a weight of it"),
+        unkept[0].to_string().contains("uses it as a weight only"),
         "{unkept:?}"
     );
     // What the kernel does not have is not proposed for it.
@@ -77,7 +77,7 @@ fn a_control_character_in_a_cgroups_path_is_refused_and_escaped() {
             r#"cgroup = "/acme/al\u001bpha""#,
         )
     });
-    let said = r#""/acme/al\u{1b}pha" is no cgroup's path"#;
+    let said = r#""/acme/al\u{1b}pha" is not the path of a cgroup"#;
     assert!(found[0].contains(said), "{found:?}");
 }
 
@@ -87,12 +87,12 @@ fn what_is_wrong_is_said_where_it_stands() {
         (
             "cgroup = \"/acme/alpha\"",
             "cgroup = \"/\"",
-            "is no cgroup's path",
+            "is not the path of a cgroup",
         ),
         (
             "cgroup = \"/acme/alpha\"",
             "cgroup = \"/acme/../alpha\"",
-            "is no cgroup's path",
+            "is not the path of a cgroup",
         ),
         (
             "cgroup = \"/acme/alpha\"",
@@ -102,15 +102,23 @@ fn what_is_wrong_is_said_where_it_stands() {
         (
             "cgroup = \"/acme/alpha\"",
             "cgroup = \"/acme\"",
-            "is the cgroup of tenant.acme",
+            "has the same cgroup as tenant.acme",
         ),
         ("cgroup = \"/acme/alpha\"", "memory = true", "unknown key"),
-        ("unit = \"beta.service\"", "unit = \"beta\"", "is no unit"),
-        ("unit = \"beta.service\"", "", "no cgroup is named"),
+        (
+            "unit = \"beta.service\"",
+            "unit = \"beta\"",
+            "is not a unit",
+        ),
+        (
+            "unit = \"beta.service\"",
+            "",
+            "a cgroup or a unit is missing",
+        ),
         (
             "unit = \"beta.service\"",
             "unit = \"b.slice\"\ncgroup = \"/b\"",
-            "has a cgroup and a unit",
+            "cannot have both a cgroup and a unit",
         ),
         ("policy = \"bfq + io.max\"", "", "is missing"),
         (
@@ -125,11 +133,7 @@ fn what_is_wrong_is_said_where_it_stands() {
             "prio_class = \"rt\"",
             "promote-to-rt",
         ),
-        (
-            "tenant = \"acme\"",
-            "tenant = \"acne\"",
-            "there is no tenant",
-        ),
+        ("tenant = \"acme\"", "tenant = \"acne\"", "unknown tenant"),
         (
             "drive = \"fast\"\nunit",
             "drive = \"fats\"\nunit",
@@ -142,14 +146,14 @@ fn what_is_wrong_is_said_where_it_stands() {
     let nested =
         problems(|file| file.replace("unit = \"beta.service\"", "cgroup = \"/acme/alpha/b\""));
     assert!(
-        nested[0].contains("is in the cgroup of volume.alpha"),
+        nested[0].contains("is inside the cgroup of volume.alpha"),
         "{nested:?}"
     );
     let twice = problems(|file| {
         format!("{file}\n[drive.other]\ndevice = \"/dev/disk/by-id/x\"\npolicy = \"none\"\n")
     });
     assert!(
-        twice[0].contains("is the device of drive.fast"),
+        twice[0].contains("is already the device of drive.fast"),
         "{twice:?}"
     );
 }

@@ -91,7 +91,7 @@ impl File {
                 continue;
             }
             let Some((name, value)) = word.split_once('=') else {
-                let what = format!("{} is no setting", quoted(word));
+                let what = format!("{} is not a setting", quoted(word));
                 return Err((what, format!("write it as {}", self.example())));
             };
             let fixed = match (self, name) {
@@ -102,14 +102,14 @@ impl File {
             if let Some(only) = fixed {
                 if value != only {
                     let what = format!("{} cannot be {}", quoted(name), quoted(value));
-                    return Err((what, format!("write {name}={only}, or leave it out")));
+                    return Err((what, format!("write {name}={only}, or remove it")));
                 }
                 continue;
             }
             let found = self.tunables().find(|(_, t)| self.word(t) == name);
             let Some((place, tunable)) = found else {
                 let names = self.tunables().map(|(_, t)| self.word(t));
-                let what = format!("there is no setting {}", quoted(name));
+                let what = format!("unknown setting {}", quoted(name));
                 return Err((what, nearest::help(name, names)));
             };
             let (least, most) = tunable.bounds;
@@ -198,14 +198,18 @@ pub(crate) fn allowed(tunable: &Tunable) -> String {
 /// Sets what an entry says.
 pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, config: &mut Config) {
     let example = format!("\"{}\"", file.example());
-    let Some(line) = entry.text(doc, "a line as Linux has it", &example) else {
+    let Some(line) = entry.text(doc, "a line of settings in the form of Linux", &example) else {
         return;
     };
     if let Err((what, help)) = file.read(line, config) {
         return doc.report(entry, what, &help);
     }
     if file == File::Qos && config.validate().is_err() {
-        doc.report(entry, "min is above max", "write min=50.00 max=150.00");
+        doc.report(
+            entry,
+            "min must not be above max",
+            "write for example min=50.00 max=150.00",
+        );
         config.min = config.max;
     }
 }
@@ -306,7 +310,7 @@ mod tests {
             format!("{what}; {help}")
         };
         for (line, part) in [
-            ("rpct", "\"rpct\" is no setting"),
+            ("rpct", "\"rpct\" is not a setting"),
             ("rcpt=5", "rpct"),
             ("rpct=101", "0.00 to 100.00 percent"),
             ("rpct=1.234", "0.00 to 100.00 percent"),
@@ -314,7 +318,7 @@ mod tests {
             ("rlat=99999999999999999999", "microseconds"),
             ("ctrl=me", "auto or user"),
             ("enable=0", "write enable=1"),
-            ("rbps=5", "no setting"),
+            ("rbps=5", "unknown setting"),
             ("min=", "1.00 to 10000.00 percent"),
         ] {
             let said = said(File::Qos, line);

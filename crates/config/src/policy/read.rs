@@ -67,10 +67,10 @@ pub(super) fn name_is_free(doc: &mut Document<'_>, table: &Table<'_>, policy: &P
     };
     if named(&policy.name).is_some_and(|other| !same(&other)) {
         let what = format!(
-            "{} is the name of a policy that comes with Weir, and this is another",
+            "{} is the name of a different policy, which comes with Weir",
             quoted(&policy.name)
         );
-        doc.report(&entry, what, "give it a name of its own");
+        doc.report(&entry, what, "use another name");
     }
 }
 
@@ -81,11 +81,7 @@ fn elevator<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<&'static Ki
     }
     let names = elevator::KINDS.iter().map(|kind| kind.name);
     let help = nearest::help(name, names);
-    doc.report(
-        entry,
-        format!("there is no elevator {}", quoted(name)),
-        &help,
-    );
+    doc.report(entry, format!("unknown elevator {}", quoted(name)), &help);
     None
 }
 
@@ -99,17 +95,17 @@ fn controllers_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Vec<C
         let found = Controller::ALL.into_iter().find(|c| c.name() == name);
         match found {
             Some(controller) if controllers.contains(&controller) => {
-                let what = format!("{} is there twice", quoted(name));
+                let what = format!("{} is listed twice", quoted(name));
                 doc.report(&entry, what, "remove one of the two");
             }
             Some(controller) if controller.is_instead_of().any(|c| controllers.contains(&c)) => {
-                let what = "\"max\" and \"io.max\" keep the same limits";
+                let what = "\"max\" and \"io.max\" cannot be combined, because they enforce the same limits";
                 doc.report(&entry, what.to_owned(), "remove one of the two");
             }
             Some(controller) => controllers.push(controller),
             None => {
                 let names = Controller::ALL.map(Controller::name);
-                let what = format!("there is no controller {}", quoted(name));
+                let what = format!("unknown controller {}", quoted(name));
                 doc.report(&entry, what, &nearest::help(name, names));
             }
         }
@@ -134,12 +130,14 @@ fn mapping<'a>(
     let weights = kind.share_max.is_some() || has(Controller::Cost);
     let elevator = |what: &str| format!("elevator \"{}\" {what}", kind.name);
     let limits = has(Controller::Max) || has(Controller::Slices);
-    let no_limits = || "neither max nor io.max is among the controllers".to_owned();
+    let no_limits = || "the controllers include neither max nor io.max".to_owned();
     knob(doc, &table, "min", &mut mapping.min, |min| match min {
-        Min::Kept if !kind.keeps_min => Some(elevator("keeps none")),
+        Min::Kept if !kind.keeps_min => Some(elevator("cannot guarantee a minimum")),
         Min::Weight if !weights => Some(elevator("has no weights")),
         Min::Limit if !limits => Some(no_limits()),
-        Min::Low if !has(Controller::Low) => Some("io.low is not among the controllers".to_owned()),
+        Min::Low if !has(Controller::Low) => {
+            Some("the controllers do not include io.low".to_owned())
+        }
         _ => None,
     });
     knob(doc, &table, "share", &mut mapping.share, |share| {
@@ -153,7 +151,7 @@ fn mapping<'a>(
     });
     knob(doc, &table, "latency", &mut mapping.latency, |latency| {
         (latency == Target::Target && !has(Controller::Latency))
-            .then(|| "io.latency is not among the controllers".to_owned())
+            .then(|| "the controllers do not include io.latency".to_owned())
     });
     mapping
 }
@@ -197,7 +195,11 @@ fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> eleva
         };
         if other.name != kind.name {
             let what = format!("has no effect with elevator \"{}\"", kind.name);
-            doc.report(&entry, what, "remove it, or choose the elevator it is for");
+            doc.report(
+                &entry,
+                what,
+                "remove it, or set the elevator to which it belongs",
+            );
         } else if let Some(tuned) = config.tuned_mut() {
             value::tunables(doc, &table, tuned);
         }
@@ -220,7 +222,7 @@ fn controller_tunables<'a, T: Tuned + Default>(
         return config;
     };
     if !is_there {
-        let what = format!("has no effect: io.{key} is not among the controllers");
+        let what = format!("has no effect, because the controllers do not include io.{key}");
         let help = format!("remove it, or add \"io.{key}\" to the controllers");
         doc.report(&entry, what, &help);
     }
@@ -242,7 +244,7 @@ fn cost_tunables<'a>(
         return config;
     };
     if !controllers.contains(&Controller::Cost) {
-        let what = "has no effect: io.cost is not among the controllers";
+        let what = "has no effect, because the controllers do not include io.cost";
         doc.report(
             &entry,
             what,
@@ -269,7 +271,7 @@ fn derived<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> Option
     let stated = table.undeclared().entry(kind.name).filter(Entry::is_table);
     let stated = stated.and_then(|e| e.map(doc)?.entry(Budget::TUNABLE));
     if stated.is_some() {
-        let what = format!("is stated in [{}], too", kind.name);
+        let what = format!("is set in [{}] as well", kind.name);
         doc.report(&entry, what, "remove one of the two");
     }
     let budget = entry.table(doc, &BUDGET)?;

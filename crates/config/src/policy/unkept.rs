@@ -27,14 +27,14 @@ impl Policy {
                 help: help.to_owned(),
             });
         };
-        let keep = "policy \"contract\" would keep it";
-        let counts = format!("it counts against the capacity; {keep}");
+        let keep = "use policy \"contract\", which guarantees it";
+        let counts = format!("{keep}; it counts against the capacity in any case");
         if contract.min > 0 || contract.min_iops > 0 {
             let does = match self.mapping.min {
                 Min::Kept => None,
-                Min::Weight => Some("makes a weight of it"),
-                Min::Limit => Some("makes a limit of it"),
-                Min::Low => Some("makes a low limit of it, which it tries to keep"),
+                Min::Weight => Some("uses it as a weight only"),
+                Min::Limit => Some("uses it as a limit"),
+                Min::Low => Some("uses it as a low limit, which is not a guarantee"),
                 Min::Ignored => Some(self.ignores()),
             };
             let key = if contract.min > 0 { "min" } else { "min_iops" };
@@ -53,21 +53,25 @@ impl Policy {
             say("class", self.ignores(), help);
         }
         if contract.max.is_limited() && self.mapping.max == Limit::Ignored {
-            say("max", "has no max", &self.with("max"));
+            say("max", "has no controller for it", &self.with("max"));
         }
         if contract.max.iops_size > 0 && self.counts_commands() {
             let does = "counts each command of at most max_transfer as a request, as Linux does";
             say(
                 "max.iops_size",
                 does,
-                "the controller max would keep it in the place of io.max",
+                "use the controller max in place of io.max",
             );
         }
         if knobs.latency > Span::ZERO && self.mapping.latency == Target::Ignored {
-            say("latency", "has no io.latency", &self.with("io.latency"));
+            say(
+                "latency",
+                "does not include io.latency",
+                &self.with("io.latency"),
+            );
         }
         if knobs.low != LowKnobs::NONE && self.mapping.min != Min::Low {
-            say("low", "has no io.low", &self.with("io.low"));
+            say("low", "does not include io.low", &self.with("io.low"));
         }
         all
     }
@@ -88,10 +92,10 @@ impl Policy {
     /// How the policy gets a controller.
     fn with(&self, controller: &str) -> String {
         if self.is_from_file() {
-            return format!("add {controller} to the controllers of its file");
+            return format!("add {controller} to the controllers in the policy's file");
         }
         let word = quoted(&format!("{} + {controller}", self.word()));
-        format!("policy {word} would keep it")
+        format!("use policy {word}, which enforces it")
     }
 }
 
@@ -154,7 +158,7 @@ mod tests {
         let found = find("bfq").unwrap().unkept(&requests, Knobs::NONE);
         assert_eq!(
             (found[0].key, found[0].does),
-            ("min_iops", "makes a weight of it")
+            ("min_iops", "uses it as a weight only")
         );
     }
 }

@@ -81,10 +81,12 @@ pub fn find(word: &str) -> Result<Policy, Unknown> {
         (0, Some(policy)) => Some(policy),
         (1, _) => bases.first().copied(),
         _ => {
-            let what = format!(
-                "{} must name one elevator, and names {elevators}",
-                quoted(word)
-            );
+            let named = match elevators {
+                0 => "no elevator".to_owned(),
+                2 => "two elevators".to_owned(),
+                many => format!("{many} elevators"),
+            };
+            let what = format!("{} names {named}; a policy has exactly one", quoted(word));
             return Err(Unknown {
                 what,
                 help: there_are(),
@@ -146,7 +148,7 @@ fn there_are() -> String {
     let names: Vec<String> = names().map(quoted).collect();
     let controllers: Vec<&str> = Controller::ALL.map(Controller::name).to_vec();
     format!(
-        "there are {}, and controllers behind them: {}",
+        "use one of {}. You can append controllers, as in \"bfq + io.latency\": {}",
         names.join(", "),
         controllers.join(", ")
     )
@@ -154,11 +156,11 @@ fn there_are() -> String {
 
 fn unknown(part: &str) -> Unknown {
     let help = match nearest::name(part, known()) {
-        Some(near) => format!("did you mean \"{near}\"? {}", there_are()),
+        Some(near) => format!("did you mean \"{near}\"? Otherwise {}", there_are()),
         None => there_are(),
     };
     Unknown {
-        what: format!("there is no policy {}", quoted(part)),
+        what: format!("unknown policy {}", quoted(part)),
         help,
     }
 }

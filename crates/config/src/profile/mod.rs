@@ -41,7 +41,7 @@ impl Profile {
 
 /// There is no profile of that name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no drive {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
+#[error("unknown drive {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
 pub struct Unknown {
     /// The name.
     pub name: String,

@@ -26,7 +26,7 @@ pub(crate) fn model<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Con
             };
             doc.report(
                 entry,
-                format!("there is no model {}", quoted(&unknown.name)),
+                format!("unknown model {}", quoted(&unknown.name)),
                 &help,
             );
             None
@@ -42,7 +42,7 @@ pub(crate) fn drive<'a>(
 ) -> Option<Config> {
     let kinds: Vec<_> = KINDS.iter().map(|k| k.name).collect();
     let names: Vec<_> = KINDS.iter().map(|k| format!("\"{}\"", k.name)).collect();
-    let help = format!("there are kind = {}", names.join(", "));
+    let help = format!("set one of kind = {}", names.join(", "));
     let kind = doc.required(table, "kind", &help)?;
     let kind = &KINDS[kind.choice(doc, &kinds)?];
     let mut keys = beside.to_vec();
@@ -147,7 +147,7 @@ fn say_missing<'a>(
     let count = names.len();
     let what = format!("{count} parameters are missing: {}", names.join(", "));
     let like = example(kind, first);
-    let help = format!("{like} and so on; `weir drives fit NAME` prints what to begin from");
+    let help = format!("{like} and so on; `weir drives fit NAME` prints a profile to start from");
     doc.at(&table.span, &table.path, what, &help);
 }
 
@@ -164,7 +164,7 @@ fn members<'a>(doc: &mut Document<'a>, table: &Table<'a>, volume: &mut volume::C
         };
         if volume.layout == Layout::Linear && number < entries.len() && member.size().is_none() {
             let what = format!(
-                "a {} model has no end for another to lie behind",
+                "a {} model has no end, so that no other model can follow it",
                 member.name()
             );
             doc.report(entry, what, "put it last, or use kind = \"stripe\"");

@@ -47,8 +47,8 @@ pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> (Draft, 
         cgroup(doc, name, &entry.path, table.as_ref(), true)
     });
     if drives.is_empty() && root.entry("drive").is_none() {
-        let help = "say which device, as [drive.fast] with device = \"/dev/disk/by-id/...\"";
-        doc.at(&(0..0), "drive", "is missing", help);
+        let help = "add one, for example [drive.fast] with device = \"/dev/disk/by-id/...\"";
+        doc.at(&(0..0), "drive", "the file needs at least one drive", help);
     }
     devices_differ(doc, &drives);
     cgroups_differ(doc, &tenants, &volumes);
@@ -79,11 +79,11 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
     };
     let keys = tunable::and_tables(APPLY_DRIVE.names());
     doc.check_keys(&table, APPLY_DRIVE.name, &keys);
-    let device = doc.required(&table, "device", "write device = \"/dev/disk/by-id/...\"");
+    let device = doc.required(&table, "device", "set device = \"/dev/disk/by-id/...\"");
     drive.device = device
         .and_then(|e| volume::absolute(doc, &e))
         .unwrap_or_default();
-    let help = "write policy = \"bfq\", or another that Linux has";
+    let help = "set policy = \"bfq\", or another policy of Linux";
     if doc.required(&table, "policy", help).is_some() {
         drive.policy = policy::policy(doc, &table);
     }
@@ -134,15 +134,15 @@ fn cgroup<'a>(
         (Some(path), None) => Some(Cgroup::Path(path)),
         (None, Some(unit)) => Some(Cgroup::Unit(unit)),
         (None, None) if doc.found() == before => {
-            let help = "write cgroup = \"/alpha\" or unit = \"alpha.service\"";
-            doc.at(&table.span, at, "no cgroup is named", help);
+            let help = "set cgroup = \"/alpha\" or unit = \"alpha.service\"";
+            doc.at(&table.span, at, "a cgroup or a unit is missing", help);
             None
         }
         (Some(_), Some(_)) => {
             doc.at(
                 &table.span,
                 at,
-                "has a cgroup and a unit",
+                "cannot have both a cgroup and a unit",
                 "remove one of the two",
             );
             None
@@ -169,8 +169,8 @@ fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     if parts.is_some_and(|mut parts| parts.all(is_part)) {
         return Some(text.to_owned());
     }
-    let what = format!("{} is no cgroup's path", quoted(text));
-    let help = "write it from where cgroups are mounted on, as \"/alpha/beta\"; the root itself takes no contract";
+    let what = format!("{} is not the path of a cgroup", quoted(text));
+    let help = "write the path below the cgroup mount, for example \"/alpha/beta\"; the root cgroup cannot have a contract";
     doc.report(entry, what, help);
     None
 }
@@ -184,8 +184,8 @@ fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
     {
         return Some(text.to_owned());
     }
-    let what = format!("{} is no unit with a cgroup", quoted(text));
-    let help = "write a service, a scope or a slice, as \"alpha.service\"";
+    let what = format!("{} is not a unit with a cgroup", quoted(text));
+    let help = "use a service, a scope or a slice, for example \"alpha.service\"";
     doc.report(entry, what, help);
     None
 }
@@ -196,8 +196,8 @@ fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
         let other = drives[..place].iter().find(|d| d.device == drive.device);
         if let Some(other) = other.filter(|_| !drive.device.as_os_str().is_empty()) {
             let at = format!("{}.device", path("drive", &drive.name));
-            let what = format!("is the device of {}", path("drive", &other.name));
-            let help = Some("a device has one policy".to_owned());
+            let what = format!("is already the device of {}", path("drive", &other.name));
+            let help = Some("merge the two drives; a device has one policy".to_owned());
             doc.keep(doc.places.problem(&at, what, help));
         }
     }
@@ -215,8 +215,9 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
         let user = (*kind, read.name.as_str());
         let first = *users.entry((&read.drive, cgroup)).or_insert(user);
         if first != user {
-            let what = format!("is the cgroup of {}", path(first.0, first.1));
-            let help = Some("a cgroup has one contract on a drive".to_owned());
+            let what = format!("has the same cgroup as {}", path(first.0, first.1));
+            let help =
+                Some("use a different cgroup; a cgroup has one contract on a drive".to_owned());
             doc.keep(doc.places.problem(&path(kind, &read.name), what, help));
         }
     }
@@ -261,9 +262,9 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
         let outer = above.find_map(|place| by_place.get(&place));
         if let Some(outer) = outer {
             let at = format!("{}.cgroup", path("volume", &inner.name));
-            let what = format!("is in the cgroup of {}", path("volume", outer));
+            let what = format!("is inside the cgroup of {}", path("volume", outer));
             let help = format!(
-                "make that one [{}], and name it as the tenant of this",
+                "define the outer one as [{}], and set it as the tenant of this one",
                 path("tenant", outer)
             );
             doc.keep(doc.places.problem(&at, what, Some(help)));

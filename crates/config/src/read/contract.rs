@@ -26,7 +26,7 @@ pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
     if let Some(entry) = table.entry("low")
         && let Some(line) = entry.text(
             doc,
-            "a line as Linux has it",
+            "a line of settings in the form of Linux",
             "\"rbps=10485760 idle=1000 latency=100\"",
         )
     {
@@ -66,11 +66,11 @@ fn max<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Max {
         && let Some(entry) = table.entry("iops_size")
     {
         let help = "add iops, read_iops or write_iops, or remove iops_size";
-        doc.report(&entry, "has no limit on requests to count for", help);
+        doc.report(&entry, "requires a limit on requests", help);
     }
     if !max.is_limited() && doc.found() == before {
-        let help = "give a rate as bandwidth = \"50MB/s\" or iops = 5000, or remove max";
-        doc.report(entry, "limits nothing", help);
+        let help = "set for example bandwidth = \"50MB/s\" or iops = 5000, or remove max";
+        doc.report(entry, "must have at least one limit", help);
     }
     max
 }

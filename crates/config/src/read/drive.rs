@@ -72,8 +72,8 @@ pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_d
     for key in SHAPE_KEYS {
         let path = format!("{path}.{key}");
         if doc.places.keys.contains_key(&path) {
-            let what = "is for the drive's model to say".to_owned();
-            let help = format!("remove {key}, or set it in the model if it has it");
+            let what = "cannot be set here, because the drive's model specifies it".to_owned();
+            let help = format!("remove {key}, or set it in the model if the model has this key");
             doc.keep(doc.places.problem(&path, what, Some(help)));
         }
     }
@@ -89,7 +89,7 @@ pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_d
     drive.model = Some(model);
     let places = u64::from(shape.queues) * u64::from(shape.tags);
     if places > PLACES_MAX {
-        let what = format!("has {places} tags in all; at most {PLACES_MAX} are permitted");
+        let what = format!("has {places} tags in total; at most {PLACES_MAX} are permitted");
         doc.keep(doc.places.problem(&format!("{path}.model"), what, None));
     }
 }
@@ -100,8 +100,8 @@ fn possible(doc: &mut Document<'_>, drive: &str, stated: Capacity, model: &weir_
         return;
     };
     let parts = [
-        ("read", stated.read, most.read, "read in sequence"),
-        ("write", stated.write, most.write, "written in sequence"),
+        ("read", stated.read, most.read, "of sequential reads"),
+        ("write", stated.write, most.write, "of sequential writes"),
         ("iops", stated.iops, most.iops, "requests/s"),
         ("read_iops", stated.read_iops, most.read_iops, "reads/s"),
         ("write_iops", stated.write_iops, most.write_iops, "writes/s"),
@@ -115,16 +115,14 @@ fn possible(doc: &mut Document<'_>, drive: &str, stated: Capacity, model: &weir_
         let what = match key {
             "read" | "write" => {
                 format!(
-                    "{} is more than the model does at its best: {} {what}",
+                    "{} exceeds the maximum of the model, {} {what}",
                     Rate(stated),
                     Rate(best)
                 )
             }
-            _ => format!(
-                "{stated} is more than the model does at its best: {best} {what} of 4KiB at random places"
-            ),
+            _ => format!("{stated} exceeds the maximum of the model, {best} random {what} of 4KiB"),
         };
-        let help = "without a capacity, what the model does at its worst counts".to_owned();
+        let help = "set a lower value, or remove capacity to use the model's minimum".to_owned();
         let at = format!("{drive}.capacity.{key}");
         doc.keep(doc.places.problem(&at, what, Some(help)));
     }
@@ -141,7 +139,7 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     }
     let places = u64::from(drive.queues) * u64::from(drive.tags);
     if places > PLACES_MAX && doc.found() == before {
-        let what = format!("queues * tags is {places}; at most {PLACES_MAX} are permitted");
+        let what = format!("queues * tags is {places}; at most {PLACES_MAX} is permitted");
         doc.at(&table.span, &table.path, what, "");
     }
     drive.rotational = table.flag(doc, "rotational");
@@ -156,7 +154,7 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
 
 pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
     let table = entry.table(doc, &CAPACITY)?;
-    let help = "both count: promises are held against the slower of read and write";
+    let help = "set both; promises are checked against the slower of read and write";
     let read = doc.required(&table, "read", help);
     let write = doc.required(&table, "write", help);
     let read = read.and_then(|e| e.rate(doc));

@@ -11,7 +11,7 @@ const ENDPOINTS_MAX: usize = 16;
 const NAME_MAX: usize = 64;
 /// Longest prefix, bytes.
 const PREFIX_MAX: usize = 255;
-const URL_HELP: &str = "write it as \"http://127.0.0.1:2379\"";
+const URL_HELP: &str = "write it in the form \"http://127.0.0.1:2379\"";
 
 pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gateways> {
     let table = root.entry("gateways")?.table(doc, &GATEWAYS)?;
@@ -21,8 +21,8 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
     if !lease.as_nanos().is_multiple_of(1_000_000_000)
         && let Some(entry) = table.entry("lease")
     {
-        let help = "etcd counts in whole seconds: write it as \"5s\"";
-        doc.report(&entry, "is not a number of whole seconds", help);
+        let help = "write whole seconds, for example \"5s\"; etcd does not support fractions";
+        doc.report(&entry, "must be whole seconds", help);
     }
     let prefix = match table.entry("prefix") {
         Some(entry) => prefix(doc, &entry),
@@ -41,7 +41,7 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
     let elements = elements.unwrap_or_default();
     if elements.is_empty() || elements.len() > ENDPOINTS_MAX {
         let what = format!(
-            "has {} endpoints; 1 to {ENDPOINTS_MAX} are permitted",
+            "has {} endpoints; it must have 1 to {ENDPOINTS_MAX}",
             elements.len()
         );
         doc.report(entry, what, URL_HELP);
@@ -53,7 +53,7 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
         };
         match endpoint(text) {
             Ok(endpoint) if all.contains(&endpoint) => {
-                let what = format!("{} is there twice", quoted(text));
+                let what = format!("{} is listed twice", quoted(text));
                 doc.report(element, what, "remove one of the two");
             }
             Ok(endpoint) => all.push(endpoint),
@@ -66,7 +66,7 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
 /// `host:port` of a URL, or what is wrong with it and what to do.
 fn endpoint(url: &str) -> Result<String, (&'static str, &'static str)> {
     if url.starts_with("https://") {
-        let help = "put a tunnel that speaks TLS before etcd, and name its address as http://";
+        let help = "use a TLS tunnel in front of etcd, and write the tunnel's address with http://";
         return Err(("asks for TLS, which is not spoken", help));
     }
     let wrong = Err(("is not the URL of an endpoint", URL_HELP));
@@ -97,8 +97,8 @@ fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> String {
     };
     let mut parts = text.strip_prefix('/').unwrap_or_default().split('/');
     if !parts.all(|part| !part.is_empty() && part.chars().all(of_name)) || text.len() > PREFIX_MAX {
-        let what = format!("{} is not a prefix of keys", quoted(text));
-        let help = "write it as \"/weir\": a slash before each part and none at the end";
+        let what = format!("{} is not a valid prefix of etcd keys", quoted(text));
+        let help = "write a slash before each part and none at the end, for example \"/weir\"";
         doc.report(entry, what, help);
     }
     text.to_owned()
@@ -109,7 +109,7 @@ pub(super) fn name<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Stri
     let text = entry.text(doc, "a name", "\"alpha\"")?;
     if text.is_empty() || text.len() > NAME_MAX || !text.chars().all(of_name) {
         let what = format!("{} is not a valid name", quoted(text));
-        let help = "a name has 1 to 64 letters, digits, dots, underscores and hyphens";
+        let help = "use 1 to 64 letters, digits, dots, underscores and hyphens";
         doc.report(entry, what, help);
         return None;
     }

@@ -3,7 +3,7 @@
 use crate::document::{Document, Entry, Table};
 use crate::key::{LIMITS, LISTEN};
 use crate::listen::{Address, Id, Limits, Listen, Owner};
-use crate::text::quoted;
+use crate::text::{join, quoted};
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 /// Bytes of a path that fit into a socket's address, less the closing zero.
 const SOCKET_PATH_MAX: usize = 107;
 const LISTENERS_MAX: usize = 64;
+const HELP: &str = "for NBD, add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"]; for a virtual machine, set listen = { vhost = \"/run/weir/alpha.vhost.sock\" } in the volume; for a local block device, set ublk = true in the volume";
 const EXAMPLE: &str = "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]";
 
 /// `other_sockets`: there are Unix sockets that are not listed here. `found`: some volume is found in another way, and nothing has to
@@ -27,15 +28,12 @@ pub(super) fn listen<'a>(
         socket_mode: 0o600,
         socket_owner: Owner::default(),
     };
-    let help = format!(
-        "[listen] says where clients connect: nbd = {EXAMPLE}; virtual machines find a volume by its own listen = {{ vhost = \"/run/weir/alpha.vhost.sock\" }}, and this machine's kernel by ublk = true"
-    );
-    let entry = listed(doc, root, "listen", (&help, found));
+    let entry = listed(doc, root, "listen", found);
     let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
         return listen;
     };
     listen.insecure = table.flag(doc, "insecure");
-    if let Some(entry) = listed(doc, &table, "nbd", (&help, found)) {
+    if let Some(entry) = listed(doc, &table, "nbd", found) {
         listen.nbd = addresses(doc, &entry, listen.insecure);
     }
     let metrics = table.entry("metrics");
@@ -49,13 +47,14 @@ fn listed<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
     key: &str,
-    (help, found): (&str, bool),
+    found: bool,
 ) -> Option<Entry<'a>> {
-    if found {
-        table.entry(key)
-    } else {
-        doc.required(table, key, help)
+    let entry = table.entry(key);
+    if entry.is_none() && !found {
+        let at = join(&table.path, key);
+        doc.at(&table.span, &at, "clients have no way to connect", HELP);
     }
+    entry
 }
 
 /// Mode and owner of Unix sockets.
@@ -70,12 +69,8 @@ fn sockets<'a>(
     let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
     for entry in [&mode, &owner].into_iter().flatten() {
         if !any && !listen.nbd.is_empty() {
-            let help = "remove it, or listen at \"unix:/path\"";
-            doc.report(
-                entry,
-                "is for Unix sockets, and no address of nbd is one",
-                help,
-            );
+            let help = "remove it, or add \"unix:/path\" to nbd";
+            doc.report(entry, "requires a Unix socket, and nbd has none", help);
         }
     }
     if let Some(mode) = mode.and_then(|e| socket_mode(doc, &e)) {
@@ -92,7 +87,7 @@ fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> V
         return all;
     };
     if elements.is_empty() {
-        let help = format!("write it as {EXAMPLE}");
+        let help = format!("write for example {EXAMPLE}");
         doc.report(entry, "must have at least one address", &help);
     }
     if elements.len() > LISTENERS_MAX {
@@ -133,17 +128,17 @@ pub(super) fn socket_path(
     path: &str,
 ) -> Option<PathBuf> {
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
-        let help = "the path begins with \"/\" and names the socket";
+        let help = "write an absolute path that ends in the socket's name";
         doc.report(
             entry,
-            format!("{} is not a valid path of a socket", quoted(path)),
+            format!("{} is not a valid socket path", quoted(path)),
             help,
         );
         return None;
     }
     if path.len() > SOCKET_PATH_MAX {
         let what = format!(
-            "the path has {} bytes; a socket's has at most {SOCKET_PATH_MAX}",
+            "the path has {} bytes; a socket path can have at most {SOCKET_PATH_MAX}",
             path.len()
         );
         doc.report(entry, what, "");
@@ -179,10 +174,10 @@ pub(super) fn tcp(
     };
     if !address.ip().to_canonical().is_loopback() && !insecure {
         let what = format!(
-            "{} can be reached from other machines, without encryption or passwords",
+            "{} can be reached from other machines, but connections have neither encryption nor passwords",
             quoted(text)
         );
-        let help = "write insecure = true beside it if that is meant; else listen at \"127.0.0.1\" or a Unix socket";
+        let help = "use \"127.0.0.1\" or a Unix socket, or set insecure = true to permit this";
         doc.report(entry, what, help);
         return None;
     }
@@ -200,7 +195,7 @@ fn address_help(text: &str) -> String {
     if let Some((host, port)) = text.rsplit_once(':') {
         let number = port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty();
         if number && port.parse::<u16>().is_err() {
-            return "a port is a number from 0 to 65535".to_owned();
+            return "use a port from 0 to 65535".to_owned();
         }
         if number && host.is_empty() {
             return format!("did you mean \"127.0.0.1:{port}\"?");
@@ -212,7 +207,7 @@ fn address_help(text: &str) -> String {
     if text == "localhost" {
         return "did you mean \"localhost:10809\"?".to_owned();
     }
-    "write it as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; names of hosts are not looked up"
+    "use an address such as \"127.0.0.1:10809\", \"[::1]:10809\" or \"unix:/path\"; host names are not supported"
         .to_owned()
 }
 
@@ -225,15 +220,15 @@ fn metrics_address(
     if text.starts_with("unix:") {
         doc.report(
             entry,
-            "metrics are served over TCP",
-            "write it as \"127.0.0.1:9809\"",
+            "metrics cannot be served on a Unix socket",
+            "use an IP address and a port, for example \"127.0.0.1:9809\"",
         );
         return None;
     }
     let address = tcp(doc, entry, text, listen.insecure)?;
     if address.port() != 0 && listen.nbd.contains(&Address::Tcp(address)) {
-        let what = format!("{} is taken by nbd", quoted(text));
-        doc.report(entry, what, "give the metrics a port of their own");
+        let what = format!("{} is already used by nbd", quoted(text));
+        doc.report(entry, what, "use another port for the metrics");
         return None;
     }
     Some(address)
@@ -251,7 +246,7 @@ pub(super) fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u
                 "{} is not an octal mode, \"0000\" to \"0777\"",
                 quoted(text)
             ),
-            "write it as \"0660\"",
+            "write for example \"0660\"",
         );
     }
     mode
@@ -266,7 +261,7 @@ pub(super) fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<
         group: id(group),
     };
     if owner == Owner::default() || odd(user) || odd(group) {
-        let help = "write it as \"user:group\", \"user\" or \":group\", by name or number";
+        let help = "write \"user:group\", \"user\" or \":group\", by name or number";
         doc.report(
             entry,
             format!("{} is not a valid owner", quoted(text)),
@@ -320,11 +315,14 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
         doc.report(
             &entry,
             format!(
-                "an arena of {} is too little for {} connections",
+                "an arena of {} is too small for {} connections",
                 Size(limits.arena),
                 limits.connections
             ),
-            &format!("at least \"{}\", or fewer connections", Size(needed)),
+            &format!(
+                "set the arena to at least \"{}\", or reduce connections",
+                Size(needed)
+            ),
         );
     }
     limits.handshake_timeout = table.time(doc, "handshake_timeout");
@@ -337,7 +335,7 @@ fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
         doc.report(
             entry,
             format!("{} is not a power of two", entry.shown()),
-            "write it as \"32MiB\"",
+            "write for example \"32MiB\"",
         );
         return None;
     }

@@ -26,8 +26,8 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
         {
             doc.report(
                 &entry,
-                "is for the socket, and there is none",
-                "remove it, or say the path of a socket",
+                "requires socket, which is not set",
+                "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"",
             );
         }
     }
@@ -55,8 +55,8 @@ pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &List
 /// Directories and devices.
 fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
     if table.entry("socket").is_none() && table.entry("http").is_none() {
-        let help = "remove it, or say the path of a socket";
-        doc.report(entry, "is for the interface, and there is none", help);
+        let help = "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"";
+        doc.report(entry, "requires socket or http, and neither is set", help);
     }
     let elements = elements(doc, entry, "[\"/var/lib/weir\"]", "paths");
     let mut all = Vec::new();
@@ -65,8 +65,11 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> 
             continue;
         };
         if path.components().any(|part| part == Component::ParentDir) {
-            let what = format!("{} has a part \"..\"", quoted(&path.display().to_string()));
-            doc.report(element, what, "write the path without it");
+            let what = format!(
+                "{} contains \"..\", which is not permitted",
+                quoted(&path.display().to_string())
+            );
+            doc.report(element, what, "write the path without \"..\"");
         }
         all.push(path);
     }
@@ -98,8 +101,11 @@ fn socket<'a>(doc: &mut Document<'a>, table: &Table<'a>, listen: &Listen) -> Opt
     let path = path.strip_prefix("unix:").unwrap_or(path);
     let path = socket_path(doc, &entry, path)?;
     if listen.nbd.contains(&Address::Unix(path.clone())) {
-        let what = format!("{} is taken by nbd", quoted(&path.display().to_string()));
-        doc.report(&entry, what, "give the interface a socket of its own");
+        let what = format!(
+            "{} is already used by nbd",
+            quoted(&path.display().to_string())
+        );
+        doc.report(&entry, what, "use another path for the management socket");
         return None;
     }
     Some(path)
@@ -111,14 +117,14 @@ fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<So
     let address = tcp(doc, entry, text, true)?;
     if !address.ip().to_canonical().is_loopback() {
         let what = format!("{} can be reached from other machines", quoted(text));
-        let help = "write it as \"127.0.0.1:9810\"; from elsewhere use a tunnel, as ssh -L 9810:127.0.0.1:9810";
+        let help = "use \"127.0.0.1:9810\"; connect from other machines through a tunnel, for example ssh -L 9810:127.0.0.1:9810 HOST";
         doc.report(entry, what, help);
         return None;
     }
     let taken = listen.nbd.contains(&Address::Tcp(address)) || listen.metrics == Some(address);
     if address.port() != 0 && taken {
-        let what = format!("{} is taken by [listen]", quoted(text));
-        doc.report(entry, what, "give the interface a port of its own");
+        let what = format!("{} is already used by [listen]", quoted(text));
+        doc.report(entry, what, "use another port for the management interface");
         return None;
     }
     Some(address)
@@ -128,19 +134,19 @@ fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> 
     let http = table.entry("http");
     let Some(entry) = table.entry("token_file") else {
         if let Some(http) = http {
-            let help = "write token_file = \"/var/lib/weir/token\" beside it; the server makes it if it is not there";
-            doc.report(&http, "needs a token_file", help);
+            let help = "add token_file = \"/var/lib/weir/token\"; the server creates the file if it does not exist";
+            doc.report(&http, "requires token_file", help);
         }
         return None;
     };
     if http.is_none() {
-        let help = "remove it, or say where browsers connect, as http = \"127.0.0.1:9810\"";
-        doc.report(&entry, "is for http, and there is none", help);
+        let help = "remove it, or set http, for example http = \"127.0.0.1:9810\"";
+        doc.report(&entry, "requires http, which is not set", help);
     }
     let text = entry.text(doc, "a path", "\"/var/lib/weir/token\"")?;
     if !text.starts_with('/') || text.contains('\0') || text.ends_with('/') {
         let what = format!("{} is not an absolute path of a file", quoted(text));
-        doc.report(&entry, what, "write it as \"/var/lib/weir/token\"");
+        doc.report(&entry, what, "write for example \"/var/lib/weir/token\"");
         return None;
     }
     Some(PathBuf::from(text))

@@ -68,8 +68,8 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> Draft 
     draft.server.volumes = volume::settle(doc, &mut draft, volumes);
     volume::check_sockets(doc, &draft.server);
     if draft.server.drives.is_empty() && root.entry("drive").is_none() {
-        let help = "a server needs at least one, as [drive.fast]";
-        doc.at(&(0..0), "drive", "is missing", help);
+        let what = "a server needs at least one drive";
+        doc.at(&(0..0), "drive", what, "add one, for example [drive.fast]");
     }
     draft
 }
@@ -90,7 +90,7 @@ fn named<'a, T>(
         let name = name.get_ref();
         if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
             let what = format!("{} is not a valid name", quoted(name));
-            let help = "a name has 1 to 255 bytes and no control characters";
+            let help = "use 1 to 255 bytes without control characters";
             doc.report(&entry, what, help);
         }
         all.push(read(doc, name, &entry));

@@ -30,7 +30,11 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
             policy.tune_from(doc, &table);
         } else {
             let what = format!("has no effect under policy \"{}\"", policy.name);
-            doc.report(&entry, what, "remove it, or choose the policy it is for");
+            doc.report(
+                &entry,
+                what,
+                "remove it, or set the policy to which it belongs",
+            );
         }
     }
     policy

@@ -13,8 +13,8 @@ use weir_core::{Contract, Knobs, Span};
 use weir_wire::nbd::Uri;
 
 const STORAGE: &[&str] = &["file", "device", "nbd", "memory", "model"];
-const STORAGE_HELP: &str = "write one of file = \"/path\", device = \"/dev/...\", nbd = \"nbd://...\", memory = true, model = \"...\"";
-const SIZE_HELP: &str = "write size = \"1GiB\"";
+const STORAGE_HELP: &str = "set one of file = \"/path\", device = \"/dev/...\", nbd = \"nbd://...\", memory = true, model = \"...\"";
+const SIZE_HELP: &str = "set size, for example size = \"1GiB\"";
 const PATH_MAX: usize = 4095;
 
 /// A volume, and what is still to be settled with its drive.
@@ -58,10 +58,10 @@ pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
         let key = format!("{}.listen.vhost", path("volume", &volume.name));
         if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == at) {
             let what = format!(
-                "{} is the socket of {other}",
+                "{} is already used by {other}",
                 quoted(&at.display().to_string())
             );
-            let help = Some("give each a path of its own".to_owned());
+            let help = Some("use a different path for each".to_owned());
             doc.keep(doc.places.problem(&key, what, help));
         }
         taken.push((key, at));
@@ -123,7 +123,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
     }
     let attach = table.entry("listen").and_then(|e| e.table(doc, &ATTACH));
     if let Some(attach) = &attach {
-        let help = "write vhost = \"/run/weir/alpha.vhost.sock\"";
+        let help = "set vhost = \"/run/weir/alpha.vhost.sock\"";
         let path = doc.required(attach, "vhost", help);
         unsettled.socket = path.is_some();
         volume.vhost = path.and_then(|e| vhost_path(doc, &e));
@@ -141,7 +141,7 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
 }
 
 pub(super) fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> String {
-    let help = "say which [drive.NAME] it lies on, as drive = \"fast\"";
+    let help = "set it to the name of a [drive.NAME], for example drive = \"fast\"";
     let entry = doc.required(table, "drive", help);
     let name = entry.and_then(|e| e.text(doc, "a drive's name", "\"fast\""));
     name.unwrap_or_default().to_owned()
@@ -156,13 +156,13 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         [first, second, ..] => {
             let key = |entry: &Entry<'_>| entry.path.rsplit('.').next().unwrap_or("").to_owned();
             let help = format!("remove {} or {}", key(first), key(second));
-            doc.report(second, "a volume has one storage", &help);
+            doc.report(second, "a volume cannot have two kinds of storage", &help);
             return false;
         }
     };
     unsettled.storage = Some(entry.clone());
     if let (Some(more), None) = (table.entry("remote"), table.entry("nbd")) {
-        doc.report(&more, "is of a volume with nbd", "remove it");
+        doc.report(&more, "requires nbd as the volume's storage", "remove it");
     }
     let file = table.entry("file").is_some();
     let storage = if file || table.entry("device").is_some() {
@@ -176,7 +176,7 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
                 doc.report(
                     entry,
                     "can only be true",
-                    "leave it out for another storage",
+                    "remove it for another kind of storage",
                 );
                 None
             }
@@ -197,7 +197,11 @@ fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> O
     let uri: Uri = match text.parse() {
         Ok(uri) => uri,
         Err(error) => {
-            doc.report(entry, error.to_string(), "see docs/remote.md");
+            doc.report(
+                entry,
+                error.to_string(),
+                "write for example nbd://10.0.0.2:10809/alpha; see docs/remote.md",
+            );
             return None;
         }
     };
@@ -217,7 +221,7 @@ pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Path
     let text = entry.text(doc, "a path", "\"/var/lib/weir/alpha.img\"")?;
     if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
         let what = format!("{} is not an absolute path", quoted(text));
-        let help = "write it from \"/\" on: the server may be started anywhere";
+        let help = "write the path from \"/\" on; a relative path would depend on where the server is started";
         doc.report(entry, what, help);
         return None;
     }
@@ -230,13 +234,17 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
     let sleep = table.time_if_any(doc, "sleep");
     let call_delay = table.time(doc, "call_delay");
     if let (Some(_), Some(_), Some(entry)) = (spin, sleep, table.entry("sleep")) {
-        doc.report(&entry, "a volume spins or sleeps", "remove spin or sleep");
+        doc.report(
+            &entry,
+            "cannot be combined with spin",
+            "remove spin or sleep",
+        );
     }
     let wakes = spin.map(Wakes::Spin).or_else(|| sleep.map(Wakes::Sleep));
     let calls = table.word(doc, "calls", CallRule::WORDS.map(|w| w.1));
     if let (CallRule::Spdk, Span::ZERO, Some(entry)) = (calls, call_delay, table.entry("calls")) {
-        let help = "write call_delay = \"100us\": what the rule sets the time between calls by";
-        doc.report(&entry, "\"spdk\" needs a call_delay", help);
+        let help = "set call_delay, for example call_delay = \"100us\", which is the base of the time between calls";
+        doc.report(&entry, "\"spdk\" requires call_delay", help);
     }
     Notify {
         wakes: wakes.unwrap_or_default(),
@@ -250,8 +258,8 @@ fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
 fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> Option<u32> {
     let entry = table.entry("ublk_number")?;
     if !ublk {
-        let help = "remove it, or write ublk = true";
-        doc.report(&entry, "is of a volume that is no block device", help);
+        let help = "remove it, or set ublk = true";
+        doc.report(&entry, "requires ublk = true", help);
         return None;
     }
     entry.count(doc)
@@ -266,11 +274,15 @@ fn vhost_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
 fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
     let cache = entry.word(doc, [Cache::Direct, Cache::Host])?;
     if !matches!(storage, Storage::File(_) | Storage::Device(_)) {
-        doc.report(entry, "is for files and devices", "remove it");
+        doc.report(
+            entry,
+            "is supported for files and devices only",
+            "remove it",
+        );
         return None;
     }
     if matches!(storage, Storage::Device(_)) && cache == Cache::Host {
-        let what = "\"host\" is for files: a device is always read and written past the page cache";
+        let what = "\"host\" is supported for files only, because a device is always accessed past the page cache";
         doc.report(entry, what, "remove it");
         return None;
     }
@@ -311,8 +323,8 @@ pub(super) fn settle(
         match &on.model {
             None => drive::set_model(doc, on, model.clone()),
             Some(other) if other != model => {
-                let what = format!("drive.{} is another model already", on.name);
-                doc.report(entry, what, "what lies on one drive has one model");
+                let what = format!("drive.{} already has another model", on.name);
+                doc.report(entry, what, "use the same model for all volumes of a drive");
                 draft.broken.insert(u.path.clone());
             }
             Some(_) => {}
@@ -331,7 +343,7 @@ pub(super) fn settle(
                 doc.keep(doc.places.problem(&at, what, Some(SIZE_HELP.to_owned())));
             }
             None if on.model.is_none() && draft.is_sound(&path("drive", &on.name)) => {
-                let what = "nothing holds its data".to_owned();
+                let what = "the volume has no storage".to_owned();
                 doc.keep(
                     doc.places
                         .problem(&u.path, what, Some(STORAGE_HELP.to_owned())),
@@ -339,10 +351,10 @@ pub(super) fn settle(
             }
             Some(entry) if on.model.is_some() && u.model.is_none() => {
                 let what = format!(
-                    "drive.{} is a model, whose volumes hold their data in memory",
+                    "cannot be combined with a modelled drive: volumes of drive.{} hold their data in memory",
                     on.name
                 );
-                doc.report(entry, what, "remove it, or put the volume on another drive");
+                doc.report(entry, what, "remove it, or use another drive");
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use crate::policy::Policy;
 use weir_core::{Class, Contract, GroupId, Knobs, PriorityClass, ROOT};
 
 /// What an I/O priority that is no class is said to be.
-pub(super) const UNCLASSED: &str = "does not count under policies that go by classes, as contract";
+pub(super) const UNCLASSED: &str = "has no effect under policies with classes, such as contract";
 
 /// Why an I/O priority is no contract's class, and what would make it one.
 pub(super) type Why = (&'static str, &'static str);
@@ -21,15 +21,15 @@ pub(super) fn of_priority(
         PriorityClass::Idle => (
             Class::Idle,
             (
-                "an idle client can have no min, and its min is kept",
-                "state class = \"best-effort\", or remove the min",
+                "an idle client cannot have a min, and the min takes precedence",
+                "set class = \"best-effort\", or remove the min",
             ),
         ),
         PriorityClass::Realtime => (
             Class::Realtime,
             (
-                "a realtime client needs a max",
-                "give the client a max, as max = { bandwidth = \"20MB/s\" }, or state its class",
+                "a realtime client requires a max",
+                "set a max, for example max = { bandwidth = \"20MB/s\" }, or set class",
             ),
         ),
     };
@@ -100,18 +100,18 @@ mod tests {
             (
                 "ionice = \"idle\"\nmin = \"1MB/s\"",
                 ordinary,
-                "an idle client can have no min",
+                "an idle client cannot have a min",
             ),
             (
                 "ionice = \"realtime\"",
                 ordinary,
-                "a realtime client needs a max",
+                "a realtime client requires a max",
             ),
             ("ionice = \"realtime\"\nmax = { iops = 5 }", realtime, ""),
             (
                 "ionice = \"idle\"\ngroup = \"g\"",
                 ordinary,
-                "its class is its group's",
+                "the client has the class of its group",
             ),
         ] {
             let text = format!("[[group]]\nname = \"g\"\n\n{}", client(keys));

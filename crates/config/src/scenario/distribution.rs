@@ -8,7 +8,7 @@ use weir_load::{Law, Pattern, Skew};
 const MILLION: u32 = 1_000_000;
 
 /// How it is written.
-const HELP: &str = "write \"random\", \"zipf:1.1\", \"pareto:0.2\" or \"normal:20\", and where the middle of it is as \"zipf:1.1:0.25\"";
+const HELP: &str = "write \"random\", \"zipf:1.1\", \"pareto:0.2\" or \"normal:20\"; a center can be appended, for example \"zipf:1.1:0.25\"";
 
 /// What is wrong, and what to do.
 type Said = (&'static str, String);
@@ -44,7 +44,7 @@ pub(super) fn distribution(text: &str, zipf: u32) -> Result<Option<Skew>, Said> 
             .map(|n| Law::Normal(n.unwrap_or(0)))
             .map_err(|()| say("has a deviation that is not from 0 to below 100 percent")),
         "zoned" | "zoned_abs" => Err((
-            "is not modelled",
+            "is not supported",
             "write a job for each zone, with offset and size".to_owned(),
         )),
         _ => {

@@ -134,13 +134,16 @@ impl Draft {
             let groups = self.groups.iter().map(|g| &g.name);
             let names = groups.chain(self.clients.iter().flat_map(|c| &c.names));
             let known: Vec<&str> = names.map(String::as_str).take(SHOWN).collect();
-            let help = format!("there are {}", known.join(", "));
-            return Err(setting.problem("nobody has this name".to_owned(), Some(help)));
+            let help = format!("use one of {}", known.join(", "));
+            return Err(setting.problem(
+                "no client and no group has this name".to_owned(),
+                Some(help),
+            ));
         };
         let client = &self.clients[at];
         if let Some(group) = client.group.and_then(|group| self.groups.get(group)) {
-            let what = format!("{whose} has no contract of its own, but that of its group");
-            let help = format!("change that of {}", group.name);
+            let what = format!("{whose} has no contract of its own, because it is in a group");
+            let help = format!("set the contract of its group, {}", group.name);
             return Err(setting.problem(what, Some(help)));
         }
         let contract = setting.apply(&client.contract, self.capacity)?;

@@ -11,7 +11,7 @@ pub(super) const SECTOR: u64 = 512;
 
 /// What is wrong with a direct request that is not whole sectors.
 pub(super) const NOT_SECTORS: &str =
-    "is not in whole sectors of 512 bytes: Linux refuses direct requests that are not (EINVAL)";
+    "is not a multiple of 512 bytes, so that Linux would refuse the direct requests (EINVAL)";
 
 /// Whether requests are whole numbers of sectors at every offset that their sizes give.
 pub(super) fn in_sectors(size: &weir_load::Size) -> bool {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// There is no scenario of that name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("there is no scenario {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
+#[error("unknown scenario {name:?}{}", nearest.map_or(String::new(), |n| format!("; did you mean {n:?}?")))]
 pub struct Unknown {
     /// The name.
     pub name: String,

@@ -30,15 +30,15 @@ fn elements<'a>(doc: &mut Document<'_>, list: &mut DeArray<'a>, patch: &DeTable<
     for (key, value) in patch {
         let wanted = key.get_ref().as_ref();
         let Some(change) = value.get_ref().as_table() else {
-            let what = format!("{} is to be changed by a table", quoted(wanted));
-            let help = format!("write {wanted}.KEY = VALUE for what differs");
+            let what = format!("{} must be a table", quoted(wanted));
+            let help = format!("write {wanted}.KEY = VALUE for each difference");
             doc.at(&value.span(), wanted, what, &help);
             continue;
         };
         let names: Vec<String> = list.iter().filter_map(name).map(str::to_owned).collect();
         let mut found = list.iter_mut().filter(|e| name(e) == Some(wanted));
         let Some(DeValue::Table(table)) = found.next().map(Spanned::get_mut) else {
-            let what = format!("there is no {} to change", quoted(wanted));
+            let what = format!("unknown client {}", quoted(wanted));
             let help = nearest::help(wanted, names.iter().map(String::as_str));
             doc.at(&key.span(), wanted, what, &help);
             continue;

@@ -81,12 +81,7 @@ impl JobFile {
 pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
     let mut doc = document(text, file);
     if text.len() > FILE_MAX {
-        doc.at(
-            &(0..0),
-            "",
-            "is longer than 1MiB, the most that is read",
-            "",
-        );
+        doc.at(&(0..0), "", "is longer than 1MiB, the maximum", "");
         return Err(doc.into_problems());
     }
     let Some(root) = parsed(&mut doc, text) else {
@@ -211,9 +206,8 @@ impl Varied {
         }
         for (kind, entry) in patches(doc, root, "on") {
             if kind != "disk" && kind != "flash" {
-                let what = format!("there is no kind of drive {}", quoted(&kind));
-                let help =
-                    "write [on.disk] for drives that rotate, [on.flash] for those that do not";
+                let what = format!("unknown kind of drive {}", quoted(&kind));
+                let help = "use [on.disk] for rotating drives, and [on.flash] for others";
                 doc.report(&entry, what, help);
             }
             varied.drives.push(kind);

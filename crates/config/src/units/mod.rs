@@ -55,10 +55,10 @@ pub struct UnitError {
 #[non_exhaustive]
 pub enum Reason {
     /// It does not begin with a number (digits, perhaps a point and digits).
-    #[error("is not a number and a unit")]
+    #[error("is not a number with a unit")]
     NotANumber,
     /// Its number has a comma.
-    #[error("has a comma in its number")]
+    #[error("contains a comma")]
     Comma,
     /// It is below zero.
     #[error("is negative")]
@@ -70,7 +70,7 @@ pub enum Reason {
     #[error("has an unknown unit")]
     UnknownUnit,
     /// Its unit counts bits.
-    #[error("is in bits; Weir counts bytes")]
+    #[error("is in bits, which are not supported")]
     Bits,
     /// A size where a rate is wanted.
     #[error("is a size, not a rate")]

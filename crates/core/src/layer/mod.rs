@@ -86,10 +86,14 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => f.write_str("no more streams can be opened"),
+            Self::Full => f.write_str("all streams are in use"),
             Self::NoSuchGroup(g) => write!(f, "group {} does not exist", g.0),
             Self::NotALeaf(g) => {
-                write!(f, "group {} has child groups; streams hang on leaves", g.0)
+                write!(
+                    f,
+                    "group {} has child groups, so that it cannot have streams",
+                    g.0
+                )
             }
         }
     }

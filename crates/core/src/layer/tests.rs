@@ -602,7 +602,7 @@ fn what_needs_a_controller_that_is_not_there_is_refused() {
     assert_eq!(refused, Err(Refusal::NoController(id, Kind::Latency)));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "group 1: io.latency is needed and is not there"
+        "group 1: controller io.latency is missing"
     );
     let accepted = layer.change(at(0), &[add(Max::NONE)]);
     assert_eq!(accepted, Ok(Promised::default()));

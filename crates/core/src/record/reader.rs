@@ -81,7 +81,7 @@ impl Reader {
         if self.ended && self.at < self.bytes.len() {
             return Err(Malformed {
                 offset: self.offset + self.at as u64,
-                expected: "nothing behind the end",
+                expected: "no data after the end",
             });
         }
         let Some((from, to)) = frame(&self.bytes, self.at, self.offset)? else {
@@ -122,7 +122,7 @@ impl Reader {
         }
         Err(Malformed {
             offset: self.offset + self.bytes.len() as u64,
-            expected: "more: the record is cut off",
+            expected: "more data: the recording is cut off",
         })
     }
 
@@ -132,7 +132,7 @@ impl Reader {
         if self.bytes[..known] != MAGIC[..known] {
             return Err(Malformed {
                 offset: 0,
-                expected: "the first bytes of a record",
+                expected: "the first bytes of a recording",
             });
         }
         let Some(version) = self.bytes.get(MAGIC.len()..start) else {
@@ -141,7 +141,7 @@ impl Reader {
         if version != VERSION.to_le_bytes() {
             return Err(Malformed {
                 offset: MAGIC.len() as u64,
-                expected: "a record of this build's version",
+                expected: "a recording of this build's version",
             });
         }
         let Some((from, to)) = frame(&self.bytes, start, self.offset)? else {

@@ -19,7 +19,7 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
         Attach::Nbd => nbd::attach(driver, volume),
         Attach::Ublk | Attach::Vhost => device(driver, volume)?.ok_or_else(|| {
             Status::unavailable(format!(
-                "the server has no block device of {:?} yet",
+                "the server has not created the block device of {:?} yet",
                 volume.name
             ))
         }),

@@ -55,7 +55,7 @@ pub(crate) fn attach(driver: &Driver, volume: &Volume) -> Result<PathBuf, Status
     let index = index.map(|index| u32::from_ne_bytes(*index));
     index
         .map(path)
-        .ok_or_else(|| Status::internal("the kernel does not say which device it is"))
+        .ok_or_else(|| Status::internal("the kernel did not return the device number"))
 }
 
 /// Disconnects the device of a volume, if there is one; requests that are under way come to their end before.
@@ -93,7 +93,7 @@ pub(crate) fn keep(driver: &Driver) {
         || Family::find("nbd").and_then(|family| Ok((family.listen("nbd_mc_group")?, family)));
     let Ok((events, family)) = listen() else {
         tracing::warn!(
-            "the kernel has no NBD client: modprobe nbd, unless every class says attach = \"ublk\" or \"vhost\""
+            "the kernel has no NBD client; run modprobe nbd, unless all storage classes set attach = \"ublk\" or \"vhost\""
         );
         return;
     };
@@ -148,7 +148,7 @@ fn relink(driver: &Driver, family: &Family) -> bool {
 fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Status> {
     let addresses = driver.volumes()?.status()?.nbd;
     let address = addresses.first().ok_or_else(|| {
-        Status::failed_precondition("the server has no address for NBD: [listen] says it, as nbd = [\"unix:/run/weir/nbd.sock\"]")
+        Status::failed_precondition("the server has no NBD address; add [listen] with nbd = [\"unix:/run/weir/nbd.sock\"] to its configuration")
     })?;
     let address: Address = address
         .parse()
@@ -178,7 +178,7 @@ fn connect(driver: &Driver, volume: &str) -> Result<(OwnedFd, Attributes), Statu
 
 fn family() -> Result<Family, Status> {
     Family::find("nbd").map_err(|error| {
-        let said = format!("the kernel's NBD client cannot be asked: {error}; modprobe nbd");
+        let said = format!("cannot use the kernel's NBD client: {error}; run modprobe nbd");
         Status::failed_precondition(said)
     })
 }

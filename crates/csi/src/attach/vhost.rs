@@ -38,7 +38,7 @@ pub(crate) fn path(directory: &Path, volume: &str) -> Result<PathBuf, Status> {
         return Ok(path);
     }
     let said = format!(
-        "the socket {} has {length} bytes, and {PATH_MAX} are possible: a shorter --sockets or a shorter name",
+        "the socket path {} has {length} bytes; at most {PATH_MAX} are possible. Use a shorter --sockets or a shorter name",
         path.display()
     );
     Err(Status::invalid_argument(said))
@@ -74,7 +74,7 @@ impl<'a> Disk<'a> {
         let AccessType::Mount(asked) = used else {
             return Ok(());
         };
-        fs::create_dir_all(at).map_err(error::file("make", at))?;
+        fs::create_dir_all(at).map_err(error::file("create", at))?;
         self.with_file(|file| mount::prepare(file, &asked.fs_type))
             .map(drop)
     }
@@ -88,7 +88,7 @@ impl<'a> Disk<'a> {
     ) -> Result<(), Status> {
         match used {
             AccessType::Block(_) if read_only => {
-                let said = "a socket has no read-only side: publish it to be written, or mounted";
+                let said = "a read-only socket is not supported; publish the volume writable, or as a mount";
                 Err(Status::invalid_argument(said))
             }
             AccessType::Block(_) => self.link(to),
@@ -101,7 +101,7 @@ impl<'a> Disk<'a> {
                 let direct = &self.driver.options.direct_volumes;
                 if let Some(other) = direct::other(direct, to, self.socket)? {
                     let said = format!(
-                        "{:?} is published at {other}, and a file system is mounted by one machine at a time",
+                        "{:?} is already published at {other}; only one virtual machine can mount its file system at a time",
                         self.volume.name
                     );
                     return Err(Status::failed_precondition(said));
@@ -115,12 +115,12 @@ impl<'a> Disk<'a> {
 
     fn link(&self, to: &Path) -> Result<(), Status> {
         let parent = to.parent().unwrap_or(to);
-        fs::create_dir_all(parent).map_err(error::file("make", parent))?;
+        fs::create_dir_all(parent).map_err(error::file("create", parent))?;
         match symlink(self.socket, to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.is_link(to) => {
                 Ok(())
             }
-            linked => linked.map_err(error::file("make", to)),
+            linked => linked.map_err(error::file("create", to)),
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> Disk<'a> {
             return Ok(());
         }
         let said = format!(
-            "the disk {:?} has grown; its file system is mounted in a machine, out of this driver's reach, and grows by a tool in there",
+            "the disk {:?} has grown, but its file system is mounted in a virtual machine; grow the file system there",
             self.volume.name
         );
         Err(Status::failed_precondition(said))

@@ -79,7 +79,7 @@ impl AsyncRead for Connection {
             this.ready = (Vec::new(), 0);
             let taken = this.frames.take(chunk.filled(), &mut this.ready.0);
             taken.map_err(|malformed| {
-                tracing::warn!("a client's connection ends: {malformed}");
+                tracing::warn!("the driver closes a client's connection: {malformed}");
                 io::Error::new(io::ErrorKind::InvalidData, malformed)
             })?;
         }

@@ -77,7 +77,7 @@ impl Etcd {
             let patience = left / (count - tried) as u32;
             let answered = timeout(patience, http::post(endpoint, path, &body)).await;
             let answered = answered
-                .unwrap_or_else(|_| Err(format!("no answer within {} ms", patience.as_millis())));
+                .unwrap_or_else(|_| Err(format!("no reply within {} ms", patience.as_millis())));
             let understood =
                 answered.and_then(|(status, value)| self.understand(ask, status, &value));
             match understood {
@@ -147,7 +147,7 @@ impl Etcd {
                 .unwrap_or(status.as_str())
                 .to_owned());
         }
-        let strange = || format!("an answer that is not etcd's: {value:.80}");
+        let strange = || format!("the reply is not in the form of etcd: {value:.80}");
         let answer = match ask {
             Ask::Grant => number(&value["ID"])
                 .filter(|_| number(&value["TTL"]) >= Some(self.ttl.as_nanos() / 1_000_000_000))

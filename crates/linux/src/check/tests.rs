@@ -50,7 +50,7 @@ fn weights_that_nothing_goes_by_are_told() {
         &all,
         &[
             "system.slice/io.weight",
-            "does nothing on sda",
+            "has no effect on sda",
             "io.cost is not enabled",
         ],
     );
@@ -58,7 +58,7 @@ fn weights_that_nothing_goes_by_are_told() {
         &all,
         &[
             "system.slice/io.bfq.weight",
-            "does nothing on sda",
+            "has no effect on sda",
             "mq-deadline",
         ],
     );
@@ -72,7 +72,7 @@ fn weights_that_nothing_goes_by_are_told() {
 fn two_that_divide_by_weights_are_told() {
     has(
         &said("/dev/sda", "bfq + io.cost", |_| ()),
-        &["sda", "bfq and io.cost both", "choose one"],
+        &["sda", "bfq and io.cost both", "use only one"],
     );
     let left = |fake: &mut Fake| {
         fake.put("/sys/fs/cgroup/io.cost.qos", "8:0 enable=1 ctrl=auto");
@@ -111,7 +111,7 @@ fn what_the_kernel_has_not_is_told() {
     );
     has(
         &said("/dev/sda", "io.low", |_| ()),
-        &["io.low left Linux in 6.10"],
+        &["io.low was removed from Linux in 6.10"],
     );
     let all = said("/dev/sda", "io.latency", |_| ());
     assert!(!all.iter().any(|l| l.contains("IOLATENCY")), "{all:#?}");
@@ -119,10 +119,7 @@ fn what_the_kernel_has_not_is_told() {
 
 #[test]
 fn what_stands_above_a_device_and_below_is_told() {
-    has(
-        &said("/dev/sda", "bfq", |_| ()),
-        &["sda: dm-0 is made of it"],
-    );
+    has(&said("/dev/sda", "bfq", |_| ()), &["sda: is part of dm-0"]);
     has(
         &said("/dev/dm-0", "io.max", |_| ()),
         &["dm-0: is a device mapper", "sda1"],
@@ -130,13 +127,13 @@ fn what_stands_above_a_device_and_below_is_told() {
     has(
         &said("/dev/dm-0", "bfq", |_| ()),
         &[
-            "drive.a.policy: dm-0 queues no requests",
-            "name what is below it: sda1",
+            "drive.a.policy: dm-0 has no request queue",
+            "use a device below it: sda1",
         ],
     );
     has(
         &said("/dev/dm-0", "io.cost", |_| ()),
-        &["dm-0 queues no requests", "io.cost.qos"],
+        &["dm-0 has no request queue", "io.cost.qos"],
     );
     has(
         &said("/dev/sda1", "bfq", |_| ()),
@@ -157,7 +154,7 @@ fn what_is_wrong_with_the_tree_is_told() {
     let file = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n[volume.one]\ndrive = \"a\"\ncgroup = \"/a/b/c\"\n";
     has(
         &said_of(file, &v1, |_| ()),
-        &["volume.one: cgroups of version 1"],
+        &["volume.one: the io controller is not available"],
     );
     let none = SERVER.replace("\tcgroup2 /sys/fs/cgroup", "\ttmpfs /sys/fs/cgroup");
     has(
@@ -173,10 +170,10 @@ fn what_is_wrong_with_the_tree_is_told() {
         &all,
         &[
             "/sys/fs/cgroup/cgroup.subtree_control: +io is missing",
-            "weir apply writes it",
+            "run weir apply, which enables it",
         ],
     );
-    has(&all, &["/a/b/c: has no controller for memory"]);
+    has(&all, &["/a/b/c: has no memory controller"]);
     let internal = |fake: &mut Fake| {
         use crate::files::Files;
         fake.make("/sys/fs/cgroup/a").unwrap();
@@ -200,7 +197,7 @@ fn what_is_wrong_with_the_tree_is_told() {
         );
     has(
         &said_of(file, &gone, |_| ()),
-        &["has no controller io here"],
+        &["the io controller is not available"],
     );
 }
 
@@ -214,11 +211,11 @@ fn what_is_systemds_is_told() {
     let all = |member: &str| said_of(&file(member), SERVER, |_| ());
     has(
         &all("unit = \"db.service\""),
-        &["db.service: is systemd's and not delegated"],
+        &["db.service: belongs to systemd and is not delegated"],
     );
     has(
         &all("cgroup = \"/system.slice/db.service\""),
-        &["is systemd's and not delegated"],
+        &["belongs to systemd and is not delegated"],
     );
     has(
         &all("cgroup = \"/system.slice/db.service/x\""),
@@ -226,7 +223,7 @@ fn what_is_systemds_is_told() {
     );
     has(
         &all("unit = \"gone.service\""),
-        &["volume.one.unit: no cgroup is called gone.service"],
+        &["volume.one.unit: unit gone.service is not running"],
     );
     let delegated = all("cgroup = \"/system.slice/pods.service/x\"");
     assert!(
@@ -243,7 +240,7 @@ fn what_is_systemds_is_told() {
 fn weights_in_several_places_are_told() {
     let text = "[drive.a]\ndevice = \"/dev/sda\"\npolicy = \"bfq\"\n\
                 [volume.one]\ndrive = \"a\"\ncgroup = \"/a/one\"\n[volume.two]\ndrive = \"a\"\ncgroup = \"/two\"\n";
-    has(&said_of(text, SERVER, |_| ()), &["sda", "in / and /a"]);
+    has(&said_of(text, SERVER, |_| ()), &["sda", "(/ and /a)"]);
 }
 
 #[test]
@@ -255,7 +252,7 @@ fn a_cgroup_cannot_give_commands_to_the_terminal() {
     });
     has(
         &said,
-        &[r"/a\u{1b}[2J\nroot: all is well/io.weight: does nothing"],
+        &[r"/a\u{1b}[2J\nroot: all is well/io.weight: has no effect"],
     );
     let mut lines = said.iter().flat_map(|said| said.split('\n'));
     assert!(!lines.any(|line| line.contains(char::is_control) || line.starts_with("root")));

@@ -26,27 +26,27 @@ impl fmt::Display for JournalError {
                 write!(f, "cannot {tried} {}: {}", path.display(), said(error))?;
                 match Errno::from_io_error(error) {
                     Some(Errno::NOSPC | Errno::DQUOT) => f.write_str(
-                        "; nothing was changed without its old value on disk: make room, or name another journal with --journal",
+                        "; nothing was changed whose old value is not on disk. Free some space, or use another journal with --journal",
                     ),
                     Some(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
-                        f.write_str("; run it as root, or name another journal with --journal")
+                        f.write_str("; run the command as root, or use another journal with --journal")
                     }
                     _ => Ok(()),
                 }
             }
             Self::Busy(path) => write!(
                 f,
-                "another weir apply works with {}; end it first (one with --watch ends on SIGTERM)",
+                "another weir apply uses {}; end it first (one with --watch ends on SIGTERM)",
                 path.display()
             ),
             Self::Damaged(path, line) => write!(
                 f,
-                "{}:{line}: is no line of a journal; weir apply --restore puts back what the other lines say and keeps the file",
+                "{}:{line}: is not a valid line of a journal; weir apply --restore restores the other lines and keeps the file",
                 path.display()
             ),
             Self::Version(path, version) => write!(
                 f,
-                "{} is of version {version}, which this version does not know; use the weir that wrote it",
+                "{} has version {version}, which is not supported; use the version of weir that wrote it",
                 path.display()
             ),
         }

@@ -62,7 +62,7 @@ fn a_line_that_is_none_is_named_and_the_others_are_read() {
             .damage()
             .unwrap()
             .to_string()
-            .contains("journal:2: is no line")
+            .contains("journal:2: is not a valid line")
     );
     assert_eq!(journal.entries().len(), 1);
     journal.undone(1).unwrap();
@@ -103,7 +103,7 @@ fn a_disk_without_room_refuses() {
         .unwrap();
     journal.file = Some(full);
     let error = journal.change("boot", None, made("b")).unwrap_err();
-    assert!(error.to_string().contains("make room"), "{error}");
+    assert!(error.to_string().contains("Free some space"), "{error}");
     assert_eq!(
         journal.entries().len(),
         1,
@@ -143,12 +143,12 @@ fn a_journal_that_another_user_can_have_made_is_refused() {
     refused("is a symbolic link");
     std::fs::remove_file(&path).unwrap();
     std::fs::hard_link(&secret, &path).unwrap();
-    refused("has another name");
+    refused("has a second name");
     std::fs::remove_file(&path).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
     refused("is a pipe");
     let shared = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(&folder, shared).unwrap();
-    refused("other users may write");
+    refused("other users can write");
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -34,7 +34,7 @@ fn planned(text: &str, change: impl FnOnce(&mut Fake)) -> (Vec<String>, Vec<Stri
 #[test]
 fn a_unit_that_does_not_run_withholds_its_own_settings_alone() {
     let (writes, withheld, problems) = planned(CONTRACTS, |_| ());
-    let why = "no cgroup is called stopped.service: the unit does not run";
+    let why = "unit stopped.service is not running, so that it has no cgroup";
     assert_eq!(
         withheld,
         [format!(
@@ -95,7 +95,7 @@ fn drives_that_are_refused_withhold_everything() {
         (
             "\"bfq\"",
             "\"io.low\"",
-            "refused: drive.fast: everything: policy \"io.low\": io.low left Linux",
+            "refused: drive.fast: everything: policy \"io.low\": io.low was removed",
         ),
     ] {
         let (writes, found, _) = planned(&CONTRACTS.replace(from, to), |_| ());
@@ -111,7 +111,7 @@ fn drives_that_are_refused_withhold_everything() {
     let limited = |line: &String| line.contains("/runs/io.max");
     assert!(writes.iter().any(limited), "{writes:#?}");
     assert!(
-        withheld[0].contains("queue/scheduler \"bfq\": dm-0 queues no requests"),
+        withheld[0].contains("queue/scheduler \"bfq\": dm-0 has no request queue"),
         "{withheld:#?}"
     );
     // Nothing is proposed for it that is refused, too.
@@ -134,7 +134,7 @@ fn drives_that_are_refused_withhold_everything() {
     assert!(
         withheld
             .iter()
-            .any(|line| line.contains("drive.other: queue/scheduler \"kyber\": is sda")),
+            .any(|line| line.contains("drive.other: queue/scheduler \"kyber\": leads to sda")),
         "{withheld:#?}"
     );
     assert_eq!(problems, 2);

@@ -29,7 +29,7 @@ impl DropIns {
             let directives = directives(&target.ident.link, setting);
             if directives.is_empty() {
                 notes.push(format!(
-                    "systemd has no directive for {}, so {unit} is left without",
+                    "systemd has no directive for {}, so that {unit} is used without it",
                     setting.knob
                 ));
             }

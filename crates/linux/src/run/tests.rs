@@ -220,7 +220,7 @@ fn what_somebody_else_changed_is_told_and_left() {
     assert!(
         lines
             .iter()
-            .any(|l| l.contains("somebody has changed it since") && l.contains("rbps=1 ")),
+            .any(|l| l.contains("another program has changed it since") && l.contains("rbps=1 ")),
         "{lines:#?}"
     );
     assert!(
@@ -288,7 +288,7 @@ fn a_device_that_is_another_is_not_touched_and_one_that_moved_is_found() {
     let between = texts(&fake);
     let (all, said) = restored(&mut fake, &scratch);
     assert!(
-        all.changed >= 2 && said.iter().any(|s| s.to_string().contains("is gone")),
+        all.changed >= 2 && said.iter().any(|s| s.to_string().contains("was removed")),
         "{said:#?}"
     );
     assert_eq!(

@@ -129,7 +129,7 @@ fn undo(
         match undo.files.reload_units() {
             Ok(()) => (undo.say)(&Said::Reloaded),
             Err(error) => {
-                let failed = Failed::step("systemd", "make it read its units again", error);
+                let failed = Failed::step("systemd", "reload its units", error);
                 (undo.say)(&left("systemd", failed.to_string()));
             }
         }
@@ -237,11 +237,11 @@ impl Undo<'_> {
             return Outcome::Gone;
         };
         let Some(knob) = Knob::find(knob) else {
-            return Outcome::Kept(format!("there is no knob {knob}"));
+            return Outcome::Kept(format!("unknown control {knob}"));
         };
         let Some(device) = self.device(entry) else {
             return Outcome::Changed(format!(
-                "{} ({}) is gone, and its settings with it",
+                "{} ({}) was removed together with its settings",
                 ident.name, ident.link
             ));
         };
@@ -258,7 +258,7 @@ impl Undo<'_> {
         let is_ours = entry.now.as_deref() == Some(&is) || knob.is(&is, new);
         if is != *old && !is_ours && !entry.undoing {
             return Outcome::Changed(format!(
-                "somebody has changed it since: it is {is:?}, where {new:?} was set and {old:?} was before"
+                "another program has changed it since: it is {is:?}, while weir apply set {new:?} in place of {old:?}"
             ));
         }
         let mut outcome = Outcome::Gone;
@@ -318,7 +318,7 @@ impl Undo<'_> {
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::NOENT) => Outcome::Gone,
                 Some(Errno::BUSY | Errno::NOTEMPTY) => Outcome::Kept(
-                    "it is not empty; once it is, weir apply --restore removes it".to_owned(),
+                    "it is not empty; run weir apply --restore again when it is".to_owned(),
                 ),
                 _ => kept(&Failed::step(folder, "remove it", error)),
             },
@@ -331,14 +331,14 @@ impl Undo<'_> {
             return Outcome::Gone;
         }
         if let Some(user) = self.user_of_io(folder) {
-            return Outcome::Changed(format!("{user} uses the controller io by now"));
+            return Outcome::Changed(format!("{user} now uses the io controller"));
         }
         match self.files.write(&file, "-io") {
             Ok(()) => {
                 (self.say)(&Said::Disabled(folder.to_owned()));
                 Outcome::Undone
             }
-            Err(error) => kept(&Failed::step(&file, "switch the controller off", error)),
+            Err(error) => kept(&Failed::step(&file, "disable the controller", error)),
         }
     }
 
@@ -364,7 +364,7 @@ impl Undo<'_> {
             return Outcome::Gone;
         }
         if is.as_deref().is_some_and(|is| is != new) {
-            return Outcome::Changed("somebody has changed it since".to_owned());
+            return Outcome::Changed("another program has changed it since".to_owned());
         }
         let done = match old {
             Some(old) => self.files.replace(file, old),
@@ -376,7 +376,7 @@ impl Undo<'_> {
                 (self.say)(&Said::Removed(file.to_owned()));
                 Outcome::Undone
             }
-            Err(error) => kept(&Failed::step(file, "put it back", error)),
+            Err(error) => kept(&Failed::step(file, "restore it", error)),
         }
     }
 }

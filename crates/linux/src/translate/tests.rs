@@ -200,8 +200,8 @@ fn what_linux_has_not_is_refused_with_the_reason() {
         translate(&policy, &Queue::default(), (None, None), &groups(&[min(5)]))
     };
     for (word, why) in [
-        ("contract", "keeps a min"),
-        ("cfq", "left Linux in 5.0"),
+        ("contract", "guarantees a min"),
+        ("cfq", "was removed from Linux in 5.0"),
         ("bfq-bytes", "charges"),
         ("max-limits", "io.latency"),
     ] {
@@ -212,7 +212,7 @@ fn what_linux_has_not_is_refused_with_the_reason() {
     }
     for word in ["bfq-5.3", "bfq-4.18", "io.cost-5.5"] {
         let notes = translated(word).unwrap().notes;
-        assert!(notes[0].contains("kernel's own"), "{word}: {notes:?}");
+        assert!(notes[0].contains("the kernel"), "{word}: {notes:?}");
     }
     let refused = all().iter().filter(|p| translated(p.word()).is_err());
     let refused: Vec<&str> = refused.map(Policy::word).collect();
@@ -242,5 +242,5 @@ fn what_linux_counts_in_the_place_of_requests_is_noted() {
         iops_size: 4096,
         ..max
     };
-    assert!(notes(max).contains("io.max has no iops_size"));
+    assert!(notes(max).contains("io.max does not support iops_size"));
 }

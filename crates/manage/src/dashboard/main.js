@@ -29,7 +29,7 @@ function draw() {
   set(at("server"), [
     `version ${version}`,
     `up ${duration(uptime_seconds)}`,
-    ready ? "ready" : "a shard does not answer",
+    ready ? "ready" : "a shard does not respond",
     file ?? "without a file",
     unsaved && "some changes are in memory only",
   ].filter(Boolean).join(" · "));

@@ -131,7 +131,9 @@ impl Keeper {
     /// Asks etcd. What the shard may still promise more than is not written.
     async fn ask(&mut self, ask: &Ask, held: bool) {
         let answered = match ask {
-            Ask::Write { .. } if !held => Err("the shard of a drive does not answer".to_owned()),
+            Ask::Write { .. } if !held => {
+                Err("a shard (the thread of a drive) does not respond".to_owned())
+            }
             ask => self.etcd.ask(ask).await,
         };
         self.say_silence(answered.as_ref().err());
@@ -148,17 +150,29 @@ impl Keeper {
         let Whose { volume, name } = &self.whose;
         let percent = 100.0 * f64::from(part) / f64::from(ONE);
         if (had == 0) == (part == 0) {
-            tracing::debug!(volume, shared = name, "promises {percent:.1} % of the min");
+            tracing::debug!(
+                volume,
+                shared = name,
+                "the server promises {percent:.1} % of the shared min"
+            );
         } else if self.leaves {
-            tracing::info!(volume, shared = name, "gives its part of the min back");
+            tracing::info!(
+                volume,
+                shared = name,
+                "the server gives its part of the shared min back"
+            );
         } else if part > 0 {
             tracing::info!(
                 volume,
                 shared = name,
-                "promises a part of the min: {percent:.1} %"
+                "the server promises {percent:.1} % of the shared min"
             );
         } else {
-            tracing::warn!(volume, shared = name, "promises nothing of the min");
+            tracing::warn!(
+                volume,
+                shared = name,
+                "the server promises no part of the shared min"
+            );
         }
     }
 
@@ -167,9 +181,14 @@ impl Keeper {
         let was = std::mem::replace(&mut self.said.silent, reason.is_some());
         match reason {
             Some(reason) if !was => {
-                tracing::warn!(volume, shared = name, reason, "etcd does not answer");
+                tracing::warn!(
+                    volume,
+                    shared = name,
+                    reason,
+                    "etcd does not respond; the server keeps its part of the shared min until its lease expires"
+                );
             }
-            None if was => tracing::info!(volume, shared = name, "etcd answers again"),
+            None if was => tracing::info!(volume, shared = name, "etcd responds again"),
             _ => {}
         }
     }
@@ -180,13 +199,13 @@ impl Keeper {
         if self.said.strange != self.etcd.strange() {
             self.said.strange = self.etcd.strange().to_vec();
             if self.said.strange.is_empty() {
-                tracing::info!(volume, shared = name, "every row in etcd can be read again");
+                tracing::info!(volume, shared = name, "all keys in etcd can be read again");
             } else {
                 tracing::error!(
                     volume,
                     shared = name,
                     keys = ?self.said.strange,
-                    "rows in etcd that are no server's: nothing of the min is promised until they are removed"
+                    "found keys in etcd that do not belong to a Weir server; this server promises no part of the minimum until they are removed"
                 );
             }
         }
@@ -196,7 +215,8 @@ impl Keeper {
             tracing::warn!(
                 volume,
                 shared = name,
-                "servers state different mins: the least holds, {bytes} bytes/s and {requests} requests/s"
+                "servers have different values for the shared min; the lowest is used: {} and {requests} requests/s",
+                weir_config::units::Rate(bytes)
             );
         }
     }

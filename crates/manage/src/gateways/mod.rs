@@ -114,7 +114,7 @@ impl All {
         };
         if tokio::time::timeout(LEAVE, left).await.is_err() {
             tracing::warn!(
-                "etcd does not answer: what this server had of shared minimums is free when its leases are over"
+                "etcd does not respond; the server's parts of shared minimums become free when its leases expire"
             );
         }
     }

@@ -101,7 +101,7 @@ pub(crate) async fn history(
     let (kind, name) = of.split_once('.').unwrap_or((of.as_str(), ""));
     let unknown = || {
         Refused::not_found(&format!(
-            "{of:?}; name a drive, tenant or volume, such as volume.alpha"
+            "object {of:?}; use a drive, tenant or volume, for example volume.alpha"
         ))
     };
     let kind = KINDS
@@ -188,7 +188,11 @@ pub(crate) async fn metrics(State(manager): Shared, Query(asked): Query<HowMuch>
             let kind = (CONTENT_TYPE, HeaderValue::from_static(kind));
             ([kind], text.to_string()).into_response()
         }
-        _ => (StatusCode::SERVICE_UNAVAILABLE, "a shard does not answer\n").into_response(),
+        _ => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a shard does not respond\n",
+        )
+            .into_response(),
     }
 }
 
@@ -207,7 +211,10 @@ pub(crate) async fn ready(State(manager): Shared) -> (StatusCode, &'static str) 
     } else if manager.watcher.is_ready() {
         (StatusCode::OK, "ok\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "a shard does not answer\n")
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a shard does not respond\n",
+        )
     }
 }
 

@@ -227,7 +227,7 @@ fn existing((kinds, name): (String, String), headers: &HeaderMap) -> Answer<Expe
         None => TableState::Present,
         Some(Ok(etag)) => TableState::Unchanged(etag.to_owned()),
         Some(Err(_)) => {
-            let why = "If-Match is no state of anything";
+            let why = "If-Match is not an ETag of this server";
             return Err(Refused::new(StatusCode::BAD_REQUEST, why));
         }
     };
@@ -263,14 +263,17 @@ fn merge(key: &[String], words: &Words, edits: &mut Vec<Edit>) {
 async fn read<T: DeserializeOwned>(body: Body) -> Answer<T> {
     let bad = |error: String| Refused::new(StatusCode::BAD_REQUEST, error);
     let read = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_MAX)).await;
-    let read =
-        read.map_err(|_| Refused::new(StatusCode::REQUEST_TIMEOUT, "the body does not come"))?;
+    let read = read.map_err(|_| {
+        Refused::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not arrive in time",
+        )
+    })?;
     let body: Bytes = read.map_err(|_| {
-        let why = format!("the body is longer than {BODY_MAX} bytes, or has no end");
+        let why = format!("the body is incomplete, or longer than {BODY_MAX} bytes");
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, why)
     })?;
-    serde_json::from_slice(&body)
-        .map_err(|e| bad(format!("the body is not what is asked for here: {e}")))
+    serde_json::from_slice(&body).map_err(|e| bad(format!("the body is invalid: {e}")))
 }
 
 /// Makes a change on a thread that may wait, and tells those that listen.

@@ -20,7 +20,7 @@ pub(crate) async fn events(
 ) -> Answer<Sse<impl Stream<Item = Result<Line, axum::Error>>>> {
     if !connection.stream() {
         let why = format!(
-            "{STREAMS} clients listen to events at this address already, and none has more than this one's user or host: close one"
+            "all {STREAMS} event streams of this address are in use, and no user or host has more of them than this one; close one first"
         );
         return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }

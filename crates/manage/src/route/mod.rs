@@ -71,7 +71,7 @@ async fn check(
     let path = request.uri().path();
     let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if peer == Peer::Metrics && (writes || !is_metrics(path)) {
-        let why = "this address has /metrics, /healthz, /readyz and /v1/config; [manage] says where the rest is";
+        let why = "this address serves /metrics, /healthz, /readyz and /v1/config only; use the address of [manage] for the rest";
         return Refused::new(StatusCode::NOT_FOUND, why).into_response();
     }
     let open = dashboard::is_page(path) || path == "/healthz" || path == "/readyz";
@@ -98,12 +98,12 @@ async fn openapi() -> Response {
 async fn nothing() -> Refused {
     Refused::new(
         StatusCode::NOT_FOUND,
-        "there is nothing here; /v1/openapi.json says what there is",
+        "unknown path; /v1/openapi.json lists the paths",
     )
 }
 
 async fn wrong_method() -> Refused {
-    let why = "this cannot be done here; /v1/openapi.json says what can";
+    let why = "the method is not supported for this path; /v1/openapi.json lists the methods";
     Refused::new(StatusCode::METHOD_NOT_ALLOWED, why)
 }
 
@@ -113,7 +113,9 @@ fn singular(kinds: &str) -> Answer<&'static str> {
         .into_iter()
         .find(|kind| kinds.strip_suffix('s') == Some(kind));
     kind.ok_or_else(|| {
-        Refused::not_found(&format!("{kinds:?}: there are volumes, tenants and drives"))
+        Refused::not_found(&format!(
+            "collection {kinds:?}; use volumes, tenants or drives"
+        ))
     })
 }
 
@@ -122,7 +124,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Answer<T> {
     let ended = tokio::task::spawn_blocking(work).await;
     ended.unwrap_or_else(|_| {
-        let why = "a fault of the server's own; its log says more";
+        let why = "internal error; see the server's log";
         Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, why))
     })
 }

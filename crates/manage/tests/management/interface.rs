@@ -41,7 +41,7 @@ fn the_last_hour_of_each_object_is_there_from_the_start() {
     for of in ["volume.gamma", "server.alpha", "alpha"] {
         let (status, why) = site.refused("GET", &format!("/v1/history?of={of}"), &Value::Null);
         assert_eq!(status, 404);
-        assert!(why.contains("such as volume.alpha"), "{why}");
+        assert!(why.contains("for example volume.alpha"), "{why}");
     }
 }
 
@@ -90,7 +90,7 @@ fn volumes_tenants_and_capacities_come_change_grow_and_go() {
     let (status, why) = site.refused("PUT", "/v1/volumes/gamma", &gamma);
     assert_eq!(
         (status, why.as_str()),
-        (409, "there is a volume \"gamma\" already")
+        (409, "volume \"gamma\" already exists")
     );
     site.send(
         "PATCH",
@@ -162,7 +162,10 @@ fn a_volume_comes_and_goes_with_its_socket() {
         }
         let (status, why) = site.refused("DELETE", "/v1/volumes/gamma", &Value::Null);
         assert_eq!(status, 422);
-        assert!(why.contains("cannot go while it has a client"), "{why}");
+        assert!(
+            why.contains("cannot be removed while it has a client"),
+            "{why}"
+        );
         drop(client);
         while let Err(error) =
             site.client
@@ -177,21 +180,21 @@ fn a_volume_comes_and_goes_with_its_socket() {
 
 /// Requests that are refused: the method, the path, the body, the status, and a part of what is said.
 const REFUSED: &str = r#"
-PATCH /v1/volumes/alpha {"min":"90MB/s"} 422 promises add up to 120MB/s; write capacity is 120MB/s, of which at most 90 % (108MB/s) may be promised
+PATCH /v1/volumes/alpha {"min":"90MB/s"} 422 cannot promise 90MB/s: the promises on drive.fast would add up to 120MB/s, and at most 108MB/s can be promised (90 % of its write capacity, 120MB/s)
 PATCH /v1/volumes/alpha {"min":"90MB"} 422 "90MB" is a size, not a rate
 PATCH /v1/volumes/alpha {"mni":1} 422 mni
-PATCH /v1/volumes/alpha {"size":"1MiB"} 422 cannot shrink
-PATCH /v1/volumes/alpha [1] 400 not what is asked for
-PATCH /v1/volumes/nobody {"min":"1MB/s"} 404 no volume "nobody"
-PATCH /v1/listeners/x {} 404 volumes, tenants and drives
-DELETE /v1/drives/fast null 422 4 things are wrong
-POST /v1/changes {"edits":[{"key":["listen","nbd"],"value":["127.0.0.1:1"]}]} 422 cannot change
-POST /v1/changes {"edits":[{"key":[],"value":1}]} 400 needs a key
+PATCH /v1/volumes/alpha {"size":"1MiB"} 422 cannot be reduced
+PATCH /v1/volumes/alpha [1] 400 the body is invalid
+PATCH /v1/volumes/nobody {"min":"1MB/s"} 404 unknown volume "nobody"
+PATCH /v1/listeners/x {} 404 volumes, tenants or drives
+DELETE /v1/drives/fast null 422 4 problems were found
+POST /v1/changes {"edits":[{"key":["listen","nbd"],"value":["127.0.0.1:1"]}]} 422 cannot be changed
+POST /v1/changes {"edits":[{"key":[],"value":1}]} 400 requires a key
 POST /v1/changes {"edit":[]} 400 unknown field
-POST /v1/undo {} 409 no change to undo
+POST /v1/undo {} 409 no change can be undone
 PATCH /v1/volumes/alpha?dry=1 {} 400 unknown field
-PUT /v1/status {} 405 cannot be done here
-GET /v2/status null 404 nothing here
+PUT /v1/status {} 405 the method is not supported
+GET /v2/status null 404 unknown path
 "#;
 
 #[test]
@@ -338,14 +341,17 @@ fn a_change_is_taken_back() {
     let (status, why) = site.refused("POST", "/v1/undo", &json!({ "change": 2 }));
     assert_eq!(
         (status, why.as_str()),
-        (409, "change 2 was undone by change 4")
+        (409, "change 2 has already been undone by change 4")
     );
     site.send("PATCH", "/v1/volumes/alpha", &json!({ "min": "11MB/s" }));
     site.send("PATCH", "/v1/volumes/alpha", &json!({ "min": "12MB/s" }));
     let (status, why) = site.refused("POST", "/v1/undo", &json!({ "change": 7 }));
     assert_eq!(
         (status, why.as_str()),
-        (409, "what change 7 changed has been changed since")
+        (
+            409,
+            "cannot undo change 7: later changes affect the same keys"
+        )
     );
 }
 
@@ -381,7 +387,7 @@ fn a_file_that_somebody_edits_is_not_overwritten() {
     let (status, why) = site.refused("PATCH", "/v1/volumes/alpha", &json!({ "share": 5 }));
     assert_eq!(status, 409);
     assert!(
-        why.ends_with("has been changed since it was read: reload it first"),
+        why.ends_with("has been changed since the server read it; reload it first"),
         "{why}"
     );
     assert_eq!(site.text(), edited);

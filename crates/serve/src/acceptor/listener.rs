@@ -201,14 +201,14 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
     let tcp = matches!(address, Address::Tcp(_));
     let help = match error.kind() {
         io::ErrorKind::NotFound => format!("create the directory {directory} first"),
-        io::ErrorKind::NotADirectory => format!("{directory} must be a directory"),
+        io::ErrorKind::NotADirectory => format!("use another path; {directory} is not a directory"),
         io::ErrorKind::AddrInUse => STOP.to_owned(),
-        io::ErrorKind::AddrNotAvailable => "this machine does not have that address".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "use an address of this machine".to_owned(),
         io::ErrorKind::PermissionDenied if tcp => {
-            "ports below 1024 take CAP_NET_BIND_SERVICE; choose a higher one".to_owned()
+            "use a port from 1024 on; lower ports require CAP_NET_BIND_SERVICE".to_owned()
         }
         io::ErrorKind::PermissionDenied => {
-            format!("let the server's user write to the directory {directory}")
+            format!("give the server's user write permission for the directory {directory}")
         }
         _ => String::new(),
     };
@@ -228,7 +228,7 @@ fn system(address: &Address, error: &io::Error) -> Refusal {
     }
 }
 
-const STOP: &str = "stop the other program, or choose another address";
+const STOP: &str = "stop the other program, or use another address";
 
 /// The socket at an entry that nobody listens on any more, as a server that was killed leaves it; anything else there is a reason not
 /// to listen.
@@ -248,9 +248,9 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
     };
     let stat = rustix::fs::fstat(&there).map_err(refused)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        let help = "remove what is there, or choose another path";
+        let help = "remove it, or use another path";
         return Err(refusal(
-            "something that is not a socket is in its place",
+            "the path exists and is not a socket",
             help,
             false,
             None,
@@ -268,7 +268,12 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
             let by = holder
                 .as_ref()
                 .map_or_else(|| "another program".to_owned(), Holder::to_string);
-            Err(refusal(&format!("{by} listens there"), STOP, true, holder))
+            Err(refusal(
+                &format!("{by} already listens there"),
+                STOP,
+                true,
+                holder,
+            ))
         }
         Err(errno) => Err(refused(errno)),
     }
@@ -301,8 +306,7 @@ fn bound_file(entry: &Entry) -> io::Result<(OwnedFd, Identity)> {
     if (kind, mode, stat.st_uid) == (FileType::Socket, UNFINISHED, user) {
         return Ok((file, Identity::of(&stat)));
     }
-    let what =
-        "another user put a file in its place; let only the server's user write to the directory";
+    let what = "another user replaced the socket's file; give only the server's user write permission for the directory";
     Err(io::Error::other(what))
 }
 
@@ -335,10 +339,11 @@ fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> Refusal {
     Refusal {
         owner: true,
         what: format!(
-            "cannot give {path} to {owner}: {}",
+            "cannot change the owner of {path} to {owner}: {}",
             os_error::message(&errno.into())
         ),
-        help: "only root gives files to other users, and to groups that are not its own".to_owned(),
+        help: "run the server as root, or use its own user and a group to which that user belongs"
+            .to_owned(),
         taken: false,
         holder: None,
         forbidden: errno == Errno::PERM,
@@ -386,8 +391,8 @@ pub fn number(id: &Id, kind: &str, table: &str) -> Result<u32, (String, String)>
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok())?
     });
     found.ok_or_else(|| {
-        let what = format!("there is no {kind} {name:?} in {table}");
-        (what, format!("create it, or give the number of a {kind}"))
+        let what = format!("unknown {kind} {name:?}: {table} does not contain it");
+        (what, format!("create the {kind}, or write a number"))
     })
 }
 

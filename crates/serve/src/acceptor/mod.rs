@@ -225,7 +225,7 @@ impl Acceptor {
             if let Err(error) = self.turn() {
                 tracing::error!(
                     error = weir_config::os_error::message(&error),
-                    "the acceptor ends: no further connection is accepted"
+                    "the acceptor failed; the server ends, because it cannot accept connections"
                 );
                 return;
             }
@@ -281,7 +281,7 @@ impl Acceptor {
         self.openings.retain(|opening| {
             let late = opening.deadline <= now;
             if late && crate::log::allowed() {
-                tracing::warn!(connection = opening.id, peer = %opening.name, "the handshake took too long");
+                tracing::warn!(connection = opening.id, peer = %opening.name, "a client did not complete the handshake in time; the server closed the connection");
             }
             !late
         });
@@ -340,7 +340,7 @@ impl Acceptor {
                 // Of the descriptors there are the handshakes have some.
                 Err(Errno::MFILE | Errno::NFILE) if !self.openings.is_empty() => self.make_room(),
                 Err(errno) => {
-                    tracing::warn!(%errno, "cannot accept a connection: trying again in a second");
+                    tracing::warn!(%errno, "the server cannot accept a connection; it tries again in one second");
                     self.retry_at = Some(Instant::now() + Duration::from_secs(1));
                     return;
                 }
@@ -364,7 +364,7 @@ impl Acceptor {
         let Some(at) = self.first_to_go() else { return };
         let last = self.openings.remove(at);
         if crate::log::allowed() {
-            tracing::warn!(connection = last.id, peer = %last.name, "the handshake makes room for others");
+            tracing::warn!(connection = last.id, peer = %last.name, "the server closed a connection in its handshake to make room for others");
         }
     }
 
@@ -398,7 +398,7 @@ impl Acceptor {
                 Next::Over(None) => {}
                 Next::Over(Some(reason)) => {
                     if crate::log::allowed() {
-                        tracing::warn!(connection = opening.id, peer = %opening.name, reason, "the handshake failed");
+                        tracing::warn!(connection = opening.id, peer = %opening.name, reason, "the handshake with a client failed; the server closed the connection");
                     }
                 }
                 Next::Chosen(place, volume) => self.hand_over(opening, place, volume),
@@ -422,7 +422,9 @@ impl Acceptor {
             ticket,
         };
         if !self.shards[place.shard].tell(Mail::Arrival(Box::new(arrival))) {
-            tracing::error!("a connection was refused: its shard has ended");
+            tracing::error!(
+                "the server refused a connection, because the shard of the volume has ended"
+            );
         }
     }
 }

@@ -116,4 +116,4 @@ impl<'a> Offer<'a> {
 }
 
 /// What a client without a place is told.
-pub(crate) const FULL: &str = "there are as many connections as there may be (limits.connections)";
+pub(crate) const FULL: &str = "all connections are in use (limits.connections)";

@@ -57,7 +57,9 @@ fn visit(
             Ok(open) => open,
             Err(error) => {
                 let (device, file) = (device.display(), file.display());
-                tracing::warn!("cannot lock {file}, which is behind {device}: {error}");
+                tracing::warn!(
+                    "the server cannot lock {file}, the file of {device}, and continues without this lock: {error}"
+                );
                 continue;
             }
         };

@@ -47,7 +47,7 @@ pub(super) fn look(size: u64) -> io::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "a volume of {} in memory takes {} for its table alone, and the machine has {}; give it a smaller size",
+        "not enough memory: a volume of {} needs {} for its table alone, and the machine has {}; reduce `size`",
         Size(size),
         Size(table),
         Size(all)

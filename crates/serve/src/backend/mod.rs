@@ -52,7 +52,7 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
             let size = size.ok_or_else(|| {
                 io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "a volume in memory needs a size",
+                    "a volume in memory requires size",
                 )
             })?;
             memory::look(size)?;

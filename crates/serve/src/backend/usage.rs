@@ -72,10 +72,10 @@ pub(super) fn of_file(dev: Dev, inode: u64) -> Vec<String> {
     let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (dev, inode));
     let mut uses = Vec::new();
     if swaps(&sources.swaps).any(|path| is_it(&path)) {
-        uses.push("is swap space".into());
+        uses.push("it is swap space".into());
     }
     let behind = loops(&sources).into_iter().filter(|l| is_it(&l.file));
-    uses.extend(behind.map(|l| format!("is behind /dev/{}", l.name.display())));
+    uses.extend(behind.map(|l| format!("it is the file of /dev/{}", l.name.display())));
     uses
 }
 
@@ -92,7 +92,7 @@ pub(super) fn of_other_loops(dev: Dev, files: &[PathBuf]) -> Vec<String> {
                 .is_some_and(|number| sysfs::is_on(&sources.sys, dev, number))
     });
     let used = others.filter_map(|l| uses(&sources, l.number?).into_iter().next());
-    used.map(|used| format!("its file is behind another device: {used}"))
+    used.map(|used| format!("its file is used by another device: {used}"))
         .collect()
 }
 

@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ExplainError {
     /// No drive has a volume of that name.
-    #[error("there is no volume of that name")]
+    #[error("unknown volume")]
     NoSuchVolume,
     /// A shard has ended, or does not answer.
-    #[error("the shard of a drive does not answer")]
+    #[error("a shard (the thread of a drive) does not respond")]
     NoAnswer,
 }
 

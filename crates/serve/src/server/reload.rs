@@ -85,7 +85,7 @@ impl Server {
         }
         // Those that come; and those that were to go, where it was refused.
         if let Err(problem) = self.devices.start(&self.config, &self.exports) {
-            tracing::error!(%problem, "a volume is no block device");
+            tracing::error!(%problem, "the server could not create the block device of a volume");
         }
         match prepared {
             Ok(_) => Ok(changed),
@@ -337,7 +337,7 @@ fn untold_line((volume, count): (&String, &u32)) -> String {
         n => format!("{n} clients keep their size until they connect again"),
     };
     format!(
-        "volume.{volume}: {clients}; NBD, and a VMM without BACKEND_REQ, have no message for a new size"
+        "volume.{volume}: {clients}, because NBD, and a VMM without BACKEND_REQ, have no message for a new size"
     )
 }
 
@@ -348,8 +348,9 @@ pub fn removed_in_use(config: &weir_config::Server, volumes: &[(String, u32)]) -
             1 => "a client".to_owned(),
             n => format!("{n} clients"),
         };
-        let what = format!("cannot go while it has {clients}");
-        let help = "disconnect them first, or state remove_in_use = true in [server]".to_owned();
+        let what = format!("cannot be removed while it has {clients}");
+        let help =
+            "disconnect the clients first, or set remove_in_use = true in [server]".to_owned();
         config.problem(&format!("volume.{name}"), what, Some(help))
     };
     volumes.iter().map(problem).collect()

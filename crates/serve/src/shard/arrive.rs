@@ -16,9 +16,9 @@ use super::{Arrival, Shard};
 enum Refused {
     #[error("the server is shutting down")]
     Draining,
-    #[error("the volume is gone")]
+    #[error("the volume was removed")]
     Volume,
-    #[error("the drive has no stream left")]
+    #[error("the drive has no free place for a connection")]
     Stream,
     #[error(transparent)]
     Front(#[from] Unattached),
@@ -31,13 +31,13 @@ impl Shard {
         match self.admit(arrival) {
             Ok(slot) => {
                 if crate::log::passing() {
-                    tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "connected");
+                    tracing::info!(connection = id, %peer, volume = %self.volume_name(slot), "client connected");
                 }
                 self.mark_ready(slot);
             }
             Err(reason) if crate::log::allowed() => {
                 let reason = reason.to_string();
-                tracing::warn!(connection = id, %peer, reason, "connection refused");
+                tracing::warn!(connection = id, %peer, reason, "the server refused a connection");
             }
             Err(_) => {}
         }

@@ -14,7 +14,7 @@ pub enum ShardError {
     #[error("cannot start a thread: {}", os_error::message(.0))]
     Thread(io::Error),
     /// Its thread ended before it ran; what it failed with is in the log.
-    #[error("the thread ended at once")]
+    #[error("the thread ended immediately; see the log")]
     Ended,
     /// It has failed before, or ends.
     #[error("a shard has ended")]
@@ -54,7 +54,7 @@ pub enum ShardError {
         error: weir_core::rule::Broken,
     },
     /// Volumes that a reload would remove have clients.
-    #[error("volume {}: has clients", volumes.iter().map(|v| &v.0[..]).collect::<Vec<_>>().join(", "))]
+    #[error("volume {}: cannot be removed while it has clients", volumes.iter().map(|v| &v.0[..]).collect::<Vec<_>>().join(", "))]
     InUse {
         /// Their names, and how many connections each has.
         volumes: Vec<(String, u32)>,
@@ -69,7 +69,7 @@ pub enum ShardError {
     },
     /// A volume would get smaller, and clients would not know.
     #[error(
-        "volume {volume}: its storage has {} now and had {}: a volume cannot shrink while the server runs; make the storage as large as it was, or restart the server",
+        "volume {volume}: its storage has shrunk to {} from {}, but a volume cannot shrink while the server is running; restore the size of the storage, or restart the server",
         Size(*.now),
         Size(*.was)
     )]
@@ -88,7 +88,7 @@ pub enum ShardError {
         drive: String,
     },
     /// A reload names a drive that the server does not have.
-    #[error("drive {drive} is new")]
+    #[error("drive {drive} cannot be added while the server is running")]
     NewDrive {
         /// Its name.
         drive: String,

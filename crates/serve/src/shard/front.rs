@@ -217,11 +217,11 @@ pub(crate) trait Attach: Send + fmt::Debug {
 /// Why a front end cannot be attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Unattached {
-    #[error("no memory for it")]
+    #[error("no memory is left for it")]
     Memory,
-    #[error("too much was sent with the handshake")]
+    #[error("the client sent too much data during the handshake")]
     Early,
-    #[error("its socket is broken")]
+    #[error("its socket failed")]
     Socket,
 }
 

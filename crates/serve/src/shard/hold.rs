@@ -89,7 +89,11 @@ impl Drive {
         if let Err(refused) = self.layer.change(now, &edits) {
             // The whole was admitted.
             let drive = &self.name;
-            tracing::error!(drive, ?refused, "a part of a min is not put in force");
+            tracing::error!(
+                drive,
+                ?refused,
+                "the server could not apply its part of a shared min, and keeps the previous part"
+            );
             return false;
         }
         self.touched = true;

@@ -60,7 +60,7 @@ impl Shard {
         }
         if let Some(reason) = reason.filter(|_| crate::log::allowed()) {
             let Client { id, peer, .. } = client;
-            tracing::warn!(connection = id, %peer, reason, "connection ended");
+            tracing::warn!(connection = id, %peer, reason, "the server closed a connection");
         }
         client.state = State::Gone;
         let unsent = front.close(&mut self.ring);
@@ -97,7 +97,7 @@ impl Shard {
         client.state = State::Leaving;
         if crate::log::allowed() {
             let Client { id, peer, .. } = client;
-            tracing::warn!(connection = id, %peer, "the connection makes room for another (limits.connections)");
+            tracing::warn!(connection = id, %peer, "the server closes a connection to make room for another (limits.connections)");
         }
         self.mark_ready(slot);
         self.evicted.push_back((self.now + LAST_ANSWERS, id));
@@ -113,7 +113,10 @@ impl Shard {
             return;
         };
         if let Some(slot) = self.slot_of(id) {
-            self.disconnect(slot, Some("it made room for another and took no answer"));
+            self.disconnect(
+                slot,
+                Some("it had to make room for another connection, and the client read no reply"),
+            );
         }
     }
 
@@ -162,7 +165,7 @@ impl Shard {
         });
         idle.sort_unstable_by_key(|&slot| std::cmp::Reverse(self.clients[slot].client.used));
         for slot in idle.into_iter().take(EVICTIONS) {
-            let reason = "it held memory that others wait for and took no answer for five seconds";
+            let reason = "it held memory for which others wait, and the client read no reply for five seconds";
             self.disconnect(slot, Some(reason));
         }
     }
@@ -188,7 +191,7 @@ impl Shard {
             volume.kernel -= u32::from(front.is_kernel());
         }
         if crate::log::passing() {
-            tracing::info!(connection = client.id, peer = %client.peer, "disconnected");
+            tracing::info!(connection = client.id, peer = %client.peer, "client disconnected");
         }
     }
 
@@ -223,7 +226,10 @@ impl Shard {
         if stage == Stage::Answering {
             if over {
                 for slot in self.clients.slots() {
-                    self.disconnect(slot, Some("not answered before the server's deadline"));
+                    self.disconnect(
+                        slot,
+                        Some("its requests were not completed before the server's deadline"),
+                    );
                 }
                 self.work();
             }

@@ -271,7 +271,7 @@ struct Shard {
 impl Shard {
     fn new(setup: Setup, mail: Receiver<Mail>) -> Result<Self, ShardError> {
         if let Err(errno) = weir_uring::precise_timers() {
-            tracing::warn!(%errno, "timers of this shard may be late by 50 us");
+            tracing::warn!(%errno, "the server cannot set the timer slack of a shard; its timers can be late by 50 us");
         }
         // Before the ring: the kernel's own threads for it are as the thread that opened it.
         raise(setup.priority, setup.number);
@@ -282,9 +282,9 @@ impl Shard {
         })?;
         if let Some(refusal) = ring.refusal().filter(|_| setup.number == 0) {
             tracing::warn!(
-                "the system refuses io_uring ({refusal}; kernel.io_uring_disabled, a container or seccomp may forbid it, and kernel 6.1 is \
-                 needed): using poll(2), where every read, write and flush of a file or device holds up all clients of its shard until the \
-                 drive has answered"
+                "io_uring is not available ({refusal}): it needs kernel 6.1, and kernel.io_uring_disabled, a container or seccomp can forbid it. The \
+                 server uses poll(2), with which each read, write and flush of a file or device delays all clients of its shard until the \
+                 drive has completed it"
             );
         }
         let now = setup.clock.now();
@@ -338,8 +338,8 @@ fn raise(priority: ThreadPriority, number: usize) {
         && priority == ThreadPriority::High
     {
         tracing::warn!(
-            "server.priority = \"high\" is not permitted ({errno}; it takes CAP_SYS_NICE, or LimitNICE=-10 of systemd): serving at the \
-             usual priority, so other programs that keep the processors busy make clients wait"
+            "server.priority = \"high\" is not permitted ({errno}): it requires CAP_SYS_NICE, or LimitNICE=-10 in the systemd unit. The server runs at the \
+             usual priority, so that programs that keep the processors busy delay its clients"
         );
     }
 }

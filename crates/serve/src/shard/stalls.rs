@@ -82,7 +82,7 @@ impl Drive {
             tracing::warn!(
                 volume,
                 requests,
-                "the remote server does not answer: until it does, the volume gets few requests there at a time"
+                "the remote server does not respond; until it does, the server sends it only a few requests of the volume"
             );
         }
     }

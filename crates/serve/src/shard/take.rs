@@ -135,7 +135,7 @@ impl Shard {
             tracing::warn!(
                 connection = client.id,
                 ?reason,
-                "the core refused a request"
+                "the scheduler refused a request of a client"
             );
         }
         let drive = &mut self.drives[client.drive];

@@ -107,12 +107,12 @@ impl Shard {
             Ok(Err(error)) => {
                 tracing::error!(
                     error = weir_config::os_error::message(&error),
-                    "the ring of a shard failed: the shard ends"
+                    "the ring of a shard failed; the shard closes its connections, and the server ends"
                 );
                 false
             }
             Err(_) => {
-                tracing::error!("a fault in a shard: the shard ends, its connections are closed");
+                tracing::error!("a shard failed; it closes its connections, and the server ends");
                 false
             }
         }
@@ -125,7 +125,7 @@ impl Shard {
                 Drained::Yes => return Ok(true),
                 Drained::GivenUp => {
                     tracing::error!(
-                        "the storage did not answer before the server's deadline: what was not flushed may be lost"
+                        "the storage did not respond before the server's deadline; data that was not flushed may be lost"
                     );
                     return Ok(false);
                 }

@@ -157,7 +157,7 @@ fn volumes_come_and_go_without_others_noticing() {
     let refused = bench.server.reload(&config(bench.directory.path(), &next));
     let said = refused.unwrap_err().to_string();
     assert!(
-        said.contains("volume.b: cannot go while it has a client"),
+        said.contains("volume.b: cannot be removed while it has a client"),
         "{said}"
     );
     assert_eq!(*bench.server.config(), before);

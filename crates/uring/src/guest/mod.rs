@@ -27,7 +27,7 @@ const SMALL: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// It has no bytes, or ends beyond what an address can be.
-    #[error("{bytes:#x} bytes from {offset:#x} on are no memory that can be mapped")]
+    #[error("{bytes:#x} bytes from {offset:#x} on cannot be mapped as memory")]
     Range {
         /// First byte in the file.
         offset: u64,
@@ -35,7 +35,7 @@ pub enum MapError {
         bytes: u64,
     },
     /// The file ends before the memory does.
-    #[error("the memory is said to end at {end:#x}, and its file does at {size:#x}")]
+    #[error("the memory should end at {end:#x}, but its file ends at {size:#x}")]
     Short {
         /// Where it is said to end.
         end: u64,
@@ -43,7 +43,7 @@ pub enum MapError {
         size: u64,
     },
     /// It is neither a file nor a device.
-    #[error("the descriptor of the memory is no file")]
+    #[error("the descriptor of the memory is not a file")]
     NoFile,
     /// What the system says.
     #[error(transparent)]

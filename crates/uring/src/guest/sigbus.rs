@@ -70,7 +70,7 @@ impl Guard {
         }
         Err(io::Error::new(
             io::ErrorKind::OutOfMemory,
-            format!("there are {GUARDS} mappings of guests' memory already"),
+            format!("all {GUARDS} mappings of guests' memory are in use"),
         ))
     }
 

@@ -15,7 +15,7 @@ pub enum Address {
 
 /// The text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an address: write unix:/path/of/socket or host:port")]
+#[error("{0:?} is not a valid address: write unix:/path/of/socket or host:port")]
 pub struct AddressError(String);
 
 impl FromStr for Address {

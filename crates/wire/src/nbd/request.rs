@@ -149,13 +149,13 @@ pub fn parse_request(input: &[u8]) -> Result<Option<Request>, Fatal> {
 #[non_exhaustive]
 pub enum Fatal {
     /// A request does not start with the magic number.
-    #[error("request starts with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
+    #[error("the request starts with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
     BadMagic {
         /// What was found instead.
         found: u32,
     },
     /// A WRITE announces more payload than the server will skip.
-    #[error("write of {length} bytes, more than the limit of {limit}")]
+    #[error("a write of {length} bytes exceeds the limit of {limit} bytes")]
     PayloadTooLong {
         /// Announced, in bytes.
         length: u32,

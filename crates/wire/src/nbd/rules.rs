@@ -199,7 +199,7 @@ pub enum RequestError {
     #[error("command not offered or not negotiated")]
     NotOffered,
     /// FLUSH or DISC with an offset or a length.
-    #[error("offset or length where there must be none")]
+    #[error("offset or length must be zero")]
     Range,
     /// No bytes.
     #[error("length is zero")]

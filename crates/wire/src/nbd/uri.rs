@@ -21,11 +21,11 @@ pub struct Uri {
 pub enum UriError {
     /// It is written wrongly.
     #[error(
-        "{0:?} is not an NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path"
+        "{0:?} is not a valid NBD URI: write nbd://host:port/export or nbd+unix:///export?socket=/path"
     )]
     Malformed(String),
     /// It asks for encryption.
-    #[error("{0:?} asks for TLS, which is not spoken: use a Unix socket, or a tunnel with nbd://")]
+    #[error("{0:?}: TLS is not supported; use a Unix socket, or nbd:// through a tunnel")]
     Tls(String),
 }
 

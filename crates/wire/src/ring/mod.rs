@@ -138,7 +138,7 @@ pub trait Guest {
 
 /// A range that is not, or not wholly, the guest's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{length} bytes at {address:#x} are not all the guest's")]
+#[error("{length} bytes at {address:#x} are not entirely in the guest's memory")]
 pub struct Outside {
     /// Where it starts.
     pub address: u64,

@@ -113,13 +113,13 @@ pub struct Rules {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     /// An operation that is not known here, or that the device does not have.
-    #[error("operation {0} is none that the device has")]
+    #[error("operation {0} is not supported by the device")]
     Operation(u8),
     /// A write to a device that is only read.
-    #[error("a write to a device that is only read")]
+    #[error("a write to a read-only device")]
     ReadOnly,
     /// A range that is not all there, or too long.
-    #[error("{sectors} sectors from {first} on are not on the device, or more than a request has")]
+    #[error("{sectors} sectors from {first} on exceed the device or the maximum request")]
     Range {
         /// The first sector.
         first: u64,

@@ -10,16 +10,16 @@ use super::region::Region;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
     /// Another version of the protocol, or bits that mean nothing.
-    #[error("a message with flags {flags:#x} is not of version 1")]
+    #[error("a message with flags {flags:#x} does not have version 1")]
     Version {
         /// The flags of the message.
         flags: u32,
     },
     /// An answer came that nobody asked for.
-    #[error("an answer to {0}, which nobody has asked")]
+    #[error("a reply to {0} that was not requested")]
     Reply(Code),
     /// The message is longer than any that there is.
-    #[error("{code} of {length} bytes, more than the {PAYLOAD_MAX} that any message has")]
+    #[error("{code} has {length} bytes; a message has at most {PAYLOAD_MAX}")]
     TooLong {
         /// What it would be.
         code: Code,
@@ -27,7 +27,7 @@ pub enum FrameError {
         length: u32,
     },
     /// More descriptors came than any message has.
-    #[error("more than {DESCRIPTORS_MAX} descriptors came with a message")]
+    #[error("a message has more than {DESCRIPTORS_MAX} descriptors")]
     Descriptors,
 }
 
@@ -35,26 +35,26 @@ pub enum FrameError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MessageError {
     /// What is asked for is not offered.
-    #[error("is not offered")]
+    #[error("was not offered")]
     Unknown,
     /// It has another length than it must have, bytes behind the header.
-    #[error("has {0} bytes, which is not its length")]
+    #[error("has an invalid length of {0} bytes")]
     Length(u32),
     /// It came with this number of descriptors, and must have another.
-    #[error("came with {0} descriptors")]
+    #[error("has an invalid number of descriptors ({0})")]
     Descriptors(usize),
     /// The number of regions of a table; there may be 1 to 8.
-    #[error("has {0} regions, not 1 to {TABLE_REGIONS_MAX}")]
+    #[error("has {0} regions; it must have 1 to {TABLE_REGIONS_MAX}")]
     Regions(u32),
     /// A queue's size that is zero, no power of two or more than 32,768.
-    #[error("has a queue of {0} entries, not a power of two up to {QUEUE_SIZE_MAX}")]
+    #[error("has a queue of {0} entries; it must be a power of two up to {QUEUE_SIZE_MAX}")]
     QueueSize(u32),
     /// A queue's index that its ring cannot have.
-    #[error("has an index of {0}, more than 16 bits")]
+    #[error("has an index of {0}, which exceeds 16 bits")]
     QueueBase(u32),
     /// Bytes of a configuration space beyond its end: it has at most 256.
     #[error(
-        "is about {size} bytes from {offset} on of a configuration space, which has at most {CONFIG_MAX}"
+        "names {size} bytes from {offset} on of a configuration space, which has at most {CONFIG_MAX}"
     )]
     Config {
         /// First byte.
@@ -63,7 +63,7 @@ pub enum MessageError {
         size: u32,
     },
     /// A number that is neither 0 nor 1 says whether a queue is enabled.
-    #[error("has {0} where 0 or 1 must be")]
+    #[error("has {0}, but must have 0 or 1")]
     Enable(u32),
 }
 

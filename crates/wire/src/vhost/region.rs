@@ -20,7 +20,7 @@ pub enum RegionError {
     #[error("a region of memory has no bytes")]
     Empty,
     /// Its end is beyond what an address or the offset of a file can be.
-    #[error("a region of memory ends beyond the last address")]
+    #[error("a region of memory extends beyond the last address")]
     Overflow,
     /// It overlaps another one.
     #[error("a region of memory overlaps that of {size:#x} bytes at {guest:#x}", size = .0.size, guest = .0.guest)]
@@ -29,7 +29,7 @@ pub enum RegionError {
     #[error("more than {0} regions of memory")]
     TooMany(usize),
     /// There is no such region.
-    #[error("there is no such region of memory")]
+    #[error("unknown region of memory")]
     Unknown,
 }
 

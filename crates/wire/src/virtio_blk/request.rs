@@ -95,19 +95,19 @@ impl Refused {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
     /// Fewer bytes to be read than a header has: there is none, it is short, or it can only be written.
-    #[error("the device can read {readable} bytes, a header has {HEADER}")]
+    #[error("the device can read {readable} bytes, but a header has {HEADER}")]
     Header {
         /// How many there are.
         readable: u64,
     },
     /// No byte that can be written: there is no room for the status, or it can only be read.
-    #[error("there is no byte for the status that the device can write")]
+    #[error("the request has no writable byte for the status")]
     NoStatus,
     /// A buffer is not in guest memory.
     #[error("{0}")]
     Outside(Outside),
     /// A command that does not exist: its number.
-    #[error("there is no command {number}")]
+    #[error("unknown command {number}")]
     Unknown {
         /// The number.
         number: u32,
@@ -119,16 +119,16 @@ pub enum RequestError {
         command: Command,
     },
     /// Data to be read by the device that ought to be written, or the other way round.
-    #[error("the data of {command:?} goes the wrong way")]
+    #[error("the data of {command:?} has the wrong direction")]
     Direction {
         /// The command.
         command: Command,
     },
     /// A read or write of nothing, or an empty range.
-    #[error("it asks for nothing")]
+    #[error("the request has no data")]
     Empty,
     /// More data than the device takes at once.
-    #[error("{length} bytes, more than {limit}")]
+    #[error("the request has {length} bytes; at most {limit} are supported")]
     TooLong {
         /// How many bytes.
         length: u64,
@@ -136,7 +136,7 @@ pub enum RequestError {
         limit: u64,
     },
     /// More buffers of data, or more ranges, than the device takes at once.
-    #[error("{count} buffers or ranges, more than {limit}")]
+    #[error("the request has {count} buffers or ranges; at most {limit} are supported")]
     TooMany {
         /// How many.
         count: u64,
@@ -144,7 +144,7 @@ pub enum RequestError {
         limit: u64,
     },
     /// A range that does not start or end at a block, or a list of ranges that ends within one.
-    #[error("{bytes} bytes are no multiple of {block}")]
+    #[error("{bytes} bytes are not a multiple of {block}")]
     Unaligned {
         /// The number that is no multiple.
         bytes: u64,
@@ -152,7 +152,7 @@ pub enum RequestError {
         block: u32,
     },
     /// A range beyond the end of the disk.
-    #[error("{sectors} sectors from {sector} on, of a disk of {capacity}")]
+    #[error("{sectors} sectors from {sector} on exceed the disk of {capacity} sectors")]
     BeyondEnd {
         /// Where it starts, in sectors.
         sector: u64,
@@ -162,10 +162,10 @@ pub enum RequestError {
         capacity: u64,
     },
     /// A write to a disk that can only be read.
-    #[error("the disk can only be read")]
+    #[error("the disk is read-only")]
     ReadOnly,
     /// Flags of a range that do not exist, or not for this command.
-    #[error("flags {flags:#x} of a range")]
+    #[error("a range has the invalid flags {flags:#x}")]
     Flags {
         /// The flags.
         flags: u32,

@@ -39,7 +39,7 @@ impl Device {
         let found = fs::metadata(path).map_err(|e| refuse(e.to_string()))?;
         let is_block = found.file_type().is_block_device();
         if !is_block && !found.is_file() {
-            return Err(refuse("is neither a block device nor a file".to_owned()));
+            return Err(refuse("it is neither a block device nor a file".to_owned()));
         }
         unused(path, is_block).map_err(refuse)?;
         let signature = signature(path).map_err(refuse)?;
@@ -75,7 +75,7 @@ impl Device {
         let scratch = std::env::temp_dir().join(format!("weir-compare-{}", std::process::id()));
         // Not a directory that exists: another user could have made it.
         let made = DirBuilder::new().mode(0o700).create(&scratch);
-        made.map_err(|e| format!("cannot make {}: {e}", scratch.display()))?;
+        made.map_err(|e| format!("cannot create {}: {e}", scratch.display()))?;
         let played = self.on_device(&plan, &scratch, go_on);
         let _ = fs::remove_dir_all(&scratch);
         Ok((played?, notes))
@@ -110,7 +110,7 @@ impl Device {
             played.map_err(|e| said(&e))
         });
         let restored = weir_linux::restore(&mut files, &mut journal, &mut say);
-        let restored = restored.map_err(|e| format!("knobs are not all as before: {e}"));
+        let restored = restored.map_err(|e| format!("some settings could not be restored: {e}"));
         played.and_then(|played| restored.map(|_| played))
     }
 
@@ -122,15 +122,15 @@ impl Device {
         if size < plan.jobs.bytes {
             let needed = plan.jobs.bytes;
             return Err(format!(
-                "{shown} has {size} bytes; the scenario's files need {needed}"
+                "{shown} is too small: it has {size} bytes, and the scenario's files need {needed}"
             ));
         }
         match &self.signature {
             Some(what) if plan.jobs.writes && !self.destroy => Err(format!(
-                "{shown} has {what} on it, and the scenario writes; add --destroy {shown} if that may go"
+                "{shown} contains {what}, which the scenario would overwrite; add --destroy {shown} to permit this"
             )),
             None if !self.is_block && plan.jobs.writes && !self.destroy => Err(format!(
-                "the scenario writes over {shown}; add --destroy {shown} if what is in it may go"
+                "the scenario would overwrite {shown}; add --destroy {shown} to permit this"
             )),
             _ => Ok(()),
         }
@@ -148,7 +148,7 @@ pub(super) fn release() -> String {
 fn unused(path: &Path, is_block: bool) -> Result<(), String> {
     let uses = backend::uses(path).map_err(|e| e.to_string())?;
     if let Some(first) = uses.first() {
-        return Err(format!("{first}; end that first"));
+        return Err(format!("{first}; end that use first"));
     }
     if !is_block {
         return Ok(());
@@ -163,7 +163,7 @@ fn unused(path: &Path, is_block: bool) -> Result<(), String> {
         .open(path);
     opened
         .map(drop)
-        .map_err(|e| format!("is in use or cannot be opened: {e}"))
+        .map_err(|e| format!("it is in use or cannot be opened: {e}"))
 }
 
 /// What `blkid` finds on a device: a file system, a part of a volume, a table of partitions.
@@ -173,7 +173,7 @@ fn signature(path: &Path) -> Result<Option<String>, String> {
         .arg(path)
         .output();
     let probed =
-        probed.map_err(|e| format!("blkid cannot be started ({e}); install package util-linux"))?;
+        probed.map_err(|e| format!("cannot start blkid ({e}); install package util-linux"))?;
     let text = String::from_utf8_lossy(&probed.stdout);
     let value = |key: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(key));
@@ -185,7 +185,7 @@ fn signature(path: &Path) -> Result<Option<String>, String> {
         // Nothing that it knows.
         (None, Some(2)) => Ok(None),
         // Several things at once.
-        (None, Some(0 | 8)) => Ok(Some("something that blkid cannot tell for sure".to_owned())),
+        (None, Some(0 | 8)) => Ok(Some("data of an ambiguous type".to_owned())),
         (None, _) => Err(format!(
             "blkid failed: {}",
             String::from_utf8_lossy(&probed.stderr).trim()
@@ -213,7 +213,7 @@ impl Loop {
             .arg(file)
             .output();
         let made = made.map_err(|e| {
-            format!("losetup cannot be started ({e}); install package mount, or name a device")
+            format!("cannot start losetup ({e}); install package mount, or use a device")
         })?;
         if !made.status.success() {
             let said = String::from_utf8_lossy(&made.stderr);

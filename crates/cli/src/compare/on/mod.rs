@@ -55,13 +55,15 @@ pub(super) fn all(options: &Options) -> Result<Vec<On>, Failure> {
     let asked = |word| options.on.contains(&word);
     let usage = |reason: &str| Err(Failure::Usage(reason.to_owned()));
     if options.device.is_some() != asked(Word::Linux) {
-        return usage("--on linux and --device belong together: --on linux --device /dev/NAME");
+        return usage(
+            "--on linux and --device require each other; write --on linux --device /dev/NAME",
+        );
     }
     if !options.kernels.is_empty() && !asked(Word::Guest) {
-        return usage("--kernel is for --on guest");
+        return usage("--kernel requires --on guest");
     }
     if options.destroy.is_some() && options.destroy != options.device {
-        return usage("--destroy names the same device as --device, or nothing is destroyed");
+        return usage("--destroy must have the same value as --device");
     }
     let mut all = Vec::new();
     let mut words = options.on.clone();
@@ -90,7 +92,8 @@ pub(super) fn all(options: &Options) -> Result<Vec<On>, Failure> {
 
 fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
     let weir = std::env::current_exe();
-    let weir = weir.map_err(|e| Failure::Run(format!("the program itself: {e}")))?;
+    let weir =
+        weir.map_err(|e| Failure::Run(format!("cannot find the path of this program: {e}")))?;
     let default = [weir_guest::VERSIONS[0].0.to_owned()];
     let kernels = if kernels.is_empty() {
         &default[..]
@@ -156,7 +159,7 @@ impl On {
             return None;
         };
         Some(format!(
-            "policy \"{}\": {why}; a kernel built as a program has it (--on guest --kernel FILE)",
+            "policy \"{}\": {why}; use a kernel built as a program (--on guest --kernel FILE)",
             policy.word()
         ))
     }
@@ -240,7 +243,8 @@ pub(super) fn drives(device: &Device, on: &[On], words: &[String]) -> Result<Vec
             Ok(vec![Drive::real(name, about, kind)?])
         }
         _ => Err(Failure::Usage(
-            "--on linux beside another place needs one --drive, the model of the device".to_owned(),
+            "--on linux together with another place requires one --drive, the model of the device"
+                .to_owned(),
         )),
     }
 }
@@ -270,7 +274,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
         let reasons: Vec<String> = plan.policies.iter().filter_map(|p| on.refuses(p)).collect();
         if reasons.len() == plan.policies.len() {
             return Err(Failure::Usage(format!(
-                "Linux has none of these policies: {}",
+                "Linux supports none of these policies: {}",
                 reasons.join("; ")
             )));
         }

@@ -44,11 +44,11 @@ fn runtime(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'
         return runtime.unwrap_or(Span::ZERO);
     }
     if let Some(line) = section.get("time_based") {
-        let what = "is missing beside time_based";
-        doc.at(&line.at, "runtime", what, "write runtime=10");
+        let what = "is missing, but time_based requires it";
+        doc.at(&line.at, "runtime", what, "set for example runtime=10");
     }
-    let what = "is missing: the job is played for 10 s at most";
-    let help = "write runtime=60 to play it longer, or choose with --seconds";
+    let what = "is missing, so that the job is played for at most 10 s";
+    let help = "set for example runtime=60 to play it longer, or use --seconds";
     notes.at(&section.at, "runtime", what, help);
     RUNTIME
 }
@@ -68,7 +68,7 @@ fn times(doc: &mut Document<'_>, notes: &mut Document<'_>, section: &Section<'_>
     let (start, start_spread) = start.unwrap_or_default();
     if start + start_spread + ramp + runtime > HOUR {
         let what = "startdelay, ramp_time and runtime add up to more than an hour";
-        doc.at(&section.at, section.name, what, "take a shorter runtime");
+        doc.at(&section.at, section.name, what, "reduce runtime");
     }
     Times {
         start,
@@ -167,7 +167,7 @@ fn word<T: Copy>(
         let all: Vec<&str> = words.iter().map(|w| w.0).collect();
         let near = nearest::name(value, all.iter().copied());
         let near = near.map(|n| format!("did you mean {n}?"));
-        let what = format!("has no meaning here: it is one of {}", all.join(", "));
+        let what = format!("is not supported; it must be one of {}", all.join(", "));
         say(doc, line, &what, &near.unwrap_or_else(|| help.to_owned()));
     }
     found.map(|w| w.1)
@@ -188,7 +188,7 @@ fn program(
         ("randwrite", (true, 100)),
         ("randrw", (true, 50)),
     ];
-    let help = "trim, sequences as rw:8 and verification are not read";
+    let help = "use one of these; trim, sequences such as rw:8 and verification are not supported";
     let (random, writes) = word(doc, section, "rw", &words, help).unwrap_or((false, 0));
     let writes = match writes {
         50 => mix(doc, section),
@@ -246,16 +246,16 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
         return Some(Size::Fixed(4096));
     };
     if let Some(other) = there.get(1) {
-        let what = format!("stands beside {}", other.name);
-        say(doc, line, &what, "leave one of the two");
+        let what = format!("cannot be combined with {}", other.name);
+        say(doc, line, &what, "remove one of the two");
         return None;
     }
     let Some(value) = of_kind(line.value.unwrap_or_default(), writes, "4096") else {
         say(
             doc,
             line,
-            "names sizes for reads, writes and trims apart",
-            "write one for all, or two jobs",
+            "cannot have different sizes for reads, writes and trims",
+            "write one size for all, or two jobs",
         );
         return None;
     };
@@ -274,11 +274,14 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
     };
     if found.is_none() {
         let (what, help) = match line.name {
-            "bs" => ("is not a size from 1 byte to 64MiB", "write it as 4k"),
-            "bsrange" => ("is not a range of sizes up to 64MiB", "write it as 4k-64k"),
+            "bs" => ("is not a size from 1 byte to 64MiB", "write for example 4k"),
+            "bsrange" => (
+                "is not a range of sizes up to 64MiB",
+                "write for example 4k-64k",
+            ),
             _ => (
-                "is not a split of a hundred requests over at most 12 sizes",
-                "write it as 4k/60:64k/40",
+                "is not a list of at most 12 sizes with percentages that add up to 100",
+                "write for example 4k/60:64k/40",
             ),
         };
         say(doc, line, what, help);
@@ -294,8 +297,8 @@ fn aligned(doc: &mut Document<'_>, section: &Section<'_>, base: u64, size: Size)
     let one = of_kind(line.value.unwrap_or_default(), 0, "0");
     let stated = one.and_then(|value| bytes(value, base));
     if stated != Some(u64::from(size.least())) {
-        let what = "is not the smallest size, of which offsets are multiples";
-        say(doc, line, what, "leave it out");
+        let what = "must be the smallest size, because offsets are multiples of it";
+        say(doc, line, what, "remove it");
     }
 }
 
@@ -354,7 +357,7 @@ fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
         section,
         "ioengine",
         &engines,
-        "other engines are not modelled",
+        "use one of these; other engines are not supported",
     );
     // What was refused is not said twice.
     let several = several.unwrap_or_else(|| section.get("ioengine").is_some());
@@ -362,8 +365,8 @@ fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
         say(
             doc,
             line,
-            "requests at a time need an asynchronous engine: fio's default makes one call at a time",
-            "write ioengine=libaio",
+            "requests in flight require an asynchronous engine; fio's default engine makes one system call at a time",
+            "set ioengine=libaio",
         );
     }
     depth
@@ -382,21 +385,21 @@ fn pattern(
         let parts = line.value.and_then(parts);
         if parts.is_none() {
             let help = "write 80, or 100,0 for reads and writes";
-            say(doc, line, "is not one percentage or two", help);
+            say(doc, line, "must be one percentage or two", help);
         }
         parts.filter(|parts| *parts != [100; 2])
     });
     for name in ["random_distribution", "percentage_random"] {
         if let Some(line) = section.get(name).filter(|_| !random) {
-            let what = "changes nothing for a job that goes in sequence";
+            let what = "has no effect for a sequential job";
             notes.at(&line.at, name, what, "");
         }
     }
     if let (true, Some(_), Some(_), Some(line)) =
         (random, skew, part, section.get("percentage_random"))
     {
-        let what = "stands beside random_distribution";
-        say(doc, line, what, "leave one of the two");
+        let what = "cannot be combined with random_distribution";
+        say(doc, line, what, "remove one of the two");
     }
     pattern_of(random, skew, part, again)
 }
@@ -419,7 +422,7 @@ fn zones(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Zon
         section,
         "zonemode",
         &modes,
-        "zoned drives are not modelled",
+        "use one of these; zoned drives are not supported",
     );
     let used = size(doc, section, "zonesize", base, 1..=FILE_MOST);
     let range = size(doc, section, "zonerange", base, 1..=FILE_MOST);
@@ -427,19 +430,24 @@ fn zones(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Zon
     if strided != Some(true) {
         let zones = ["zonesize", "zonerange", "zoneskip"];
         if let Some(line) = zones.iter().find_map(|name| section.get(name)) {
-            say(doc, line, "means nothing without zonemode=strided", "");
+            say(doc, line, "requires zonemode=strided", "");
         }
         return None;
     }
     let Some(used) = used else {
-        doc.at(&section.at, "zonesize", "is missing", "write zonesize=16k");
+        doc.at(
+            &section.at,
+            "zonesize",
+            "is missing",
+            "set zonesize, for example zonesize=16k",
+        );
         return None;
     };
     if let Some(line) = section
         .get("zonerange")
         .filter(|_| range.is_some_and(|r| r != used))
     {
-        say(doc, line, "is not zonesize", "leave it out");
+        say(doc, line, "must be equal to zonesize", "remove it");
     }
     Some(Zones { size: used, skip })
 }
@@ -450,7 +458,12 @@ fn flushes(doc: &mut Document<'_>, section: &Section<'_>) -> SyncMode {
     match every {
         [Some(_), Some(_)] => {
             if let Some(line) = section.get("fdatasync") {
-                say(doc, line, "stands beside fsync", "leave one of the two");
+                say(
+                    doc,
+                    line,
+                    "cannot be combined with fsync",
+                    "remove one of the two",
+                );
             }
             SyncMode::Never
         }
@@ -471,11 +484,11 @@ fn arrival(
     let poisson = word(doc, section, "rate_process", &processes, "").unwrap_or(false);
     let think = time(doc, section, "thinktime", MICRO).filter(|t| *t > Span::ZERO);
     if let (Some(line), true) = (section.get("thinktime"), think.is_some() && depth > 1) {
-        let help = "write iodepth=1, or a rate_iops";
+        let help = "set iodepth=1, or use rate_iops";
         say(
             doc,
             line,
-            "with several requests at a time stops the whole job in fio, here each on its own",
+            "cannot be combined with iodepth above 1: fio would pause the whole job, but Weir would pause each request on its own",
             help,
         );
     }
@@ -483,16 +496,16 @@ fn arrival(
     let iops = rates(doc, section, "rate_iops", 1..=SECOND, base);
     let both = [rate.is_some(), iops.is_some(), think.is_some()];
     if both.into_iter().filter(|b| *b).count() > 1 {
-        let what = "rate, rate_iops and thinktime stand beside each other";
-        doc.at(&section.at, section.name, what, "leave one of them");
+        let what = "rate, rate_iops and thinktime cannot be combined";
+        doc.at(&section.at, section.name, what, "keep one of them");
     }
     let bytes = match size {
         Size::Fixed(bytes) => Some(u64::from(bytes)),
         Size::Range { .. } | Size::Split(_) => None,
     };
     if let (Some(line), None, true) = (section.get("rate"), bytes, rate.is_some()) {
-        let what = "takes a bs that is always the same";
-        say(doc, line, what, "write rate_iops");
+        let what = "requires a bs of one size";
+        say(doc, line, what, "use rate_iops instead");
     }
     let interval = |ns: u64| Span::from_nanos(ns.clamp(1, 3_600 * SECOND));
     let intervals = match (rate, iops) {
@@ -508,8 +521,8 @@ fn arrival(
         say(
             doc,
             line,
-            "means nothing without a rate",
-            "write rate_iops=200",
+            "requires a rate",
+            "set rate_iops, for example rate_iops=200",
         );
     }
     let low = batches(doc, notes, section, depth, limited.is_some());
@@ -556,7 +569,7 @@ fn batches(
 ) -> u32 {
     for name in ["iodepth_low", "iodepth_batch_complete_min"] {
         if let Some(line) = section.get(name).filter(|_| paced) {
-            let what = "changes nothing for a job with a rate";
+            let what = "has no effect for a job with a rate";
             notes.at(&line.at, name, what, "");
         }
     }
@@ -594,7 +607,8 @@ fn class(
     match of_priority(priority.class, &Contract::DEFAULT) {
         Ok(class) => (class, None),
         Err((why, _)) => {
-            let help = "play it as a scenario (.toml) that gives it one";
+            let help =
+                "convert the job with `weir scenarios --from`, and set what is missing there";
             let remark = |line: &Line<'_>| {
                 doc.remark(&line.at, line.name, format!("{UNCLASSED}: {why}"), help)
             };
@@ -629,7 +643,7 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
             &line.value_at,
             line.name,
             what,
-            "name one; nrfiles=4 makes several of a job's own",
+            "write one file; nrfiles=4 gives a job several files of its own",
         );
         return None;
     }

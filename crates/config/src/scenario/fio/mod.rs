@@ -112,12 +112,7 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
     doc.family = SCENARIOS;
     let mut notes = Document::new(file, text);
     if text.len() > FILE_MAX {
-        doc.at(
-            &(0..0),
-            "",
-            "is longer than 1MiB, the most that is read",
-            "",
-        );
+        doc.at(&(0..0), "", "is longer than 1MiB, the maximum", "");
         return Err(doc.into_problems());
     }
     let sections = sections(&mut doc, &mut notes, text);
@@ -125,8 +120,8 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
         doc.at(
             &(0..0),
             "",
-            "there is no job",
-            "write [reader] and its options below it",
+            "the file has no job",
+            "add a section, for example [reader], with its options below",
         );
     }
     let mut jobs: Vec<job::Job> = Vec::new();
@@ -141,8 +136,8 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
         phases.add(&mut doc, &mut notes, section, &mut job, begins);
         count += job.client.names.len();
         if count > CLIENTS {
-            let what = format!("there are more than {CLIENTS} jobs");
-            doc.at(&section.at, section.name, what, "take fewer");
+            let what = format!("the file has too many jobs; at most {CLIENTS} are permitted");
+            doc.at(&section.at, section.name, what, "use fewer jobs");
             break;
         }
         is_free(&mut doc, section, &job, &jobs);
@@ -170,8 +165,8 @@ fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &
     if let Some(section) = other_priority(jobs).and_then(|at| sections.get(at)) {
         let line = section.get("prioclass").or_else(|| section.get("prio"));
         let (at, name) = line.map_or((&section.at, "prio"), |line| (&line.at, line.name));
-        let what = "differs between jobs: they share one group, because Linux compares I/O priorities within a group only";
-        let help = "`weir scenarios --from` prints a scenario's file; grouping = \"each\" there gives each job a group of its own";
+        let what = "differs between jobs, so that they share one group: Linux compares I/O priorities within a group only";
+        let help = "convert the job with `weir scenarios --from` and set grouping = \"each\" to give each job a group of its own";
         notes.at(at, name, what, help);
     }
 }
@@ -184,11 +179,11 @@ fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &job::Job, jobs: 
         .find(|r| job.client.names.iter().any(|n| n == *r));
     if let Some(reserved) = reserved {
         let what = format!("a job cannot be called {reserved:?}");
-        doc.at(&section.at, section.name, what, "name it otherwise");
+        doc.at(&section.at, section.name, what, "use another name");
     }
     if jobs.iter().any(same) {
-        let what = format!("there are two jobs {:?}", section.name);
-        doc.at(&section.at, section.name, what, "name it otherwise");
+        let what = format!("two jobs have the name {:?}", section.name);
+        doc.at(&section.at, section.name, what, "use another name");
     }
 }
 
@@ -264,7 +259,7 @@ fn sections<'a>(
                 doc.at(
                     &span,
                     "",
-                    "the section's name does not end",
+                    "the section's name is not closed",
                     "close it with ]",
                 );
                 continue;
@@ -282,9 +277,14 @@ fn sections<'a>(
                 let help = format!(
                     "write [{name}]; a scenario in TOML is a file whose name ends in .toml"
                 );
-                doc.at(&span, "", "a section has one bracket at either end", &help);
+                doc.at(
+                    &span,
+                    "",
+                    "a section must have one bracket on each side",
+                    &help,
+                );
             } else if !crate::text::is_name(name) {
-                let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
+                let help = "use 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or digit";
                 doc.at(&span, "", format!("{name:?} is not a valid name"), help);
             }
             sections.push(Section {
@@ -306,8 +306,8 @@ fn sections<'a>(
             _ => doc.at(
                 &line.at,
                 line.name,
-                "stands before the first section",
-                "write [global] above it",
+                "is before the first section",
+                "add [global] above it",
             ),
         }
     }

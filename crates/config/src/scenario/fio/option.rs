@@ -35,19 +35,14 @@ pub(super) fn line<'a>(
     let value = value.map(str::trim);
     if value.is_some_and(has_option) {
         let help = "write each option on a line of its own";
-        doc.at(
-            &value_at,
-            name,
-            "another option stands on the same line",
-            help,
-        );
+        doc.at(&value_at, name, "another option is on the same line", help);
         return None;
     }
     let word = name.split_whitespace().next().unwrap_or(name);
     let Some(option) = known(name).or_else(|| refused(word)) else {
         let help = unknown(name, word);
         let what = match name {
-            "" => "no option stands before =",
+            "" => "the option before = is missing",
             _ => "unknown option",
         };
         doc.at(&at, word, what, &help);
@@ -56,8 +51,13 @@ pub(super) fn line<'a>(
     match option.fate {
         // A file that is opened by its path has the lines of the other in the place of this one.
         Fate::Played if option.names[0] == "include" => {
-            let what = "is read only where the job file itself is opened by its path";
-            doc.at(&at, name, what, "copy the other file's lines to here");
+            let what = "is supported only if the job file is opened by its path";
+            doc.at(
+                &at,
+                name,
+                what,
+                "copy the lines of the other file to this place",
+            );
             None
         }
         Fate::Played => Some(Line {
@@ -68,16 +68,16 @@ pub(super) fn line<'a>(
             value_at,
         }),
         Fate::Noted(why) => {
-            notes.at(&at, name, format!("changes nothing here: {why}"), "");
+            notes.at(&at, name, format!("has no effect: {why}"), "");
             None
         }
         Fate::Refused(_) if is_neutral(option, value) => {
-            let what = "changes nothing here: it is off, or what it would be anyway";
+            let what = "has no effect: the option is off or has its default value";
             notes.at(&at, name, what, "");
             None
         }
         Fate::Refused(help) => {
-            doc.at(&at, word, "has no meaning here", help);
+            doc.at(&at, word, "not supported", help);
             None
         }
     }
@@ -109,7 +109,8 @@ fn unknown(name: &str, word: &str) -> String {
     match meant(name) {
         Some(near) => format!("did you mean {near}?"),
         None => {
-            "leave it out, or write a scenario's file (`weir scenarios NAME` prints one)".into()
+            "remove it, or write a scenario file; `weir scenarios NAME` prints one to start from"
+                .into()
         }
     }
 }

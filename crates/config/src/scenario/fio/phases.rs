@@ -36,10 +36,10 @@ impl<'a> Phases<'a> {
         let first = *self.device.get_or_insert(name);
         if name != first {
             let what = format!(
-                "is another device than {}, and one drive is played at a time",
+                "is a different device from {}; all jobs must use one drive",
                 quoted(first)
             );
-            let help = "put the jobs of each device into a file of its own and choose its drive with --drive; files of one drive have \
+            let help = "put the jobs of each device into a file of its own, and choose the drive with --drive; files on one drive have \
                         names without /dev/";
             say(doc, line, &what, help);
         }
@@ -64,15 +64,15 @@ impl<'a> Phases<'a> {
                 None => say(
                     doc,
                     line,
-                    "is not a job before this one",
-                    "name one, or write stonewall",
+                    "is not the name of an earlier job",
+                    "write the name of an earlier job, or stonewall",
                 ),
             }
         }
         let waits = if stonewall { "stonewall" } else { "wait_for" };
         if let Some(line) = section.get(waits).filter(|_| begins > Span::ZERO) {
             let what = format!(
-                "{} begins after {}, when the jobs that it waits for have ended at the latest",
+                "{} begins after {}, the latest end of the jobs for which it waits",
                 section.name,
                 crate::units::Time(begins)
             );
@@ -95,11 +95,11 @@ impl<'a> Phases<'a> {
         program.stop = program.stop.map(|stop| stop + begins);
         let end = program.stop.unwrap_or(program.start) + program.start_spread;
         if end > HOUR {
-            let what = "the phases add up to more than an hour";
-            doc.at(&section.at, section.name, what, "take a shorter runtime");
+            let what = "the phases take more than one hour together";
+            doc.at(&section.at, section.name, what, "reduce runtime");
         }
         if job.ramp > Span::ZERO && program.start >= job.ramp {
-            let what = "counts from the beginning of the run here: a job that begins later is measured from its own beginning";
+            let what = "counts from the beginning of the run, so that a job that begins later is measured from its own beginning";
             if let Some(line) = section.get("ramp_time") {
                 notes.at(&line.at, line.name, what, "");
             }

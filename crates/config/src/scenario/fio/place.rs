@@ -137,7 +137,7 @@ fn part(
             doc,
             line,
             "is not a percentage up to 100%",
-            "write it as 50%",
+            "write for example 50%",
         );
         return None;
     };
@@ -145,8 +145,8 @@ fn part(
         say(
             doc,
             line,
-            "is a part of a file whose length is not known",
-            "write bytes, as 1g, or filesize=1g; of a device as filename=/dev/nvme0n1 parts are known",
+            "is a part of a file of unknown length",
+            "write bytes, for example 1g, or set filesize=1g; percentages of a device, for example filename=/dev/nvme0n1, are supported",
         );
         return None;
     };
@@ -164,10 +164,10 @@ fn missing(doc: &mut Document<'_>, section: &Section<'_>) {
     let name = section.get("filename").and_then(|line| line.value);
     let help = match name.filter(|name| name.starts_with("/dev/")) {
         Some(name) => format!(
-            "write size=100g: how much of the drive {} is is not known",
+            "set size, for example size=100g; the size of {} is unknown",
             quoted(name)
         ),
-        None => "write size=1g: what the job uses of its file".to_owned(),
+        None => "set size, the part of the file that the job uses, for example size=1g".to_owned(),
     };
     doc.at(&section.at, "size", "is missing", &help);
 }
@@ -175,15 +175,15 @@ fn missing(doc: &mut Document<'_>, section: &Section<'_>) {
 fn after_the_end(doc: &mut Document<'_>, section: &Section<'_>) {
     let what = match section.get("offset_increment") {
         Some(_) => {
-            "is at or after the end of the file for the last of the jobs, with offset_increment: fio refuses it"
+            "with offset_increment is at or after the end of the file for the last job, which fio refuses"
         }
-        None => "is at or after the end of the file: fio refuses it",
+        None => "is at or after the end of the file, which fio refuses",
     };
     match section
         .get("offset")
         .or_else(|| section.get("offset_increment"))
     {
-        Some(line) => say(doc, line, what, "write a smaller one, or a larger filesize"),
-        None => doc.at(&section.at, "offset", what, "write a larger filesize"),
+        Some(line) => say(doc, line, what, "reduce the offset, or increase filesize"),
+        None => doc.at(&section.at, "offset", what, "increase filesize"),
     }
 }

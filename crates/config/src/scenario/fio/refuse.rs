@@ -15,7 +15,7 @@ type Rule = (bool, &'static str, &'static str, &'static str);
 pub(super) fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
     if end > FILE_MOST {
         let what = "the file would be longer than 1PiB";
-        doc.at(&section.at, "size", what, "take less");
+        doc.at(&section.at, "size", what, "reduce size");
     }
 }
 
@@ -30,9 +30,9 @@ pub(super) fn direct(
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let whole = in_sectors(&program.size);
     let size = if program.writes > 0 && program.sync == SyncMode::Never {
-        "write a multiple of 512, or leave direct=1 out and write fdatasync=1"
+        "write a multiple of 512, or replace direct=1 by fdatasync=1"
     } else {
-        "write a multiple of 512, or leave direct=1 out"
+        "write a multiple of 512, or remove direct=1"
     };
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
     rules(
@@ -55,8 +55,8 @@ pub(super) fn buffered(
     program: &Program,
     offsets: [u64; 2],
 ) {
-    const DIRECT: &str = "write direct=1 for a job that goes past the page cache";
-    const PAGES: &str = "is not in whole pages of 4KiB, as the page cache has them";
+    const DIRECT: &str = "set direct=1 to bypass the page cache";
+    const PAGES: &str = "must be a multiple of 4KiB, the page size of the page cache";
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
     let unsynced = program.writes > 0 && program.sync == SyncMode::Never;
     rules(
@@ -66,20 +66,20 @@ pub(super) fn buffered(
             (
                 program.depth == 1,
                 "iodepth",
-                "requests at a time do not go through the page cache, which has one system call at a time",
+                "requests in flight are not supported through the page cache, where a job makes one system call at a time",
                 DIRECT,
             ),
             (
                 program.files == 1,
                 "nrfiles",
-                "files through the page cache are not modelled",
+                "files are not supported through the page cache",
                 DIRECT,
             ),
             (
                 !program.fua,
                 "sync",
-                "has no meaning through the page cache",
-                "write fdatasync=1 instead, or direct=1 for a job that goes past the page cache",
+                "is not supported through the page cache",
+                "use fdatasync=1 instead, or set direct=1 to bypass the page cache",
             ),
             (pages(offsets[0]), "offset", PAGES, "write a multiple of 4k"),
             (
@@ -91,8 +91,8 @@ pub(super) fn buffered(
             (
                 !unsynced,
                 "rw",
-                "through the page cache without fdatasync=1: write-back is not modelled",
-                "write fdatasync=1, or direct=1 for a job that goes past the page cache",
+                "is not supported through the page cache without fdatasync=1, because write-back is not modelled",
+                "set fdatasync=1, or set direct=1 to bypass the page cache",
             ),
         ],
     );
@@ -107,7 +107,7 @@ fn rules(doc: &mut Document<'_>, section: &Section<'_>, rules: &[Rule]) {
         };
         let help = match section.get(name) {
             Some(line) if section.get("kb_base").is_none() && binary(line) => {
-                "write 4k for 4096 bytes: to fio, a KiB is 1000 unless kb_base=1000"
+                "write 4k for 4096 bytes; fio reads KiB as 1000 bytes unless kb_base=1000"
             }
             _ => help,
         };

@@ -28,7 +28,7 @@ pub(super) fn base(doc: &mut Document<'_>, section: &Section<'_>) -> u64 {
         Some("1000") => 1000,
         Some("1024") => 1024,
         _ => {
-            say(doc, line, "is 1000 or 1024", "");
+            say(doc, line, "must be 1000 or 1024", "");
             1024
         }
     }
@@ -93,15 +93,19 @@ pub(super) fn size_of(
         say(
             doc,
             line,
-            "is a part of a file whose length is not known",
-            "write bytes, as 1g",
+            "is a part of a file of unknown length",
+            "write bytes, for example 1g",
         );
         return None;
     }
     let found = bytes(value, base);
     match found.filter(|bytes| range.contains(bytes)) {
         None if found.is_some() => {
-            let what = format!("is not between {} and {} bytes", range.start(), range.end());
+            let what = format!(
+                "must be between {} and {} bytes",
+                range.start(),
+                range.end()
+            );
             say(doc, line, &what, "");
             None
         }
@@ -110,7 +114,7 @@ pub(super) fn size_of(
                 doc,
                 line,
                 "is not a number of bytes",
-                "write it as 4096, 4k or 1g",
+                "write for example 4096, 4k or 1g",
             );
             None
         }
@@ -130,7 +134,7 @@ pub(super) fn count(
     let number = number.filter(|n| range.contains(n));
     if number.is_none() {
         let what = format!(
-            "is not a whole number from {} to {}",
+            "must be a whole number from {} to {}",
             range.start(),
             range.end()
         );
@@ -152,8 +156,8 @@ pub(super) fn time(
         say(
             doc,
             line,
-            "is not a time of at most an hour",
-            "write it as 10, 500ms or 1m",
+            "is not a time of at most one hour",
+            "write for example 10, 500ms or 1m",
         );
     }
     time
@@ -176,8 +180,8 @@ pub(super) fn time_range(
         say(
             doc,
             line,
-            "is not a range of times of at most an hour",
-            "write it as 10-20 or 0ms-500ms",
+            "is not a range of times of at most one hour",
+            "write for example 10-20 or 0ms-500ms",
         );
     }
     found.map(|(least, most)| (least, most - least))
@@ -208,7 +212,7 @@ pub(super) fn flag(doc: &mut Document<'_>, section: &Section<'_>, name: &str) ->
         None | Some("1") => Some(true),
         Some("0") => Some(false),
         _ => {
-            say(doc, line, "is neither 0 nor 1", "");
+            say(doc, line, "must be 0 or 1", "");
             None
         }
     }

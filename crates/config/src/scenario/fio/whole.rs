@@ -92,8 +92,8 @@ impl Whole {
                 continue;
             };
             if depth == DEEPEST {
-                let help = "include fewer files in each other";
-                let what = format!("files include each other more than {DEEPEST} deep");
+                let help = "reduce the nesting of include";
+                let what = format!("include files are nested more than {DEEPEST} deep");
                 self.problem((file, number), "include", what, help);
                 return;
             }
@@ -109,7 +109,7 @@ impl Whole {
                 }
                 Err(problems) => {
                     let first = problems.first().map(Problem::located);
-                    let help = "name a file that is relative to this directory or to the job file";
+                    let help = "write a path relative to this directory or to the job file";
                     self.problem((file, number), "include", first.unwrap_or_default(), help);
                 }
             }
@@ -159,7 +159,11 @@ impl Whole {
             if let Some(result) = calculated(&expanded) {
                 expanded = format!("{result}{end}");
             }
-            let what = format!("{} is {} on this machine", before.trim(), expanded.trim());
+            let what = format!(
+                "{} is set to {} on this machine",
+                before.trim(),
+                expanded.trim()
+            );
             let note = self.said(place, name, what, "");
             self.notes.push(note);
         }

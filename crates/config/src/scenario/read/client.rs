@@ -104,13 +104,13 @@ fn class(
     }
     match group {
         Some(_) => Err((
-            "its class is its group's",
-            "state the class in the [[group]]",
+            "the client has the class of its group",
+            "set class in the [[group]]",
         )),
         // Where all are in the root, as fio's jobs are, each is in a group of its own under a policy that goes by classes.
         None if !draft.grouped && !draft.groups.is_empty() => Err((
-            "it is in the root group, which has no class",
-            "write grouping = \"each\"",
+            "the client is in the root group, which has no class",
+            "set grouping = \"each\"",
         )),
         None => of_priority(priority.class, contract),
     }
@@ -119,8 +119,8 @@ fn class(
 /// Whether direct writes stand for the page cache's writing back.
 fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
     if let Some(entry) = table.entry("writeback").filter(|_| buffered) {
-        let what = "means nothing for writes through the page cache";
-        doc.report(&entry, what, "write direct = true, or leave it out");
+        let what = "is not supported for writes through the page cache";
+        doc.report(&entry, what, "set direct = true, or remove it");
     }
     table.flag(doc, "writeback")
 }
@@ -142,8 +142,8 @@ fn named<'a>(
 fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u32 {
     for key in ["guest", "empty_kicks"] {
         if let Some(entry) = table.entry(key).filter(|_| !guests) {
-            let what = "means nothing without virtual machines";
-            doc.report(&entry, what, "write [guest], or leave it out");
+            let what = "requires virtual machines";
+            doc.report(&entry, what, "add [guest], or remove it");
         }
     }
     table.count(doc, "empty_kicks")
@@ -159,13 +159,13 @@ fn own_contract<'a>(
     if let Some(entry) = first_of_contract(table).filter(|_| in_group || !grouped) {
         let (what, help) = if in_group {
             (
-                "is the contract of a client that is in a group",
-                "give it to the [[group]]",
+                "cannot be set for a client that is in a group",
+                "set it in the [[group]]",
             )
         } else {
             (
-                "is the contract of a client in the root group",
-                "write grouping = \"each\", or put the client into a [[group]]",
+                "cannot be set for a client in the root group",
+                "set grouping = \"each\", or put the client into a [[group]]",
             )
         };
         doc.report(&entry, what, help);
@@ -175,7 +175,7 @@ fn own_contract<'a>(
 
 /// Bytes used, where they begin, and how much further each after the first begins.
 fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(u64, u64, u64)> {
-    let size = doc.required(table, "size", "write size = \"1GiB\"");
+    let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));
     let offset = table.size(doc, "offset");
     let increment = table.size(doc, "offset_increment");
@@ -184,7 +184,7 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
     if end > FILE {
         let entry = table.entry("size")?;
         let what = format!("the file would be longer than {}", Bytes(FILE));
-        doc.report(&entry, what, "take less, or a smaller offset");
+        doc.report(&entry, what, "reduce size or offset");
     }
     Some((size, offset, increment))
 }
@@ -204,11 +204,11 @@ fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Opt
         .filter(|_| writes == 0 || rw.ends_with("write") && rw != "readwrite")
     {
         let help = if random {
-            "write rw = \"randrw\""
+            "remove it, or set rw = \"randrw\""
         } else {
-            "write rw = \"rw\""
+            "remove it, or set rw = \"rw\""
         };
-        let what = format!("means nothing with rw = \"{rw}\"");
+        let what = format!("has no effect with rw = \"{rw}\"");
         doc.report(&entry, what, help);
     }
     let bs = table.entry("bs");
@@ -252,14 +252,14 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
         if let Some(entry) = table.entry(key).filter(|_| !random) {
             doc.report(
                 &entry,
-                "means nothing to a client that goes in sequence",
-                "write rw = \"randread\" or leave it out",
+                "has no effect for a sequential client",
+                "remove it, or set rw = \"randread\"",
             );
         }
     }
     if let (Some(_), Some(_), Some(entry)) = (skew, part, table.entry("percentage_random")) {
-        let what = "stands beside random_distribution";
-        doc.report(&entry, what, "leave one of the two");
+        let what = "cannot be combined with random_distribution";
+        doc.report(&entry, what, "remove one of the two");
     }
     pattern_of(random, skew, part, again)
 }
@@ -283,7 +283,7 @@ fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
     };
     let found = parts(text);
     if found.is_none() {
-        let what = format!("{} is not one percentage or two", quoted(text));
+        let what = format!("{} must be one percentage or two", quoted(text));
         doc.report(entry, what, "write 80, or \"100,0\" for reads and writes");
     }
     found.filter(|parts| *parts != [100; 2])
@@ -294,8 +294,8 @@ fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
     if let Some(entry) = table.entry("zoneskip").filter(|_| size.is_none()) {
         doc.report(
             &entry,
-            "means nothing without zonesize",
-            "write zonesize = \"16KiB\"",
+            "requires zonesize",
+            "set zonesize, for example zonesize = \"16KiB\"",
         );
     }
     let skip = table.size(doc, "zoneskip");
@@ -310,8 +310,8 @@ fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
         if let Some(entry) = table.entry(key).filter(|_| table.entry(other).is_none()) {
             doc.report(
                 &entry,
-                format!("means nothing without {other}"),
-                &format!("write {other} = \"1s\""),
+                format!("requires {other}"),
+                &format!("set {other}, for example {other} = \"1s\""),
             );
         }
     }
@@ -328,8 +328,8 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
         if let (Some(first), Some(entry)) = (first, table.entry(key)) {
             doc.report(
                 &entry,
-                format!("stands beside {first}"),
-                "leave one of the two",
+                format!("cannot be combined with {first}"),
+                "remove one of the two",
             );
         }
         first = Some(key);
@@ -345,8 +345,12 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
 fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
     let entry = table.entry("thinktime_blocks");
     if let Some(entry) = entry.filter(|_| table.entry("thinktime").is_none()) {
-        let what = "means nothing without thinktime";
-        doc.report(&entry, what, "write thinktime = \"100ms\"");
+        let what = "requires thinktime";
+        doc.report(
+            &entry,
+            what,
+            "set thinktime, for example thinktime = \"100ms\"",
+        );
     }
     table.count(doc, "thinktime_blocks")
 }
@@ -373,13 +377,17 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
     });
     let think = table.time(doc, "thinktime");
     if let (Some(entry), Some(_)) = (&iops, &rate) {
-        doc.report(entry, "stands beside rate", "leave one of the two");
+        doc.report(
+            entry,
+            "cannot be combined with rate",
+            "remove one of the two",
+        );
     }
     if let (Some(entry), true) = (table.entry("thinktime"), rate.is_some() || iops.is_some()) {
         doc.report(
             &entry,
-            "stands beside a rate",
-            "with a rate requests come whatever the answers: leave one of the two",
+            "cannot be combined with a rate",
+            "remove one of the two; with a rate, requests are sent independently of replies",
         );
     }
     let intervals = match (bytes, per_second, size) {
@@ -391,8 +399,8 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
             if let Some(entry) = &rate {
                 doc.report(
                     entry,
-                    "takes a bs that is always the same",
-                    "write rate_iops = 200",
+                    "requires a bs of one size",
+                    "set rate_iops, for example rate_iops = 200",
                 );
             }
             [None; 2]
@@ -420,8 +428,8 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
 fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
     let paced = table.entry("rate").is_some() || table.entry("rate_iops").is_some();
     if let Some(entry) = table.entry("rate_process").filter(|_| !paced) {
-        let what = "means nothing without a rate";
-        doc.report(&entry, what, "write rate_iops = 200");
+        let what = "requires a rate";
+        doc.report(&entry, what, "set rate_iops, for example rate_iops = 200");
     }
     table.word(doc, "rate_process", [false, true])
 }
@@ -430,8 +438,12 @@ fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
 fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Span>; 2]) -> bool {
     let one = intervals[0].is_some() && intervals[0] == intervals[1];
     if let Some(entry) = table.entry("rate_for").filter(|_| !one) {
-        let what = "means nothing without one rate for reads and writes";
-        doc.report(&entry, what, "write rate_iops = 200, or leave it out");
+        let what = "requires one rate for reads and writes";
+        doc.report(
+            &entry,
+            what,
+            "set rate_iops, for example rate_iops = 200, or remove it",
+        );
     }
     table.word(doc, "rate_for", [false, true])
 }
@@ -454,10 +466,10 @@ fn rates<'a>(
     let found = both.filter(|both| *both != [None; 2]);
     if found.is_none() {
         let what = format!(
-            "{} is not a rate of reads and one of writes",
+            "{} is not a rate for reads and one for writes",
             quoted(entry.as_text().unwrap_or_default())
         );
-        let help = "write one for both, or two with a comma between them in quotes; one that is left out is no limit";
+        let help = "write one rate for both, or two in quotes, separated by a comma; an empty one is no limit";
         doc.report(entry, what, help);
     }
     found
@@ -469,8 +481,8 @@ fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
     let low = entry.count(doc)?;
     let others = ["rate", "rate_iops", "thinktime"];
     if let Some(other) = others.iter().find(|key| table.entry(key).is_some()) {
-        let what = format!("stands beside {other}");
-        doc.report(&entry, what, "leave one of the two");
+        let what = format!("cannot be combined with {other}");
+        doc.report(&entry, what, "remove one of the two");
     }
     let depth: u32 = table.count(doc, "iodepth");
     (low != depth).then_some(low)
@@ -516,7 +528,7 @@ fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Sp
     let (what, help) = match found {
         Ok((least, most)) if least <= most => return Some((least, most - least)),
         Ok((least, most)) => (
-            "the most is less than the least".to_owned(),
+            "the maximum is below the minimum".to_owned(),
             format!("write \"{}-{}\"", Time(most), Time(least)),
         ),
         Err(said) => said,
@@ -547,7 +559,7 @@ fn bytes(text: &str) -> Result<u32, Said> {
     let size: Bytes =
         (text.trim().parse()).map_err(|e: crate::units::UnitError| (e.to_string(), e.help))?;
     if !(1..=REQUEST).contains(&size.0) {
-        let what = format!("a request has 1B to {}, not {size}", Bytes(REQUEST));
+        let what = format!("a request must have 1B to {}, not {size}", Bytes(REQUEST));
         return Err((what, String::new()));
     }
     Ok(size.0 as u32)
@@ -558,7 +570,7 @@ fn range(text: &str) -> Result<Size, Said> {
     let (min, max) = (bytes(min)?, bytes(max)?);
     if max < min {
         let help = format!("write \"{}-{}\"", Bytes(max.into()), Bytes(min.into()));
-        return Err(("the most is less than the least".to_owned(), help));
+        return Err(("the maximum is below the minimum".to_owned(), help));
     }
     Ok(Size::Range {
         min,
@@ -568,7 +580,8 @@ fn range(text: &str) -> Result<Size, Said> {
 }
 
 fn split(text: &str) -> Result<Size, Said> {
-    const HELP: &str = "write sizes and percentages that add up to 100, as \"4KiB/60:64KiB/40\"";
+    const HELP: &str =
+        "write sizes and percentages that add up to 100, for example \"4KiB/60:64KiB/40\"";
     let fail = |what: String| (what, HELP.to_owned());
     let mut parts = Vec::new();
     for part in text.split(':') {
@@ -579,15 +592,15 @@ fn split(text: &str) -> Result<Size, Said> {
     }
     if parts.len() > Split::MOST {
         let what = format!(
-            "there are {} sizes, and {} at most",
+            "has {} sizes; at most {} are permitted",
             parts.len(),
             Split::MOST
         );
         return Err((what, String::new()));
     }
     let sum: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
-    let split =
-        Split::new(&parts).ok_or_else(|| fail(format!("the percentages add up to {sum}")))?;
+    let split = Split::new(&parts)
+        .ok_or_else(|| fail(format!("the percentages add up to {sum}, not 100")))?;
     Ok(Size::Split(split))
 }
 
@@ -603,7 +616,7 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
     };
     let level = level.parse::<u8>().ok().filter(|l| *l < 8);
     let (Some(class), Some(level)) = (class, level) else {
-        let help = "write \"realtime\", \"best-effort\" or \"idle\", perhaps with a level from 0 to 7 as \"best-effort:7\"";
+        let help = "write \"realtime\", \"best-effort\" or \"idle\"; a level from 0 to 7 can be appended, for example \"best-effort:7\"";
         doc.report(
             &entry,
             format!("{} is not an I/O priority", quoted(text)),
@@ -616,7 +629,7 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
 
 /// One call at a time, and writes that are synced: see the virtual host.
 fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
-    let direct = "write direct = true for a client that goes past the page cache";
+    let direct = "set direct = true to bypass the page cache";
     let mut refuse = |key: &str, what: &str| {
         if let Some(entry) = table.entry(key) {
             doc.report(&entry, format!("{} {what}", entry.shown()), direct);
@@ -625,24 +638,24 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
     if program.depth > 1 {
         refuse(
             "iodepth",
-            "at a time through the page cache, which has one system call at a time",
+            "requests in flight are not supported through the page cache, where a client makes one system call at a time",
         );
     }
     if program.fua {
-        refuse("sync", "has no meaning through the page cache");
+        refuse("sync", "is not supported through the page cache");
     }
     if program.files > 1 {
-        refuse("nrfiles", "files through the page cache are not modelled");
+        refuse("nrfiles", "files are not supported through the page cache");
     }
     match program.sync {
         SyncMode::Flush(_) => refuse(
             "flush",
-            "has no meaning through the page cache: a process calls fdatasync",
+            "is not supported through the page cache, where a process calls fdatasync",
         ),
         SyncMode::Never if program.writes > 0 => {
             refuse(
                 "rw",
-                "through the page cache without fdatasync = 1: write-back is not modelled",
+                "is not supported through the page cache without fdatasync = 1, because write-back is not modelled",
             );
         }
         _ => {}

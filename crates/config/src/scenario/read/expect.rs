@@ -9,7 +9,8 @@ use crate::nearest;
 use crate::policy;
 use crate::text::quoted;
 
-const HELP: &str = "write promise = \"all\", shares = \"5%\", max = \"2%\" or figure = \"p99\"";
+const HELP: &str =
+    "set one of promise = \"all\", shares = \"5%\", max = \"2%\" and figure = \"p99\"";
 
 pub(super) fn expects<'a>(
     doc: &mut Document<'a>,
@@ -46,8 +47,8 @@ fn asked<'a>(
     let there: Vec<&(&str, Option<Entry<'a>>)> = kinds.iter().filter(|k| k.1.is_some()).collect();
     let [(kind, Some(found))] = there[..] else {
         let what = match there[..] {
-            [] => "asks for nothing".to_owned(),
-            _ => format!("asks for {} things at once", there.len()),
+            [] => "contains no requirement".to_owned(),
+            _ => format!("contains {} requirements; one is permitted", there.len()),
         };
         doc.report(entry, what, HELP);
         return None;
@@ -57,8 +58,8 @@ fn asked<'a>(
             if let Some(entry) = table.entry(key) {
                 doc.report(
                     &entry,
-                    format!("means nothing beside {kind}"),
-                    "it belongs to a figure",
+                    format!("cannot be combined with {kind}"),
+                    "remove it; it belongs to a figure",
                 );
             }
         }
@@ -77,7 +78,7 @@ fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Opti
     }
     if entry.as_text().is_none() {
         let what = format!("{} is not a client's name", entry.shown());
-        doc.report(entry, what, "write promise = \"all\" for every client's");
+        doc.report(entry, what, "write promise = \"all\" for every client");
         return None;
     }
     named_client(doc, entry, draft).map(|name| Asked::Promise(Some(name)))
@@ -98,8 +99,8 @@ fn bounds<'a>(
     if let (Some(entry), Some(_)) = (&entry_of_case, &beside) {
         doc.report(
             entry,
-            "stands beside another policy",
-            "leave one of the two",
+            "cannot be combined with beside",
+            "remove one of the two",
         );
     }
     let is_part = beside.is_some() || entry_of_case.is_some();
@@ -113,7 +114,11 @@ fn bounds<'a>(
     };
     let (at_least, at_most) = (bound("at_least"), bound("at_most"));
     if table.entry("at_least").is_none() && table.entry("at_most").is_none() {
-        doc.report(entry, "has no bound", "write at_least or at_most");
+        doc.report(
+            entry,
+            "at_least or at_most is missing",
+            "set at_least or at_most",
+        );
     }
     Some(Bounds {
         figure,
@@ -171,7 +176,7 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
         doc.report(
             entry,
             what,
-            "write a number with at most four digits behind its point and %, as \"2.5%\"",
+            "write a number with at most four decimal places and %, for example \"2.5%\"",
         );
     }
     part.map(Part)
@@ -247,7 +252,7 @@ fn one<'a>(
 fn case<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, cases: &[String]) -> Option<String> {
     let case = entry.text(doc, "a case", "")?;
     if !cases.iter().any(|c| c == case) {
-        let what = format!("there is no case {}", quoted(case));
+        let what = format!("unknown case {}", quoted(case));
         let help = nearest::help(case, cases.iter().map(String::as_str));
         doc.report(entry, what, &help);
     }

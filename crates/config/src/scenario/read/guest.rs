@@ -17,8 +17,8 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
     if let Some(path) = root.entry("path") {
         doc.report(
             &path,
-            "stands beside guest",
-            "a client reaches the layer through a guest's ring or over a path: leave one of the two",
+            "cannot be combined with guest",
+            "remove one of the two; a client reaches the block layer either through a guest's ring or over a path",
         );
     }
     let rings = [Ring::Xen, Ring::XenBefore2011, Ring::Virtio];
@@ -62,13 +62,13 @@ fn policy<'a>(
     let examples: Vec<String> = (known.iter())
         .map(|(name, example)| format!("\"{}\"", [*name, *example].join(" ").trim_end()))
         .collect();
-    let text = entry.text(doc, "a policy of notification", &examples[0])?;
+    let text = entry.text(doc, "a notification policy", &examples[0])?;
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let name = words.first().copied().unwrap_or_default();
     let Some((_, example)) = known.iter().find(|k| k.0 == name) else {
         let near = nearest::name(name, known.iter().map(|k| k.0));
         let help = near.map_or_else(String::new, |n| format!("; did you mean {}?", quoted(n)));
-        let what = format!("{} is not a policy of notification", quoted(name));
+        let what = format!("{} is not a notification policy", quoted(name));
         doc.report(entry, what, &format!("write {}{help}", examples.join(", ")));
         return None;
     };

@@ -24,10 +24,13 @@ use weir_drive::Freeze;
 const LATER: &[(&str, &str)] = &[
     (
         "hw_queues",
-        "hardware queues are the drive's: `queues` of its model",
+        "hardware queues are specified by `queues` of the drive's model",
     ),
     ("rq_affinity", "processors are not modelled"),
-    ("scheduler", "the policy is chosen beside the scenario"),
+    (
+        "scheduler",
+        "the policy is chosen with --policy or `policies`",
+    ),
 ];
 
 /// Everything that depends on case, drive and policy.
@@ -59,11 +62,11 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
     if draft.host.filesystem.is_some() && (!draft.files || draft.guest.is_some()) {
         let (what, help) = if draft.files {
             (
-                "is the host's, and clients are in virtual machines",
-                "leave one of them out",
+                "cannot be combined with guest, because clients in virtual machines do not use the host's file system",
+                "remove one of them",
             )
         } else {
-            ("is on one device", "write layout = \"files\"")
+            ("requires layout = \"files\"", "set layout = \"files\"")
         };
         doc.at(&root.span_of("host"), "host.filesystem", what, help);
     }
@@ -130,8 +133,8 @@ fn list<'a, T>(
         return Vec::new();
     };
     if entries.is_empty() {
-        let help = "name one at least, or leave the key out";
-        doc.report(entry, "names nothing", help);
+        let help = "list at least one, or remove the key";
+        doc.report(entry, "must not be empty", help);
     }
     entries.iter().filter_map(|e| read(doc, e)).collect()
 }
@@ -140,7 +143,7 @@ fn list<'a, T>(
 fn named_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
     let name = entry.text(doc, "a client's name", "")?;
     if !draft.names().any(|n| n == name) {
-        let what = format!("there is no client {}", quoted(name));
+        let what = format!("unknown client {}", quoted(name));
         let help = nearest::help(name, draft.names());
         doc.report(entry, what, &help);
     }
@@ -153,8 +156,12 @@ fn ending_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -
     let mut clients = draft.clients.iter();
     let client = clients.find(|c| c.names.contains(&name));
     if client.is_some_and(|c| c.program.requests.is_none()) {
-        let what = format!("{} does not come to an end", quoted(&name));
-        doc.report(entry, what, "write number_ios = 1000 for it");
+        let what = format!("{} has no end", quoted(&name));
+        doc.report(
+            entry,
+            what,
+            "set number_ios in that client, for example number_ios = 1000",
+        );
     }
     Some(name)
 }
@@ -167,8 +174,8 @@ fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
         if let Some((key, why)) = later(key.get_ref()) {
             doc.report(
                 &value,
-                format!("{key} has no meaning here: {why}"),
-                "leave it out",
+                format!("{key} is not supported: {why}"),
+                "remove it",
             );
         }
     }
@@ -229,12 +236,12 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
         every: every?,
     };
     if !freeze.is_valid() {
-        let what = "is as long as from one to the next";
+        let what = "must be shorter than every";
         doc.at(
             &table.span_of("length"),
             &join(&table.path, "length"),
             what,
-            "take less, or a longer every",
+            "reduce length, or increase every",
         );
     }
     Some(freeze)
@@ -277,7 +284,7 @@ fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Opt
     let names = names.map(String::as_str);
     if !names.clone().any(|n| n == name) {
         let what = format!(
-            "there is no group {}, and no client in a group of its own",
+            "{} is neither a group nor a client in a group of its own",
             quoted(name)
         );
         doc.report(entry, what, &nearest::help(name, names));
@@ -298,7 +305,7 @@ pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> 
         return Some(name.to_owned());
     }
     let what = format!("{} is not a valid name", quoted(name));
-    let help = "it has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit";
+    let help = "use 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or digit";
     doc.report(entry, what, help);
     None
 }
@@ -315,8 +322,8 @@ fn groups<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Vec<Group> {
         if groups.iter().any(|g| g.name == name) && !name.is_empty() {
             doc.report(
                 &entry,
-                format!("there are two groups {}", quoted(&name)),
-                "name them apart",
+                format!("two groups have the name {}", quoted(&name)),
+                "rename one of them",
             );
         }
         let parent = table.entry("parent").and_then(|e| group(doc, &e, &groups));
@@ -337,7 +344,10 @@ fn group<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, groups: &[Group]) -> Opt
     let name = entry.text(doc, "a group's name", "")?;
     let found = groups.iter().position(|g| g.name == name);
     if found.is_none() {
-        let what = format!("there is no group {} before this", quoted(name));
+        let what = format!(
+            "unknown group {}; a parent must be defined before its members",
+            quoted(name)
+        );
         let help = nearest::help(name, groups.iter().map(|g| g.name.as_str()));
         doc.report(entry, what, &help);
     }
@@ -345,7 +355,7 @@ fn group<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, groups: &[Group]) -> Opt
 }
 
 fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
-    let example = "write [[client]] with name, rw, bs and size for each kind of client";
+    let example = "add [[client]] with name, rw, bs and size for each kind of client";
     let Some(entry) = doc.required(root, "client", example) else {
         return;
     };
@@ -361,14 +371,15 @@ fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
         draft.unclassed.extend(unclassed);
         count += client.names.len();
         if count > CLIENTS {
-            let what = format!("there are more than {CLIENTS} clients");
-            doc.report(entry, what, "take fewer with more iodepth each");
+            let what =
+                format!("the scenario has too many clients; at most {CLIENTS} are permitted");
+            doc.report(entry, what, "use fewer clients with a higher iodepth");
             return;
         }
         draft.clients.push(client);
     }
     if draft.names().next().is_none() && doc.found() == found {
-        doc.report(&entry, "there is no client", example);
+        doc.report(&entry, "the scenario has no client", example);
     }
     same_names(doc, &entries, draft);
     inner_groups(doc, &entries, draft);
@@ -387,9 +398,9 @@ fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) 
             let what = if RESERVED.contains(&name.as_str()) {
                 format!("a client cannot be called {}", quoted(name))
             } else {
-                format!("there are two clients {}", quoted(name))
+                format!("two clients have the name {}", quoted(name))
             };
-            doc.report(entry, what, "name it otherwise");
+            doc.report(entry, what, "use another name");
         }
     }
 }
@@ -403,13 +414,13 @@ fn inner_groups<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft
         let Some(at) = client.group else { continue };
         if draft.groups.iter().any(|g| g.parent == Some(at)) {
             let what = format!(
-                "group {} has groups below it",
+                "group {} contains groups, so that it cannot contain a client",
                 quoted(&draft.groups[at].name)
             );
             doc.report(
                 entry,
                 what,
-                "clients are in groups that have none: make one for this client",
+                "create a group for this client; clients must be in groups without subgroups",
             );
         }
     }

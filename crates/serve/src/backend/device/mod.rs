@@ -43,7 +43,7 @@ impl Opened {
         let (dev, uses) = unused(options, &place)?;
         if !uses.is_empty() {
             let uses = uses.join("; ");
-            tracing::warn!(device = %path.display(), uses, "the device is in use: what clients read of it may be changing");
+            tracing::warn!(device = %path.display(), uses, "the device is in use by the system; clients may read data while it changes");
         }
         let access = if options.read_only {
             OFlags::RDONLY
@@ -55,7 +55,7 @@ impl Opened {
         if opened.st_rdev != dev {
             return Err(OpenError::InUse {
                 path: path.clone(),
-                uses: vec!["the path was given to another device meanwhile".into()],
+                uses: vec!["the path now leads to another device".into()],
             });
         }
         let locked = locks::lock(&fd, !options.read_only, options.patience);
@@ -179,7 +179,7 @@ fn open(
 fn geometry(fd: &OwnedFd, options: &DeviceOptions) -> Result<Geometry, OpenError> {
     let path = &options.path;
     let logical = device::logical_block(fd);
-    let logical = logical.map_err(OpenError::system(path, "ask for the block size of"))?;
+    let logical = logical.map_err(OpenError::system(path, "query the block size of"))?;
     let stated = alignment(fd).map_err(OpenError::system(path, "open"))?;
     let (block, memory) = stated.map_or((logical, logical), |(b, m)| (b.max(logical), m));
     if block > 4096 || memory > 4096 {

@@ -49,7 +49,7 @@ fn the_device_of_the_root_file_system_is_refused_before_it_is_opened() {
         "{uses:?}"
     );
     let text = error.to_string();
-    assert!(text.contains("it was not opened"), "{text}");
+    assert!(text.contains("end that use first"), "{text}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_is_no_device_is_refused_with_a_hint() {
     };
     assert!(
         refused(&file)
-            .ends_with("is a regular file, not a block device: name it with `file = \"...\"`")
+            .ends_with("is a regular file, not a block device: use `file = \"...\"` for it")
     );
     assert!(refused(&directory.0).contains("is a directory, not a block device"));
     assert!(refused(Path::new("/dev/null")).contains("is a character device"));
@@ -164,7 +164,7 @@ fn a_device_is_a_volume() {
         let wrong = unlocked(&|| Opened::device(&wrong).unwrap_err());
         assert_eq!(looked, wrong);
         assert!(
-            wrong.contains("has 4MiB, and the volume's `size` is 1MiB"),
+            wrong.contains("has 4MiB, but the volume's `size` is 1MiB"),
             "{wrong}"
         );
     }
@@ -188,7 +188,10 @@ fn a_mounted_device_and_the_file_behind_it_are_left_alone() {
     };
     let behind = Opened::image(&image).unwrap_err().to_string();
     assert!(
-        behind.contains(&format!("is in use: is behind {}", device.0.display())),
+        behind.contains(&format!(
+            "is in use: it is the file of {}",
+            device.0.display()
+        )),
         "{behind}"
     );
     let place = directory.0.join("mounted");

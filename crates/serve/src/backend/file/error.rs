@@ -51,7 +51,7 @@ pub enum OpenError {
     },
     /// It is not as large as the volume should be.
     #[error(
-        "{} has {}, and the volume's `size` is {}: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)",
+        "{} has {}, but the volume's `size` is {}; remove `size` to serve the file as it is, or resize the file (if it remained from an interrupted creation, remove it)",
         .path.display(),
         Size(*.actual),
         Size(*.stated)
@@ -66,7 +66,7 @@ pub enum OpenError {
     },
     /// The image of a volume that is served has become smaller.
     #[error(
-        "{} has {}, and its volume has {}: another program has made it smaller, and what was written beyond is lost; make it as large as its volume again (`truncate -s {was}`) and restore the data, then grow it",
+        "{} has {}, but its volume has {}: another program has truncated the file, and the data behind its end is lost; run `truncate -s {was}`, restore the data, and then grow the volume",
         .path.display(),
         Size(*.actual),
         Size(*.was)
@@ -128,10 +128,9 @@ pub enum OpenError {
     },
     /// The image, all of it allocated, is larger than what is free.
     #[error(
-        "cannot create {} with {}{}: its file system has {} free; make room, or give the volume a smaller `size`",
+        "cannot create {}: it needs {}, and the file system has {} free. (Volumes with a promise are fully allocated when they are created.) Free some space, or reduce `size`",
         .path.display(),
         Size(*.size),
-        if_allocated(&true),
         Size(*.free)
     )]
     Space {
@@ -144,7 +143,7 @@ pub enum OpenError {
     },
     /// The file system knows only reads and writes through the page cache.
     #[error(
-        "{} cannot be opened past the page cache (O_DIRECT): {}; its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, with which no min can be promised",
+        "{} cannot be opened past the page cache (O_DIRECT): {}; the file system does not support this. Move the image, for example to ext4, xfs or btrfs, or set `cache = \"host\"`, which excludes a min",
         .path.display(),
         os_error::message(source)
     )]
@@ -156,7 +155,7 @@ pub enum OpenError {
     },
     /// Its blocks are larger than supported.
     #[error(
-        "{} is read and written in blocks of {block} bytes; at most 4096 are supported: put the volume elsewhere, or an image on it with `cache = \"host\"`",
+        "{} has blocks of {block} bytes; at most 4096 are supported. Use another device, or an image on this one with `cache = \"host\"`",
         .path.display()
     )]
     Block {
@@ -179,7 +178,7 @@ pub enum OpenError {
     },
     /// The system itself uses it.
     #[error(
-        "{} is in use: {}; it was not opened: end that use first, or name another",
+        "{} is in use: {}; end that use first, or use another path",
         .path.display(),
         .uses.join("; ")
     )]
@@ -265,24 +264,24 @@ impl From<OpenError> for io::Error {
 
 fn if_missing(read_only: &bool) -> &'static str {
     if *read_only {
-        "a read-only volume is not created; make the image first"
+        "create the image first, because a read-only volume is not created"
     } else {
-        "give the volume a `size` to have it created"
+        "set `size` to have it created"
     }
 }
 
 /// What to write for what the path names.
 fn if_other(found: &str) -> &'static str {
     match found {
-        FILE => "name it with `file = \"...\"`",
-        DEVICE => "name it with `device = \"...\"`",
-        _ => "name an image or a device such as /dev/sdb",
+        FILE => "use `file = \"...\"` for it",
+        DEVICE => "use `device = \"...\"` for it",
+        _ => "use an image or a block device, for example /dev/sdb",
     }
 }
 
 fn if_allocated(preallocate: &bool) -> &'static str {
     if *preallocate {
-        ", all of them allocated because something was promised"
+        ", fully allocated because of a promise"
     } else {
         ""
     }
@@ -291,10 +290,9 @@ fn if_allocated(preallocate: &bool) -> &'static str {
 /// What is wrong with a size that is no whole number of blocks.
 fn if_partial(actual: u64, block: u32) -> String {
     match actual {
-        0 => "is empty: write to it what the volume is to hold, or remove it and give the volume a `size`"
-            .to_owned(),
+        0 => "is empty; write the volume's data to it, or remove it and set `size`".to_owned(),
         _ => format!(
-            "has {actual} bytes, which is not a whole number of blocks of {block} bytes: resize it, or say `cache = \"host\"`, with which no min can be promised"
+            "has {actual} bytes, which is not a multiple of its block size of {block} bytes; resize it, or set `cache = \"host\"`, which excludes a min"
         ),
     }
 }
@@ -302,8 +300,8 @@ fn if_partial(actual: u64, block: u32) -> String {
 /// The process that has a lock, and what to do.
 fn by_whom(holder: Option<&Holder>) -> String {
     match holder {
-        Some(holder) => format!("{holder}, which holds a lock on it: stop it first"),
-        None => "another program, which holds a lock on it (a server, or a virtual machine): stop it first; lslocks(8) says which it is"
+        Some(holder) => format!("{holder}, which holds a lock on it; stop that program first"),
+        None => "another program, which holds a lock on it, for example a server or a virtual machine; stop that program first (lslocks(8) shows it)"
             .to_owned(),
     }
 }
@@ -313,17 +311,17 @@ fn if_not_made(path: &Path, source: &io::Error, preallocate: &bool) -> String {
     let directory = found::directory(path).display();
     match Errno::from_io_error(source) {
         Some(Errno::NOENT) => format!("; create the directory {directory} first"),
-        Some(Errno::NOTDIR) => format!("; {directory} must be a directory"),
+        Some(Errno::NOTDIR) => format!("; use another path; {directory} is not a directory"),
         Some(Errno::ACCESS | Errno::PERM) => {
-            format!("; let the server's user write to the directory {directory}")
+            format!("; give the server's user write permission for the directory {directory}")
         }
-        Some(Errno::ROFS) => "; put the image on a file system that can be written to".to_owned(),
+        Some(Errno::ROFS) => "; use a file system that is not read-only".to_owned(),
         Some(Errno::NOSPC | Errno::DQUOT) => {
-            "; make room, or give the volume a smaller `size`".to_owned()
+            "; free some space, or reduce `size`".to_owned()
         }
-        Some(Errno::FBIG) => "; give the volume a smaller `size`".to_owned(),
+        Some(Errno::FBIG) => "; reduce `size`".to_owned(),
         Some(Errno::OPNOTSUPP) if *preallocate => {
-            "; this file system cannot allocate: write an image full of data yourself, or promise nothing"
+            "; this file system cannot allocate space. Write a full image yourself, or remove the promise"
                 .to_owned()
         }
         _ => String::new(),
@@ -334,13 +332,13 @@ fn if_not_made(path: &Path, source: &io::Error, preallocate: &bool) -> String {
 fn if_not_grown(source: &io::Error, allocate: bool) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::NOSPC | Errno::DQUOT) => {
-            "; the volume is as it was: make room on the file system, or grow it by less"
+            "; the volume is unchanged. Free some space on the file system, or grow the volume by less"
         }
-        Some(Errno::FBIG) => "; the volume is as it was: grow it by less",
+        Some(Errno::FBIG) => "; the volume is unchanged. Grow it by less",
         Some(Errno::OPNOTSUPP) if allocate => {
-            "; this file system cannot allocate: append data to the image yourself, or promise nothing"
+            "; this file system cannot allocate space. Append data to the image yourself, or remove the promise"
         }
-        _ => "; the volume is as it was",
+        _ => "; the volume is unchanged",
     }
 }
 
@@ -348,10 +346,12 @@ fn if_not_grown(source: &io::Error, allocate: bool) -> &'static str {
 fn if_refused(source: &io::Error) -> &'static str {
     match Errno::from_io_error(source) {
         Some(Errno::ACCESS | Errno::PERM) => {
-            "; the server's user must be permitted to read and write it"
+            "; give the server's user permission to read and write it"
         }
-        Some(Errno::ROFS) => "; say `read_only = true`, or put it where it can be written to",
-        Some(Errno::NOENT) => "; name one that is there",
+        Some(Errno::ROFS) => {
+            "; set `read_only = true`, or move it to a file system that is not read-only"
+        }
+        Some(Errno::NOENT) => "; use one that exists",
         _ => "",
     }
 }

@@ -127,7 +127,7 @@ impl Grow for Image {
         if let Err(errno) = self.reduce(growth) {
             let image = self.medium.path.display();
             let error = weir_config::os_error::message(&errno.into());
-            tracing::error!(%image, error, "the image keeps a size that its volume does not have");
+            tracing::error!(%image, error, "the server cannot restore the size of an image; the image stays larger than its volume");
         }
     }
 }

@@ -215,8 +215,8 @@ pub(super) fn look(options: &ImageOptions) -> Result<Found, OpenError> {
 /// What to know of a file in the format of another program.
 fn format_note(format: &str) -> String {
     format!(
-        "the file is a {format} image, and its bytes are served as they are: clients see the {format} image, not the disk in it; \
-         `qemu-img convert -O raw` makes a file of that disk"
+        "the file is a {format} image, but the server serves its bytes unchanged, so that clients do not see the disk in it; convert it \
+         with `qemu-img convert -O raw`"
     )
 }
 
@@ -406,7 +406,7 @@ fn stat_size(fd: &OwnedFd, options: &ImageOptions) -> Result<u64, OpenError> {
             return Err(error);
         }
         tracing::warn!(
-            "{} has {size}: a server grew it, and ended before the configuration had that size; all of it is served: write size = \"{size}\"",
+            "the server serves {} with {size}, because an earlier server grew the file and ended before it saved the configuration; set size = \"{size}\"",
             path.display(),
             size = Size(actual)
         );

@@ -39,7 +39,10 @@ fn links_that_another_user_could_have_made_are_not_followed() {
     drop(open_soon(&named("link")));
     drop(open_soon(&named("name")));
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
-    for (name, why) in [("link", "is a symbolic link"), ("name", "has another name")] {
+    for (name, why) in [
+        ("link", "is a symbolic link"),
+        ("name", "has a second name"),
+    ] {
         let refused = refused(&named(name));
         assert!(refused.contains(why), "{refused}");
         assert_eq!(look(&named(name)).unwrap_err().to_string(), refused);
@@ -63,11 +66,13 @@ fn errors_say_what_where_and_what_to_do() {
     };
     assert_eq!(
         refused(&unsized_),
-        format!("{path} does not exist: give the volume a `size` to have it created")
+        format!("{path} does not exist: set `size` to have it created")
     );
     assert_eq!(
         refused(&read_only),
-        format!("{path} does not exist: a read-only volume is not created; make the image first")
+        format!(
+            "{path} does not exist: create the image first, because a read-only volume is not created"
+        )
     );
     drop(open_soon(&options));
     let larger = ImageOptions {
@@ -77,7 +82,7 @@ fn errors_say_what_where_and_what_to_do() {
     assert_eq!(
         refused(&larger),
         format!(
-            "{path} has 1MiB, and the volume's `size` is 2MiB: leave `size` out to serve it as it is, or resize it yourself (what an interrupted creation left behind can be removed)"
+            "{path} has 1MiB, but the volume's `size` is 2MiB; remove `size` to serve the file as it is, or resize the file (if it remained from an interrupted creation, remove it)"
         )
     );
     assert_eq!(
@@ -88,17 +93,17 @@ fn errors_say_what_where_and_what_to_do() {
     fs::write(&options.path, [1; 1000]).unwrap();
     let partial = refused(&unsized_);
     assert!(
-        partial.contains("has 1000 bytes, which is not a whole number of blocks of "),
+        partial.contains("has 1000 bytes, which is not a multiple of its block size of "),
         "{partial}"
     );
-    assert!(partial.contains("or say `cache = \"host\"`"), "{partial}");
+    assert!(partial.contains("or set `cache = \"host\"`"), "{partial}");
     let host = ImageOptions {
         direct: false,
         ..unsized_.clone()
     };
     assert_eq!(open_soon(&host).size(), 1000);
     fs::write(&options.path, "").unwrap();
-    assert!(refused(&host).contains("is empty: write to it"));
+    assert!(refused(&host).contains("is empty; write the volume's data to it"));
     let elsewhere = |path: &str| {
         refused(&ImageOptions {
             path: path.into(),
@@ -117,7 +122,7 @@ fn errors_say_what_where_and_what_to_do() {
         path: directory.0.clone(),
         ..read_only
     };
-    assert!(refused(&directory).contains("is a directory, not a regular file: name an image"));
+    assert!(refused(&directory).contains("is a directory, not a regular file: use an image"));
 }
 
 /// A file system mounted for a test.
@@ -156,7 +161,7 @@ fn without_direct_io_the_page_cache_must_be_asked_for() {
     assert_eq!(
         text,
         format!(
-            "{path} cannot be opened past the page cache (O_DIRECT): Invalid argument; its file system does not offer that (ext4, xfs and btrfs do): move the image, or say `cache = \"host\"`, with which no min can be promised"
+            "{path} cannot be opened past the page cache (O_DIRECT): Invalid argument; the file system does not support this. Move the image, for example to ext4, xfs or btrfs, or set `cache = \"host\"`, which excludes a min"
         )
     );
     assert!(
@@ -186,14 +191,14 @@ fn a_full_file_system_is_said_to_be_full() {
     assert_eq!(
         refused(&promised),
         format!(
-            "cannot create {} with 4MiB, all of them allocated because something was promised: No space left on device; make room, or give the volume a smaller `size`",
+            "cannot create {} with 4MiB, fully allocated because of a promise: No space left on device; free some space, or reduce `size`",
             options.path.display()
         )
     );
     assert_eq!(
         look(&promised).unwrap_err().to_string(),
         format!(
-            "cannot create {} with 4MiB, all of them allocated because something was promised: its file system has 1MiB free; make room, or give the volume a smaller `size`",
+            "cannot create {}: it needs 4MiB, and the file system has 1MiB free. (Volumes with a promise are fully allocated when they are created.) Free some space, or reduce `size`",
             options.path.display()
         )
     );

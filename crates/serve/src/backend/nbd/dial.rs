@@ -51,30 +51,34 @@ pub(super) struct Dialled {
 pub(super) enum DialError {
     #[error("{}", connect_error(.0))]
     Connect(#[from] ConnectError),
-    #[error("{export} is read-only: write read_only = true, or have it exported for writing")]
+    #[error("{export} is read-only: set read_only = true, or export it with write access")]
     ReadOnly { export: String },
     #[error(
-        "{export} has no flush, so nothing that is written there is ever known to be durable: have the server offer one, or write read_only = true"
+        "{export} does not support flush, so that writes there cannot be made durable: enable flush on that server, or set read_only = true"
     )]
     NoFlush { export: String },
-    #[error("{export} has {}, and the volume's `size` is {}: leave `size` out, or resize it yourself", Size(*.actual), Size(*.stated))]
+    #[error("{export} has {}, but the volume's `size` is {}: remove `size`, or resize the export", Size(*.actual), Size(*.stated))]
     Size {
         export: String,
         actual: u64,
         stated: u64,
     },
-    #[error("{export} has {actual} bytes, which is no multiple of {block}: give it whole blocks")]
+    #[error(
+        "the size of {export} ({actual} bytes) is not a multiple of its block size ({block} bytes): resize it"
+    )]
     Blocks {
         export: String,
         actual: u64,
         block: u32,
     },
-    #[error("{export} takes requests of at least {block} bytes: at most {BLOCK} will do")]
+    #[error(
+        "{export} requires a block size of at least {block} bytes; Weir supports at most {BLOCK}"
+    )]
     Block { export: String, block: u32 },
-    #[error("{export} has spoken before it was asked")]
+    #[error("{export} sent data before the first request; it does not follow the NBD protocol")]
     Early { export: String },
     #[error(
-        "{export} is not what it was: {what} was {before} and is {now}; what was kept for it is not written there"
+        "{export} has changed: {what} was {before} and is {now}; the server does not write the kept data there"
     )]
     Changed {
         export: String,
@@ -195,13 +199,13 @@ impl Shape {
         let changes = [
             ("its size", before.size, self.size, before.size != self.size),
             (
-                "its least block",
+                "its minimum block size",
                 before.block.into(),
                 self.block.into(),
                 self.block > before.block,
             ),
             (
-                "its longest request",
+                "its maximum request",
                 before.part,
                 self.part,
                 self.part < before.part,

@@ -290,7 +290,11 @@ impl Remote {
         self.state.away = true;
         let export = self.settings.uri.to_string();
         let kept = self.keeper.kept_bytes();
-        tracing::warn!(export, kept, "the remote server is away: {why}");
+        tracing::warn!(
+            export,
+            kept,
+            "the remote server is away; the server reconnects, and requests wait in the meantime: {why}"
+        );
         self.depart(cx);
     }
 
@@ -349,7 +353,7 @@ impl Remote {
         let export = self.settings.uri.to_string();
         tracing::error!(
             export,
-            "the remote server is still away: requests fail until it is back"
+            "the remote server is still away; requests fail until it is back"
         );
         for ended in self.keeper.expire() {
             self.part_over(ended, cx);
@@ -379,9 +383,15 @@ impl Remote {
                 if said != away.said {
                     let export = self.settings.uri.to_string();
                     if matches!(error, DialError::Connect(_)) {
-                        tracing::warn!(export, "cannot reach the remote server: {said}");
+                        tracing::warn!(
+                            export,
+                            "the server cannot reach the remote server, and tries again: {said}"
+                        );
                     } else {
-                        tracing::error!(export, "the remote server is refused: {said}");
+                        tracing::error!(
+                            export,
+                            "the server refuses the remote server, and tries again: {said}"
+                        );
                     }
                     away.said = said;
                 }
@@ -408,7 +418,9 @@ impl Remote {
             ..dialled.shape
         };
         if let Err(errno) = self.wire.open(dialled.sockets, &self.shape) {
-            tracing::warn!("cannot use the remote server's sockets: {errno}");
+            tracing::warn!(
+                "the server cannot use a connection to the remote server, and tries again: {errno}"
+            );
             self.wire.close();
             return self.dial_again(cx);
         }
@@ -426,7 +438,7 @@ impl Remote {
             export,
             kept,
             seconds,
-            "the remote server is back: what it answered and had not flushed is written again"
+            "the remote server is back; the server repeats the writes that were not flushed"
         );
     }
 }

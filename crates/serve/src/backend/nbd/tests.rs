@@ -339,9 +339,9 @@ fn exports_that_will_not_do_are_refused_with_words() {
     for (arguments, words) in [
         (
             &["-r", "memory", "4M"][..],
-            "is read-only: write read_only = true",
+            "is read-only: set read_only = true",
         ),
-        (&["memory", "1000"], "no multiple of 512"),
+        (&["memory", "1000"], "not a multiple of its block size (512"),
         (
             &[
                 "--filter=blocksize-policy",
@@ -561,7 +561,7 @@ fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_ref
     let (volume, of) = settings(&socket, "", Span::ZERO);
     let error = dial(&of, volume.read_only, Duration::from_millis(100)).unwrap_err();
     assert!(
-        error.to_string().contains("did not answer in time"),
+        error.to_string().contains("did not respond in time"),
         "{error}"
     );
 
@@ -583,7 +583,7 @@ fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_ref
         }
     });
     let (volume, of) = settings(&socket, "", Span::ZERO);
-    assert!(refused(&volume, &of).contains("has no flush"));
+    assert!(refused(&volume, &of).contains("does not support flush"));
     thread.join().unwrap();
 }
 

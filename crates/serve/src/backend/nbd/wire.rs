@@ -442,7 +442,7 @@ impl Wire {
                 let known = self.allocation == Some(context);
                 let (slot, flight) = self.flight(at, cookie)?;
                 if !known || flight.op != Op::Extents || flight.found {
-                    return Err(Broken::Violation("extents that nobody asked for"));
+                    return Err(Broken::Violation("extents that were not requested"));
                 }
                 flight.found = true;
                 return Ok(Incoming::Extents {
@@ -472,7 +472,9 @@ impl Wire {
         flight.error = error.map(number).transpose()?;
         match (flight.op, error) {
             (Op::Read | Op::Extents, None) if structured => {
-                return Err(Broken::Violation("a simple reply where chunks were agreed"));
+                return Err(Broken::Violation(
+                    "a simple reply instead of the negotiated chunks",
+                ));
             }
             (Op::Read, None) => {
                 flight.coverage.add(0..flight.length.into());
@@ -493,7 +495,7 @@ impl Wire {
         let (session, slot) = ((cookie >> 32) as u32, cookie as u32);
         let flight = self.flights.get_mut(slot);
         let flight = flight.filter(|flight| session == self.session && flight.link == at);
-        let flight = flight.ok_or(Broken::Violation("an answer to what was not asked"))?;
+        let flight = flight.ok_or(Broken::Violation("a reply that matches no request"))?;
         Ok((slot, flight))
     }
 
@@ -508,12 +510,10 @@ impl Wire {
         let (slot, flight) = self.flight(at, cookie)?;
         let start = offset.checked_sub(flight.offset);
         let start = start.filter(|s| flight.op == Op::Read && *s < flight.length.into());
-        let start = start.ok_or(Broken::Violation("data that nobody asked for"))?;
+        let start = start.ok_or(Broken::Violation("data that was not requested"))?;
         let end = start + u64::from(length);
         if end > flight.length.into() || !flight.coverage.add(start..end) {
-            return Err(Broken::Violation(
-                "data beyond what was asked for, or twice",
-            ));
+            return Err(Broken::Violation("data beyond the request, or twice"));
         }
         Ok((slot, flight.id))
     }
@@ -528,9 +528,7 @@ impl Wire {
             Op::Write | Op::Flush | Op::Discard | Op::WriteZeroes => true,
         };
         if flight.error.is_none() && !whole {
-            return Err(Broken::Violation(
-                "an answer without all that was asked for",
-            ));
+            return Err(Broken::Violation("a reply without all requested data"));
         }
         self.links[flight.link].unanswered -= 1;
         let result = flight.error.map_or(Ok(()), Err);

@@ -35,12 +35,17 @@ impl Exports for Offered<'_> {
         }
         let (connection, peer) = (self.0.connection, self.0.name);
         if let Denied::Export(export) = what {
-            tracing::warn!(connection, peer, export, "there is no such export");
+            tracing::warn!(
+                connection,
+                peer,
+                export,
+                "a client requested an unknown export; the server refused it"
+            );
         } else {
             tracing::warn!(
                 connection,
                 peer,
-                "the client asked for TLS, which is not offered: use a Unix socket or a tunnel"
+                "a client requested TLS, which is not supported; use a Unix socket or a tunnel"
             );
         }
     }

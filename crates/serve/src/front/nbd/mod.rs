@@ -147,7 +147,7 @@ impl Connection {
     }
 }
 
-const NO_PLACE: &str = "the ring has no place for it";
+const NO_PLACE: &str = "the ring is full";
 
 impl FrontEnd for Connection {
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress {

@@ -34,12 +34,12 @@ impl Control {
                 (ControlCommand::ADDRESS, &mut features),
                 AT_ONCE,
             )
-            .map_err(|errno| failed("say what it can do", errno))?;
+            .map_err(|errno| failed("report its features", errno))?;
         let features = u64::from_ne_bytes(features);
         if features & feature::NEEDED == feature::NEEDED {
             return Ok(Self { commands, features });
         }
-        Err("takes a newer kernel: its ublk lets no server copy payloads or take devices back; 6.12 has that".to_owned())
+        Err("requires Linux 6.12 or later, because an older ublk driver supports neither copies by the server nor recovery".to_owned())
     }
 
     fn call(
@@ -61,7 +61,7 @@ impl Control {
         self.call(Verb::Add, (device.number, 0), &mut info, AT_ONCE)
             .map_err(|errno| match errno {
                 Errno::EXIST => format!(
-                    "cannot be had: {} is somebody else's (volume.NAME.ublk_number)",
+                    "cannot create the block device: {} belongs to another program; use another ublk_number",
                     name(device.number)
                 ),
                 errno => failed("add a device", errno),
@@ -75,21 +75,26 @@ impl Control {
         match self.call(Verb::GetInfo, (number, 0), &mut info, AT_ONCE) {
             Ok(()) => Ok(Some(Device::parse(&info))),
             Err(Errno::NODEV | Errno::NOENT) => Ok(None),
-            Err(errno) => Err(failed(&format!("say how {} stands", name(number)), errno)),
+            Err(errno) => Err(failed(
+                &format!("report the state of {}", name(number)),
+                errno,
+            )),
         }
     }
 
     pub(super) fn set_params(&mut self, number: u32, params: &Params) -> Result<(), Why> {
         let mut bytes = params.encode();
         self.call(Verb::SetParams, (number, 0), &mut bytes, AT_ONCE)
-            .map_err(|errno| failed(&format!("make a device of {params:?}"), errno))
+            .map_err(|errno| failed(&format!("create a device of {params:?}"), errno))
     }
 
     pub(super) fn params(&mut self, number: u32) -> Result<Option<Params>, Why> {
         let mut bytes = [0; PARAMS_LEN];
         bytes[0..4].copy_from_slice(&(PARAMS_LEN as u32).to_ne_bytes());
         self.call(Verb::GetParams, (number, 0), &mut bytes, AT_ONCE)
-            .map_err(|errno| failed(&format!("say what {} is like", name(number)), errno))?;
+            .map_err(|errno| {
+                failed(&format!("report the parameters of {}", name(number)), errno)
+            })?;
         Ok(Params::parse(&bytes))
     }
 
@@ -114,7 +119,7 @@ impl Control {
                 Ok(()) | Err(Errno::INVAL) => return Ok(()),
                 // The files of the process that was killed are not all closed.
                 Err(Errno::BUSY) if Instant::now() < end => std::thread::sleep(PAUSE),
-                Err(errno) => return Err(failed(&format!("give {} back", name(number)), errno)),
+                Err(errno) => return Err(failed(&format!("recover {}", name(number)), errno)),
             }
         }
     }
@@ -133,7 +138,7 @@ impl Control {
     /// Makes a device as large as its volume has become; why it stays as it was, in a sentence.
     pub(super) fn resize(&mut self, number: u32, sectors: u64) -> Result<(), String> {
         if self.features & feature::UPDATE_SIZE == 0 {
-            return Err("Linux changes the size of none before 6.16".to_owned());
+            return Err("resizing requires Linux 6.16 or later".to_owned());
         }
         self.call(Verb::UpdateSize, (number, sectors), &mut [], AT_ONCE)
             .map_err(|errno| refused(&format!("change the size of {}", name(number)), errno))
@@ -151,14 +156,14 @@ fn command(verb: Verb, device: u32, argument: usize, datum: u64) -> [u8; CONTROL
 }
 
 fn failed(what: &str, errno: Errno) -> Why {
-    format!("cannot be had: {}", refused(what, errno))
+    format!("cannot create the block device: {}", refused(what, errno))
 }
 
 fn refused(what: &str, errno: Errno) -> String {
     let error = weir_config::os_error::message(&errno.into());
     let help = match errno {
-        Errno::PERM | Errno::ACCESS => "; it takes CAP_SYS_ADMIN",
+        Errno::PERM | Errno::ACCESS => "; give the server CAP_SYS_ADMIN",
         _ => "",
     };
-    format!("the kernel does not {what}: {error}{help}")
+    format!("the kernel failed to {what}: {error}{help}")
 }

@@ -116,8 +116,8 @@ impl Devices {
             return Ok(());
         }
         Err(
-            "cannot be had while the server runs: its shard's ring has no room for as many requests; restart the server, or give the drive \
-             fewer tags"
+            "cannot create the block device while the server is running, because its shard's ring has no room for that many requests; restart the server, or set fewer tags for \
+             the drive"
                 .to_owned(),
         )
     }
@@ -205,7 +205,7 @@ impl Devices {
             let _ = control.delete(device.number);
             return Err(why);
         }
-        tracing::info!(volume = %export.name, device = %name(device.number), "the volume is a block device");
+        tracing::info!(volume = %export.name, device = %name(device.number), "the volume is now a block device");
         Ok(served(&device, export, lasts))
     }
 
@@ -223,8 +223,8 @@ impl Devices {
             || wanted.read_only && !params.read_only
         {
             return Err(format!(
-                "cannot be had: {} is there from before, with {} sectors of {} bytes, and the volume has not as many, blocks that are \
-                 larger, or is only read: put the volume back, or remove the device",
+                "cannot recover {}: it remained from an earlier server with {} sectors of {} bytes, but the volume is smaller, has \
+                 larger blocks, or is read-only; undo the change of the volume, or remove the device",
                 name(number),
                 params.sectors,
                 params.logical_block
@@ -233,7 +233,7 @@ impl Devices {
         control.start_recovery(number)?;
         self.attach(device, &params, export)?;
         control.start(number, true)?;
-        tracing::info!(volume = %export.name, device = %name(number), "the volume is the block device that it was: what was under way is asked again");
+        tracing::info!(volume = %export.name, device = %name(number), "the server has recovered the block device of the volume; its requests in flight are repeated");
         if params.sectors < wanted.sectors {
             // It has said why, and works.
             let _ = resize(control, number, export);
@@ -248,8 +248,12 @@ impl Devices {
         for queue in 0..device.queues {
             let (ready, answer) = channel();
             let opened = file.try_clone();
-            let opened = opened
-                .map_err(|e| format!("cannot be had: {}", weir_config::os_error::message(&e)))?;
+            let opened = opened.map_err(|e| {
+                format!(
+                    "cannot create the block device: {}",
+                    weir_config::os_error::message(&e)
+                )
+            })?;
             let front = Box::new(Agreed {
                 device: opened,
                 number: queue,
@@ -278,15 +282,19 @@ impl Devices {
         }
         for answer in answers {
             match answer.recv_timeout(PATIENCE) {
-                Ok(fetched) => fetched.map_err(|why| format!("cannot be had: {why}"))?,
+                Ok(fetched) => {
+                    fetched.map_err(|why| format!("cannot create the block device: {why}"))?
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(
-                        "cannot be had: its shard does not take it, for the reason in the log"
+                        "cannot create the block device: its shard refused it; see the log for the reason"
                             .to_owned(),
                     );
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err("cannot be had: its shard does not answer".to_owned());
+                    return Err(
+                        "cannot create the block device: its shard does not respond".to_owned()
+                    );
                 }
             }
         }
@@ -310,7 +318,7 @@ fn resize(control: &mut Control, number: u32, export: &Export) -> Result<(), Str
     let resized = control.resize(number, export.size / SECTOR);
     resized.map_err(|why| {
         let line = format!(
-            "volume.{}: {} keeps its size until it is made anew: {why}",
+            "volume.{}: {} keeps its size until it is created again: {why}",
             export.name,
             name(number)
         );
@@ -329,7 +337,7 @@ fn left(control: &mut Control, mark: u64) -> Result<Option<Device>, Why> {
             }
             if Instant::now() >= end {
                 return Err(format!(
-                    "cannot be had: {} is served by process {}",
+                    "cannot recover the block device: process {1} still serves {0}",
                     name(number),
                     device.process
                 ));
@@ -366,7 +374,7 @@ fn end(devices: Vec<Served>, within: Duration, all: bool) {
         if let Err(error) = started {
             tracing::error!(
                 error = weir_config::os_error::message(&error),
-                "no thread to remove a block device: it stays until the server's end"
+                "the server cannot start a thread to remove a block device; the device stays until the server ends"
             );
         }
     }
@@ -378,7 +386,9 @@ fn end(devices: Vec<Served>, within: Duration, all: bool) {
             Ok(()) => {}
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
-                tracing::error!("a block device does not end: its drive or its users hold it up");
+                tracing::error!(
+                    "the server cannot remove a block device in time, because its drive or its users delay it; the device stays"
+                );
                 return;
             }
         }
@@ -395,7 +405,7 @@ fn remove(device: &Served, within: Duration, all: bool) {
         Err(error) if node::may_be_held(error) && device.recoverable && !all => {
             tracing::warn!(
                 volume = %device.volume, device = %name(number), error = weir_config::os_error::message(error),
-                "the block device is mounted or held otherwise: it stays, and its users wait for the next server of this file"
+                "the block device is still in use and stays; its users wait for the next server with this file"
             );
             return;
         }
@@ -408,10 +418,10 @@ fn remove(device: &Served, within: Duration, all: bool) {
     });
     match removed {
         Ok(()) => {
-            tracing::info!(volume = %device.volume, device = %name(number), "the volume is no block device any more");
+            tracing::info!(volume = %device.volume, device = %name(number), "the server has removed the block device of the volume");
         }
         Err(why) => {
-            tracing::error!(volume = %device.volume, device = %name(number), why, "a block device was not removed");
+            tracing::error!(volume = %device.volume, device = %name(number), why, "the server could not remove the block device of the volume");
         }
     }
 }

@@ -89,13 +89,13 @@ pub(super) fn may_be_held(error: &io::Error) -> bool {
 pub(super) fn unopened(path: &str, error: &io::Error) -> Why {
     let help = match error.kind() {
         io::ErrorKind::NotFound if path == PATH_CONTROL => {
-            "; load the kernel's module ublk_drv (Linux 6.12 or later)"
+            "; load the kernel module ublk_drv (Linux 6.12 or later)"
         }
         io::ErrorKind::PermissionDenied => {
-            "; the server's user has to have this file (docs/ublk.md)"
+            "; give the server's user access to this file (docs/ublk.md)"
         }
         _ => "",
     };
     let what = weir_config::os_error::message(error);
-    format!("cannot be had: {path}: {what}{help}")
+    format!("cannot create the block device: {path}: {what}{help}")
 }

@@ -98,7 +98,7 @@ impl Operation {
     }
 }
 
-const NO_PLACE: &str = "the ring has no place for it";
+const NO_PLACE: &str = "the ring is full";
 
 impl Attach for Agreed {
     fn attach(self: Box<Self>, _arena: &Arena) -> Result<Box<dyn FrontEnd>, Unattached> {
@@ -239,8 +239,8 @@ impl Queue {
                     Then::Rest
                 };
             }
-            Ok(other) => self.broken = Some(format!("the driver says {other} of a request")),
-            Err(errno) => self.broken = Some(format!("the driver refuses a command: {errno}")),
+            Ok(other) => self.broken = Some(format!("the driver returned {other} for a request")),
+            Err(errno) => self.broken = Some(format!("the driver refused a command: {errno}")),
         }
         Then::Take
     }
@@ -276,7 +276,7 @@ impl Queue {
             }
             place.ask = None;
             place.bufs.clear();
-            warn("what is to be written cannot be copied");
+            warn("the data of a write cannot be copied");
             cx.give_back(cost);
             if cx.client.state != State::Gone {
                 self.commit(tag, -i32::from(EIO), cx);
@@ -294,7 +294,7 @@ impl Queue {
         segments.clear();
         place.segments = segments;
         if !done {
-            warn("what was read cannot be copied");
+            warn("the data of a read cannot be copied");
             place.result = -i32::from(EIO);
         }
         self.say_again(tag, cx);
@@ -311,7 +311,7 @@ impl Queue {
 /// Says in the log what the driver would not do, if there is room for it.
 fn warn(reason: &str) {
     if crate::log::allowed() {
-        tracing::warn!(reason, "a request of a block device fails");
+        tracing::warn!(reason, "a request of a block device failed");
     }
 }
 

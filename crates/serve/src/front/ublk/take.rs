@@ -42,7 +42,7 @@ impl Queue {
             Ok(request) => request,
             Err(refused) => {
                 if crate::log::allowed() {
-                    tracing::warn!(reason = %refused, "the kernel asks a block device for what it does not have");
+                    tracing::warn!(reason = %refused, "the kernel sent an invalid request to a block device; the server refused it");
                 }
                 cx.charge_overhead(0);
                 self.commit(tag, -i32::from(errno(&refused)), cx);

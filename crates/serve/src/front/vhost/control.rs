@@ -33,29 +33,29 @@ pub(super) enum Refused {
     #[error("{0}")]
     Message(MessageError),
     /// Features that were not offered.
-    #[error("has features {0:#x} that were not offered")]
+    #[error("contains features {0:#x} that were not offered")]
     Features(u64),
     /// There is no such queue.
-    #[error("is about queue {0} of {QUEUES}")]
+    #[error("names queue {0}, but there are {QUEUES}")]
     Queue(u32),
     /// A queue is served, and that cannot be changed meanwhile.
-    #[error("is about queue {0}, which is being served")]
+    #[error("names queue {0}, which is already being served")]
     Running(u32),
     #[error(transparent)]
     Region(#[from] RegionError),
     #[error(transparent)]
     Map(#[from] MapError),
     /// What a queue writes is to be logged, which was not offered.
-    #[error("wants writes to be logged, which was not offered")]
+    #[error("requests a log of writes, which was not offered")]
     Logged,
     /// A queue without kicks would have to be looked at all the time.
-    #[error("has no descriptor, and queues are not looked at without kicks")]
+    #[error("has no descriptor, but queues without kicks are not supported")]
     NoKick,
     /// That part of the configuration space cannot be written.
-    #[error("changes a part of the configuration that cannot be changed")]
+    #[error("changes a part of the configuration that is read-only")]
     Config,
     /// Too many queues, or not of that size.
-    #[error("has no memory for that number of queues of that size")]
+    #[error("has not enough memory for that number of queues of that size")]
     Inflight,
     #[error(transparent)]
     System(#[from] Errno),
@@ -184,8 +184,8 @@ impl Session {
         match sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
             Ok(sent) if sent == bytes.len() => Ok(()),
             // One answer is outstanding at a time, and the socket has room for hundreds.
-            Ok(_) | Err(Errno::AGAIN) => Err("it does not take its answers".into()),
-            Err(_) => Err("its socket is broken".into()),
+            Ok(_) | Err(Errno::AGAIN) => Err("it does not read its replies".into()),
+            Err(_) => Err("its socket failed".into()),
         }
     }
 
@@ -223,7 +223,7 @@ impl Session {
             base,
         };
         self.reply(Code::GET_VRING_BASE, reply)
-            .map_err(|_| "it does not take its answers")
+            .map_err(|_| "it does not read its replies")
     }
 
     fn queue(&mut self, number: u32) -> Result<&mut Queue, Refused> {

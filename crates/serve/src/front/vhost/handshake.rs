@@ -52,7 +52,7 @@ impl Handshake for Knock {
     fn advance(&mut self, offer: &Offer<'_>) -> Next {
         let exports = offer.table.exports();
         let Some(export) = exports.iter().find(|e| *e.name == *self.volume) else {
-            return Next::Over(Some("its volume is not there any more".to_owned()));
+            return Next::Over(Some("its volume was removed".to_owned()));
         };
         if let Err(full) = offer.take_place(&self.volume) {
             return Next::Over(Some(full.to_owned()));

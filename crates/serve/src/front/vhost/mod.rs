@@ -156,7 +156,7 @@ impl Session {
     /// Says in the log what is wrong, if there is room for it.
     fn warn(&self, reason: fmt::Arguments<'_>) {
         if crate::log::allowed() {
-            tracing::warn!(volume = %self.disk.name, %reason, "a virtual machine did what it must not");
+            tracing::warn!(volume = %self.disk.name, %reason, "a virtual machine violated the protocol");
         }
     }
 
@@ -165,7 +165,7 @@ impl Session {
         self.queues[number].broken = true;
         self.calls |= self.queues[number].error.is_some();
         if crate::log::allowed() {
-            tracing::warn!(volume = %self.disk.name, queue = number, reason, "a queue of a virtual machine is broken: it is not served any more");
+            tracing::warn!(volume = %self.disk.name, queue = number, reason, "stopped serving a virtqueue after an invalid request");
         }
     }
 
@@ -204,7 +204,7 @@ impl Session {
             && let Err(errno) = kick.take_event()
         {
             queue.kick = None;
-            self.break_queue(number, &format!("its kicks cannot be taken: {errno}"));
+            self.break_queue(number, &format!("its kicks cannot be read: {errno}"));
         }
         Then::Take
     }
@@ -246,8 +246,8 @@ impl Session {
 /// How long a monitor has said nothing when it is told news: it may not expect them while it waits for answers (QEMU 6.0 to 7.2.0 asks
 /// for the configuration space at once, and takes the answer that it waited for as the one to that).
 const QUIET: Span = Span::from_millis(100);
-const NO_PLACE: &str = "the ring has no place for it";
-const LOST: &str = "memory of its guest was taken away";
+const NO_PLACE: &str = "the ring is full";
+const LOST: &str = "memory of its guest was removed";
 
 impl FrontEnd for Session {
     fn completed(&mut self, op: u32, _: Completion, cx: &mut Context<'_>) -> Progress {

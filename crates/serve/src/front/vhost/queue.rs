@@ -110,17 +110,17 @@ impl Notify {
 /// Why a queue cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum StartError {
-    #[error("its size was not told")]
+    #[error("the queue size is not set")]
     Size,
-    #[error("its addresses were not told")]
+    #[error("the queue addresses are not set")]
     Addresses,
-    #[error("its {area} at {address:#x} are not in one region of the guest's memory")]
+    #[error("the {area} of the queue at {address:#x} are not in one region of the guest's memory")]
     Outside { area: &'static str, address: u64 },
-    #[error("its {area} at {address:#x} are not aligned")]
+    #[error("the {area} of the queue at {address:#x} are not aligned")]
     Misaligned { area: &'static str, address: u64 },
     #[error("{0}")]
     Layout(LayoutError),
-    #[error("the memory of what is in flight is not this queue's")]
+    #[error("the memory of the requests in flight belongs to another queue")]
     Log,
 }
 

@@ -275,7 +275,12 @@ impl Handshake {
                 self.structured = true;
                 append_reply(out, option, REP_ACK, &[]);
             }
-            OPT_STRUCTURED_REPLY => refuse(out, option, REP_ERR_INVALID, "no data belongs here"),
+            OPT_STRUCTURED_REPLY => refuse(
+                out,
+                option,
+                REP_ERR_INVALID,
+                "the option does not permit data",
+            ),
             OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT => {
                 self.meta_context(option, data, exports, out);
             }
@@ -333,7 +338,7 @@ impl Handshake {
         };
         let Some(export) = exports.find(request.name) else {
             exports.denied(Denied::Export(request.name));
-            refuse(out, option, REP_ERR_UNKNOWN, "no such export");
+            refuse(out, option, REP_ERR_UNKNOWN, "unknown export");
             return None;
         };
         let sizes = export.block_sizes;
@@ -362,7 +367,7 @@ impl Handshake {
                 out,
                 option,
                 REP_ERR_BLOCK_SIZE_REQD,
-                "ask for the block sizes",
+                "request the block sizes first",
             );
             return None;
         }
@@ -381,14 +386,14 @@ impl Handshake {
                 out,
                 option,
                 REP_ERR_INVALID,
-                "structured replies come first",
+                "structured replies must be negotiated first",
             );
         }
         let Some(request) = MetaRequest::parse(data) else {
             return refuse(out, option, REP_ERR_INVALID, "malformed query");
         };
         let Some(export) = exports.find(request.name) else {
-            return refuse(out, option, REP_ERR_UNKNOWN, "no such export");
+            return refuse(out, option, REP_ERR_UNKNOWN, "unknown export");
         };
         let wildcard = !select && (request.unrestricted || request.base_wildcard);
         if export.allocation && (request.allocation || wildcard) {
@@ -425,7 +430,12 @@ impl Handshake {
 
 fn list(data: &[u8], exports: &dyn Exports, out: &mut Vec<u8>) {
     if !data.is_empty() {
-        return refuse(out, OPT_LIST, REP_ERR_INVALID, "no data belongs here");
+        return refuse(
+            out,
+            OPT_LIST,
+            REP_ERR_INVALID,
+            "the option does not permit data",
+        );
     }
     exports.list(&mut |name, description| {
         let length = (name.len() as u32).to_be_bytes();
@@ -448,16 +458,16 @@ fn refuse(out: &mut Vec<u8>, option: u32, reply: u32, message: &str) {
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The client set a flag it was not offered.
-    #[error("client flags {0:#x} have bits that were not offered")]
+    #[error("the client flags {0:#x} contain bits that were not offered")]
     ClientFlags(u32),
     /// The client does not speak the fixed newstyle handshake.
-    #[error("client does not speak the fixed newstyle handshake")]
+    #[error("the client does not support the fixed newstyle handshake")]
     NotFixedNewstyle,
     /// An option starts with this instead of the magic number.
-    #[error("option starts with {0:#018x} instead of the magic number")]
+    #[error("the option starts with {0:#018x} instead of the magic number")]
     BadMagic(u64),
     /// An option with more data than allowed.
-    #[error("option {option} with {length} bytes of data, more than the limit of {limit}")]
+    #[error("option {option} has {length} bytes of data, which exceeds the limit of {limit} bytes")]
     OptionTooLong {
         /// The option's code.
         option: u32,
@@ -467,19 +477,19 @@ pub enum HandshakeError {
         limit: u32,
     },
     /// More options than allowed.
-    #[error("more than {limit} options in one handshake")]
+    #[error("the client sent more than {limit} options in one handshake")]
     TooManyOptions {
         /// How many are allowed.
         limit: u32,
     },
     /// `EXPORT_NAME` with a name that is too long or not UTF-8.
-    #[error("export name is too long or not UTF-8")]
+    #[error("the export name is too long or not UTF-8")]
     BadName,
     /// `EXPORT_NAME` of an export that does not exist, with its name.
-    #[error("no export named {0:?}")]
+    #[error("unknown export {0:?}")]
     UnknownExport(String),
     /// `EXPORT_NAME` of an export whose block sizes a client must ask for, with the export's name.
-    #[error("export {0:?} needs a client that asks for its block sizes")]
+    #[error("export {0:?} requires a client that requests block sizes")]
     BlockSizeRequired(String),
     /// `EXPORT_NAME` when no transmission can begin, with the message from [`Exports::refuses`].
     #[error("{0}")]

@@ -125,13 +125,13 @@ pub struct Chain {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChainError {
     /// More descriptors than there are: it goes round in a circle.
-    #[error("the chain has more than {descriptors} descriptors: it goes round in a circle")]
+    #[error("the chain is a loop: it has more than {descriptors} descriptors")]
     Loop {
         /// How many there are.
         descriptors: u16,
     },
     /// A next that is no descriptor.
-    #[error("the next descriptor is {next} of {descriptors}")]
+    #[error("the next descriptor is {next}, but there are {descriptors}")]
     Next {
         /// The next.
         next: u16,
@@ -142,7 +142,7 @@ pub enum ChainError {
     #[error("a buffer has no bytes")]
     EmptyBuffer,
     /// A buffer that goes beyond the last address.
-    #[error("a buffer of {length} bytes at {address:#x} goes beyond the last address")]
+    #[error("a buffer of {length} bytes at {address:#x} extends beyond the last address")]
     Overflow {
         /// Where it starts.
         address: u64,
@@ -150,7 +150,7 @@ pub enum ChainError {
         length: u32,
     },
     /// A buffer to be read after one to be written.
-    #[error("a buffer to be read follows one to be written")]
+    #[error("a readable buffer follows a writable one")]
     Order,
     /// More than 2^32 bytes.
     #[error("the buffers have {bytes} bytes, more than 2^32")]
@@ -159,7 +159,7 @@ pub enum ChainError {
         bytes: u64,
     },
     /// A table that makes no sense.
-    #[error("table of descriptors: {0}")]
+    #[error("descriptor table: {0}")]
     Table(TableError),
 }
 
@@ -167,10 +167,10 @@ pub enum ChainError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TableError {
     /// It was not agreed that there are any.
-    #[error("it was not agreed on")]
+    #[error("it was not negotiated")]
     NotAgreed,
     /// A table in a table.
-    #[error("it stands in a table")]
+    #[error("it is in another table")]
     Nested,
     /// The descriptor of a table has a next.
     #[error("its descriptor has a next")]
@@ -187,7 +187,7 @@ pub enum TableError {
     #[error("it is empty")]
     Empty,
     /// It has more descriptors than [`Settings::table`].
-    #[error("it has {descriptors} descriptors, too many")]
+    #[error("it has too many descriptors ({descriptors})")]
     TooLong {
         /// How many.
         descriptors: u32,

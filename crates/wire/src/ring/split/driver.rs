@@ -45,7 +45,7 @@ pub struct NoRoom;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DriverError {
     /// The used index is further ahead than there are heads in flight.
-    #[error("the used index is {found} after {taken}: it jumped or went back")]
+    #[error("the used index changed from {taken} to {found}, which is invalid")]
     Index {
         /// The index as read.
         found: u16,
@@ -53,7 +53,7 @@ pub enum DriverError {
         taken: u16,
     },
     /// A head that is not in flight.
-    #[error("head {head} came back and is not in flight")]
+    #[error("head {head} was returned, but is not in flight")]
     Head {
         /// The head.
         head: u32,

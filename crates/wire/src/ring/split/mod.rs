@@ -158,13 +158,13 @@ const fn used_entry(index: u16, size: u16) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LayoutError {
     /// A size that is 0 or no power of two; the powers end at [`MAX_SIZE`].
-    #[error("a queue of {size} entries: it has to be a power of two, at most {MAX_SIZE}")]
+    #[error("a queue has {size} entries; it must have a power of two, at most {MAX_SIZE}")]
     Size {
         /// The size.
         size: u16,
     },
     /// An area that is too short for the size.
-    #[error("the area of the queue's {area} has {length} bytes, it needs {needed}")]
+    #[error("the area of the queue's {area} has {length} bytes, but needs {needed}")]
     TooShort {
         /// Which.
         area: &'static str,
@@ -180,7 +180,7 @@ pub enum LayoutError {
 pub enum Broken {
     /// The driver's index is further ahead than the queue has entries: it jumped or went back.
     #[error(
-        "the available index is {found} after {taken} in a queue of {size}: it jumped or went back"
+        "the available index changed from {taken} to {found} in a queue of {size}, which is invalid"
     )]
     Index {
         /// The index as read.
@@ -191,7 +191,7 @@ pub enum Broken {
         size: u16,
     },
     /// A head that is no descriptor.
-    #[error("head {head} of a queue of {size}")]
+    #[error("head {head} is outside the queue of {size}")]
     Head {
         /// The head.
         head: u16,

@@ -116,7 +116,7 @@ pub struct TooSmall {
 
 /// The other side's index says what cannot be. The ring cannot go on, and says so in every later call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the other side's index is {found}, not within {least} to {most}: it jumped or went back")]
+#[error("the other side's index is {found}, which is not between {least} and {most}")]
 pub struct Broken {
     /// The other side's index as read.
     pub found: u32,

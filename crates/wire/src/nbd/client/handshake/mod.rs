@@ -270,7 +270,7 @@ impl Handshake {
     fn reply(&mut self, option: u32, reply: u32, data: &[u8], out: &mut Vec<u8>) -> Step {
         match (option, reply) {
             (_, REP_ACK) if !data.is_empty() => {
-                return Err(HandshakeError::BadReply("an acknowledgement with data"));
+                return Err(HandshakeError::BadReply("an acknowledgement contains data"));
             }
             (OPT_STRUCTURED_REPLY, REP_ACK) => {
                 self.session.structured = true;
@@ -292,7 +292,7 @@ impl Handshake {
             (OPT_GO, REP_ACK) => return self.accepted().map(Some),
             _ => {
                 return Err(HandshakeError::BadReply(
-                    "a reply that does not belong to its option",
+                    "a reply does not belong to its option",
                 ));
             }
         }
@@ -331,11 +331,11 @@ impl Handshake {
     fn meta_context(&mut self, data: &[u8]) -> Result<(), HandshakeError> {
         let mut fields = Fields::new(data);
         let (Some(id), Some(name)) = (fields.u32(), fields.last_string()) else {
-            return Err(HandshakeError::BadReply("a malformed metadata context"));
+            return Err(HandshakeError::BadReply("a metadata context is malformed"));
         };
         if name != BASE_ALLOCATION {
             return Err(HandshakeError::BadReply(
-                "a metadata context that was not asked for",
+                "a metadata context was not requested",
             ));
         }
         self.session.allocation = Some(id);
@@ -349,14 +349,14 @@ impl Handshake {
                 self.describe(&mut fields)?;
                 if !fields.is_empty() {
                     return Err(HandshakeError::BadReply(
-                        "a malformed description of the export",
+                        "the description of the export is malformed",
                     ));
                 }
             }
             Some(INFO_BLOCK_SIZE) => {
                 let words = (fields.u32(), fields.u32(), fields.u32());
                 let (Some(minimum), Some(preferred), Some(maximum)) = words else {
-                    return Err(HandshakeError::BadReply("malformed block sizes"));
+                    return Err(HandshakeError::BadReply("the block sizes are malformed"));
                 };
                 self.session.block_sizes = Some(BlockSizes {
                     minimum,
@@ -366,7 +366,7 @@ impl Handshake {
             }
             // Unknown information is ignored, as the protocol demands.
             Some(_) => {}
-            None => return Err(HandshakeError::BadReply("information without a type")),
+            None => return Err(HandshakeError::BadReply("information has no type")),
         }
         Ok(())
     }
@@ -375,7 +375,7 @@ impl Handshake {
     fn describe(&mut self, fields: &mut Fields<'_>) -> Result<(), HandshakeError> {
         let (Some(size), Some(flags)) = (fields.u64(), fields.u16()) else {
             return Err(HandshakeError::BadReply(
-                "a malformed description of the export",
+                "the description of the export is malformed",
             ));
         };
         self.session.size = size;
@@ -386,7 +386,7 @@ impl Handshake {
 
     fn accepted(&self) -> Result<Outcome, HandshakeError> {
         if !self.described {
-            return Err(HandshakeError::BadReply("an export without a description"));
+            return Err(HandshakeError::BadReply("the export has no description"));
         }
         if self
             .session
@@ -394,7 +394,7 @@ impl Handshake {
             .is_some_and(|sizes| !sizes.is_valid(self.session.size))
         {
             return Err(HandshakeError::BadReply(
-                "block sizes that the protocol forbids",
+                "the protocol does not permit these block sizes",
             ));
         }
         Ok(Outcome::Transmission(self.session.clone()))
@@ -449,13 +449,13 @@ fn counted(string: &str) -> Vec<u8> {
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The greeting is not that of an NBD server with the fixed newstyle handshake.
-    #[error("not an NBD server with the fixed newstyle handshake")]
+    #[error("the server does not support the fixed newstyle handshake of NBD")]
     NotFixedNewstyle,
     /// An option reply starts with this instead of the magic number.
-    #[error("option reply starts with {0:#018x} instead of the magic number")]
+    #[error("the option reply starts with {0:#018x} instead of the magic number")]
     BadMagic(u64),
     /// A reply to an option that was not sent.
-    #[error("reply to option {found}, but option {sent} was sent")]
+    #[error("the server replied to option {found}, but option {sent} was sent")]
     WrongOption {
         /// The option that was sent.
         sent: u32,
@@ -463,7 +463,7 @@ pub enum HandshakeError {
         found: u32,
     },
     /// A reply with more data than allowed.
-    #[error("option reply of {length} bytes, more than the limit of {limit}")]
+    #[error("an option reply of {length} bytes exceeds the limit of {limit} bytes")]
     ReplyTooLong {
         /// Announced length in bytes.
         length: u32,
@@ -471,7 +471,7 @@ pub enum HandshakeError {
         limit: u32,
     },
     /// More replies than allowed.
-    #[error("more than {limit} option replies")]
+    #[error("the server sent more than {limit} option replies")]
     TooManyReplies {
         /// How many are allowed.
         limit: u32,

@@ -257,7 +257,7 @@ fn the_longest_reply_is_taken_and_an_acknowledgement_has_no_data() {
     let described = reply(OPT_GO, REP_INFO, &EXPORT);
     assert_eq!(
         after(&[described, reply(OPT_GO, REP_ACK, &[0])]),
-        Err(HandshakeError::BadReply("an acknowledgement with data"))
+        Err(HandshakeError::BadReply("an acknowledgement contains data"))
     );
 }
 

@@ -188,7 +188,7 @@ fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
     let length = fields.u32().ok_or(CUT_OFF)?;
     match kind {
         CHUNK_NONE if done => Ok(Reply::None { cookie }),
-        CHUNK_NONE => Err(ReplyError::BadChunk("a last chunk that is not the last")),
+        CHUNK_NONE => Err(ReplyError::BadChunk("another chunk follows the last one")),
         CHUNK_OFFSET_DATA => {
             let offset = fields.u64().ok_or(CUT_OFF)?;
             Ok(Reply::Data {
@@ -201,7 +201,7 @@ fn read_head(head: &[u8]) -> Result<Reply, ReplyError> {
         CHUNK_OFFSET_HOLE => {
             let offset = fields.u64().ok_or(CUT_OFF)?;
             match fields.u32().ok_or(CUT_OFF)? {
-                0 => Err(ReplyError::BadChunk("a hole of no bytes")),
+                0 => Err(ReplyError::BadChunk("a hole has no bytes")),
                 length => Ok(Reply::Hole {
                     cookie,
                     offset,
@@ -231,9 +231,9 @@ fn read_error(
     kind: u16,
     done: bool,
 ) -> Result<Reply, ReplyError> {
-    const TOO_LONG: ReplyError = ReplyError::BadChunk("an error's message that is too long");
+    const TOO_LONG: ReplyError = ReplyError::BadChunk("the message of an error is too long");
     let error = Errno::from_wire(fields.u32().ok_or(CUT_OFF)?)
-        .ok_or(ReplyError::BadChunk("an error that says success"))?;
+        .ok_or(ReplyError::BadChunk("an error has the code of success"))?;
     let length = usize::from(fields.u16().ok_or(CUT_OFF)?);
     if length > MAX_STRING {
         return Err(TOO_LONG);
@@ -257,13 +257,13 @@ fn read_error(
 #[non_exhaustive]
 pub enum ReplyError {
     /// A reply starts with this instead of a magic number.
-    #[error("reply starts with {0:#010x} instead of a magic number")]
+    #[error("the reply starts with {0:#010x} instead of a magic number")]
     BadMagic(u32),
     /// A chunk that is not an error has an unknown type.
-    #[error("chunk of unknown type {0}")]
+    #[error("a chunk has the unknown type {0}")]
     UnknownChunk(u16),
     /// A chunk's length does not fit its type.
-    #[error("chunk of type {kind} with a length of {length} bytes")]
+    #[error("a chunk of type {kind} has an invalid length of {length} bytes")]
     BadLength {
         /// The chunk's type.
         kind: u16,

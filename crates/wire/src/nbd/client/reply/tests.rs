@@ -185,10 +185,10 @@ fn chunks_of_a_wrong_length_are_refused_by_their_header() {
 #[test]
 fn chunks_that_contradict_themselves_are_refused() {
     let hole = chunk(1, CHUNK_OFFSET_HOLE, 12, &[0; 12]);
-    assert_eq!(error_of(&hole), ReplyError::BadChunk("a hole of no bytes"));
+    assert_eq!(error_of(&hole), ReplyError::BadChunk("a hole has no bytes"));
     assert_eq!(
         error_of(&chunk(0, CHUNK_NONE, 0, &[])),
-        ReplyError::BadChunk("a last chunk that is not the last")
+        ReplyError::BadChunk("another chunk follows the last one")
     );
     let long = [&[0, 0, 0, 5, 0x10, 1][..], &[b'x'; MAX_STRING + 1]].concat();
     for bytes in [
