@@ -202,7 +202,7 @@ impl Fixed<'_> {
     fn drive(&mut self, was: &Drive, now: &Drive) {
         let at = path("drive", &now.name);
         if was.policy.word() != now.policy.word() {
-            let (was, now) = (quoted(&was.policy.word()), quoted(&now.policy.word()));
+            let (was, now) = (quoted(was.policy.word()), quoted(now.policy.word()));
             self.changed(&join(&at, "policy"), &was, &now);
         } else if was.policy != now.policy {
             // The tunables beside it, or what its file says.

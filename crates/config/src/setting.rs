@@ -87,13 +87,13 @@ impl Setting {
         let server = crate::parse("", &text).map_err(|problems| {
             let first = problems.into_iter().next();
             let (message, help) = first.map_or_else(Default::default, |p| (p.message, p.help));
-            self.problem(self.own(message), help.map(|help| self.own(help)))
+            self.problem(self.own(&message), help.map(|help| self.own(&help)))
         })?;
         Ok(server.volumes.first().map_or(*contract, |v| v.contract))
     }
 
     /// A text about the file as which it is read, in the words of the setting.
-    fn own(&self, text: String) -> String {
+    fn own(&self, text: &str) -> String {
         text.replace("drive.d.capacity", "the drive's capacity")
             .replace("drive.d", "the drive")
             .replace("volume.v", &self.whose)

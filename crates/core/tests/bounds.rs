@@ -555,7 +555,7 @@ fn a_knob_or_a_max_needs_its_controller() {
     assert_eq!(refused, Refusal::NoController(G, Kind::Latency));
     assert_eq!(
         refused.to_string(),
-        "group 1: io.latency is needed and is not there"
+        "group 1: controller io.latency is missing"
     );
     assert!(layer.change(Instant::ZERO, &target[..1]).is_ok());
 }
@@ -627,6 +627,10 @@ fn refusals_say_what_and_where() {
     ] {
         assert_eq!(error.to_string(), words);
     }
+}
+
+#[test]
+fn times_are_nanoseconds_and_never_negative() {
     let times = (Instant::from_nanos(7), Span::from_micros(1));
     assert_eq!(format!("{times:?}"), "(7ns, 1000ns)");
     assert_eq!(

@@ -40,11 +40,7 @@ impl Planning {
     pub fn search(&self, interrupt: &Interrupt) -> Result<Vec<Need>, Failure> {
         let script = &self.script;
         let profiles = match (&self.drives[..], script.drives()) {
-            ([], []) => {
-                return Err(Failure::Usage(
-                    "--drive is missing, and the scenario has no drive".into(),
-                ));
-            }
+            ([], []) => return Err(Failure::Usage("set --drive: the scenario has none".into())),
             ([], [first, ..]) => vec![drives::find(first)?],
             (some, _) => some.to_vec(),
         };

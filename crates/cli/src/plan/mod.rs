@@ -70,11 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let script = scenario::find(&options.scenario)?;
     let drives = match (&options.drives[..], script.drives()) {
-        ([], []) => {
-            return Err(Failure::Usage(
-                "--drive is missing, and the scenario has no drive".into(),
-            ));
-        }
+        ([], []) => return Err(Failure::Usage("set --drive: the scenario has none".into())),
         ([], drives) => &drives[..1],
         (some, _) => some,
     };

@@ -18,7 +18,7 @@ pub(super) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(error) => {
-            tracing::warn!("the server cannot notify the service manager of the reload: {error}")
+            tracing::warn!("the server cannot notify the service manager of the reload: {error}");
         }
     }
 }

@@ -149,6 +149,10 @@ fn what_is_wrong_is_said_where_it_stands() {
         nested[0].contains("is inside the cgroup of volume.alpha"),
         "{nested:?}"
     );
+}
+
+#[test]
+fn a_device_of_two_drives_is_refused() {
     let twice = problems(|file| {
         format!("{file}\n[drive.other]\ndevice = \"/dev/disk/by-id/x\"\npolicy = \"none\"\n")
     });

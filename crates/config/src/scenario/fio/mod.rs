@@ -277,12 +277,7 @@ fn sections<'a>(
                 let help = format!(
                     "write [{name}]; a scenario in TOML is a file whose name ends in .toml"
                 );
-                doc.at(
-                    &span,
-                    "",
-                    "a section must have one bracket on each side",
-                    &help,
-                );
+                doc.at(&span, "", "a section has one bracket on each side", &help);
             } else if !crate::text::is_name(name) {
                 let help = "use 1 to 64 letters, digits, dots, dashes and underscores, beginning with a letter or digit";
                 doc.at(&span, "", format!("{name:?} is not a valid name"), help);

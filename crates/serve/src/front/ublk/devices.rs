@@ -283,7 +283,7 @@ impl Devices {
         for answer in answers {
             match answer.recv_timeout(PATIENCE) {
                 Ok(fetched) => {
-                    fetched.map_err(|why| format!("cannot create the block device: {why}"))?
+                    fetched.map_err(|why| format!("cannot create the block device: {why}"))?;
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(
