@@ -7,13 +7,17 @@
 //! `docs` is a book for mdBook, whose table of contents is `docs/SUMMARY.md`. Its structure is checked without mdBook: every page is in the
 //! table of contents, every entry, link and anchor leads to something, and every picture is shown by a page.
 //!
-//! Not run are `calibrate`, `demo`, `compare`, `plan`, `serve` and `top`, which take seconds or until they are told (`readme.rs` runs those that stand
-//! above what they print), `explain` and `replay`, which take a record, `drives fit` and `drives validation`, which fit for seconds, `init`, which
-//! writes, and `ctl` and `check --reload`, which ask a server: their options, and the drives, policies and scenarios that they name, are looked up.
+//! `compare`, `plan` and `demo --on sim` are played for one second each. `ctl`, `top` and `explain` ask a server that runs here. Changes are
+//! tried with `--dry-run`.
+//!
+//! Not run are `calibrate` and `apply`, which need a drive or a kernel of their own, `serve`, which runs until it is told (`tutorials.rs` and
+//! `readme.rs` run it), `explain --record` and `replay`, which take a record (`tutorials.rs` has one), `drives fit` and `drives validation`, which fit
+//! for seconds, `init`, which writes, and comparisons under Linux: their options, and the drives, policies and scenarios that they name, are looked up.
 
 mod common;
 
-use common::{Said, Scratch, files_below, run};
+use common::running::{Running, start};
+use common::{Said, Scratch, files_below, run, weir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -313,6 +317,179 @@ fn every_command_line_of_every_document_is_one() {
             .all(|(n, least)| *n >= least),
         "{counts:?}"
     );
+}
+
+/// A server with the names of the documents, and one without volumes of these names, for those that are added.
+const LIVE: &str = "[drive.fast]\ncapacity = { read = \"900MB/s\", write = \"800MB/s\", iops = 90000 }\n[drive.main]\n\
+    capacity = { read = \"900MB/s\", write = \"800MB/s\", iops = 90000 }\n[drive.other]\ncapacity = { read = \"900MB/s\", write = \"800MB/s\" }\n\
+    [tenant.acme]\ndrive = \"main\"\nmin = \"50MB/s\"\n";
+
+/// Starts a server in `scratch`, at `NAME.sock`, with a volume for each of the names.
+fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
+    let at = scratch.path("").display().to_string();
+    let mut text = format!(
+        "[listen]\nnbd = [\"unix:{at}/{name}.nbd\"]\n[manage]\nsocket = \"{at}/{name}.sock\"\nstorage = [\"{at}\"]\n{LIVE}"
+    );
+    for volume in volumes {
+        scratch.file(&format!("{volume}.own"), &"x".repeat(1 << 20));
+        text += &format!("[volume.{volume}]\ndrive = \"fast\"\nfile = \"{at}/{volume}.own\"\n");
+    }
+    let file = format!("{name}.toml");
+    scratch.file(&file, &text);
+    start(&mut weir(scratch, &["serve", &file]))
+}
+
+/// A command line that asks a server, as one that asks a server here; `None` if it names a command without what it takes, waits, or needs another
+/// server.
+fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
+    let at = scratch.path("").display().to_string();
+    let has = |word: &str| words.iter().any(|w| w == word);
+    let least = match (words.get(1)?.as_str(), words.get(2).map(String::as_str)) {
+        ("ctl", Some("set" | "add")) => 5,
+        ("ctl", Some("grow")) => 5,
+        ("ctl", Some("show" | "remove")) => 4,
+        ("ctl", Some("list" | "status" | "changes" | "reload")) | ("explain", Some(_)) => 3,
+        ("ctl", Some("--socket")) => 5,
+        ("top", _) => 2,
+        _ => return None,
+    };
+    let waits = has("--record") || words.iter().any(|word| word.starts_with("nbd="));
+    if words.len() < least || waits {
+        return None;
+    }
+    let mut request: Vec<String> = Vec::new();
+    for word in &words[1..] {
+        let before = request.last().map_or("", String::as_str);
+        request.push(match word.as_str() {
+            _ if before == "--socket" => "full.sock".to_owned(),
+            "NAME" | "VOLUME" => "alpha".to_owned(),
+            "file=/var/lib/weir/clone.img" => format!("file={at}/alpha.own"),
+            // It needs a block device.
+            "device=/dev/vg0/alpha-snapshot" => format!("file={at}/alpha.own"),
+            word => word.replace("/var/lib/weir", &at),
+        });
+    }
+    let changes = ["set", "add", "grow", "remove"]
+        .iter()
+        .any(|word| has(word));
+    if changes && !has("--dry-run") {
+        request.push("--dry-run".to_owned());
+    }
+    if words[1] == "top" && !has("--once") {
+        request.push("--once".to_owned());
+    }
+    if !has("--socket") {
+        let name = if has("add") { "empty" } else { "full" };
+        request.extend(["--socket".to_owned(), format!("{name}.sock")]);
+    }
+    Some(request)
+}
+
+#[test]
+fn requests_to_a_server_are_answered_as_they_stand() {
+    let scratch = Scratch::new();
+    let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
+    let empty = serve(&scratch, "empty", &[]);
+    let (mut asked, mut wrong) = (BTreeSet::new(), Vec::new());
+    for line in documents().iter().flat_map(|path| lines(path)) {
+        if line.words[0] != "weir" {
+            continue;
+        }
+        let Some(request) = request(&scratch, &line.words) else {
+            continue;
+        };
+        if asked.insert(request.clone()) {
+            let words: Vec<&str> = request.iter().map(String::as_str).collect();
+            let said = run(&scratch, &words);
+            if said.status != Some(0) {
+                wrong.push(format!("{}\n  {}", line.place, said.err.trim_end()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(asked.len() > 25, "requests are found: {}", asked.len());
+    full.end();
+    empty.end();
+}
+
+/// A comparison, a plan or a demo in virtual time, as a short one; `None` if it is not all in virtual time, or is held by a test of its own.
+fn short(words: &[String]) -> Option<Vec<String>> {
+    let has = |word: &str| words.iter().any(|w| w == word);
+    // The scenarios of many requests.
+    let is_long = ["ring", "coalescing", "storm", "s-suite", "services"]
+        .map(has)
+        .contains(&true);
+    let (least, length): (_, &[&str]) = match words.get(1)?.as_str() {
+        "compare" => (3, &["--seconds", "1", "--repetitions", "1"]),
+        "plan" => (
+            3,
+            &[
+                "--seconds",
+                "1",
+                "--repetitions",
+                "1",
+                "--policy",
+                "contract",
+            ],
+        ),
+        "demo" if words.windows(2).any(|two| two == ["--on", "sim"]) => (2, &["--seconds", "1"]),
+        _ => return None,
+    };
+    let is_elsewhere = ["guest", "linux", "shop.fio"].map(has).contains(&true);
+    if words.len() < least
+        || words.get(2)?.starts_with("--") && words[1] != "demo"
+        || is_long
+        || is_elsewhere
+    {
+        return None;
+    }
+    let mut short = words[1..].to_vec();
+    for at in 1..short.len() {
+        if short[at - 1] == "--policy" && short[at] == "mine.toml" {
+            short[at] = "policy.toml".to_owned();
+        }
+    }
+    short.retain(|word| word != "--check");
+    for pair in length.chunks(2) {
+        match short.iter().position(|word| word == pair[0]) {
+            Some(at) if pair[0] != "--policy" => short[at + 1] = pair[1].to_owned(),
+            Some(_) => {}
+            None => short.extend(pair.iter().map(|word| (*word).to_owned())),
+        }
+    }
+    Some(short)
+}
+
+#[test]
+fn comparisons_and_plans_play_as_they_stand() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nsize=64m\ndirect=1\n[reader]\nrw=randread\n[writer]\nrw=write\n";
+    scratch.file("job.fio", jobs);
+    scratch.file("jobs.fio", jobs);
+    scratch.file("policy.toml", &run(&scratch, &["policies", "bfq"]).out);
+    scratch.file("mine.toml", &run(&scratch, &["scenarios", "latency"]).out);
+    let fleet = "name = \"fleet\"\ndrives = [\"demo\"]\nduration = \"1s\"\ngrouping = \"each\"\n[[client]]\nname = \"a\"\nrw = \"randread\"\n\
+        direct = true\nsize = \"64MiB\"\nmin = \"5MB/s\"\n";
+    scratch.file("fleet.toml", fleet);
+    let (mut played, mut wrong) = (BTreeSet::new(), Vec::new());
+    for line in documents().iter().flat_map(|path| lines(path)) {
+        let words = filled(&line.words);
+        if words[0] != "weir" {
+            continue;
+        }
+        let Some(short) = short(&words) else {
+            continue;
+        };
+        if played.insert(short.clone()) {
+            let words: Vec<&str> = short.iter().map(String::as_str).collect();
+            let said = run(&scratch, &words);
+            if said.status != Some(0) {
+                wrong.push(format!("{}\n  {}", line.place, said.err.trim_end()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(played.len() > 20, "comparisons are found: {}", played.len());
 }
 
 fn is_rust(name: &str) -> bool {

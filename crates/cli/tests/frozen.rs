@@ -110,7 +110,10 @@ fn everything(arguments: &[String]) -> String {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let said = run(&scratch, &words);
     let mut text = format!("status {:?}\n{}", said.status, said.out);
-    let timeless = |line: &&str| !line.contains(" runs in ") && !line.contains(" left for ");
+    let timeless = |line: &&str| {
+        let timed = [" runs in ", " searches in ", " left for "];
+        !timed.iter().any(|words| line.contains(words))
+    };
     for line in said.err.lines().filter(timeless) {
         writeln!(text, "! {line}").expect("a String takes anything");
     }

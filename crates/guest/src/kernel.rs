@@ -298,7 +298,7 @@ mod tests {
         for name in ["6.2", "", "/nowhere", "sid"] {
             let error = Kernel::find(name, |line| panic!("{line}")).unwrap_err();
             assert!(
-                error.to_string().contains("write 6.1, 6.12 or 7"),
+                error.to_string().contains("use 6.1, 6.12 or 7"),
                 "{error}"
             );
         }

@@ -85,7 +85,7 @@ fn a_scenario_that_is_no_case_says_why() {
             shared,
             "a file of its own",
         ),
-        ("drives = [\"dmo\"]\n", "", "no drive \"dmo\""),
+        ("drives = [\"dmo\"]\n", "", "unknown drive \"dmo\""),
         ("drives = [{ kind = \"nul\" }]\n", "", "null"),
         ("seconds = 5\n", "", "x.toml:1:1: seconds: unknown key"),
     ] {
