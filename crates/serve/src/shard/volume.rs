@@ -223,7 +223,7 @@ impl Volume {
                 offset = piece.offset,
                 length = piece.length,
                 error = os_error::message(&io::Error::from_raw_os_error(errno.into())),
-                "a flush failed; every later flush and FUA write of this volume fails until the server is restarted"
+                "a flush failed; every later flush and FUA write of this volume fails until the server is restarted, or the volume is removed and added again"
             );
         } else if self.tally.errors_logged() {
             tracing::warn!(
