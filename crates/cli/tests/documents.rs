@@ -19,6 +19,7 @@ mod common;
 use common::running::{Running, start};
 use common::{Said, Scratch, files_below, run, weir};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -332,7 +333,11 @@ fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
     );
     for volume in volumes {
         scratch.file(&format!("{volume}.own"), &"x".repeat(1 << 20));
-        text += &format!("[volume.{volume}]\ndrive = \"fast\"\nfile = \"{at}/{volume}.own\"\n");
+        writeln!(
+            text,
+            "[volume.{volume}]\ndrive = \"fast\"\nfile = \"{at}/{volume}.own\""
+        )
+        .expect("a String takes anything");
     }
     let file = format!("{name}.toml");
     scratch.file(&file, &text);
@@ -345,11 +350,9 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     let at = scratch.path("").display().to_string();
     let has = |word: &str| words.iter().any(|w| w == word);
     let least = match (words.get(1)?.as_str(), words.get(2).map(String::as_str)) {
-        ("ctl", Some("set" | "add")) => 5,
-        ("ctl", Some("grow")) => 5,
+        ("ctl", Some("set" | "add" | "grow" | "--socket")) => 5,
         ("ctl", Some("show" | "remove")) => 4,
         ("ctl", Some("list" | "status" | "changes" | "reload")) | ("explain", Some(_)) => 3,
-        ("ctl", Some("--socket")) => 5,
         ("top", _) => 2,
         _ => return None,
     };
@@ -357,16 +360,19 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     if words.len() < least || waits {
         return None;
     }
+    let creates = words.iter().any(|word| word.starts_with("size="));
     let mut request: Vec<String> = Vec::new();
     for word in &words[1..] {
         let before = request.last().map_or("", String::as_str);
         request.push(match word.as_str() {
             _ if before == "--socket" => "full.sock".to_owned(),
             "NAME" | "VOLUME" => "alpha".to_owned(),
-            "file=/var/lib/weir/clone.img" => format!("file={at}/alpha.own"),
-            // It needs a block device.
-            "device=/dev/vg0/alpha-snapshot" => format!("file={at}/alpha.own"),
-            word => word.replace("/var/lib/weir", &at),
+            // A file that is made, or one that exists, also in the place of a block device.
+            word if word.starts_with("file=/") && creates => format!("file={at}/new.img"),
+            word if word.starts_with("file=/") || word.starts_with("device=/") => {
+                format!("file={at}/free.img")
+            }
+            word => word.to_owned(),
         });
     }
     let changes = ["set", "add", "grow", "remove"]
@@ -388,6 +394,7 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
 #[test]
 fn requests_to_a_server_are_answered_as_they_stand() {
     let scratch = Scratch::new();
+    scratch.file("free.img", &"x".repeat(1 << 20));
     let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
     let empty = serve(&scratch, "empty", &[]);
     let (mut asked, mut wrong) = (BTreeSet::new(), Vec::new());
@@ -446,13 +453,13 @@ fn short(words: &[String]) -> Option<Vec<String>> {
     let mut short = words[1..].to_vec();
     for at in 1..short.len() {
         if short[at - 1] == "--policy" && short[at] == "mine.toml" {
-            short[at] = "policy.toml".to_owned();
+            "policy.toml".clone_into(&mut short[at]);
         }
     }
     short.retain(|word| word != "--check");
     for pair in length.chunks(2) {
         match short.iter().position(|word| word == pair[0]) {
-            Some(at) if pair[0] != "--policy" => short[at + 1] = pair[1].to_owned(),
+            Some(at) if pair[0] != "--policy" => pair[1].clone_into(&mut short[at + 1]),
             Some(_) => {}
             None => short.extend(pair.iter().map(|word| (*word).to_owned())),
         }

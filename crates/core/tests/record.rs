@@ -174,7 +174,10 @@ fn what_is_wrong_is_said() {
     };
     assert_eq!(malformed.to_string(), "byte 7: expected a number");
     let error = ReplayError::from(malformed);
-    assert_eq!(error.to_string(), "not a recording: byte 7: expected a number");
+    assert_eq!(
+        error.to_string(),
+        "not a recording: byte 7: expected a number"
+    );
     let error = ReplayError::Config(ConfigError {
         field: "drive.tags",
         allowed: Allowed::Words("at least 1"),

@@ -297,10 +297,7 @@ mod tests {
     fn a_name_that_no_kernel_has_is_refused_with_those_that_there_are() {
         for name in ["6.2", "", "/nowhere", "sid"] {
             let error = Kernel::find(name, |line| panic!("{line}")).unwrap_err();
-            assert!(
-                error.to_string().contains("use 6.1, 6.12 or 7"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("use 6.1, 6.12 or 7"), "{error}");
         }
     }
 }

@@ -90,7 +90,7 @@ fn a_device_is_as_its_drive_is_and_comes_and_goes() {
     assert!(said["metrics"].ends_with(" 1"), "{console}");
     expect("stopped", "0");
     expect("reloaded", "81920 8192");
-    expect("refused", "2 text");
+    expect("refused", "1 text");
     expect("removed", "yes");
     expect("added", "yes");
     expect("shown", "block_device = \"/dev/ublkb9\"");
