@@ -8,14 +8,33 @@ use std::ffi::c_int;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Whether the server has begun to end.
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Serving,
+    /// The directory is removed with the process.
+    Ending(Option<PathBuf>),
+}
+
+/// The phase. A signal is handed on, and the phase changes, only under the lock. Otherwise a second signal that found the server still serving
+/// could be handed on after the last look at earlier signals, and be lost.
+#[derive(Default)]
+struct Ending(Mutex<Phase>);
+
+impl Ending {
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Watches for signals in a thread of its own, so that what waits for them can do something else in time.
 pub(super) struct Watch {
     signals: Receiver<c_int>,
-    /// Set when the server ends: with the directory that is to go with it.
-    ending: Arc<OnceLock<Option<PathBuf>>>,
+    ending: Arc<Ending>,
 }
 
 impl Watch {
@@ -23,14 +42,15 @@ impl Watch {
         let failed = |e| Failure::Run(format!("cannot watch for signals: {e}"));
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGCHLD]).map_err(failed)?;
         let (sender, receiver) = channel();
-        let ending = Arc::<OnceLock<Option<PathBuf>>>::default();
+        let ending = Arc::<Ending>::default();
         let ends = Arc::clone(&ending);
         let watch = move || {
             for signal in signals.forever() {
+                let phase = ends.lock();
                 if ends_it(signal) {
-                    match ends.get() {
-                        Some(place) => end_at_once(AGAIN, place.as_ref()),
-                        None => end_in_time(&ends),
+                    match &*phase {
+                        Phase::Ending(place) => end_at_once(AGAIN, place.as_ref()),
+                        Phase::Serving => end_in_time(&ends),
                     }
                 }
                 // When nobody waits any more, the process ends.
@@ -59,11 +79,12 @@ impl Watch {
 
     /// From now on a signal ends the process at once, while what is in flight is finished; `place` is removed then.
     pub(super) fn end_at_once_when_told_again(&self, place: Option<PathBuf>) {
-        let _ = self.ending.set(place);
+        let mut phase = self.ending.lock();
         // It may have come already.
         if self.signals.try_iter().any(ends_it) {
-            end_at_once(AGAIN, self.ending.get().and_then(Option::as_ref));
+            end_at_once(AGAIN, place.as_ref());
         }
+        *phase = Phase::Ending(place);
     }
 }
 
@@ -76,11 +97,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const AGAIN: &str = "received a second signal";
 
 /// Ends the process if the server has not begun to end in time, because a reload reads a file that does not answer.
-fn end_in_time(ending: &Arc<OnceLock<Option<PathBuf>>>) {
+fn end_in_time(ending: &Arc<Ending>) {
     let ending = Arc::clone(ending);
     let wait = move || {
         std::thread::sleep(PATIENCE);
-        if ending.get().is_none() {
+        if matches!(*ending.lock(), Phase::Serving) {
             end_at_once("a reload does not end", None);
         }
     };
