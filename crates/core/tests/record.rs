@@ -184,7 +184,7 @@ fn what_is_wrong_is_said() {
     });
     assert_eq!(
         error.to_string(),
-        "the record's header: drive.tags must be at least 1"
+        "the header of the recording is invalid: drive.tags must be at least 1"
     );
     let divergence = Divergence {
         frame: 3,

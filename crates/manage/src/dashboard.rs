@@ -43,7 +43,25 @@ const FILES: [(&str, &str, &str); 8] = [
 
 /// Whether a path is of the dashboard or the manual: neither contains a secret, so neither needs the token.
 pub(crate) fn is_page(path: &str) -> bool {
-    path == "/" || path.starts_with("/dashboard/") || path.starts_with("/manual/")
+    let begins = |folder| path.starts_with(folder);
+    path == "/" || begins("/dashboard/") || path == "/manual" || begins("/manual/")
+}
+
+/// Whether the stated directory contains a manual.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub(crate) fn check(manage: &Manage) -> Result<(), String> {
+    let lacking = manage
+        .manual
+        .iter()
+        .find(|path| !path.join("index.html").is_file());
+    lacking.map_or(Ok(()), |path| {
+        let path = path.display();
+        Err(format!(
+            "manage.manual: {path} contains no index.html; run `packaging/book {path}` in Weir's sources, or remove the key"
+        ))
+    })
 }
 
 /// The paths of the dashboard, and of the manual if there is one.
@@ -91,8 +109,20 @@ fn answer(kind: &'static str, text: impl Into<Body>) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use super::FILES;
+    use super::{FILES, check};
+    use weir_config::Manage;
     use weir_measure::promise::Cause;
+
+    #[test]
+    fn a_directory_without_a_manual_is_refused() {
+        assert_eq!(check(&Manage::default()), Ok(()));
+        let manual = Some("/nowhere".into());
+        let refused = check(&Manage {
+            manual,
+            ..Manage::default()
+        });
+        assert!(refused.is_err_and(|why| why.contains("/nowhere contains no index.html")));
+    }
 
     #[test]
     fn causes_have_the_words_of_all_other_outputs() {

@@ -124,7 +124,9 @@ impl Management {
             metrics: doors.metrics_address(),
         };
         let ports = addresses.http.iter().map(SocketAddr::port).collect();
-        let access = Access::new(&server.config().manage, ports).map_err(StartError::Config)?;
+        let manage = &server.config().manage;
+        dashboard::check(manage).map_err(StartError::Config)?;
+        let access = Access::new(manage, ports).map_err(StartError::Config)?;
         let watcher = Arc::new(Watcher::new(server.watch()));
         let explainer = server.explainer();
         let parts = server.parts();
