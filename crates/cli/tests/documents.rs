@@ -391,30 +391,35 @@ fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
     Some(request)
 }
 
-#[test]
-fn requests_to_a_server_are_answered_as_they_stand() {
-    let scratch = Scratch::new();
-    scratch.file("free.img", &"x".repeat(1 << 20));
-    let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
-    let empty = serve(&scratch, "empty", &[]);
-    let (mut asked, mut wrong) = (BTreeSet::new(), Vec::new());
+/// Runs each different command line that `make` makes of one of `weir` in a document.
+/// All must end well. Returns their number.
+fn run_all(scratch: &Scratch, make: impl Fn(&[String]) -> Option<Vec<String>>) -> usize {
+    let (mut done, mut wrong) = (BTreeSet::new(), Vec::new());
     for line in documents().iter().flat_map(|path| lines(path)) {
-        if line.words[0] != "weir" {
-            continue;
-        }
-        let Some(request) = request(&scratch, &line.words) else {
+        let made = Some(&line.words).filter(|words| words[0] == "weir");
+        let Some(made) = made.and_then(|words| make(words)) else {
             continue;
         };
-        if asked.insert(request.clone()) {
-            let words: Vec<&str> = request.iter().map(String::as_str).collect();
-            let said = run(&scratch, &words);
+        if done.insert(made.clone()) {
+            let words: Vec<&str> = made.iter().map(String::as_str).collect();
+            let said = run(scratch, &words);
             if said.status != Some(0) {
                 wrong.push(format!("{}\n  {}", line.place, said.err.trim_end()));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(asked.len() > 25, "requests are found: {}", asked.len());
+    done.len()
+}
+
+#[test]
+fn requests_to_a_server_are_answered_as_they_stand() {
+    let scratch = Scratch::new();
+    scratch.file("free.img", &"x".repeat(1 << 20));
+    let full = serve(&scratch, "full", &["alpha", "beta", "alpha-snapshot"]);
+    let empty = serve(&scratch, "empty", &[]);
+    let asked = run_all(&scratch, |words| request(&scratch, words));
+    assert!(asked > 25, "requests are found: {asked}");
     full.end();
     empty.end();
 }
@@ -478,25 +483,8 @@ fn comparisons_and_plans_play_as_they_stand() {
     let fleet = "name = \"fleet\"\ndrives = [\"demo\"]\nduration = \"1s\"\ngrouping = \"each\"\n[[client]]\nname = \"a\"\nrw = \"randread\"\n\
         direct = true\nsize = \"64MiB\"\nmin = \"5MB/s\"\n";
     scratch.file("fleet.toml", fleet);
-    let (mut played, mut wrong) = (BTreeSet::new(), Vec::new());
-    for line in documents().iter().flat_map(|path| lines(path)) {
-        let words = filled(&line.words);
-        if words[0] != "weir" {
-            continue;
-        }
-        let Some(short) = short(&words) else {
-            continue;
-        };
-        if played.insert(short.clone()) {
-            let words: Vec<&str> = short.iter().map(String::as_str).collect();
-            let said = run(&scratch, &words);
-            if said.status != Some(0) {
-                wrong.push(format!("{}\n  {}", line.place, said.err.trim_end()));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(played.len() > 20, "comparisons are found: {}", played.len());
+    let played = run_all(&scratch, |words| short(&filled(words)));
+    assert!(played > 20, "comparisons are found: {played}");
 }
 
 fn is_rust(name: &str) -> bool {

@@ -38,7 +38,7 @@ const BUDGETS: [Budget; 27] = [
     budget("api", 971, 923, 26),
     budget("audit", 9_603, 8_403, 187),
     budget("calibrate", 2_150, 1_361, 47),
-    budget("cli", 32_430, 15_439, 374),
+    budget("cli", 32_418, 15_439, 374),
     budget("client", 1_291, 963, 18),
     budget("config", 26_426, 20_751, 303),
     budget("conformance", 2_429, 2_083, 38),
