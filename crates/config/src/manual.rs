@@ -126,7 +126,7 @@ Sizes, rates and times are written as in the server's file (`configuration.md`).
 nearest name for a name that it does not know.
 
 This page is generated from the tables that the parser uses (`crates/config/src/key/scenario.rs`), and a test compares them. To update the page, run
-`WEIR_BLESS=1 cargo test -p weir-config --test manual`.
+`WEIR_BLESS=1 cargo test -p weir-config --test it manual::`.
 
 In this example, three readers share a file and interleave: each of them reads every third 16 KiB of it, as one process of three would:
 
@@ -222,7 +222,7 @@ therefore use this unit:
 With an earlier systemd, use `Type=notify` and `ExecReload=kill -HUP $MAINPID`.
 
 This page is generated from the tables that the parser uses (`crates/config/src/key`, `crates/config/src/parameter` and the tables of tunables in
-the core), and a test compares them. To update the page, run `WEIR_BLESS=1 cargo test -p weir-config --test manual`.
+the core), and a test compares them. To update the page, run `WEIR_BLESS=1 cargo test -p weir-config --test it manual::`.
 
 ## The server's file
 ";

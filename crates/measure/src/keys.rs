@@ -532,7 +532,7 @@ drive that `contract` has learned. Each line has the keys `scenario`, `drive`, `
   the array has no point.
 
 This page is generated from the tables next to the code that writes the keys (`keys.rs` and `need.rs` in `crates/measure/src`), and tests compare them with
-the results of runs. To update the page, run `WEIR_BLESS=1 cargo test -p weir --test json`.
+the results of runs. To update the page, run `WEIR_BLESS=1 cargo test -p weir --test it json::`.
 
 | Key | Type | Description | In a client's line | In the line `total` |
 | --- | --- | --- | --- | --- |

@@ -203,7 +203,7 @@ pub(crate) fn document(name: &str, test: &str, text: &str) {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == text,
-        "docs/{name} is not what it is made from; WEIR_BLESS=1 cargo test -p weir --test {test} prints it anew"
+        "docs/{name} is not what it is made from; WEIR_BLESS=1 cargo test -p weir --test it {test}:: writes it again"
     );
 }
 

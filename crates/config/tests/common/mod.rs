@@ -1,7 +1,10 @@
 //! Files drawn at random, most of them good ones.
 
+pub(crate) mod files;
 pub(crate) mod fuzz;
-mod random;
+pub(crate) mod held;
+pub(crate) mod mutate;
+pub(crate) mod random;
 
 pub(crate) use random::Random;
 use std::fmt::Write as _;

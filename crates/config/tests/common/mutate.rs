@@ -1,6 +1,6 @@
 //! Texts that are nearly right, and what is to be said of them.
 
-use crate::random::Random;
+use super::random::Random;
 use weir_config::Problem;
 
 const WORDS: &[&str] = &[

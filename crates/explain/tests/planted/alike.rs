@@ -1,4 +1,4 @@
-//! Causes that are planted in virtual time as `crates/cli/tests/causes.rs` plants them live.
+//! Causes that are planted in virtual time as `crates/cli/tests/live/causes.rs` plants them live.
 
 use super::planted::promised;
 use weir_core::{Capacity, Instant, Span};

@@ -112,15 +112,15 @@ macro_rules! on_both_rings {
     ($($test:ident),* $(,)?) => {
         mod uring {
             $(#[test] fn $test() {
-                if let Some(ring) = super::common::open(&super::common::config(weir_uring::Backend::Uring)) {
+                if let Some(ring) = $crate::common::open(&$crate::common::config(weir_uring::Backend::Uring)) {
                     super::$test(ring);
                 }
             })*
         }
         mod poll {
             $(#[test] fn $test() {
-                let config = super::common::config(weir_uring::Backend::Poll);
-                super::$test(super::common::open(&config).unwrap());
+                let config = $crate::common::config(weir_uring::Backend::Poll);
+                super::$test($crate::common::open(&config).unwrap());
             })*
         }
     };

@@ -104,7 +104,7 @@ impl Run {
 }
 
 /// Feeds `input`, without the greeting. That pieces of it change nothing, and that what is held and answered at a time is bounded, the
-/// corpus of the fuzzers and its mutations show (`tests/corpus.rs`).
+/// corpus of the fuzzers and its mutations show (`tests/it/corpus.rs`).
 fn run_with(config: HandshakeConfig, input: &[u8]) -> Run {
     let mut handshake = Handshake::new(config);
     let (mut rest, mut out) = (input, Vec::new());

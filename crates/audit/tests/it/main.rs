@@ -1,0 +1,9 @@
+//! The integration tests of this crate, a module for each subject.
+
+mod corpus;
+mod forged;
+mod limits;
+mod mutants;
+mod random;
+mod recording;
+mod steady;

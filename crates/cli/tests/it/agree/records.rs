@@ -1,0 +1,259 @@
+//! What each record has to say for itself, and beside the others of its run.
+
+use crate::agree::faults::Faults;
+use serde_json::Value;
+
+/// A client in one run.
+pub(crate) type Record = Value;
+
+/// The records of a run: each client's, and the total's.
+pub(crate) type Run = Vec<Record>;
+
+/// The runs of each policy, in the order in which they are written.
+pub(crate) fn cells(json: &str) -> Vec<(String, Vec<Run>)> {
+    let mut cells: Vec<(String, Vec<Run>)> = Vec::new();
+    for line in json.lines() {
+        let record: Record = serde_json::from_str(line).expect("an object a line");
+        let policy = record["policy"].as_str().expect("a name").to_owned();
+        let repeat = record["repeat"].as_u64().expect("a number");
+        if cells.last().is_none_or(|(last, _)| *last != policy) {
+            cells.push((policy, Vec::new()));
+        }
+        let runs = &mut cells.last_mut().expect("one was added").1;
+        if runs.last().is_none_or(|run| run[0]["repeat"] != repeat) {
+            runs.push(Vec::new());
+        }
+        runs.last_mut().expect("one was added").push(record);
+    }
+    cells
+}
+
+pub(crate) fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or(0.0)
+}
+
+pub(crate) fn count(of: &Value) -> u64 {
+    of.as_u64().unwrap_or(0)
+}
+
+pub(crate) fn name(record: &Record) -> &str {
+    record["client"].as_str().expect("a name")
+}
+
+/// What became of its promise, if it has one.
+pub(crate) fn fate(record: &Record) -> Option<&str> {
+    record["promise"].as_str()
+}
+
+/// Whether a promise of which this became fails an expectation.
+pub(crate) fn is_failure(fate: &str) -> bool {
+    !matches!(fate, "kept" | "excused")
+}
+
+/// The longest that a request of it waited, in microseconds.
+pub(crate) fn longest_us(record: &Record) -> Option<f64> {
+    let answered = record["latency_us"]["max"].as_f64();
+    let waiting = record["unanswered_us"].as_f64();
+    answered.into_iter().chain(waiting).reduce(f64::max)
+}
+
+/// Checks every record of every run.
+pub(crate) fn check(cells: &[(String, Vec<Run>)], faults: &mut Faults) {
+    let none = cells.iter().find(|(policy, _)| policy == "none");
+    let none = none.map_or(&[][..], |(_, runs)| runs);
+    for (policy, runs) in cells {
+        for run in runs {
+            let (clients, total) = (&run[..run.len() - 1], &run[run.len() - 1]);
+            let before = match none {
+                [only] => Some(only),
+                all => all.iter().find(|r| r[0]["repeat"] == run[0]["repeat"]),
+            };
+            for (at, record) in clients.iter().enumerate() {
+                let head = format!("{policy}, run {}, {}", record["repeat"], name(record));
+                let before = before.filter(|_| policy != "none").map(|run| &run[at]);
+                faults.within(&head, |faults| {
+                    alone(record, faults);
+                    promise(record, faults);
+                    starves(record, before, faults);
+                });
+            }
+            faults.within(&format!("{policy}, total"), |faults| {
+                faults.same("its name", name(total), "total");
+                alone(total, faults);
+                for key in ["requests", "bytes"] {
+                    let sum: u64 = clients.iter().map(|r| count(&r[key])).sum();
+                    faults.same(key, count(&total[key]), sum);
+                }
+            });
+        }
+    }
+}
+
+/// Checks the figures of one record.
+fn alone(record: &Record, faults: &mut Faults) {
+    nulls("", record, faults);
+    let (requests, bytes) = (count(&record["requests"]), count(&record["bytes"]));
+    let latency = &record["latency_us"];
+    faults.same(
+        "latency is null where nothing was answered",
+        latency.is_null(),
+        requests == 0,
+    );
+    let order = ["min", "p50", "p90", "p99", "p999", "max"].map(|key| number(&latency[key]));
+    faults.check(order.is_sorted(), || format!("{latency} is in order"));
+    let between = (order[0]..=order[5]).contains(&number(&latency["mean"]));
+    faults.check(between, || format!("the mean lies within {latency}"));
+    let (seconds, got) = (
+        number(&record["seconds"]),
+        number(&record["bandwidth_mb_per_s"]),
+    );
+    // Of the length three digits are known.
+    if seconds > 0.1 {
+        let off = (got - bytes as f64 / 1e6 / seconds).abs();
+        let known = off <= 0.001 + got * 0.000_6 / seconds;
+        faults.check(known, || format!("{got} MB/s are {bytes} in {seconds} s"));
+    }
+    let worst = record["worst_second_mb_per_s"].as_f64();
+    faults.check(worst.is_none_or(|worst| worst <= got), || {
+        format!("the worst second, {worst:?} MB/s, is not above the mean of {got}")
+    });
+    let kinds: Vec<&Value> = (["reads", "writes", "flushes"].iter())
+        .filter_map(|kind| record.get(kind))
+        .collect();
+    for kind in &kinds {
+        let none = count(&kind["requests"]) == 0;
+        faults.same("latency of a kind", kind["latency_us"].is_null(), none);
+    }
+    if !kinds.is_empty() {
+        let sum = |key: &str| kinds.iter().map(|kind| count(&kind[key])).sum::<u64>();
+        faults.same("requests of all kinds", sum("requests"), requests);
+        faults.same("bytes of all kinds", sum("bytes"), bytes);
+    }
+}
+
+/// Checks that nothing is null but the latency of requests that there are not.
+fn nulls(key: &str, value: &Value, faults: &mut Faults) {
+    match value {
+        Value::Null => faults.check(key == "latency_us", || format!("{key} is null")),
+        Value::Object(all) => {
+            for (key, value) in all {
+                nulls(key, value, faults);
+            }
+        }
+        Value::Array(all) => {
+            for value in all {
+                nulls(key, value, faults);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Checks the verdicts about a promise.
+fn promise(record: &Record, faults: &mut Faults) {
+    let is_promised = ["promised_mb_per_s", "promised_iops"].map(|key| record.get(key).is_some());
+    let is_promised = is_promised.contains(&true);
+    faults.same("a fate", fate(record).is_some(), is_promised);
+    let Some(fate) = fate(record) else {
+        return;
+    };
+    let all = &record["promise_seconds"];
+    let of = |key: &str| count(&all[key]);
+    let (kept, short, excused) = (of("kept"), of("short"), of("excused"));
+    faults.same("promised seconds", of("promised"), kept + short + excused);
+    // Those of the measurement, which the client's own time is a part of: as many as there are complete windows for.
+    let windows = record["series_mb_per_s"].as_array().map_or(0, Vec::len);
+    let whole = (windows as f64 * number(&record["series_step_s"]) + 0.000_6).floor() as u64;
+    faults.same("whole seconds", of("promised"), whole);
+    let sum = |key: &str| {
+        let counts = all[key].as_object();
+        counts.map_or(0, |counts| counts.values().map(count).sum::<u64>())
+    };
+    faults.same("short seconds with a cause", sum("short_by"), short);
+    faults.same("excused seconds with a reason", sum("excused_by"), excused);
+    faults.check(sum("neighbours") <= short, || {
+        "a neighbour has a short second".into()
+    });
+    faults.check(of("unasked") <= kept, || {
+        "a second without requests was kept".into()
+    });
+    let empty = Vec::new();
+    let at = all["short_at"].as_array().unwrap_or(&empty);
+    faults.same("short seconds", at.len() as u64, short);
+    for (cause, counted) in all["short_by"].as_object().into_iter().flatten() {
+        let some = at.iter().filter(|second| second["cause"] == cause.as_str());
+        faults.same(cause, some.count() as u64, count(counted));
+    }
+    let ordered = at.is_sorted_by(|a, b| count(&a["second"]) < count(&b["second"]));
+    faults.check(ordered, || "short seconds are in order".into());
+    let last = at.last().map_or(0, |last| count(&last["second"]) + 1);
+    faults.check(last <= whole, || format!("second {last} of {whole}"));
+    let part = at
+        .iter()
+        .all(|second| (1..=count(&second["owed"])).contains(&count(&second["lacking"])));
+    faults.check(part, || {
+        format!("lacking is a part of what is owed: {at:?}")
+    });
+    let lacking: u64 = at.iter().map(|second| count(&second["lacking"])).sum();
+    let key = match record.get("promised_mb_per_s") {
+        Some(_) => "lacking_bytes",
+        None => "lacking_requests",
+    };
+    faults.same(key, of(key), lacking);
+    let met = (kept + short > 0).then(|| kept as f64 / (kept + short) as f64);
+    let shown = record["windows_met"].as_f64();
+    let near = |a: f64, b: f64| (a - b).abs() < 0.000_6;
+    let same = met.zip(shown).map_or(met == shown, |(a, b)| near(a, b));
+    faults.check(same, || format!("windows_met is {shown:?}, not {met:?}"));
+    judged(
+        record,
+        fate,
+        (kept, short, count(&all["excused_by"]["own-depth"])),
+        faults,
+    );
+}
+
+/// Checks what became of a promise that was kept in `kept` seconds, short in `short`, and excused for its depth in `depth`.
+fn judged(record: &Record, fate: &str, (kept, short, depth): (u64, u64, u64), faults: &mut Faults) {
+    let promised = count(&record["promise_seconds"]["promised"]);
+    let wanted = match (short, kept) {
+        _ if promised == 0 => "not judged",
+        (0, kept) if depth > kept => "out of reach",
+        (0, 0) => "excused",
+        (0, _) => "kept",
+        _ => match is_beyond(record) {
+            Some(true) => "out of reach",
+            None if fate == "out of reach" => fate,
+            Some(false) | None => "broken",
+        },
+    };
+    faults.same("its promise", fate, wanted);
+}
+
+/// Whether the client does not get with the drive to itself what it is promised; `None` if the record does not tell.
+fn is_beyond(record: &Record) -> Option<bool> {
+    let promised = record["promised_mb_per_s"].as_f64()?;
+    let Some(alone) = record["alone_mb_per_s"].as_f64() else {
+        return Some(false);
+    };
+    let enough = promised * 0.99;
+    // Three digits are known.
+    ((alone - enough).abs() > 0.002).then_some(alone < enough)
+}
+
+/// Checks whether a client starves beside what it got under `none`.
+fn starves(record: &Record, before: Option<&Record>, faults: &mut Faults) {
+    let got = number(&record["bandwidth_mb_per_s"]);
+    let least = before.map(|before| number(&before["bandwidth_mb_per_s"]) / 100.0);
+    let waits = longest_us(record).is_some_and(|us| us > 1e6);
+    let is_limited = record["limited_by"] == "limit";
+    let wanted = match least {
+        _ if is_limited => None,
+        // Three digits are known.
+        Some(least) if (got - least).abs() < 0.001 && least > 0.0 => return,
+        Some(least) if got < least => Some("bandwidth"),
+        _ if waits => Some("wait"),
+        _ => None,
+    };
+    faults.same("starved", record["starved"].as_str(), wanted);
+}

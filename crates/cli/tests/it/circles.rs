@@ -1,0 +1,327 @@
+//! The house inside a crate: no file uses another that uses it, but where that is named here with its reason.
+//!
+//! A file uses those that its `use` lines and its paths (`crate::…`, `super::…`, `self::…`) lead to; what a module exports of another
+//! leads to that other. Declaring a module is not using it. A directory's `mod.rs` is the door of a room: the files in the room are
+//! parts of what it defines and may use it. Tests and documentation do not count.
+
+use crate::common::files_below;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::slice;
+use syn::visit::{self, Visit};
+use syn::{
+    Attribute, Ident, ItemFn, ItemMod, ItemUse, UseName, UseRename, UseTree, VisRestricted,
+    Visibility,
+};
+
+/// Circles that there may be: the crate, the files (not all of them need be in it), and why. One that is gone is taken out here.
+const NAMED: &[(&str, &[&str], &str)] = &[(
+    "core",
+    &[
+        "elevator/bfq/inject",
+        "elevator/bfq/merge",
+        "elevator/bfq/queue",
+        "elevator/bfq/raising",
+        "elevator/bfq/stable",
+    ],
+    "a queue carries what each rule has observed of it, and a rule's file says what that does to queues",
+)];
+
+/// The name of a module: where it is below the crate's root.
+type Module = Vec<String>;
+
+/// One crate's modules, where each leads to, and the names that each exports of another.
+struct House {
+    code: BTreeMap<Module, Paths>,
+    exports: BTreeMap<(Module, String), Module>,
+}
+
+impl House {
+    fn read(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(name)
+            .join("src");
+        let files = files_below(&root, "rs").into_iter().map(|file| {
+            let text = fs::read_to_string(&file).expect("it can be read");
+            let file = file.strip_prefix(&root).expect("it is below");
+            (file.to_owned(), text)
+        });
+        Self::of(files)
+    }
+
+    fn of(files: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
+        let modules = files
+            .into_iter()
+            .filter_map(|(file, text)| Some((module_of(&file)?, Paths::of(&text))));
+        let mut house = Self {
+            code: modules.collect(),
+            exports: BTreeMap::new(),
+        };
+        house.note_exports();
+        house
+    }
+
+    /// What `pub use` makes of names. An export of an export leads on in a second pass.
+    fn note_exports(&mut self) {
+        for _ in 0..3 {
+            let mut exports = BTreeMap::new();
+            for (module, paths) in &self.code {
+                for path in &paths.exported {
+                    if let (Some(name), Some(target)) = (path.last(), self.resolve(module, path))
+                        && target != *module
+                    {
+                        exports.insert((module.clone(), name.clone()), target);
+                    }
+                }
+            }
+            self.exports = exports;
+        }
+    }
+
+    /// The module that a path in `module` leads to.
+    fn resolve(&self, module: &Module, path: &[String]) -> Option<Module> {
+        let mut at = match path.first()?.as_str() {
+            "crate" => Vec::new(),
+            "self" => module.clone(),
+            "super" => parent(module),
+            first => {
+                let mut child = module.clone();
+                child.push(first.to_owned());
+                if !self.code.contains_key(&child) {
+                    return None;
+                }
+                child
+            }
+        };
+        for name in &path[1..] {
+            if name == "super" {
+                at = parent(&at);
+                continue;
+            }
+            let mut child = at.clone();
+            child.push(name.clone());
+            if self.code.contains_key(&child) {
+                at = child;
+            } else {
+                let exported = self.exports.get(&(at.clone(), name.clone()));
+                return Some(exported.cloned().unwrap_or(at));
+            }
+        }
+        Some(at)
+    }
+
+    /// The modules that each uses.
+    fn uses(&self) -> BTreeMap<Module, BTreeSet<Module>> {
+        let mut all = BTreeMap::new();
+        for (module, paths) in &self.code {
+            let used: BTreeSet<Module> = (paths.used.iter())
+                .filter_map(|path| self.resolve(module, path))
+                .filter(|used| used != module && !used.is_empty() && *used != parent(module))
+                .collect();
+            all.insert(module.clone(), used);
+        }
+        all.remove(&Vec::new());
+        all
+    }
+
+    /// Sets of modules each of which uses every other, on whatever way.
+    fn circles(&self) -> Vec<BTreeSet<String>> {
+        let uses = self.uses();
+        let reached: BTreeMap<&Module, BTreeSet<&Module>> = uses
+            .keys()
+            .map(|module| {
+                let mut seen = BTreeSet::new();
+                let mut left: Vec<&Module> = uses[module].iter().collect();
+                while let Some(next) = left.pop() {
+                    if seen.insert(next) {
+                        left.extend(uses.get(next).into_iter().flatten());
+                    }
+                }
+                (module, seen)
+            })
+            .collect();
+        let mut circles = BTreeSet::new();
+        for (module, seen) in &reached {
+            if seen.contains(*module) {
+                let together = seen
+                    .iter()
+                    .filter(|other| reached.get(**other).is_some_and(|r| r.contains(*module)));
+                circles.insert(together.map(|m| m.join("/")).collect::<BTreeSet<_>>());
+            }
+        }
+        circles.into_iter().collect()
+    }
+}
+
+fn parent(module: &Module) -> Module {
+    module[..module.len().saturating_sub(1)].to_vec()
+}
+
+/// The module that a file below `src` is, or nothing where it is tests.
+fn module_of(file: &Path) -> Option<Module> {
+    let mut module: Module = file
+        .with_extension("")
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    if module.iter().any(|part| part == "tests") {
+        return None;
+    }
+    if matches!(module.last()?.as_str(), "mod" | "lib" | "main") {
+        module.pop();
+    }
+    Some(module)
+}
+
+/// What a file leads to: the paths of its `use` lines, those that `pub use` exports, and the others that say where they begin.
+#[derive(Default)]
+struct Paths {
+    used: Vec<Vec<String>>,
+    exported: Vec<Vec<String>>,
+}
+
+impl Paths {
+    fn of(text: &str) -> Self {
+        let mut paths = Self::default();
+        paths.visit_file(&syn::parse_file(text).expect("it is Rust"));
+        paths
+    }
+
+    /// Takes the braces of a `use` apart.
+    fn spread(tree: &UseTree, mut path: Vec<String>, all: &mut Vec<Vec<String>>) {
+        match tree {
+            UseTree::Path(tree) => {
+                path.push(tree.ident.to_string());
+                Self::spread(&tree.tree, path, all);
+            }
+            UseTree::Group(group) => {
+                for tree in &group.items {
+                    Self::spread(tree, path.clone(), all);
+                }
+            }
+            UseTree::Name(UseName { ident }) | UseTree::Rename(UseRename { ident, .. }) => {
+                if path.is_empty() || ident != "self" {
+                    path.push(ident.to_string());
+                }
+                all.push(path);
+            }
+            UseTree::Glob(_) => all.push(path),
+        }
+    }
+}
+
+/// Whether something is there for tests or for documentation only.
+fn is_aside(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let when = attribute.parse_args::<Ident>();
+        attribute.path().is_ident("cfg") && when.is_ok_and(|when| when == "test" || when == "doc")
+    })
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if !is_aside(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !is_aside(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        if is_aside(&item.attrs) {
+            return;
+        }
+        let mut paths = Vec::new();
+        Self::spread(&item.tree, Vec::new(), &mut paths);
+        if !matches!(item.vis, Visibility::Inherited) {
+            self.exported.extend(paths.clone());
+        }
+        self.used.extend(paths);
+    }
+
+    /// Where a thing is seen from is not what it uses.
+    fn visit_vis_restricted(&mut self, _: &'ast VisRestricted) {}
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let parts: Vec<_> = path.segments.iter().map(|s| s.ident.to_string()).collect();
+        if matches!(&*parts[0], "crate" | "super" | "self") && parts.len() > 1 {
+            self.used.push(parts);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+#[test]
+fn no_files_use_each_other_but_those_named() {
+    for name in ["core", "config", "serve"] {
+        let house = House::read(name);
+        assert!(house.code.len() > 20, "{name}: {}", house.code.len());
+        let circles = house.circles();
+        let named: Vec<BTreeSet<String>> = NAMED
+            .iter()
+            .filter(|circle| circle.0 == name)
+            .map(|circle| circle.1.iter().map(|&file| file.to_owned()).collect())
+            .collect();
+        for circle in &circles {
+            assert!(
+                named.iter().any(|named| circle.is_subset(named)),
+                "files of {name} use each other: {circle:#?}\nput what they share below them, or name them with the reason"
+            );
+        }
+        for named in &named {
+            assert!(
+                circles.iter().any(|circle| circle.is_subset(named)),
+                "{name}: take this out of NAMED, there is no circle any more: {named:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_circle_is_found_on_every_way_and_a_room_may_use_its_door() {
+    let circles = |files: &[(&str, &str)]| {
+        let files = files
+            .iter()
+            .map(|(file, text)| (file.into(), (*text).to_owned()));
+        House::of(files).circles()
+    };
+    let two = |one: &str, other: &str| {
+        circles(&[("a.rs", one), ("b.rs", other), ("lib.rs", "pub use b::B;")])
+    };
+    let ab: BTreeSet<String> = ["a", "b"].map(String::from).into();
+    assert_eq!(
+        two("use crate::b::B;", "use crate::{a::A, c};"),
+        slice::from_ref(&ab)
+    );
+    assert_eq!(
+        two("use crate::B;", "fn f(a: super::a::A) {}"),
+        [ab],
+        "by an export and by a path"
+    );
+    assert!(two("use crate::B;", "use crate::b::C; // crate::a::A").is_empty());
+    assert!(two("use crate::B;", "#[cfg(doc)]\nuse crate::a::A;").is_empty());
+    assert!(
+        two(
+            "use crate::B;",
+            "#[cfg(test)]\nmod tests {\n use crate::a::A;\n}"
+        )
+        .is_empty()
+    );
+    let room = [
+        ("r/mod.rs", "mod x;\nuse x::X;"),
+        ("r/x.rs", "use super::R;"),
+    ];
+    assert!(circles(&room).is_empty());
+    let outside = [
+        ("r/mod.rs", "use x::X;"),
+        ("r/x.rs", "use crate::a::A;"),
+        ("a.rs", "use crate::r::R;"),
+    ];
+    assert_eq!(circles(&outside).len(), 1, "a, the door and x");
+}

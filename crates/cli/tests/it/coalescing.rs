@@ -1,0 +1,612 @@
+//! What was published of notification between guests and their back end, beside what comes out here: the tables of `docs/coalescing.md`
+//! are what the scenarios `ring`, `coalescing` and `storm` give.
+
+use crate::common::{Scratch, document, records, run};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The results of a scenario.
+struct Played {
+    records: Vec<Value>,
+}
+
+impl Played {
+    /// Of one repetition on these drives; `seconds` if not the scenario's.
+    fn new(scenario: &str, drives: &[&str], seconds: Option<&str>) -> Self {
+        let mut arguments = vec!["compare", scenario, "--json", "-", "--repetitions", "1"];
+        if let Some(seconds) = seconds {
+            arguments.extend(["--seconds", seconds]);
+        }
+        for drive in drives {
+            arguments.extend(["--drive", drive]);
+        }
+        let said = run(&Scratch::new(), &arguments);
+        assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+        Self {
+            records: records(&said.out),
+        }
+    }
+
+    /// The record of a client.
+    fn of(&self, drive: &str, case: &str, policy: &str, client: &str) -> &Value {
+        let is = |r: &&Value| {
+            r["drive"] == drive
+                && r["case"] == case
+                && r["policy"] == policy
+                && r["client"] == client
+        };
+        let found = self.records.iter().find(is);
+        found.unwrap_or_else(|| panic!("{drive}, {case}, {policy}, {client}"))
+    }
+
+    fn cell(&self, drive: &str, case: &str) -> Cell {
+        let target = self.of(drive, case, "none", "guest");
+        let total = self.of(drive, case, "none", "total");
+        let split = &target["split_us"];
+        let parts = ["limit", "elevator", "drive"];
+        let rings = &total["rings"];
+        Cell {
+            guest: number(&target["latency_us"]["mean"]),
+            backend: parts.iter().map(|part| number(&split[part])).sum(),
+            mb_per_s: number(&total["bandwidth_mb_per_s"]),
+            kicks: number(&rings["kicks"]),
+            calls: number(&rings["calls"]),
+            per_request: number(&rings["calls_per_request"]),
+            wakeups: number(&rings["wakeups"]),
+            guest_cpu: number(&rings["guest_percent"]),
+            backend_cpu: number(&rings["backend_percent"]),
+        }
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().expect("a number")
+}
+
+/// What a table shows of a run.
+struct Cell {
+    guest: f64,
+    backend: f64,
+    mb_per_s: f64,
+    kicks: f64,
+    calls: f64,
+    per_request: f64,
+    wakeups: f64,
+    guest_cpu: f64,
+    backend_cpu: f64,
+}
+
+/// Microseconds, with a unit that fits.
+fn time(us: f64) -> String {
+    match us {
+        us if us < 1000.0 => format!("{us:.0} us"),
+        us if us < 100_000.0 => format!("{:.2} ms", us / 1e3),
+        us => format!("{:.0} ms", us / 1e3),
+    }
+}
+
+/// How much lower, in per cent; higher with a plus.
+fn lower(old: f64, new: f64) -> String {
+    let part = (1.0 - new / old) * 100.0;
+    let part = if part.abs() < 0.05 { 0.0 } else { part };
+    if part < 0.0 {
+        format!("+{:.1} %", -part)
+    } else {
+        format!("{part:.1} %")
+    }
+}
+
+fn row<T: AsRef<str>>(page: &mut String, cells: &[T]) {
+    let cells: Vec<&str> = cells.iter().map(AsRef::as_ref).collect();
+    let _ = writeln!(page, "| {} |", cells.join(" | "));
+}
+
+fn head(page: &mut String, titles: &[&str], texts: usize) {
+    row(page, titles);
+    let lines = (0..titles.len()).map(|at| if at < texts { "---" } else { "---:" });
+    row(page, &lines.collect::<Vec<_>>());
+}
+
+/// Drives that turn, which take a minute, and those that do not.
+const SLOW: [&str; 5] = [
+    "seagate-no-ncq",
+    "seagate-st3808110as",
+    "stripe-2",
+    "stripe-4",
+    "stripe-8",
+];
+const FAST: [&str; 5] = [
+    "samsung-970-pro",
+    "scsi-debug",
+    "iscsi-1ms",
+    "iscsi-1ms-each",
+    "iscsi-memory",
+];
+
+/// Those on which every policy is played.
+const COALESCING: [&str; 3] = ["samsung-970-pro", "scsi-debug", "iscsi-1ms"];
+
+const DEPTHS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+
+const LOADS: [&str; 5] = [
+    "cache-read",
+    "cache-write",
+    "64k-writers",
+    "depth-256",
+    "mixed-sizes",
+];
+
+const POLICIES: [&str; 7] = [
+    "at-once", "spin", "sleep", "throttle", "delay", "vic", "spdk",
+];
+
+/// What the three scenarios give.
+struct All {
+    /// `ring`, on drives that turn and on those that do not.
+    slow: Played,
+    fast: Played,
+    coalescing: Played,
+    storm: Played,
+}
+
+impl All {
+    fn new() -> Self {
+        Self {
+            slow: Played::new("ring", &SLOW, Some("30")),
+            fast: Played::new("ring", &FAST, None),
+            coalescing: Played::new("coalescing", &COALESCING, None),
+            storm: Played::new("storm", &["demo"], None),
+        }
+    }
+
+    /// Of `ring`.
+    fn cell(&self, drive: &str, load: &str, rule: &str) -> Cell {
+        let played = if SLOW.contains(&drive) {
+            &self.slow
+        } else {
+            &self.fast
+        };
+        played.cell(drive, &format!("{load}-{rule}"))
+    }
+
+    fn both(&self, drive: &str, load: &str) -> [Cell; 2] {
+        ["old", "new"].map(|rule| self.cell(drive, load, rule))
+    }
+
+    /// How much lower the guest's latency is since 2011.
+    fn gain(&self, drive: &str, load: &str) -> String {
+        let [old, new] = self.both(drive, load);
+        lower(old.guest, new.guest)
+    }
+
+    /// Kicks a second before 2011 and since.
+    fn kicks(&self, drive: &str, load: &str) -> String {
+        let [old, new] = self.both(drive, load);
+        format!("{:.0} and {:.0}", old.kicks, new.kicks)
+    }
+}
+
+fn page() -> String {
+    let mut page = HEAD.to_owned();
+    let all = All::new();
+    head(&mut page, &["Claim", "Published", "In Weir", "Verdict"], 4);
+    latencies(&mut page, &all);
+    loads(&mut page, &all);
+    targets(&mut page, &all);
+    coalescing(&mut page, &all);
+    let drives = || SLOW.iter().chain(&FAST);
+    page.push_str(SWEEP);
+    let mut titles = vec!["Drive".to_owned()];
+    titles.extend(DEPTHS.iter().map(|n| format!("N = {n}")));
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    head(&mut page, &titles, 1);
+    for drive in drives() {
+        let mut cells = vec![(*drive).to_owned()];
+        cells.extend(DEPTHS.map(|n| all.gain(drive, &n.to_string())));
+        row(&mut page, &cells);
+    }
+    page.push_str(LOADED);
+    head(&mut page, RINGS, 3);
+    for drive in drives() {
+        for load in ["2", "32"].iter().chain(&LOADS) {
+            for rule in ["old", "new"] {
+                full(&mut page, [drive, load, rule], &all.cell(drive, load, rule));
+            }
+        }
+    }
+    page.push_str(COALESCED);
+    head(&mut page, RINGS, 3);
+    let loads = [
+        "1",
+        "2",
+        "32",
+        "cache-read",
+        "64k-writers",
+        "depth-256",
+        "mixed-sizes",
+    ];
+    for drive in COALESCING {
+        for load in loads {
+            for policy in POLICIES {
+                let cell = all.coalescing.cell(drive, &format!("{load}-{policy}"));
+                full(&mut page, [drive, load, policy], &cell);
+            }
+        }
+    }
+    storm(&mut page, &all.storm);
+    page
+}
+
+/// "Appears" if it is within one and a half of what was published.
+fn verdict(published: f64, here: f64, otherwise: &str) -> &str {
+    let times = here / published;
+    if (1.0 / 1.5..=1.5).contains(&times) {
+        APPEARS
+    } else {
+        otherwise
+    }
+}
+
+/// A claim of the thread by its number, what comes out here, and whether that is it.
+fn say(page: &mut String, claim: usize, here: &str, verdict: &str) {
+    let published = PUBLISHED[claim - FIRST];
+    row(page, &[&claim.to_string(), published, here, verdict]);
+}
+
+/// What the rule of before 2011 and the one since do to latency.
+fn latencies(page: &mut String, all: &All) {
+    say(page, 115, "rings `xen` and `xen-before-2011`", APPEARS);
+    say(page, 116, "load `2`", APPEARS);
+    let times = all.both("stripe-8", "2");
+    let [old, new] = times.map(|cell| format!("{:.1}", cell.guest / cell.backend));
+    let here = format!("`stripe-8`: {old} times before 2011, {new} times since then");
+    say(page, 117, &here, APPEARS);
+    let gain = |drive, load| format!("`{drive}` {}", all.gain(drive, load));
+    let drives = [
+        "iscsi-1ms-each",
+        "stripe-8",
+        "samsung-970-pro",
+        "seagate-st3808110as",
+    ];
+    let gains = drives.map(|drive| gain(drive, "2"));
+    say(page, 118, &gains.join(", "), SIDE_BY_SIDE);
+    let gains = [("stripe-2", "4"), ("stripe-4", "8"), ("stripe-8", "16")];
+    let gains = gains.map(|(drive, n)| format!("{} at N = {n}", all.gain(drive, n)));
+    let (gains, most) = (gains.join(", "), all.gain("stripe-8", "2"));
+    let here = format!("{gains}; highest at N = 2, with {most} on eight spindles");
+    say(page, 119, &here, SPINDLES);
+}
+
+/// What page cache, full rings and high load do.
+fn loads(page: &mut String, all: &All) {
+    let cached = |drive| {
+        let kicks = all.kicks(drive, "cache-read");
+        format!("`cache-read` on `{drive}`: {kicks}")
+    };
+    let here = ["scsi-debug", "samsung-970-pro", "stripe-4"].map(cached);
+    say(page, 120, &here.join(", "), WINDOWS);
+    let cell = all.cell("stripe-4", "cache-read", "new");
+    let requests = cell.mb_per_s * 1e6 / f64::from(44 << 10) / cell.kicks;
+    let here = format!("`cache-read` on `stripe-4`: {requests:.1} full slots per kick");
+    say(page, 121, &here, APPEARS);
+    let cell = all.cell("seagate-no-ncq", "depth-256", "new");
+    let held = cell.mb_per_s * cell.backend / 4096.0;
+    let here = format!("`depth-256`: {held:.0} requests at the back end");
+    say(page, 122, &here, verdict(32.0, held, "in part"));
+    let gain = |drive| format!("`{drive}` {}", all.gain(drive, "depth-256"));
+    let gains = ["iscsi-1ms-each", "scsi-debug", "iscsi-1ms"].map(gain);
+    say(page, 123, &gains.join(", "), HALVES);
+    let kicks = all.kicks("iscsi-memory", "64k-writers");
+    let slow = all.kicks("iscsi-1ms", "64k-writers");
+    let new = all.cell("iscsi-memory", "64k-writers", "new").kicks;
+    let here = format!("{kicks}; on `iscsi-1ms` {slow}");
+    say(page, 124, &here, verdict(5000.0, new, "in part"));
+}
+
+/// The targets, and what the fast one gives.
+fn targets(page: &mut String, all: &All) {
+    let one = all.cell("iscsi-1ms", "1", "new").guest;
+    let slow = all.kicks("iscsi-1ms", "mixed-sizes");
+    let here = format!(
+        "{} with one request in flight; kicks/s with `mixed-sizes`: {slow}",
+        time(one)
+    );
+    say(page, 125, &here, verdict(1000.0, one, "in part"));
+    let one = all.cell("scsi-debug", "1", "new").backend;
+    say(page, 126, &time(one), verdict(4.0, one, "in part"));
+    let mixed = all.cell("scsi-debug", "mixed-sizes", "new").kicks;
+    let kicks = |load| format!("`{load}`: {}", all.kicks("scsi-debug", load));
+    let here = ["mixed-sizes", "depth-256"].map(kicks);
+    say(page, 127, &here.join(", "), verdict(20000.0, mixed, BUSY));
+    let more = ["mixed-sizes", "depth-256", "4"].map(|load| {
+        let [old, new] = all.both("scsi-debug", load);
+        format!(
+            "`{load}` {:+.1} %",
+            (new.mb_per_s / old.mb_per_s - 1.0) * 100.0
+        )
+    });
+    say(page, 128, &more.join(", "), BOTH_PAY);
+    say(page, 129, "`seagate-st3808110as`", APPEARS);
+    say(page, 130, "load `depth-256`", APPEARS);
+    say(page, 131, "load `mixed-sizes`", APPEARS);
+}
+
+/// Why to coalesce, and how.
+fn coalescing(page: &mut String, all: &All) {
+    let policies = ["at-once", "spin", "sleep"].map(|policy| format!("1-{policy}"));
+    let [once, spin, sleep] = policies.map(|case| all.coalescing.cell("scsi-debug", &case));
+    let was = time(once.guest);
+    let here = format!(
+        "`spin 50us`: {} instead of {was}, {:.0} kicks/s",
+        time(spin.guest),
+        spin.kicks
+    );
+    say(page, 132, &here, APPEARS);
+    let here = format!(
+        "`sleep 200us`: {:.0} wake-ups/s, and {} instead of {was}",
+        sleep.wakeups,
+        time(sleep.guest)
+    );
+    say(page, 133, &here, verdict(5000.0, sleep.wakeups, "in part"));
+    let neighbour = all
+        .storm
+        .of("demo", "throttled", "contract", "neighbour-01");
+    let worst = number(&neighbour["worst_second_mb_per_s"]);
+    let here = format!(
+        "`storm`: {worst:.2} MB/s in the worst second of a neighbour, and 20 MB/s promised"
+    );
+    say(page, 134, &here, APPEARS);
+    let [spin, sleep] = [spin, sleep].map(|cell| cell.backend_cpu);
+    let here = format!(
+        "the back end's processor is busy for {spin:.0} % with `spin` and for {sleep:.0} % with `sleep`"
+    );
+    say(page, 135, &here, APPEARS);
+    say(page, 136, "`throttle`", NO_HYPERVISOR);
+    say(page, 137, "`threads = \"one\"`, `throttle`", APPEARS);
+    say(page, 138, "no key", NOBODY_ASKS);
+    let worst = SLOW.iter().chain(&FAST).flat_map(|drive| {
+        let loads = ["2", "32"].iter().chain(&LOADS);
+        loads.map(|load| {
+            let [old, new] = all.both(drive, load);
+            (new.guest / old.guest - 1.0) * 100.0
+        })
+    });
+    let worst = worst.fold(f64::NEG_INFINITY, f64::max);
+    let here =
+        format!("latency increases by at most {worst:.1} %, over all drives and loads below");
+    let little = if worst < 5.0 { APPEARS } else { "in part" };
+    say(page, 139, &here, little);
+    let wakeups = |case| {
+        let total = all.storm.of("demo", case, "contract", "total");
+        number(&total["rings"]["wakeups"])
+    };
+    let (storm, calm) = (wakeups("at-once"), wakeups("calm"));
+    let here = format!("`storm`: {storm:.0} wake-ups/s, and {calm:.0} without the storm");
+    say(page, 140, &here, APPEARS);
+}
+
+/// The number of the first claim of the thread.
+const FIRST: usize = 115;
+
+/// What the thread says.
+const PUBLISHED: [&str; 26] = [
+    "the back end requests a kick when it has taken all requests, no longer when all of them are completed",
+    "orion: two small random requests in flight, half of them writes",
+    "the guest's latency, compared with Dom-0's, shows the delay",
+    "50+ % less latency with two requests in flight",
+    "on several spindles, the gain is highest with twice as many requests as spindles",
+    "with the page cache (dd), kicks do not increase at high load",
+    "the burstiness of submission decides",
+    "a ring of one page holds 32 requests, whatever the queue depth",
+    "high load: about 1 %, no significant effect",
+    "64 KiB, four writers, a target in memory: 2 to 3 kicks/s before the patch, about 5,000 since then",
+    "an iSCSI target that wakes every millisecond; it has few kicks",
+    "scsi_debug: 4 us",
+    "scsi_debug: about 20,000 kicks/s with four threads and 256 requests in flight",
+    "scsi_debug: 5 % more throughput, if the graphs are read correctly",
+    "a disk, ST3808110AS (the run was not finished)",
+    "two threads that write at random, with 256 requests in flight",
+    "four threads that write and read, 80/20, 512 bytes to 64 KiB",
+    "for latency: wait for tens of microseconds",
+    "for the rate: waits of 200 us and more limit it to 5,000 per second",
+    "for processor time: malicious guests, too",
+    "the wait for latency may spin, the wait for the rate may sleep",
+    "a throttle for all interrupts, in the hypervisor",
+    "a crude way: all back ends on one core, with late wake-ups",
+    "a guest sets it, within limits",
+    "the disadvantage is minimal",
+    "a guest can kick regardless of what it is asked",
+];
+
+const APPEARS: &str = "appears";
+
+const SIDE_BY_SIDE: &str =
+    "in part: it appears if two requests are served in parallel, but one disk serves one at a time";
+
+const WINDOWS: &str = "in part: kicks do not increase on the target of 4 us; on the other targets, there is one for each window of read-ahead, and there was none before";
+
+const BOTH_PAY: &str = "no, because at high load, one of the two processors is busy nearly all the time, and a kick costs both; with four small requests, the gain is higher";
+
+const NO_HYPERVISOR: &str =
+    "in part: each queue has its own throttle, at the back end; there is no hypervisor";
+
+const NOBODY_ASKS: &str = "no, because no front end can request it: virtio-blk has neither a feature bit nor a command for it, and Xen's protocol has no key ([Code tour: rings](rings.md))";
+
+const SPINDLES: &str = "no, because by the text of the patch, a request is held until *one* of those in the drive completes: the drive then has N - 1 of N requests";
+
+const HALVES: &str = "in part: it appears on a target that takes a millisecond for each request; on a target that completes all its requests at whole milliseconds, the first response lets the old rule take the waiting requests, and one half of the ring waits for the other half";
+
+const BUSY: &str = "in part: a kick requires a back end that sleeps, and with these costs, it is busy nearly all the time";
+
+const RINGS: &[&str] = &[
+    "Drive",
+    "Load",
+    "Rule",
+    "Guest's latency",
+    "Back end's latency",
+    "MB/s",
+    "Kicks/s",
+    "Calls/s",
+    "Calls per request",
+    "Wake-ups/s",
+    "Guest's processor",
+    "Back end's processor",
+];
+
+fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
+    let mut cells: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
+    cells.extend([time(cell.guest), time(cell.backend)]);
+    cells.push(format!("{:.1}", cell.mb_per_s));
+    cells.extend([cell.kicks, cell.calls].map(|n| format!("{n:.0}")));
+    cells.push(format!("{:.2}", cell.per_request));
+    cells.push(format!("{:.0}", cell.wakeups));
+    cells.extend([cell.guest_cpu, cell.backend_cpu].map(|n| format!("{n:.1} %")));
+    row(page, &cells);
+}
+
+/// Neighbours of a guest that kicks without work.
+fn storm(page: &mut String, played: &Played) {
+    page.push_str(STORM);
+    let titles = [
+        "Case",
+        "Each neighbour",
+        "Worst second of any neighbour",
+        "Loss of each, relative to calm",
+        "Loss, relative to the minimum",
+        "Storming guest (limit 10 MB/s)",
+        "Wake-ups/s",
+        "Back end's processor",
+    ];
+    head(page, &titles, 1);
+    let mb_per_s = |case, client: &str| {
+        let record = played.of("demo", case, "contract", client);
+        number(&record["bandwidth_mb_per_s"])
+    };
+    let names: Vec<String> = (1..=4).map(|n| format!("neighbour-0{n}")).collect();
+    let each = |case| names.iter().map(|n| mb_per_s(case, n)).sum::<f64>() / 4.0;
+    for case in ["calm", "at-once", "sleep", "throttled"] {
+        let worst = names.iter().map(|name| {
+            let record = played.of("demo", case, "contract", name);
+            number(&record["worst_second_mb_per_s"])
+        });
+        let worst = worst.fold(f64::INFINITY, f64::min);
+        let lost = each("calm") - each(case);
+        let total = played.of("demo", case, "contract", "total");
+        let rings = &total["rings"];
+        row(
+            page,
+            &[
+                case.to_owned(),
+                format!("{:.3} MB/s", each(case)),
+                format!("{worst:.2} MB/s"),
+                format!("{lost:.3} MB/s"),
+                format!("{:.2} %", lost / 20.0 * 100.0),
+                format!("{:.3} MB/s", mb_per_s(case, "storm")),
+                format!("{:.0}", number(&rings["wakeups"])),
+                format!("{:.1} %", number(&rings["backend_percent"])),
+            ],
+        );
+    }
+}
+
+const HEAD: &str = "\
+# Notifications between guest and server
+
+With this page you can judge how notifications between a guest and its back end affect latency, throughput and processor time, and which published claims
+about them hold in Weir's simulation. You can use it when you choose [the notification keys of a virtual disk](guests.md#notifications-between-guest-and-server).
+A guest notifies its back end of requests (a *kick*), and the back end notifies the guest of responses (a *call*). Each notification costs processor time on
+both sides. If a notification is omitted or late, it costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent, K. R. Wilk).
+
+Three scenarios measure the proposals of that discussion in virtual time. They use the server's own rings and notification ([Code tour: rings](rings.md)).
+To repeat the measurements, run:
+
+    weir compare ring                        when the back end asks for the next kick, before 2011 and since
+    weir compare coalescing                  every policy of notification
+    weir compare storm --check               a guest that kicks without work beside promised ones
+    weir compare ring --drive stripe-8 --case 2-old --case 2-new
+
+`WEIR_BLESS=1 cargo test -p weir --test it coalescing::` runs all of them and writes this page again.
+
+## The model
+
+A guest (`[guest]` in [Scenario files](scenarios.md)) has one processor, a ring, and a thread of the back end. The processor and the thread each do one
+thing at a time.
+
+    client ─► request ─► … plug … ─► publish ─► event ─► ipi ─► wake ─► look ─► take ─► layer, drive
+                guest's processor    does the back end want it?   back end's thread          │
+    client ◄─ response ◄─ interrupt ◄─ ipi ◄─ event ◄─ does the guest want it? ◄─ answer ◄────┘
+
+Nine of these steps cost time (`[guest.cost]`). The discussion states none of these costs:
+
+- In the scenario `ring`, the costs come from other publications. Together, they are 31 us for a single request on the drive. `weir scenarios ring` prints
+  the sources. The cost of a request on either side is known only as a bound, 7.7 us.
+- In the other two scenarios, the costs are **assumed**, as orders of magnitude. Together, they are 28 us.
+
+The costs make no difference if the drive takes milliseconds, but they are the largest part of the rows for `scsi-debug`. On that drive, the slower of the
+back end and the guest decides whether the back end ever sleeps, and a kick requires a back end that sleeps. For example, with the assumed costs, the
+scenario `ring` has 4,982 kicks/s under the load `mixed-sizes`. If `take` costs 2 us, `answer` 1 us and `wake` 3 us, it has 26,700.
+
+Some further choices are Weir's own: 8 KiB and 8 GiB for the small random requests of orion, the parts of a file that are read and written, and the length
+of a run. The following is not modelled: several processors of a guest, copies, cache misses of a wake-up, and other work of the processors.
+
+The guest's latency is from the request of its program to the response. The latency of the back end (Dom-0) is from the time when it has the request, or the
+last part of a request that the guest splits, to the completion by the drive. There are two rules for the next kick. *Before 2011*, the back end requests it
+when all requests that it has taken are completed (`xen-before-2011`). *Since then*, it requests it when it has taken all requests (`xen`).
+
+## Claims and results
+
+The numbers of the claims continue those of [Published results, reproduced](published.md). A claim *appears* if the figure is within a factor of 1.5 of the
+published figure, or if it is shown and no number was published. Figures in pairs are before 2011 and since then, and pairs without a unit are kicks per
+second.
+
+Three drives stand for iSCSI targets. `iscsi-1ms` completes requests at whole milliseconds, and `iscsi-1ms-each` completes each request after one
+millisecond. `iscsi-memory` is as fast as its link, whose speed is set to match the published rate. Its result is therefore the share of requests that kick.
+
+";
+
+const SWEEP: &str = "
+## Gain by the number of requests
+
+This table shows how much lower the guest's mean latency is since 2011, with N small random requests in flight, half of them writes. `stripe-n` is n disks
+like `seagate-st3808110as`. `seagate-no-ncq` is that disk without command queueing.
+
+";
+
+const LOADED: &str = "
+## Every load under both rules
+
+The latencies of guest and back end are means. The processor columns are percentages of one processor's time, for the costs of the ring. The loads `2` and
+`32` have this number of small random requests in flight.
+
+";
+
+const COALESCED: &str = "
+## Every policy
+
+This table uses a virtqueue, and its column *Rule* contains the policy. The policies towards the back end are `at-once`, `spin 50us`, `sleep 200us` and
+`throttle 5000` (Linux's answer to XSA-332). The policies towards the guest are `delay 100us 8` (that of NVMe), `vic` (by commands in flight) and `spdk
+50us` (by the rate).
+
+- With one request in flight, neither `vic` nor `spdk` delays it, and `delay` delays it by its whole time.
+- With 32 requests in flight, 0.25 calls for each request are enough for all three policies towards the guest. Only these three make a saturated back end
+  faster.
+- Spinning pays if the next request arrives within its time, but it occupies a processor.
+
+";
+
+const STORM: &str = "
+## A storm of empty kicks
+
+This table shows whether a guest that kicks without a request can harm its neighbours. Four guests with a promise of 20 MB/s each under `contract`, on a
+drive of 250 MB/s, share one thread of the back end with a fifth guest, which kicks a million times per second without a request.
+
+Kicks that arrive during a check of the ring count as one, and guests are served in turn. A storm therefore takes idle time, and one check between two
+requests of the other guests. This costs no throughput while the drive is the limit. If the thread is the limit (`--drive samsung-970-pro`), `at-once` takes
+3 % of the neighbours' throughput (515 MB/s each), and `throttle` takes less than 0.1 %.
+
+";
+
+#[test]
+fn the_page_is_what_the_scenarios_give() {
+    document("coalescing.md", "coalescing", &page());
+}

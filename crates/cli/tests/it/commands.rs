@@ -1,0 +1,507 @@
+//! What the commands say, rightly used and wrongly.
+
+use crate::common::{Scratch, golden, run, weir};
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+const GOOD: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[drive.plain]
+policy = "none"
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+[tenant.acme]
+drive = "fast"
+min = "50MB/s"
+[volume.alpha]
+drive = "fast"
+memory = true
+size = "1GiB"
+tenant = "acme"
+min = "20MB/s"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "1GiB"
+min = "10MB/s"
+[volume.gamma]
+drive = "plain"
+memory = true
+size = "1GiB"
+"#;
+
+/// Several things wrong at once.
+const BAD: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+[volume.alpha]
+drive = "fats"
+memory = true
+size = "1GiB"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "1GB"
+mni = "10MB/s"
+min = "10MB"
+"#;
+
+/// More promised than the drive can do.
+const FULL: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+[volume.alpha]
+drive = "fast"
+memory = true
+size = "1GiB"
+min = "100MB/s"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "1GiB"
+min = "10MB/s"
+"#;
+
+#[test]
+fn usage() {
+    let scratch = Scratch::new();
+    golden(
+        "usage",
+        &scratch,
+        &[
+            &[],
+            &["--help"],
+            &["demo", "--help"],
+            &["compare", "--help"],
+            &["serve", "--help"],
+            &["calibrate", "--help"],
+            &["init", "--help"],
+            &["check", "--help"],
+            &["explain", "--help"],
+            &["replay", "--help"],
+            &["policies", "--help"],
+            &["drives", "--help"],
+            &["drives", "fit", "--help"],
+            &["drives", "validation", "--help"],
+            &["drives", "figures", "--help"],
+            &["scenarios", "--help"],
+            &["completion", "--help"],
+            &["man", "--help"],
+            &["demos"],
+            &["check"],
+            &["--log", "loud", "policies"],
+        ],
+    );
+}
+
+#[test]
+fn lists() {
+    golden(
+        "lists",
+        &Scratch::new(),
+        &[&["policies"], &["drives"], &["scenarios"]],
+    );
+}
+
+#[test]
+fn drives() {
+    let scratch = Scratch::new();
+    let stripe =
+        "kind = \"stripe\"\nmembers = [\"demo\", { kind = \"null\", service = \"1ms\" }]\n";
+    scratch.file(
+        "two.toml",
+        &format!("name = \"two\"\nabout = \"a pair\"\n{stripe}"),
+    );
+    scratch.file(
+        "bad.toml",
+        &format!("nam = \"two\"\nchunk = \"1kB\"\n{stripe}"),
+    );
+    golden(
+        "drives",
+        &scratch,
+        &[
+            &["drives", "scsi-debug"],
+            &["drives", "two.toml"],
+            &["drives", "bad.toml"],
+            &["drives", "nowhere.toml"],
+            &["drives", "samsung-970"],
+            &["drives", "floppy"],
+            &["drives", "fit", "floppy"],
+        ],
+    );
+}
+
+#[test]
+fn policies() {
+    let scratch = Scratch::new();
+    golden(
+        "policies",
+        &scratch,
+        &[
+            &["policies", "none"],
+            &["policies", "bfq"],
+            &["policies", "contract"],
+            &["policies", "io.max + bfq-linux + io.latency"],
+            &["policies", "bqf"],
+            &["policies", "nowhere.toml"],
+        ],
+    );
+    // What is printed is a policy; one that is another under the same name is refused.
+    let said = run(&scratch, &["policies", "bfq"]);
+    scratch.file("mine.toml", &said.out);
+    let again = run(&scratch, &["policies", "mine.toml"]);
+    assert_eq!((again.status, &again.out), (Some(0), &said.out));
+    scratch.file(
+        "mine.toml",
+        &said
+            .out
+            .replace("charge = \"linux\"", "charge = \"service\""),
+    );
+    let other = run(&scratch, &["policies", "mine.toml"]);
+    assert_eq!(other.status, Some(1));
+    assert!(other.err.contains("use another name"), "{}", other.err);
+}
+
+#[test]
+fn demo_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("text", "not a device\n");
+    golden(
+        "demo-refuses",
+        &scratch,
+        &[
+            &["demo", "--seconds", "0"],
+            &["demo", "--seconds", "long"],
+            &["demo", "--policy", "contrakt"],
+            &["demo", "--policy", "bfq + none"],
+            &["demo", "--scenario", "share"],
+            &["demo", "--on", "linux"],
+            &["demo", "--file", "a", "--device", "b"],
+            &["demo", "--on", "sim", "--file", "a"],
+            &["demo", "--on", "sim", "--priority", "high"],
+            &["demo", "--priority", "highest"],
+            &["demo", "--drive", "plextor-px-256m5"],
+            &["demo", "--drive", "nowhere.toml"],
+            &["demo", "--drive", "demo", "--file", "a"],
+            &["demo", "--html", "nowhere/demo.html"],
+            &["demo", "--html", "."],
+            &["demo", "--html", "-"],
+            &["demo", "--json", "nowhere/demo.json"],
+            &["demo", "--file", "."],
+            &["demo", "--file", "text"],
+            &["demo", "--file", "nowhere/image"],
+            &["demo", "--device", "missing"],
+            &["demo", "--device", "text"],
+            &["demo", "--device", "/dev/null"],
+            &["demo", "--file", "/dev/null"],
+        ],
+    );
+    assert_eq!(scratch.names(), ["text"], "nothing is left");
+}
+
+/// Promises on a disk, in bytes and in requests; its capacity is the model's.
+const MODELLED: &str = r#"
+[drive.disk]
+model = "hitachi-hts72755"
+
+[drive.stated]
+rotational = true
+capacity = { read = "160MB/s", write = "120MB/s", read_iops = 170, write_iops = 300 }
+
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+
+[volume.alpha]
+drive = "disk"
+size = "1GiB"
+min = "10MB/s"
+[volume.beta]
+drive = "disk"
+size = "1GiB"
+min_iops = 50
+[volume.gamma]
+drive = "stated"
+memory = true
+size = "1GiB"
+min = "10MB/s"
+"#;
+
+#[test]
+fn check() {
+    let scratch = Scratch::new();
+    let run = scratch.path("").display().to_string();
+    let here = |text: &str| text.replace("/run/weir/", &run);
+    let [good, modelled] = [GOOD, MODELLED].map(here);
+    scratch.file("good.toml", &good);
+    scratch.file("bad.toml", BAD);
+    scratch.file("full.toml", FULL);
+    let kept = good.replace(
+        "[drive.plain]\npolicy = \"none\"",
+        "[drive.plain]\npolicy = \"bfq\"\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }",
+    );
+    scratch.file("warned.toml", &(kept + "min = \"10MB/s\"\n"));
+    scratch.file("modelled.toml", &modelled);
+    let beyond = modelled
+        .replace("min_iops = 50", "min_iops = 120")
+        .replace("rotational = true", "model = \"hitachi-hts72755\"");
+    scratch.file("beyond.toml", &beyond.replace("memory = true\n", ""));
+    // Images that are there, that can be made, and that cannot be had.
+    scratch.file("alpha.img", &"x".repeat(8192));
+    let here = scratch.path("").display().to_string();
+    // Not every file system can be read past the page cache.
+    let image = |name: &str, path: &str, more: &str| {
+        let cached = "drive = \"plain\"\ncache = \"host\"";
+        format!("[volume.{name}]\n{cached}\nfile = \"{here}{path}\"\n{more}")
+    };
+    let size = "size = \"1GiB\"\n";
+    let files = [
+        good.clone(),
+        image("one", "alpha.img", ""),
+        image("two", "new.img", size),
+    ]
+    .concat();
+    scratch.file("files.toml", &files);
+    let lost = [
+        files,
+        image("dir", "", ""),
+        image("gone", "gone.img", ""),
+        image("nowhere", "nowhere/new.img", size),
+        image("other", "alpha2.img", "read_only = true\n"),
+    ];
+    scratch.file("lost.toml", &lost.concat());
+    golden(
+        "check",
+        &scratch,
+        &[
+            &["check", "good.toml"],
+            &["check", "bad.toml"],
+            &["check", "full.toml"],
+            &["check", "warned.toml"],
+            &["check", "modelled.toml"],
+            &["check", "beyond.toml"],
+            &["check", "lost.toml"],
+            &["check", "missing.toml"],
+            &["check", "."],
+        ],
+    );
+    images_are_listed(&scratch);
+}
+
+/// What `check` says of images: where each is, how large, and what is to be made.
+fn images_are_listed(scratch: &Scratch) {
+    let said = run(scratch, &["check", "files.toml"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    // Whether the machine's disk turns, as drive.plain's does not, is the machine's.
+    let mut told = said.err.lines();
+    assert!(
+        told.next()
+            .is_none_or(|line| line.contains(".rotational: is not set"))
+            && told.nth(1).is_none(),
+        "{}",
+        said.err
+    );
+    // Where it lies and how much is free there is the machine's.
+    let row = |volume: &str| {
+        let line = said.out.lines().find(|line| line.starts_with(volume));
+        let words = line.expect(&said.out).split_whitespace();
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let image = |name: &str| scratch.path(name).display().to_string();
+    assert_eq!(row("one")[1..4], [&image("alpha.img"), "8KiB", "8KiB"]);
+    assert_eq!(
+        row("two")[1..6],
+        [&image("new.img"), "1GiB", "to", "be", "made"]
+    );
+    assert_eq!(row("alpha")[1..], ["memory", "1GiB"]);
+    assert!(!scratch.path("new.img").exists(), "nothing is created");
+}
+
+#[test]
+fn serve_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("bad.toml", BAD);
+    let here =
+        |text: &str| text.replace("/run/weir", &scratch.path("nowhere").display().to_string());
+    scratch.file("nowhere.toml", &here(GOOD));
+    scratch.file("renamed", &here(GOOD));
+    golden(
+        "serve-refuses",
+        &scratch,
+        &[
+            &["serve", "missing.toml"],
+            &["serve", "bad.toml"],
+            &["serve", "--log", "error", "nowhere.toml"],
+            &["serve"],
+            &["serve", "missing.img"],
+            &["serve", "."],
+            &["serve", "renamed"],
+            &["serve", "bad.toml", "--memory", "1MiB"],
+            &["serve", "bad.toml", "--read-only"],
+            &["serve", "--memory", "1"],
+            &["serve", "--memory", "1G"],
+            &["serve", "--memory", "1MiB", "--listen", "nowhere"],
+            &["serve", "--memory", "1MiB", "--listen", "0.0.0.0:10809"],
+            &["serve", "--memory", "1MiB", "--insecure"],
+            &["serve", "bad.toml", "--listen", "0.0.0.0:1", "--insecure"],
+            &["serve", "--memory", "1MiB", "--capacity", "100M"],
+            &["serve", "--memory", "1MiB", "--min", "1MB/s"],
+            &[
+                "serve",
+                "--memory",
+                "1MiB",
+                "--min",
+                "1MB/s",
+                "--capacity",
+                "1MB/s",
+            ],
+        ],
+    );
+}
+
+#[test]
+fn an_image_of_another_program_is_noted() {
+    let scratch = Scratch::new();
+    let mut image = vec![0; 8192];
+    image[..4].copy_from_slice(b"QFI\xfb");
+    let image = scratch.bytes("disk.qcow2", &image).display().to_string();
+    let text = GOOD.replace("/run/weir/", &scratch.path("").display().to_string());
+    let text = text.replacen(
+        "memory = true\nsize = \"1GiB\"",
+        &format!("file = \"{image}\""),
+        1,
+    );
+    scratch.file("weir.toml", &text);
+    let noted = "the file is a qcow2 image, but the server serves its bytes unchanged";
+    let said = run(&scratch, &["check", "weir.toml"]);
+    assert!(
+        said.err
+            .contains(&format!("note: weir.toml:13:8: volume.alpha.file: {noted}")),
+        "{}",
+        said.err
+    );
+    let said = run(&scratch, &["serve", &image, "--run", "true"]);
+    assert!(said.err.contains(noted), "{}", said.err);
+}
+
+#[test]
+fn replay_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("text", "this is no record\n");
+    scratch.file("empty", "");
+    golden(
+        "replay-refuses",
+        &scratch,
+        &[
+            &["replay", "missing"],
+            &["replay", "."],
+            &["replay", "text"],
+            &["replay", "empty"],
+        ],
+    );
+}
+
+#[test]
+fn the_environment_is_checked_like_the_command_line() {
+    let scratch = Scratch::new();
+    let output = weir(&scratch, &["policies"])
+        .env("WEIR_LOG", "loud")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        said,
+        "error: WEIR_LOG has the unknown level \"loud\"; use one of off, error, warn, info, debug, trace\n"
+    );
+}
+
+#[test]
+fn nobody_reading_is_no_failure() {
+    let scratch = Scratch::new();
+    for arguments in [
+        &["policies"][..],
+        &["demo", "--on", "sim", "--seconds", "1"],
+        &["--help"],
+    ] {
+        let mut child = weir(&scratch, arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert!(child.wait().unwrap().success(), "{arguments:?}: {said}");
+        assert!(
+            !said.contains("panic") && !said.contains("error"),
+            "{arguments:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
+    let scratch = Scratch::new();
+    let page = scratch.file("old.html", "old");
+    let said = run(
+        &scratch,
+        &["demo", "--html", "old.html", "--json", "nowhere/x"],
+    );
+    assert_eq!(said.status, Some(1));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "old");
+    let said = run(
+        &scratch,
+        &[
+            "demo",
+            "--on",
+            "sim",
+            "--seconds",
+            "1",
+            "--html",
+            "old.html",
+        ],
+    );
+    // Beside what policies make of contracts.
+    let mut told = said.err.lines().filter(|line| !line.starts_with("note: "));
+    assert_eq!(
+        (said.status, told.next()),
+        (Some(0), Some("wrote old.html"))
+    );
+    assert_eq!(told.next(), None);
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_is_completed() {
+    let scratch = Scratch::new();
+    let help = run(&scratch, &["--help"]).out;
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.map_while(|line| line.split_whitespace().next());
+    let names: Vec<&str> = names.filter(|name| *name != "help").collect();
+    assert!(names.contains(&"serve"), "{names:?}");
+    for shell in ["bash", "fish", "zsh"] {
+        let said = run(&scratch, &["completion", shell]);
+        assert_eq!(said.status, Some(0), "{}", said.err);
+        let is_completed = |name: &&str| said.out.contains(*name);
+        assert!(names.iter().all(is_completed), "{shell}: {}", said.out);
+    }
+    let said = run(&scratch, &["man", "pages/man1"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    for name in names {
+        let page = scratch.path(&format!("pages/man1/weir-{name}.1"));
+        let page = fs::read_to_string(page).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+    }
+}

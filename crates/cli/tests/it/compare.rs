@@ -1,0 +1,760 @@
+//! Comparisons: what they refuse, what they say, and that auditors find nothing.
+
+use crate::common;
+use crate::common::{Said, Scratch, golden, golden_text, run, signal, weir};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+/// A disk for tests: no product's.
+const DISK: &str = r#"
+name = "disk"
+about = """
+A disk for tests
+"""
+kind = "hdd"
+outer.bytes = "160GiB"
+outer.rate = "110MB/s"
+middle.bytes = "160GiB"
+middle.rate = "90MB/s"
+inner.bytes = "160GiB"
+inner.rate = "60MB/s"
+rpm = 7200
+seek.track = "1ms"
+seek.average = "12ms"
+seek.full = "22ms"
+settle = "500us"
+tags = 32
+ageing = "300ms"
+overhead = "100us"
+link = "300MB/s"
+segments = 16
+segment = "512KiB"
+write_cache = "8MiB"
+flush = "0s"
+"#;
+
+#[test]
+fn compare_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("bad.toml", &DISK.replace("rpm = 7200", "rpm = 0"));
+    scratch.file(
+        "unknown.toml",
+        &DISK.replace("segments =", "segment_count ="),
+    );
+    scratch.file("disk.toml", DISK);
+    scratch.file("slower.toml", &DISK.replace("rpm = 7200", "rpm = 5400"));
+    scratch.file("jobs.fio", "[a]\ncgroup=one\nsize=1g\nruntime=1\n");
+    let asks = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
+    scratch.file("asks-nothing.toml", asks);
+    golden(
+        "compare-refuses",
+        &scratch,
+        &[
+            &["compare"],
+            &["compare", "latencies"],
+            &["compare", "latency", "--drive", "plextor-px-256m5"],
+            &["compare", "latency", "--drive", "floppy"],
+            &["compare", "latency", "--drive", "nowhere.toml"],
+            &["compare", "latency", "--drive", "bad.toml"],
+            &["compare", "latency", "--drive", "unknown.toml"],
+            &[
+                "compare",
+                "latency",
+                "--drive",
+                "disk.toml",
+                "--drive",
+                "slower.toml",
+            ],
+            &["compare", "latency", "--policy", "io.latncy"],
+            &["compare", "latency", "--policy", "noop"],
+            &["compare", "latency", "--policy", "bfq + none"],
+            &["compare", "latency", "--policy", "nowhere.toml"],
+            &["compare", "latency", "--policy", "bad.toml"],
+            &["compare", "latency", "--case", "reader"],
+            &["compare", "max", "--case", "readers"],
+            &["compare", "s-suite", "--case", "readers"],
+            &["compare", "nowhere.toml"],
+            &["compare", "jobs.fio"],
+            &["scenarios", "--from", "jobs.fio"],
+            &["scenarios", "--from", "asks-nothing.toml"],
+            &["scenarios", "--from", "nowhere.fio"],
+            &["scenarios", "--from", "-"],
+            &["scenarios", "--from"],
+            &["scenarios", "latency", "--from", "jobs.fio"],
+            &["compare", "asks-nothing.toml", "--check"],
+            &["compare", "latency", "--repetitions", "0"],
+            &["compare", "latency", "--repetitions", "1000000"],
+            &["compare", "latency", "--jobs", "0"],
+            &["compare", "latency", "--seconds", "0"],
+            &["compare", "latency", "--seconds", "many"],
+            &["compare", "latency", "--html", "-"],
+            &["compare", "latency", "--html", "nowhere/page.html"],
+            &["compare", "latency", "--json", "nowhere/records.json"],
+        ],
+    );
+    let left = [
+        "asks-nothing.toml",
+        "bad.toml",
+        "disk.toml",
+        "jobs.fio",
+        "slower.toml",
+        "unknown.toml",
+    ];
+    assert_eq!(scratch.names(), left, "nothing is left");
+}
+
+fn compare(scratch: &Scratch, arguments: &[&str]) -> Said {
+    let said = run(scratch, &[&["compare"], arguments].concat());
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    said
+}
+
+/// A short comparison on a disk and on a null drive.
+const SHORT: [&str; 9] = [
+    "latency",
+    "--drive",
+    "disk.toml",
+    "--drive",
+    "demo",
+    "--repetitions",
+    "2",
+    "--seconds",
+    "1",
+];
+
+/// The shipped scenarios with most to plot, each with all of its cases, policies and drives.
+#[test]
+fn the_page_of_the_largest_scenarios_has_less_than_2_mb() {
+    let scratch = Scratch::new();
+    for name in ["bandwidth-latency", "interleaved", "video"] {
+        let page = ["--html", "page.html"];
+        let short = ["--repetitions", "1", "--seconds", "2"];
+        compare(&scratch, &[&[name][..], &short, &page].concat());
+        let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+        assert!(page.len() <= 2_000_000, "{name}: {} bytes", page.len());
+    }
+}
+
+/// A headline about latency where the scenario asks how bandwidth is divided, or for a promise, would answer another question.
+#[test]
+fn a_page_says_first_what_its_scenario_asks_for() {
+    let scratch = Scratch::new();
+    for (name, said) in [
+        ("shares", "the largest distance from the shares is"),
+        ("max", "the largest distance from the maximums is"),
+        (
+            "contract",
+            "seconds in which the promise to the target is kept is 0 % under none,",
+        ),
+        ("cfq-shares", "the bandwidth of the target is"),
+        ("latency-sporadic", "the mean latency of the target is"),
+        ("storm", "the part of all promises that is kept is"),
+    ] {
+        let page = ["--html", "page.html"];
+        let short = ["--repetitions", "1", "--seconds", "2"];
+        compare(&scratch, &[&[name][..], &short, &page].concat());
+        let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+        let (_, lead) = page.split_once("<p class=\"lead\">").expect(name);
+        let (lead, _) = lead.split_once("</p>").expect(name);
+        assert!(lead.contains(said), "{name}: {lead}");
+    }
+}
+
+#[test]
+fn a_suite_is_played_for_one_page() {
+    let scratch = Scratch::new();
+    let said = compare(
+        &scratch,
+        &[
+            "s-suite",
+            "--drive",
+            "demo",
+            "--policy",
+            "none",
+            "--policy",
+            "contract",
+            "--repetitions",
+            "1",
+            "--seconds",
+            "1",
+            "--html",
+            "page.html",
+            "--json",
+            "records.json",
+        ],
+    );
+    let heads = said.out.lines().filter_map(|l| l.strip_prefix("# "));
+    let heads: Vec<&str> = heads.collect();
+    let names = [
+        "throughput",
+        "startup",
+        "video",
+        "fairness",
+        "bandwidth-latency",
+        "equal-weights",
+        "latency",
+    ];
+    assert_eq!(heads, names);
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    for name in names {
+        assert!(page.contains(&format!("<h2>{name} on demo</h2>")), "{name}");
+    }
+    for picture in [
+        "Runtime of the program",
+        "Number of late requests of the player",
+        "total under none",
+        "minimum",
+    ] {
+        assert!(page.contains(picture), "{picture}");
+    }
+    assert!(!page.contains("src=\"http") && !page.contains("href=\"http"));
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let mut played: Vec<String> = Vec::new();
+    for record in common::records(&records) {
+        let name = record["scenario"].as_str().expect("a name").to_owned();
+        if played.last() != Some(&name) {
+            played.push(name);
+        }
+    }
+    assert_eq!(played, names);
+}
+
+#[test]
+fn a_table_for_each_drive() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let policies = ["none", "io.latency", "bfq", "contract"].map(|p| ["--policy", p]);
+    let said = compare(&scratch, &[&SHORT[..], &policies.concat()].concat());
+    golden_text("compare", &said.out);
+    // The target's priority is no class, since it has no max.
+    assert!(
+        said.err.contains("client[0].ionice: has no effect"),
+        "{}",
+        said.err
+    );
+    let last = said.err.lines().last().expect("it says how many");
+    assert!(
+        last.starts_with("32 runs in ") && last.ends_with(" s"),
+        "{last}"
+    );
+}
+
+#[test]
+fn the_scenarios_of_the_demo_are_compared_on_any_drive() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let one = ["--repetitions", "1", "--seconds", "2"];
+    for scenario in ["contract", "equal-readers", "shares", "max"] {
+        for drive in ["demo", "disk.toml"] {
+            let words = [&[scenario, "--drive", drive], &one[..]].concat();
+            let said = compare(&scratch, &words);
+            assert!(
+                said.out.contains("\nnone"),
+                "{scenario} on {drive}: {}",
+                said.out
+            );
+            assert!(!said.out.contains("case"), "it has one: {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn records_are_in_order_and_say_where_time_went() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let page = ["--json", "-", "--html", "page.html"];
+    let said = compare(&scratch, &[&SHORT[..], &page].concat());
+    assert!(said.err.contains("wrote page.html"), "{}", said.err);
+    let records = common::records(&said.out);
+    let mut at = records.iter();
+    for drive in ["disk", "demo"] {
+        for case in ["readers", "writers"] {
+            for policy in ["none", "io.latency", "bfq-5.3", "bfq"] {
+                for repeat in 0..2 {
+                    let run: Vec<&Value> = at.by_ref().take(17).collect();
+                    for record in &run {
+                        assert_eq!(record["drive"], drive);
+                        assert_eq!(record["case"], case);
+                        assert_eq!(record["policy"], policy);
+                        assert_eq!(record["repeat"], repeat);
+                    }
+                    assert_eq!(
+                        (&run[0]["client"], &run[16]["client"]),
+                        (&"target".into(), &"total".into())
+                    );
+                    let split = &run[0]["split_us"];
+                    let part = |key: &str| split[key].as_f64().expect("a number");
+                    assert!(part("queue") <= part("drive") && part("idle") <= part("elevator"));
+                }
+            }
+        }
+    }
+    assert_eq!(at.next(), None);
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    for word in [
+        "disk",
+        "demo",
+        "Beside writers",
+        "io.latency",
+        "waiting while the elevator idles",
+    ] {
+        assert!(page.contains(word), "{word}");
+    }
+    assert!(page.len() < 2_000_000 && !page.contains("NaN"));
+}
+
+/// A client that is promised more than it gets under `none`, and a total that is asked for.
+const OWN: &str = r#"
+[[client]]
+name = "small"
+rw = "randread"
+direct = true
+size = "64MiB"
+min = "10MB/s"
+
+[[client]]
+name = "large"
+numjobs = 15
+bs = "128KiB"
+iodepth = 2
+direct = true
+size = "64MiB"
+
+[[expect]]
+promise = "small"
+
+[[expect]]
+figure = "bandwidth"
+client = "total"
+at_least = "90%"
+beside = "none"
+
+[[published]]
+policy = "contract"
+figure = "mean"
+value = "400us"
+source = "a paper"
+"#;
+
+#[test]
+fn a_scenario_of_ones_own_is_compared_and_checked() {
+    let scratch = Scratch::new();
+    scratch.file("own.toml", OWN);
+    let words = [
+        "own.toml",
+        "--repetitions",
+        "1",
+        "--seconds",
+        "1",
+        "--check",
+    ];
+    let under = |policies: &[&str]| {
+        let policies: Vec<&str> = policies.iter().flat_map(|p| ["--policy", p]).collect();
+        run(&scratch, &[&["compare"], &words[..], &policies].concat())
+    };
+    let both = under(&["none", "contract"]);
+    assert_eq!(both.status, Some(1), "{}", both.err);
+    let failed = "error: 1 of 4 requirements are not met:\n  demo, none: The small got 0.26 of 10 MB/s promised and fell short in 1 of 1 s, at worst 3% of what it was owed (second 1), because of a neighbour: large-09.";
+    assert!(both.err.contains(failed), "{}", both.err);
+    for words in [
+        "bandwidth of total",
+        "contract: The bandwidth of total is",
+        "of that under none, as asked (at least 90%).",
+        "contract: mean 400 us published (a paper); here",
+    ] {
+        assert!(both.out.replace('\n', " ").contains(words), "{}", both.out);
+    }
+    // Beside none nothing is known where none is not played.
+    let alone = under(&["contract"]);
+    assert!(
+        alone.err.contains("is not known of that under none"),
+        "{}",
+        alone.err
+    );
+}
+
+#[test]
+fn a_job_file_of_fio_is_compared() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=1\ntime_based\ngroup_reporting\n\
+                [a]\nrw=randread\niodepth=4\n[b]\nrw=read\nbs=128k\nnumjobs=2\n";
+    scratch.file("jobs.fio", jobs);
+    let said = compare(&scratch, &["jobs.fio", "--repetitions", "1", "--json", "-"]);
+    assert!(
+        said.err
+            .contains("jobs.fio:7:1: group_reporting: has no effect"),
+        "{}",
+        said.err
+    );
+    let drive =
+        "no --drive given: jobs is played on samsung-970-pro; run `weir drives` for a list\n";
+    assert!(said.err.contains(drive), "{}", said.err);
+    let short = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
+    let shown = compare(&scratch, &short);
+    assert!(shown.out.starts_with(drive), "{}", shown.out);
+    let chosen = compare(&scratch, &[&short[..], &["--drive", "demo"]].concat());
+    let all = chosen.out + &chosen.err;
+    assert!(!all.contains("no --drive"), "{all}");
+    let clients = common::records(&said.out);
+    assert!(clients.iter().all(|r| r["drive"] == "samsung-970-pro"));
+    let names: Vec<_> = clients[..4].iter().map(|r| &r["client"]).collect();
+    assert_eq!(names, ["a", "b-01", "b-02", "total"]);
+    assert!(
+        clients
+            .iter()
+            .all(|r| r["scenario"] == "jobs" && r["requests"] != 0)
+    );
+    scratch.file("bad.fio", &jobs.replace("iodepth", "io_depth"));
+    let said = run(&scratch, &["compare", "bad.fio"]);
+    assert_eq!(said.status, Some(1));
+    let told = "bad.fio:10:1: io_depth: unknown option\n  help: did you mean iodepth?\n1 problem\n";
+    assert_eq!(said.err, told);
+}
+
+#[test]
+fn each_job_is_measured_over_its_own_time() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nrw=randread\nsize=256m\ndirect=1\ntime_based\nnorandommap\nioengine=libaio\niodepth=4\n\
+                [short]\nruntime=1\n[long]\nruntime=6\n[late]\nstartdelay=4\nruntime=2\n";
+    scratch.file("jobs.fio", jobs);
+    let options = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
+    let said = compare(&scratch, &[&options[..], &["--json", "-"]].concat());
+    let records = common::records(&said.out);
+    let number = |record: &Value, key: &str| record[key].as_f64().unwrap_or_default();
+    for (client, begins, seconds) in [("short", 0.0, 1.0), ("long", 0.0, 6.0), ("late", 4.0, 2.0)] {
+        let record = records.iter().find(|r| r["client"] == client).unwrap();
+        for key in ["bandwidth_mb_per_s", "worst_second_mb_per_s"] {
+            let got = number(record, key);
+            assert!((220.0..240.0).contains(&got), "{key}: {record}");
+        }
+        assert!(
+            (number(record, "begins_s") - begins).abs() < 0.001,
+            "{record}"
+        );
+        assert!(
+            (number(record, "seconds") - seconds).abs() < 0.001,
+            "{record}"
+        );
+    }
+}
+
+#[test]
+fn a_key_of_a_contract_is_changed_on_the_command_line() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nrw=randread\nsize=256m\ndirect=1\ntime_based\nruntime=2\nioengine=libaio\niodepth=4\n\
+                [a]\n[b]\nnumjobs=3\n";
+    scratch.file("jobs.fio", jobs);
+    let options = ["jobs.fio", "--repetitions", "1", "--policy", "contract"];
+    let set = ["--set", "a.max=10MB/s", "--set", "b-02.max.iops=1000"];
+    let said = compare(
+        &scratch,
+        &[&options[..], &set[..], &["--json", "-"]].concat(),
+    );
+    let records = common::records(&said.out);
+    let got = |client: &str| {
+        let record = records.iter().find(|r| r["client"] == client).unwrap();
+        record["bandwidth_mb_per_s"].as_f64().unwrap_or_default()
+    };
+    for (client, expected) in [("a", 10.0), ("b-02", 4.096)] {
+        assert!(
+            (got(client) / expected - 1.0).abs() < 0.02,
+            "{client}: {}",
+            said.out
+        );
+    }
+    assert!(got("b-01") > 20.0 && got("b-03") > 20.0, "{}", said.out);
+    for (set, told) in [
+        (
+            "c.max=1MB/s",
+            "c.max=1MB/s: no client and no group has this name\n  help: use one of a, b-01, b-02, b-03",
+        ),
+        (
+            "a.max=1MB",
+            "a.max=1MB: \"1MB\" is a size, not a rate\n  help: write \"1MB/s\"",
+        ),
+        (
+            "a.mx=1MB/s",
+            "a.mx does not end in one of the keys min, min_iops, share, max, class",
+        ),
+    ] {
+        let said = run(
+            &scratch,
+            &[&["compare"], &options[..], &["--set", set]].concat(),
+        );
+        assert!(
+            said.status != Some(0) && said.err.contains(told),
+            "{}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
+    let scratch = Scratch::new();
+    let jobs = "[a]\nrw=read\nbs=64k\ndirect=1\nsize=16m\nramp_time=2\nruntime=10\n";
+    scratch.file("jobs.fio", jobs);
+    let said = compare(&scratch, &["jobs.fio", "--policy", "none"]);
+    let row = said.out.lines().find(|line| line.starts_with("a  "));
+    let row = row.unwrap_or_else(|| panic!("{}", said.out));
+    assert!(row.contains("ended in the warm-up"), "{row}");
+    assert!(!row.contains("0.00"), "{row}");
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("Not measured: a. The measurement begins after a warm-up of 2.00 s"),
+        "{words}"
+    );
+}
+
+/// Jobs have groups of their own; where policies have nothing to act on nevertheless, the table says so and what to add.
+#[test]
+fn equal_rows_have_a_reason_and_a_remedy() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nrw=randread\nsize=64m\ndirect=1\ntime_based\nruntime=1\nioengine=libaio\n\
+                [a]\niodepth=4\n[b]\niodepth=64\n";
+    let short = ["jobs.fio", "--repetitions", "1"];
+    let policies = |names: &[&'static str]| -> Vec<&'static str> {
+        let names = names.iter().flat_map(|name| ["--policy", name]);
+        short.into_iter().chain(names).collect()
+    };
+    let words = |names: &[&'static str]| {
+        let said = compare(&scratch, &policies(names));
+        said.out.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    scratch.file("jobs.fio", jobs);
+    let said = words(&["none", "io.max", "io.cost", "contract"]);
+    let reason = "none and io.max give equal results, because no client has a contract for them to act on. Add max,";
+    assert!(said.contains(reason), "{said}");
+    let prioritised = format!("{jobs}prio=7\n");
+    scratch.file("jobs.fio", &prioritised);
+    let said = words(&["none", "io.cost"]);
+    let reason = "none and io.cost give equal results, because all clients are in one group";
+    assert!(said.contains(reason), "{said}");
+}
+
+/// A job file, and what it comes to as a scenario's file, give the same records; with contracts in it they differ.
+#[test]
+fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
+    let scratch = Scratch::new();
+    let jobs = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=1\ntime_based\nunlink=1\n\
+                [hot]\nrw=randread\nrandom_distribution=zipf:1.1\niodepth=4\n[b]\nrw=write\nbs=128k\nnumjobs=2\n";
+    scratch.file("jobs.fio", jobs);
+    scratch.file("jobs.ini", jobs);
+    let printed = run(&scratch, &["scenarios", "--from", "jobs.fio"]);
+    assert_eq!(printed.status, Some(0), "{}", printed.err);
+    assert!(
+        printed.err.contains("jobs.fio:7:1: unlink: has no effect"),
+        "{}",
+        printed.err
+    );
+    scratch.file("mine.toml", &printed.out);
+    let short = ["--repetitions", "1", "--policy", "contract", "--json", "-"];
+    let play = |file| compare(&scratch, &[&[file][..], &short].concat()).out;
+    let played = play("jobs.fio");
+    assert_eq!(play("mine.toml"), played);
+    assert!(printed.out.contains("\ngrouping = \"each\"\n"));
+    let contracts = printed.out.replacen("# max = ", "max = ", 1);
+    scratch.file("mine.toml", &contracts);
+    assert_ne!(play("mine.toml"), played);
+    let ini = run(&scratch, &["scenarios", "--from", "jobs.ini"]);
+    assert_eq!(ini.out, printed.out.replacen("jobs.fio", "jobs.ini", 1));
+}
+
+#[test]
+fn what_is_divided_is_shown() {
+    let scratch = Scratch::new();
+    let one = [
+        "--repetitions",
+        "1",
+        "--seconds",
+        "2",
+        "--policy",
+        "contract",
+    ];
+    let shares = compare(&scratch, &[&["shares"], &one[..]].concat());
+    assert!(
+        shares.out.contains("1.00 : 2.00 : 4.00 : 8.00"),
+        "{}",
+        shares.out
+    );
+    let max = compare(&scratch, &[&["max", "--check"], &one[..]].concat());
+    assert!(max.out.contains("of max 5, 10, 20, 40"), "{}", max.out);
+}
+
+#[test]
+fn auditors_find_nothing() {
+    let scratch = Scratch::new();
+    scratch.file("disk.toml", DISK);
+    let policies = ["--policy", "none", "--policy", "contract", "--audit"];
+    let audited = compare(&scratch, &[&SHORT[..], &policies].concat());
+    let plain = compare(&scratch, &[&SHORT[..], &policies[..4]].concat());
+    assert_eq!(audited.out, plain.out, "they only watch");
+}
+
+/// One reads at random places where the case says so, and from beginning to end elsewhere.
+const CASES: &str = r#"
+policies = ["none", "bfq"]
+repetitions = 4
+
+[[client]]
+name = "a"
+numjobs = 2
+rw = "read"
+direct = true
+size = "64MiB"
+
+[case.in-order]
+
+[case.anywhere.client.a]
+rw = "randread"
+"#;
+
+#[test]
+fn where_nothing_is_drawn_there_is_one_run() {
+    let scratch = Scratch::new();
+    scratch.file("cases.toml", CASES);
+    let words = ["cases.toml", "--seconds", "1", "--json", "records.json"];
+    let said = compare(&scratch, &words);
+    let told =
+        "Nothing is drawn on demo (in-order): one run of each, since 4 would all be the same.";
+    let out = said.out.replace('\n', " ");
+    assert!(out.contains(told) && out.contains("up to 4 runs"), "{out}");
+    assert!(said.err.contains("10 runs in "), "{}", said.err);
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let repeats = |case: &str| {
+        let records = records.lines().map(|l| serde_json::from_str(l).unwrap());
+        let records: Vec<Value> = records.collect();
+        let mine = records.into_iter().filter(|r| r["case"] == case);
+        let total = mine.filter(|r| r["client"] == "total");
+        let repeats = total.map(|r| (r["policy"].to_string(), r["repeat"].as_u64()));
+        repeats
+            .map(|(_, repeat)| repeat.unwrap())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(repeats("in-order"), [0, 0]);
+    assert_eq!(repeats("anywhere"), [0, 1, 2, 3, 0, 1, 2, 3]);
+    let words = [&words[..], &["--case", "in-order"]].concat();
+    let said = compare(&scratch, &words);
+    let told = "Nothing is drawn: one run of each";
+    let out = said.out.replace('\n', " ");
+    assert!(
+        out.contains(told) && out.contains("got: mean of one run"),
+        "{out}"
+    );
+    assert!(said.err.contains("2 runs in "), "{}", said.err);
+    // The figures are those of each of them.
+    let one = compare(&scratch, &[&words[..], &["--repetitions", "1"]].concat());
+    let table = |said: &Said| {
+        said.out
+            .split("A promise is kept")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(table(&said), table(&one));
+    assert!(!one.out.contains("Nothing is drawn"), "{}", one.out);
+}
+
+#[test]
+fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
+    let scratch = Scratch::new();
+    scratch.file("own.toml", OWN);
+    let words = "compare own.toml --seconds 1 --repetitions 10000 --check --json records.json --html page.html \
+                 --policy none --policy contract";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let mut command = weir(&scratch, &words);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::from("note: ");
+    while line.starts_with("note: ") {
+        line.clear();
+        err.read_line(&mut line).unwrap();
+    }
+    // It says so once each has been played.
+    assert!(line.starts_with("about "), "{line}");
+    assert!(line.contains(" left for 20000 runs, "), "{line}");
+    signal(&child, Signal::INT);
+    let (mut out, mut rest) = (String::new(), String::new());
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_to_string(&mut out).unwrap();
+    err.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+    let last = rest.lines().last().unwrap();
+    let missing = last.strip_prefix("interrupted: ").unwrap();
+    let (played, missing) = missing.split_once(" of 20000 runs; missing: ").unwrap();
+    let played: usize = played.parse().unwrap();
+    let check = "; --check is not judged for an incomplete run";
+    assert!(
+        missing.contains(" of 10000 ") && missing.ends_with(check),
+        "{last}"
+    );
+    assert!(rest.contains(&format!("{played} runs in ")), "{rest}");
+    assert!(!rest.contains("error"), "{rest}");
+    let said = out.replace('\n', " ");
+    let note = format!("Interrupted: {played} of 20000 runs; missing: ");
+    assert!(said.contains(&note), "{out}");
+    for policy in ["\nnone ", "\ncontract "] {
+        assert!(out.contains(policy), "{out}");
+    }
+    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    assert!(page.contains(&note) && !page.contains("NaN"));
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    assert_eq!(records.lines().count(), played * 17);
+    assert_eq!(scratch.names(), ["own.toml", "page.html", "records.json"]);
+}
+
+#[test]
+fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    scratch.file("own.toml", OWN);
+    let words = [
+        "compare",
+        "own.toml",
+        "--seconds",
+        "3600",
+        "--json",
+        "records.json",
+    ];
+    let mut command = weir(&scratch, &words);
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().unwrap();
+    common::wait("it begins", || scratch.names().len() == 2);
+    signal(&child, Signal::TERM);
+    let said = child.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(143));
+    let err = String::from_utf8_lossy(&said.stderr);
+    assert!(said.stdout.is_empty() && !err.contains("about"), "{err}");
+    assert_eq!(scratch.names(), ["own.toml"]);
+}
+
+/// The table of clients, that of latencies and the line about what is asked have the p99 of the same run: that in which it is highest.
+#[test]
+fn a_p99_is_the_same_wherever_it_stands() {
+    let scratch = Scratch::new();
+    let text = "name = \"p\"\nduration = \"1s\"\ntarget = \"db\"\ndrives = [\"seagate-st3808110as\"]\npolicies = [\"bfq\"]\n\
+                [[client]]\nname = \"db\"\nrw = \"randread\"\nbs = \"4KiB\"\niodepth = 1\nsize = \"10GiB\"\ndirect = true\n\
+                [[client]]\nname = \"scan\"\nrw = \"read\"\nbs = \"1MiB\"\niodepth = 4\nsize = \"10GiB\"\ndirect = true\n\
+                [[expect]]\nfigure = \"p99\"\nclient = \"db\"\nat_most = \"1ms\"\n";
+    scratch.file("p.toml", text);
+    let out = compare(&scratch, &["p.toml", "--repetitions", "5"]).out;
+    let after = |start: &str, skip: usize| {
+        let mut line = out.lines().filter(|line| line.starts_with(start));
+        let line = line.next_back().unwrap_or_else(|| panic!("{start}: {out}"));
+        let words: Vec<&str> = line.split_whitespace().skip(skip).take(2).collect();
+        words.join(" ")
+    };
+    let asked = after("bfq: The p99 of db is", 6);
+    let asked = asked.trim_end_matches(',').to_owned();
+    assert_eq!(after("bfq  ", 1), asked, "{out}");
+    // Mean, deviation, n; two words for each time.
+    let mut latencies = out.lines().filter(|line| line.starts_with("bfq  "));
+    let p99 = latencies.next_back().unwrap().matches(&asked).count();
+    let clients = out.lines().find(|line| line.starts_with("db "));
+    assert!(
+        p99 == 2 && clients.is_some_and(|line| line.contains(&asked)),
+        "{out}"
+    );
+}

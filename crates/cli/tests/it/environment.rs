@@ -1,0 +1,124 @@
+//! What a server makes of a system that is not as it usually is.
+
+use crate::common;
+use crate::common::Scratch;
+use crate::common::running::{Running, start};
+use std::process::Command;
+
+fn config(scratch: &Scratch, rest: &str) {
+    let socket = scratch.path("nbd.sock");
+    let text = format!(
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n{rest}",
+        socket.display()
+    );
+    scratch.file("weir.toml", &text);
+}
+
+/// The command behind another that prepares its process: `prefix` with the command and its arguments.
+fn behind(scratch: &Scratch, prefix: &[&str]) -> Command {
+    let weir = common::weir(scratch, &["serve", "weir.toml"]);
+    let mut command = Command::new(prefix[0]);
+    command.args(&prefix[1..]).arg(weir.get_program());
+    command.args(weir.get_args()).current_dir(scratch.path(""));
+    command
+}
+
+/// A filter (seccomp(2)) that answers `io_uring_setup`, which has the number 425 everywhere, with EPERM, as containers do.
+const NO_URING: &str = r#"
+import ctypes, os, struct, sys
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("program", ctypes.c_void_p)]
+filter = Filter(len(code), ctypes.cast(program, ctypes.c_void_p))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(filter), 0, 0):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn a_refused_io_uring_is_said_once_with_the_consequence() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        println!("skipped: python3 is not installed");
+        return;
+    }
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let server = start(&mut behind(&scratch, &["python3", "-c", NO_URING]));
+    common::wait("it is said", || server.says("io_uring is not available"));
+    let log = server.log.lock().unwrap().clone();
+    assert_eq!(log.matches("io_uring is not available").count(), 1, "{log}");
+    assert!(log.contains("Operation not permitted"), "{log}");
+    assert!(log.contains("delays all clients of its shard"), "{log}");
+    server.end();
+}
+
+#[test]
+fn it_has_as_many_open_files_as_the_system_permits() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let low = "ulimit -Sn 64; exec \"$0\" \"$@\"";
+    let server = start(&mut behind(&scratch, &["sh", "-c", low]));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let line = limits.lines().find(|l| l.starts_with("Max open files"));
+    let numbers: Vec<&str> = line.unwrap().split_whitespace().skip(3).collect();
+    assert_eq!(numbers[0], numbers[1], "{line:?}");
+    server.end();
+}
+
+/// How nice each of a process's shards is.
+fn nice(server: &Running) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap();
+    let stats = tasks.map(|t| std::fs::read_to_string(t.unwrap().path().join("stat")).unwrap());
+    let shards = stats.filter(|stat| stat.contains("(weir-shard"));
+    // Field 19 of proc(5); the first behind the name is the third.
+    let field = |stat: String| {
+        let rest = stat.rsplit_once(')').unwrap().1;
+        rest.split_whitespace().nth(16).unwrap().parse().unwrap()
+    };
+    shards.map(field).collect()
+}
+
+#[test]
+fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
+    let scratch = Scratch::new();
+    config(&scratch, "[drive.other]\n[server]\npriority = \"high\"\n");
+    let server = start(&mut common::weir(&scratch, &["serve", "weir.toml"]));
+    let refused = server.says("server.priority");
+    let nice_raised = nice(&server);
+    assert!(!nice_raised.is_empty());
+    assert!(
+        refused || nice_raised.iter().all(|n| *n == -10),
+        "{nice_raised:?}"
+    );
+    server.end();
+    // Where nobody asks for it, they are raised, too, where that is permitted.
+    config(&scratch, "");
+    let server = start(&mut common::weir(&scratch, &["serve", "weir.toml"]));
+    assert_eq!(nice(&server)[0], nice_raised[0]);
+    assert!(!server.says("server.priority"));
+    server.end();
+    let without = ["setpriv", "--bounding-set=-sys_nice"];
+    if refused
+        || Command::new(without[0])
+            .args(&without[1..])
+            .arg("true")
+            .output()
+            .is_err()
+    {
+        return;
+    }
+    let server = start(&mut behind(&scratch, &without));
+    assert!(nice(&server).iter().all(|n| *n > -10));
+    assert!(!server.says("server.priority"), "nobody asked for it");
+    server.end();
+    config(&scratch, "[server]\npriority = \"high\"\n");
+    let server = start(&mut behind(&scratch, &without));
+    common::wait("it is said", || server.says("server.priority"));
+    let log = server.log.lock().unwrap().clone();
+    assert_eq!(log.matches("server.priority").count(), 1, "{log}");
+    assert!(log.contains("delay its clients"), "{log}");
+    assert!(nice(&server).iter().all(|n| *n > -10));
+    server.end();
+}

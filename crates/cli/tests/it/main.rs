@@ -1,0 +1,22 @@
+//! The integration tests of this crate, a module for each subject.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod agree;
+mod apply;
+mod circles;
+mod coalescing;
+mod commands;
+mod compare;
+mod documents;
+mod drives;
+mod environment;
+mod explain;
+mod frozen;
+mod json;
+mod messages;
+mod plan;
+mod published;
+mod structure;
+mod tidy;

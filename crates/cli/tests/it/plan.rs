@@ -1,0 +1,151 @@
+//! Plans: what they refuse, and that they find the least number of drives.
+
+use crate::common;
+use crate::common::{Scratch, golden, run};
+use serde_json::json;
+use weir_measure::Need;
+
+/// Four clients on a drive of 100 MB/s, of which two can be promised 40 each: two drives, if promises are kept.
+const CONTRACTS: &str = r#"
+name = "four"
+load = "Four clients read 64 KiB at random places."
+drives = ["flat.toml"]
+policies = ["none", "contract"]
+duration = "2s"
+repetitions = 2
+
+[[client]]
+name = "reader"
+numjobs = 4
+rw = "randread"
+bs = "64KiB"
+iodepth = 4
+direct = true
+size = "64MiB"
+min = "40MB/s"
+"#;
+
+const DRIVE: &str = r#"
+name = "flat"
+about = "a drive for tests"
+kind = "null"
+service = "100us"
+link = "100MB/s"
+tags = 32
+"#;
+
+#[test]
+fn plan_refuses() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    scratch.file("four.toml", CONTRACTS);
+    scratch.file("free.toml", &CONTRACTS.replace("min = \"40MB/s\"", ""));
+    golden(
+        "plan-refuses",
+        &scratch,
+        &[
+            &["plan"],
+            &["plan", "servces"],
+            &["plan", "four.toml", "--drive", "floppy"],
+            &["plan", "four.toml", "--case", "readers"],
+            &["plan", "four.toml", "--policy", "bqf"],
+            &["plan", "four.toml", "--keep", "101"],
+            &["plan", "four.toml", "--html", "-"],
+            &["plan", "free.toml"],
+        ],
+    );
+}
+
+#[test]
+fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    scratch.file(
+        "fast.toml",
+        &DRIVE.replace("flat", "fast").replace("100MB", "200MB"),
+    );
+    scratch.file("four.toml", CONTRACTS);
+    let drives = ["--drive", "flat.toml", "--drive", "fast.toml"];
+    let said = run(&scratch, &[&["plan", "four.toml"], &drives[..]].concat());
+    let drives = |policy: &str| -> Vec<&str> {
+        let lines = said.out.lines().filter_map(|l| l.strip_prefix(policy));
+        lines.filter_map(|l| l.split_whitespace().next()).collect()
+    };
+    // Whole drives, of both kinds.
+    assert_eq!(drives("a drive each"), ["4", "4"], "{}", said.out);
+    assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
+    assert!(said.out.contains("2 of 2"), "{}", said.out);
+    let text = said.out.replace('\n', " ");
+    let why = "Why 2 drives under contract: with one drive, 4 clients share one, and the contracts cannot be admitted: the promises add up to 160MB/s and take 160.0 %";
+    assert!(text.contains(why), "{}", said.out);
+    assert!(
+        said.out
+            .starts_with("4 clients with 160.0 MB/s promised together."),
+        "{}",
+        said.out
+    );
+}
+
+/// Without a min in the elevator, admission is no obstacle: a client that is short is named.
+#[test]
+fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    let scan = "\n[[client]]\nname = \"scan\"\nnumjobs = 8\nrw = \"read\"\nbs = \"1MiB\"\niodepth = 8\ndirect = true\nsize = \"64MiB\"\n";
+    let contracts = CONTRACTS
+        .replace("40MB/s", "20MB/s")
+        .replace("iodepth = 4", "iodepth = 1");
+    scratch.file("scans.toml", &(contracts + scan));
+    let said = run(&scratch, &["plan", "scans.toml", "--policy", "none"]);
+    let text = said.out.replace('\n', " ");
+    assert!(text.contains(" under none: with "), "{}", said.out);
+    assert!(
+        text.contains("and reader-") && text.contains(" MB/s promised"),
+        "{}",
+        said.out
+    );
+}
+
+/// Requests are promised, too; one of the clients is promised bytes, and two share what their group is promised.
+#[test]
+fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
+    let scratch = Scratch::new();
+    scratch.file("flat.toml", DRIVE);
+    let contracts = CONTRACTS.replace("min = \"40MB/s\"", "min_iops = 100").replace(
+        "[[client]]",
+        "[[group]]\nname = \"both\"\nmin = \"10MB/s\"\n\n\
+         [[client]]\nname = \"bytes\"\nnumjobs = 2\ngroup = \"both\"\nrw = \"read\"\nbs = \"64KiB\"\ndirect = true\nsize = \"64MiB\"\n\n\
+         [[client]]",
+    );
+    scratch.file("mixed.toml", &contracts);
+    let plan = ["plan", "mixed.toml", "--policy", "contract", "--json"];
+    let said = run(&scratch, &[&plan[..], &["-"]].concat());
+    let lines = common::records(&said.out);
+    assert_eq!(lines.len(), 2, "{} {}", said.out, said.err);
+    let documented: Vec<&str> = Need::KEYS.iter().map(|key| key.0).collect();
+    for line in &lines {
+        let keys = line.as_object().expect("an object").keys();
+        let mut keys: Vec<&str> = keys.map(String::as_str).collect();
+        let mut documented = documented.clone();
+        keys.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(keys, documented);
+        assert_eq!(
+            (
+                &line["clients"],
+                &line["promised_mb_per_s"],
+                &line["promised_iops"]
+            ),
+            (&json!(6), &json!(10.0), &json!(400))
+        );
+    }
+    assert_eq!(lines[1]["policy"], "contract");
+    assert_eq!(lines[1]["drives"], lines[1]["searches"][0]);
+    let shown = run(&scratch, &[&plan[..], &["plan.json"]].concat());
+    let head = "6 clients with 10.00 MB/s and 400 requests/s promised together.";
+    assert!(shown.out.starts_with(head), "{}", shown.out);
+    assert_eq!(
+        std::fs::read_to_string(scratch.path("plan.json")).unwrap(),
+        said.out
+    );
+}

@@ -1,0 +1,318 @@
+//! Every claim of the documents, from `claims.toml`: what was published, what comes out here, and whether that is the same.
+
+use crate::published::played::{Cell, Run};
+use crate::published::{Runs, root};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use weir_config::{policy, profile, scenario};
+
+/// What is as published within this factor appears.
+const NEAR: f64 = 1.5;
+
+/// What `claims.toml` has.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claims {
+    run: BTreeMap<String, Run>,
+    document: Vec<Document>,
+    claim: Vec<Claim>,
+}
+
+/// A document, and its last claim.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    title: String,
+    source: String,
+    last: usize,
+}
+
+/// A claim, and what shows it. With several parts it appears if each does.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    number: usize,
+    says: String,
+    /// The words of the document in the place of what was published of its figures.
+    published: Option<String>,
+    /// Where its figures are.
+    #[serde(default)]
+    of: Cell,
+    #[serde(default)]
+    figures: Vec<Figure>,
+    /// What shows it, where it is no figure.
+    seen: Option<String>,
+    /// What does not show, and why.
+    none: Option<String>,
+    /// Why it is no claim about storage.
+    aside: Option<String>,
+    /// Why figures differ.
+    why: Option<String>,
+}
+
+/// What was published, and where it is here.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Figure {
+    label: Option<String>,
+    #[serde(default)]
+    at: Cell,
+    /// The cell that it is a part or a multiple of.
+    beside: Option<Cell>,
+    value: Option<f64>,
+    at_least: Option<f64>,
+    at_most: Option<f64>,
+    unit: String,
+    /// The words of the document, where it has no number.
+    published: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Appears,
+    InPart,
+    No,
+    /// It is no claim about storage.
+    Aside,
+}
+
+impl Claims {
+    pub(crate) fn read() -> Self {
+        let text = include_str!("claims.toml");
+        let claims: Self = toml::from_str(text).unwrap_or_else(|e| panic!("claims.toml: {e}"));
+        let numbers = claims.claim.iter().map(|claim| claim.number);
+        let last = claims.document.last().map_or(0, |document| document.last);
+        assert!(numbers.eq(1..=last), "each claim has its place");
+        claims
+    }
+
+    /// Each run once, by its name.
+    pub(crate) fn play(&self) -> Runs {
+        let runs = self
+            .run
+            .iter()
+            .map(|(name, run)| (name.clone(), run.play()));
+        runs.collect()
+    }
+
+    /// A table for each document, the reasons below it, and the count.
+    pub(crate) fn tables(&self, runs: &Runs) -> String {
+        let (mut page, mut first) = (String::new(), 0);
+        let (mut verdicts, mut wrong) = (Vec::new(), Vec::new());
+        for document in &self.document {
+            let (title, source) = (&document.title, &document.source);
+            let _ = write!(page, "\n## {title}\n\nSource: {source}\n\n{HEAD}");
+            let mut reasons = String::new();
+            for claim in &self.claim[first..document.last] {
+                let (row, verdict) = claim.row(runs, &self.run);
+                let _ = writeln!(page, "{row}");
+                if let Some(why) = &claim.why {
+                    let _ = writeln!(reasons, "- {}: {why}", claim.number);
+                }
+                wrong.extend(claim.wrong(verdict));
+                verdicts.push(verdict);
+            }
+            if !reasons.is_empty() {
+                let _ = write!(
+                    page,
+                    "\nThese figures differ for the following reasons:\n\n{reasons}"
+                );
+            }
+            first = document.last;
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        page + &count(&verdicts)
+    }
+}
+
+impl Figure {
+    fn here(&self, of: &Cell, runs: &Runs) -> f64 {
+        let cell = self.at.or(of);
+        let figure = |cell: &Cell| {
+            let run = cell.run.as_ref().expect("a figure names its run");
+            let run = runs.get(run).unwrap_or_else(|| panic!("no run {run}"));
+            run.figure(cell)
+        };
+        let beside = self.beside.as_ref().map_or(1.0, |b| figure(&b.or(&cell)));
+        let scale = match &self.unit[..] {
+            "ms" => 1e-3,
+            "s" => 1e-6,
+            "%" => 100.0,
+            _ => 1.0,
+        };
+        figure(&cell) / beside * scale
+    }
+
+    fn holds(&self, here: f64) -> bool {
+        self.value
+            .is_none_or(|value| here <= value * NEAR && here >= value / NEAR)
+            && self.at_least.is_none_or(|least| here >= least)
+            && self.at_most.is_none_or(|most| here <= most)
+    }
+
+    fn number(&self, number: &str) -> String {
+        format!("{number} {}", self.unit).trim_end().to_owned()
+    }
+
+    fn labelled(&self, text: &str) -> String {
+        let label = self.label.iter().map(|label| format!("{label}: "));
+        label.collect::<String>() + text
+    }
+
+    fn published(&self) -> String {
+        match (&self.published, self.value, self.at_least, self.at_most) {
+            (Some(words), ..) => words.clone(),
+            (None, Some(value), None, None) => self.number(&value.to_string()),
+            (None, None, Some(least), None) => self.number(&format!("at least {least}")),
+            (None, None, None, Some(most)) => self.number(&format!("at most {most}")),
+            (None, None, Some(least), Some(most)) => self.number(&format!("{least} to {most}")),
+            _ => panic!("a value or bounds: {self:?}"),
+        }
+    }
+}
+
+/// Three digits, as far as they mean something.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0}"),
+        v if v >= 9.995 => format!("{value:.1}"),
+        v if v >= 0.995 => format!("{value:.2}"),
+        v if v >= 0.0995 => format!("{value:.3}"),
+        v if v > 0.0 => format!("{value:.4}"),
+        _ => "0".to_owned(),
+    }
+}
+
+impl Claim {
+    /// Its row, and its verdict.
+    fn row(&self, played: &Runs, runs: &BTreeMap<String, Run>) -> (String, Verdict) {
+        let here: Vec<f64> = self
+            .figures
+            .iter()
+            .map(|f| f.here(&self.of, played))
+            .collect();
+        let verdict = self.verdict(&here);
+        let figures = self.figures.iter().zip(&here);
+        let figures =
+            join(figures.map(|(figure, here)| figure.labelled(&figure.number(&digits(*here)))));
+        let figures = Some(figures).filter(|text| !text.is_empty());
+        let figures = figures.map(|text| format!("{text} ({})", self.scenarios(runs)));
+        let words = [&self.seen, &self.none, &self.aside]
+            .into_iter()
+            .flatten()
+            .cloned();
+        let found: Vec<String> = figures.into_iter().chain(words).collect();
+        let row = format!(
+            "| {} | {} | {} | {} | {} |",
+            self.number,
+            self.says,
+            self.published(),
+            found.join("; "),
+            verdict.word()
+        );
+        (row, verdict)
+    }
+
+    /// What was published of its figures; once if it is the same of all.
+    fn published(&self) -> String {
+        if let Some(words) = &self.published {
+            return words.clone();
+        }
+        let texts: Vec<String> = self.figures.iter().map(Figure::published).collect();
+        if texts.iter().all(|text| *text == texts[0]) {
+            return texts.into_iter().next().unwrap_or_default();
+        }
+        let figures = self.figures.iter().zip(&texts);
+        join(figures.map(|(figure, text)| figure.labelled(text)))
+    }
+
+    /// What comes of its parts: its figures, what shows, and what does not.
+    fn verdict(&self, here: &[f64]) -> Verdict {
+        let figures = self.figures.iter().zip(here);
+        let parts = figures.map(|(figure, here)| figure.holds(*here));
+        let parts = parts.chain(self.seen.iter().map(|_| true));
+        let parts: Vec<bool> = parts.chain(self.none.iter().map(|_| false)).collect();
+        match parts.iter().filter(|holds| **holds).count() {
+            0 if self.aside.is_some() => Verdict::Aside,
+            0 => Verdict::No,
+            n if n == parts.len() => Verdict::Appears,
+            _ => Verdict::InPart,
+        }
+    }
+
+    /// The scenarios that its figures are from.
+    fn scenarios(&self, runs: &BTreeMap<String, Run>) -> String {
+        let cells = self.figures.iter().map(|figure| figure.at.or(&self.of));
+        let runs = cells.map(|cell| &runs[&cell.run.expect("it was played")]);
+        let mut names: Vec<String> = runs.map(|run| format!("`{}`", run.scenario)).collect();
+        names.dedup();
+        names.join(", ")
+    }
+
+    /// What it lacks, has too much, or names without its being there.
+    fn wrong(&self, verdict: Verdict) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let differs = !self.figures.is_empty() && verdict != Verdict::Appears;
+        if self.why.is_some() != differs {
+            wrong.push(format!(
+                "{}: it needs a why if figures differ, and only then",
+                verdict.word()
+            ));
+        }
+        let says = [&self.seen, &self.none, &self.aside].into_iter().flatten();
+        if says.clone().count() + self.figures.len() == 0 {
+            wrong.push("nothing shows it, and nothing says why".to_owned());
+        }
+        for text in says.chain(&self.why) {
+            let spans = text.split('`').skip(1).step_by(2);
+            let missing = spans.filter(|span| !is_there(span));
+            wrong.extend(missing.map(|span| format!("there is no {span}")));
+        }
+        wrong
+            .iter()
+            .map(|what| format!("claim {}: {what}", self.number))
+            .collect()
+    }
+}
+
+/// Whether a path, a scenario, a policy or a drive is there; commands are looked up by the test of all documents.
+fn is_there(span: &str) -> bool {
+    let mut names = scenario::names()
+        .chain(policy::names())
+        .chain(profile::names());
+    span.contains('/') && root().join(span).exists()
+        || span.starts_with("weir ")
+        || names.any(|name| name == span)
+}
+
+fn join(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("; ")
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Appears => "appears",
+            Self::InPart => "in part",
+            Self::No => "no",
+            Self::Aside => "-",
+        }
+    }
+}
+
+fn count(verdicts: &[Verdict]) -> String {
+    let of = |verdict| verdicts.iter().filter(|v| **v == verdict).count();
+    let (appear, part, no) = (of(Verdict::Appears), of(Verdict::InPart), of(Verdict::No));
+    let all = appear + part + no;
+    let percent = 100 * appear / all;
+    format!(
+        "\n## Count of the verdicts\n\n{appear} of {all} claims appear ({percent} %), {part} appear in part, and {no} do not appear. {} claims are not about storage and are not counted.\n",
+        of(Verdict::Aside)
+    )
+}
+
+const HEAD: &str = "\
+| No. | Claim | Published | In Weir | Verdict |
+| ---: | --- | --- | --- | --- |
+";

@@ -1,0 +1,228 @@
+//! Scenarios as `weir compare` plays them, and the figures of what it prints.
+
+use crate::common::{Scratch, records, run};
+use crate::published::root;
+use serde::Deserialize;
+use serde_json::Value;
+use std::fs;
+
+/// Arguments of one `weir compare`. What is left out is as the scenario has it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    pub(crate) scenario: String,
+    #[serde(default)]
+    pub(crate) drives: Vec<String>,
+    pub(crate) policies: Vec<String>,
+    #[serde(default)]
+    pub(crate) cases: Vec<String>,
+    pub(crate) repetitions: Option<u32>,
+    pub(crate) seconds: Option<u32>,
+}
+
+/// Records of a comparison, and what its controllers did in the first repetition.
+#[derive(Debug)]
+pub(crate) struct Played {
+    records: Vec<Value>,
+    states: Vec<Value>,
+}
+
+/// Where a figure is: what is left out is any, and for a client the target.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cell {
+    pub(crate) run: Option<String>,
+    pub(crate) drive: Option<String>,
+    pub(crate) case: Option<String>,
+    pub(crate) policy: Option<String>,
+    pub(crate) client: Option<String>,
+    /// A key of a record, nested keys by dots; that of bandwidth if left out.
+    pub(crate) figure: Option<String>,
+    /// What of several runs; their mean if left out.
+    pub(crate) runs: Option<OfRuns>,
+    /// In its place, which part of the runs stays below this.
+    pub(crate) below: Option<f64>,
+    /// A state of a trace in the place of a figure, and what of it.
+    pub(crate) state: Option<String>,
+    pub(crate) over_time: Option<OverTime>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OfRuns {
+    Least,
+    /// The greatest by the least.
+    Spread,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OverTime {
+    Least,
+    Most,
+    /// How often it comes back to its greatest value.
+    Rises,
+}
+
+impl Run {
+    pub(crate) fn play(&self) -> Played {
+        let scratch = Scratch::new();
+        let trace = scratch.path("trace.jsonl");
+        let mut arguments = vec!["compare".to_owned(), self.scenario.clone()];
+        let mut add = |option: &str, values: &[String]| {
+            for value in values {
+                arguments.extend([option.to_owned(), value.clone()]);
+            }
+        };
+        let number = |n: Option<u32>| n.map(|n| n.to_string()).into_iter().collect::<Vec<_>>();
+        add("--json", &["-".to_owned()]);
+        add("--trace", &[trace.to_string_lossy().into_owned()]);
+        add("--drive", &self.drives);
+        // A policy of these tests is beside this file.
+        let here = root().join("crates/cli/tests/published");
+        let policy = |name: &String| match name.strip_prefix("./") {
+            Some(file) => here.join(file).to_string_lossy().into_owned(),
+            None => name.clone(),
+        };
+        add(
+            "--policy",
+            &self.policies.iter().map(policy).collect::<Vec<_>>(),
+        );
+        add("--case", &self.cases);
+        add("--repetitions", &number(self.repetitions));
+        add("--seconds", &number(self.seconds));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let said = run(&scratch, &arguments);
+        assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+        Played {
+            records: records(&said.out),
+            states: records(&fs::read_to_string(&trace).expect("it was written")),
+        }
+    }
+}
+
+impl Cell {
+    /// This cell where it says something, and `base` where it does not.
+    pub(crate) fn or(&self, base: &Self) -> Self {
+        let or =
+            |mine: &Option<String>, other: &Option<String>| mine.clone().or_else(|| other.clone());
+        Self {
+            run: or(&self.run, &base.run),
+            drive: or(&self.drive, &base.drive),
+            case: or(&self.case, &base.case),
+            policy: or(&self.policy, &base.policy),
+            client: or(&self.client, &base.client),
+            figure: or(&self.figure, &base.figure),
+            runs: self.runs.or(base.runs),
+            below: self.below.or(base.below),
+            state: or(&self.state, &base.state),
+            over_time: self.over_time.or(base.over_time),
+        }
+    }
+
+    fn client(&self) -> &str {
+        self.client.as_deref().unwrap_or("target")
+    }
+
+    /// Whether a record, or a state whose subject is `subject`, is of the drive, case, policy and client.
+    fn is_of(&self, record: &Value, subject: &str, client: &str) -> bool {
+        let is = |key: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| record[key] == **wanted)
+        };
+        record[subject] == client
+            && is("drive", &self.drive)
+            && is("case", &self.case)
+            && is("policy", &self.policy)
+    }
+}
+
+impl Played {
+    /// The figure of a cell.
+    pub(crate) fn figure(&self, cell: &Cell) -> f64 {
+        if let Some(state) = &cell.state {
+            let of = cell.over_time.expect("it says what over time");
+            return over_time(&self.points(cell, state), of);
+        }
+        let runs = if cell.client() == "others" {
+            let (all, target) = (self.runs(cell, "total"), self.runs(cell, "target"));
+            let rest = all
+                .iter()
+                .zip(&target)
+                .map(|(all, one)| (all.0 - one.0, 1.0));
+            rest.collect()
+        } else {
+            self.runs(cell, cell.client())
+        };
+        over_runs(&runs, cell)
+    }
+
+    /// The figure in each run, and what it weighs in a mean: a latency counts for each request.
+    fn runs(&self, cell: &Cell, client: &str) -> Vec<(f64, f64)> {
+        let key = cell.figure.as_deref().unwrap_or("bandwidth_mb_per_s");
+        let pointer = format!("/{}", key.replace('.', "/"));
+        let found = self
+            .records
+            .iter()
+            .filter(|r| cell.is_of(r, "client", client));
+        let found: Vec<&Value> = found.collect();
+        for part in ["drive", "case", "policy"] {
+            let same = found.iter().all(|r| r[part] == found[0][part]);
+            assert!(same && !found.is_empty(), "one {part}: {cell:?}, {client}");
+        }
+        let figure = |r: &&Value| {
+            let weight = if key.starts_with("latency_us") {
+                &r["requests"]
+            } else {
+                &Value::Null
+            };
+            let value = r.pointer(&pointer).and_then(Value::as_f64);
+            let value = value.unwrap_or_else(|| panic!("no {key}: {cell:?}"));
+            (value, weight.as_f64().unwrap_or(1.0))
+        };
+        found.iter().map(figure).collect()
+    }
+
+    /// A state over time.
+    fn points(&self, cell: &Cell, state: &str) -> Vec<f64> {
+        let of = |s: &&Value| s["state"] == state && cell.is_of(s, "of", cell.client());
+        let mut found = self.states.iter().filter(of);
+        let first = found.next().unwrap_or_else(|| panic!("no {cell:?}"));
+        assert!(found.next().is_none(), "several: {cell:?}");
+        let points = first["points"].as_array().expect("points");
+        let value = |point: &Value| point[1].as_f64().expect("a number");
+        points.iter().map(value).collect()
+    }
+}
+
+fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let start = (f64::INFINITY, f64::NEG_INFINITY);
+    values.fold(start, |(a, b), v| (a.min(v), b.max(v)))
+}
+
+fn over_runs(runs: &[(f64, f64)], cell: &Cell) -> f64 {
+    if let Some(bound) = cell.below {
+        let low = runs.iter().filter(|run| run.0 < bound).count();
+        return low as f64 / runs.len() as f64;
+    }
+    let (least, most) = bounds(runs.iter().map(|run| run.0));
+    match cell.runs {
+        None => {
+            let all: f64 = runs.iter().map(|run| run.1).sum();
+            runs.iter().map(|run| run.0 * run.1).sum::<f64>() / all
+        }
+        Some(OfRuns::Least) => least,
+        Some(OfRuns::Spread) => most / least,
+    }
+}
+
+fn over_time(points: &[f64], of: OverTime) -> f64 {
+    let (least, most) = bounds(points.iter().copied());
+    match of {
+        OverTime::Least => least,
+        OverTime::Most => most,
+        OverTime::Rises => {
+            let rises = points.windows(2).filter(|p| p[0] < most && p[1] >= most);
+            rises.count() as f64
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Budgets of lines for each crate, and of comment lines that are too long. A budget may fall, but it may not rise without a reason in the
+//! commit. `cargo test -p weir --test it tidy:: -- --nocapture` prints the counts.
+//!
+//! Lines count as in `wc -l`. Production code is what a release compiles: neither tests nor modules for tests.
+
+use crate::common::files_below;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The longest line of a comment.
+const COLUMNS: usize = 100;
+
+/// The budget of a crate.
+struct Budget {
+    name: &'static str,
+    /// All lines of Rust.
+    total: usize,
+    /// Those of production code.
+    production: usize,
+    /// Lines of comments that are longer than [`COLUMNS`].
+    long: usize,
+}
+
+const fn budget(name: &'static str, total: usize, production: usize, long: usize) -> Budget {
+    Budget {
+        name,
+        total,
+        production,
+        long,
+    }
+}
+
+/// Crates by name.
+const BUDGETS: [Budget; 27] = [
+    budget("api", 971, 923, 26),
+    budget("audit", 9_612, 8_403, 187),
+    budget("calibrate", 2_155, 1_361, 47),
+    budget("cli", 32_416, 15_439, 375),
+    budget("client", 1_291, 963, 18),
+    budget("config", 26_417, 20_751, 303),
+    budget("conformance", 2_429, 2_083, 38),
+    budget("core", 51_791, 29_914, 1_119),
+    budget("csi", 3_913, 3_307, 64),
+    budget("drive", 6_266, 4_371, 132),
+    budget("explain", 3_988, 3_046, 62),
+    budget("fit", 1_025, 899, 26),
+    budget("gateway", 1_681, 836, 32),
+    budget("guest", 2_282, 1_806, 35),
+    budget("linux", 6_772, 5_004, 72),
+    budget("load", 3_160, 1_780, 68),
+    budget("manage", 6_435, 4_164, 60),
+    budget("measure", 5_883, 4_452, 146),
+    budget("play", 2_083, 1_715, 37),
+    budget("python", 1_135, 1_135, 10),
+    budget("random", 328, 174, 8),
+    budget("report", 5_689, 4_091, 93),
+    budget("search", 4_745, 3_427, 74),
+    budget("serve", 34_098, 20_792, 535),
+    budget("sim", 10_287, 5_868, 165),
+    budget("uring", 6_291, 4_036, 117),
+    budget("wire", 14_951, 6_394, 217),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Whether a file below a crate's directory contains tests only.
+fn is_test(path: &Path) -> bool {
+    let parts = || {
+        path.components()
+            .map(|part| part.as_os_str().to_string_lossy())
+    };
+    parts().next().is_none_or(|part| part != "src")
+        || parts().any(|part| part == "tests" || part == "tests.rs")
+}
+
+/// The lines before the module of tests, which is the last item of a file.
+fn production(text: &str) -> usize {
+    let code = text
+        .split("\n#[cfg(test)]\nmod ")
+        .next()
+        .unwrap_or_default();
+    code.lines().count()
+}
+
+fn is_long_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//") && line.chars().count() > COLUMNS
+}
+
+/// The counts of a crate, as its budget.
+fn count(name: &'static str) -> Budget {
+    let directory = root().join("crates").join(name);
+    let mut counts = budget(name, 0, 0, 0);
+    for path in files_below(&directory, "rs") {
+        let text = fs::read_to_string(&path).expect("it is text");
+        counts.total += text.lines().count();
+        if !is_test(path.strip_prefix(&directory).expect("it is below")) {
+            counts.production += production(&text);
+        }
+        counts.long += text.lines().filter(|line| is_long_comment(line)).count();
+    }
+    counts
+}
+
+#[test]
+fn every_crate_is_within_its_budget() {
+    let crates = fs::read_dir(root().join("crates")).expect("it is there");
+    assert_eq!(crates.count(), BUDGETS.len(), "each crate has a budget");
+    let mut over = String::new();
+    let (mut total, mut code) = (0, 0);
+    for budget in &BUDGETS {
+        let now = count(budget.name);
+        println!(
+            "{:12} {:6} {:6} {:5}",
+            now.name, now.total, now.production, now.long
+        );
+        (total, code) = (total + now.total, code + now.production);
+        let counts = [
+            (now.total, budget.total, "lines"),
+            (
+                now.production,
+                budget.production,
+                "lines of production code",
+            ),
+            (now.long, budget.long, "long comment lines"),
+        ];
+        for (now, most, kind) in counts {
+            if now > most {
+                writeln!(over, "{}: {now} {kind}, of at most {most}", budget.name)
+                    .expect("a String takes anything");
+            }
+        }
+    }
+    println!("{:12} {total:6} {code:6}", "all");
+    assert!(
+        over.is_empty(),
+        "{over}remove duplicates, or state in the commit why the budget rises"
+    );
+}
+
+#[test]
+fn production_code_and_long_comments_are_counted() {
+    assert_eq!(production("a\nb\n\n#[cfg(test)]\nmod tests {\n}\n"), 2);
+    assert_eq!(production("a\nb\n"), 2);
+    assert!(is_test(Path::new("tests/a.rs")) && is_test(Path::new("src/a/tests.rs")));
+    assert!(is_test(Path::new("examples/a.rs")) && !is_test(Path::new("src/a.rs")));
+    let long = format!("    // {}", "x".repeat(COLUMNS));
+    assert!(is_long_comment(&long) && !is_long_comment(long.trim_start_matches(['/', ' '])));
+}

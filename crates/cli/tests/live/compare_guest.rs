@@ -1,0 +1,77 @@
+//! A comparison under an unmodified kernel in a guest, beside the simulator: one short run, whose drive is the server's model by ublk. It is the one
+//! guest that `./test` boots without `--guest`.
+
+use crate::common::{Scratch, weir};
+use serde_json::Value;
+use weir_guest::Kernel;
+
+const SCENARIO: &str = r#"
+name = "short"
+duration = "2s"
+run_in = "0s"
+warm_up = "200ms"
+host = { nr_requests = "linux", nomerges = 0 }
+[[client]]
+name = "target"
+rw = "randread"
+bs = "4KiB"
+direct = true
+size = "1GiB"
+share = 300
+[[client]]
+name = "reader"
+rw = "read"
+bs = "128KiB"
+direct = true
+size = "1GiB"
+max = { bandwidth = "3MB/s" }
+"#;
+
+/// The same scenario's file in both places: the same keys, bandwidths and latencies that are near, and what has no place in Linux left out.
+#[test]
+fn a_scenario_is_played_by_linux_beside_the_simulator() {
+    let strict = std::env::var_os("WEIR_NO_SKIP").is_some();
+    let there = ["qemu-system-x86_64", "fio", "nbd-client"].map(|program| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    });
+    let kernel = Kernel::find("6.12", |line| println!("{line}"));
+    if !strict && (there.contains(&false) || kernel.is_err()) {
+        return println!("skipped: no QEMU, fio, nbd-client or kernel");
+    }
+    let scratch = Scratch::new();
+    scratch.file("short.toml", SCENARIO);
+    let words = "compare short.toml --json out.json --drive hitachi-hts72755 --on sim --on guest --kernel 6.12 --policy contract --repetitions 1";
+    let mut command = weir(&scratch, &words.split(' ').collect::<Vec<_>>());
+    command.args(["--policy", "bfq + io.max"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{complained}");
+    assert!(said.contains("bfq + io.max @6.12"), "{said}");
+    assert!(said.contains("Left out: policy \"contract\""), "{said}");
+    assert!(said.lines().all(|line| line.len() <= 100), "{said}");
+    let text = std::fs::read_to_string(scratch.path("out.json")).unwrap();
+    let records = text
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let records: Vec<Value> = records.filter(|r| r["policy"] == "bfq + io.max").collect();
+    let of = |place: &str, client: &str| {
+        let found = records
+            .iter()
+            .find(|r| r["place"] == place && r["client"] == client);
+        found
+            .unwrap_or_else(|| panic!("{place}, {client}: {text}"))
+            .clone()
+    };
+    for client in ["target", "reader", "total"] {
+        let (sim, guest) = (of("sim", client), of("guest", client));
+        let number = |r: &Value, key: &str| r.pointer(key).and_then(Value::as_f64).unwrap();
+        let ratio = number(&sim, "/bandwidth_mb_per_s") / number(&guest, "/bandwidth_mb_per_s");
+        assert!((0.8..1.25).contains(&ratio), "{client}: {sim} {guest}");
+        let ratio = number(&sim, "/latency_us/mean") / number(&guest, "/latency_us/mean");
+        assert!((0.7..1.4).contains(&ratio), "{client}: {sim} {guest}");
+        assert!(guest["kernel"].as_str().unwrap().starts_with("6.12"));
+        assert!(number(&guest, "/path_us") > 0.0 && sim.get("path_us").is_none());
+    }
+}

@@ -1,0 +1,93 @@
+//! Clients that are not written in Rust, as the bytes that they send: what they call the server's host differs.
+
+use crate::csi::bench::Bench;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let header = [kind, flags, 0, 0, 0, stream];
+    [&length[1..], &header, payload].concat()
+}
+
+/// A field that enters the table that both sides keep, with its name as text, as the C core of gRPC writes it.
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let length = |text: &str| u8::try_from(text.len()).expect("short");
+    let [name_length, value_length] = [&[length(name)], &[length(value)]];
+    [
+        &[0x40],
+        name_length,
+        name.as_bytes(),
+        value_length,
+        value.as_bytes(),
+    ]
+    .concat()
+}
+
+/// The payloads of a stream's `DATA` frames, to its end.
+fn answer(stream: &mut UnixStream, number: u8) -> Vec<u8> {
+    let mut data = Vec::new();
+    loop {
+        let mut header = [0; 9];
+        stream.read_exact(&mut header).expect("a frame");
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+        let mut payload = vec![0; length as usize];
+        stream.read_exact(&mut payload).expect("a payload");
+        let (kind, flags) = (header[3], header[4]);
+        assert_ne!(kind, 3, "stream {} is reset: {payload:?}", header[8]);
+        assert_ne!(kind, 7, "the connection ends: {payload:?}");
+        if header[8] == number {
+            if kind == 0 {
+                data.extend_from_slice(&payload);
+            }
+            if kind < 2 && flags & 1 != 0 {
+                return data;
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_that_call_the_host_by_the_path_of_the_socket_are_answered() {
+    let bench = Bench::new(None);
+    bench.driver(None);
+    // The C core (Python, C++, Ruby), .NET and Java, `grpcurl` with an option, Go.
+    for authority in [
+        "tmp%2Fcsi.sock",
+        "/tmp/csi.sock",
+        "unix:///tmp/csi.sock",
+        "localhost",
+    ] {
+        let mut stream =
+            UnixStream::connect(bench.scratch.path("csi")).expect("the driver listens");
+        let patience = Some(Duration::from_secs(30));
+        stream.set_read_timeout(patience).expect("a time");
+        let first = [
+            field(":path", "/csi.v1.Identity/GetPluginInfo"),
+            field(":authority", authority),
+            // `POST`, `http`.
+            vec![0x83, 0x86],
+            field("content-type", "application/grpc"),
+            field("te", "trailers"),
+        ];
+        // The second request has the same fields from the table: 0xbe is place 62, that of the last.
+        let second = [0xc1, 0xc0, 0x83, 0x86, 0xbf, 0xbe];
+        let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        sent.extend(frame(4, 0, 0, &[]));
+        for (number, block) in [(1, first.concat().as_slice()), (3, &second)] {
+            sent.extend(frame(1, 4, number, block));
+            // A message of no bytes, which is not compressed.
+            sent.extend(frame(0, 1, number, &[0; 5]));
+            stream.write_all(&sent).expect("the driver reads");
+            let data = answer(&mut stream, number);
+            let text = String::from_utf8_lossy(&data);
+            assert!(
+                text.contains("weir.csi"),
+                "{authority}, stream {number}: {text:?}"
+            );
+            sent.clear();
+        }
+    }
+}

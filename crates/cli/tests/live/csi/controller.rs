@@ -1,0 +1,298 @@
+//! The controller's calls, each ended at every request that it makes of the server, and at times between.
+
+use crate::csi::bench::{Bench, NODE};
+use std::collections::HashMap;
+use std::time::Duration;
+use tonic::{Code, Status};
+use weir_csi::rpc::controller_client::ControllerClient;
+use weir_csi::rpc::volume_capability::{AccessMode, AccessType, BlockVolume, access_mode::Mode};
+use weir_csi::rpc::*;
+
+const MIB: i64 = 1 << 20;
+
+fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    let pairs = pairs
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+    pairs.collect()
+}
+
+fn range(mib: i64) -> CapacityRange {
+    CapacityRange {
+        required_bytes: mib * MIB,
+        limit_bytes: 0,
+    }
+}
+
+fn id(name: &str) -> String {
+    format!("{NODE}/{name}")
+}
+
+/// A call of the controller service.
+#[derive(Clone, Debug)]
+enum Call {
+    Create(&'static str, &'static str),
+    Modify(&'static str, &'static str),
+    Expand(&'static str, i64),
+    Delete(&'static str),
+    /// Calls that change nothing: list, get, validate, capacity, capabilities.
+    Look,
+}
+
+impl Call {
+    /// Makes it until it is answered: as Kubernetes does, which is told to ask again where the server was still at a request of a driver that
+    /// has ended.
+    fn insist(&self, bench: &Bench) -> Result<String, Status> {
+        let mut answers = (0..50).map(|_| self.make(bench));
+        let is_final = |answer: &Result<_, Status>| !matches!(answer, Err(status) if status.code() == Code::Aborted);
+        answers.find(is_final).expect("the server comes to its end")
+    }
+
+    /// What is answered, as text.
+    fn make(&self, bench: &Bench) -> Result<String, Status> {
+        let call = self.clone();
+        bench.call(async move |channel| {
+            let mut client = ControllerClient::new(channel);
+            Ok(match call {
+                Self::Create(name, min) => {
+                    let answer = client.create_volume(create(name, min)).await?.into_inner();
+                    format!("{answer:?}")
+                }
+                Self::Modify(name, min) => {
+                    let request = ControllerModifyVolumeRequest {
+                        volume_id: id(name),
+                        mutable_parameters: map(&[("min", min)]),
+                        ..Default::default()
+                    };
+                    format!(
+                        "{:?}",
+                        client.controller_modify_volume(request).await?.into_inner()
+                    )
+                }
+                Self::Expand(name, mib) => {
+                    let request = ControllerExpandVolumeRequest {
+                        volume_id: id(name),
+                        capacity_range: Some(range(mib)),
+                        ..Default::default()
+                    };
+                    format!(
+                        "{:?}",
+                        client.controller_expand_volume(request).await?.into_inner()
+                    )
+                }
+                Self::Delete(name) => {
+                    let request = DeleteVolumeRequest {
+                        volume_id: id(name),
+                        ..Default::default()
+                    };
+                    format!("{:?}", client.delete_volume(request).await?.into_inner())
+                }
+                Self::Look => look(&mut client).await?,
+            })
+        })
+    }
+}
+
+fn capability() -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode {
+            mode: Mode::SingleNodeWriter.into(),
+        }),
+        access_type: Some(AccessType::Block(BlockVolume {})),
+    }
+}
+
+fn create(name: &str, min: &str) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(range(4)),
+        volume_capabilities: vec![capability()],
+        parameters: map(&[("drive", "fast")]),
+        mutable_parameters: map(&[("min", min)]),
+        ..Default::default()
+    }
+}
+
+async fn look(client: &mut ControllerClient<tonic::transport::Channel>) -> Result<String, Status> {
+    let list = client
+        .list_volumes(ListVolumesRequest::default())
+        .await?
+        .into_inner();
+    let get = ControllerGetVolumeRequest {
+        volume_id: id("there"),
+    };
+    let get = client.controller_get_volume(get).await?.into_inner().volume;
+    let validate = ValidateVolumeCapabilitiesRequest {
+        volume_id: id("there"),
+        volume_capabilities: vec![capability()],
+        ..Default::default()
+    };
+    let confirmed = client
+        .validate_volume_capabilities(validate)
+        .await?
+        .into_inner();
+    let capacity = GetCapacityRequest {
+        parameters: map(&[("min", "200MB/s")]),
+        ..Default::default()
+    };
+    let capacity = client.get_capacity(capacity).await?.into_inner();
+    let can = ControllerGetCapabilitiesRequest {};
+    let can = client.controller_get_capabilities(can).await?.into_inner();
+    Ok(format!(
+        "{} {get:?} {confirmed:?} {capacity:?} {can:?}",
+        list.entries.len()
+    ))
+}
+
+/// What there is: name, min and size of each volume. Each has one file, and there are no others.
+fn state(bench: &Bench) -> Vec<(String, u64, u64)> {
+    let (volumes, files) = bench.volumes();
+    assert_eq!(files, volumes.len(), "files of {volumes:?}");
+    let state = volumes.into_iter().map(|v| {
+        let file = v.config["file"].as_str().expect("it has a file");
+        let size = std::fs::metadata(file).expect("it is there").len();
+        (v.name, v.contract.min_bytes_per_second, size)
+    });
+    state.collect()
+}
+
+/// Makes a call with a driver that ends at each moment in turn, and then again as Kubernetes does; returns how often it was ended.
+///
+/// `before` makes what the call needs, `after` takes away what it leaves; with both the state is what it was.
+fn sweep(bench: &Bench, before: &[Call], call: &Call, after: &[Call]) -> usize {
+    let all = |calls: &[Call]| {
+        bench.driver(None);
+        for call in calls {
+            call.insist(bench)
+                .unwrap_or_else(|error| panic!("{call:?}: {error}"));
+        }
+    };
+    let begun = state(bench);
+    all(before);
+    let expected = call
+        .make(bench)
+        .unwrap_or_else(|error| panic!("{call:?}: {error}"));
+    let reached = state(bench);
+    all(after);
+    assert_eq!(state(bench), begun, "{call:?}");
+    for moment in 0.. {
+        all(before);
+        bench.driver(Some(moment));
+        let first = call.make(bench);
+        let ended = bench.has_ended();
+        bench.driver(None);
+        // Kubernetes asks until it is answered; the second answer says that asking again changes nothing.
+        for _ in 0..2 {
+            let again = call.insist(bench);
+            let again =
+                again.unwrap_or_else(|error| panic!("{call:?} after moment {moment}: {error}"));
+            assert_eq!(again, expected, "{call:?} after moment {moment}");
+        }
+        assert_eq!(state(bench), reached, "{call:?} after moment {moment}");
+        all(after);
+        assert_eq!(state(bench), begun, "{call:?} after moment {moment}");
+        if !ended {
+            assert_eq!(first.expect("nothing has ended it"), expected);
+            return moment;
+        }
+    }
+    unreachable!("a call comes to its end")
+}
+
+#[test]
+fn a_driver_that_is_ended_at_any_request_loses_and_leaks_nothing() {
+    let bench = Bench::new(None);
+    bench.driver(None);
+    let there = Call::Create("there", "1MB/s");
+    there.make(&bench).expect("the server has room");
+    let (made, gone) = (Call::Create("a", "10MB/s"), Call::Delete("a"));
+    let mut moments = 0;
+    for (before, call, after) in [
+        (&[][..], made.clone(), &[gone.clone()][..]),
+        (
+            std::slice::from_ref(&made),
+            Call::Modify("a", "20MB/s"),
+            std::slice::from_ref(&gone),
+        ),
+        (
+            std::slice::from_ref(&made),
+            Call::Expand("a", 8),
+            std::slice::from_ref(&gone),
+        ),
+        (std::slice::from_ref(&made), gone.clone(), &[]),
+        (&[], Call::Look, &[]),
+    ] {
+        let ended = sweep(&bench, before, &call, after);
+        assert!(ended >= 4, "{call:?} was ended {ended} times");
+        moments += ended;
+    }
+    println!(
+        "the driver was ended at {moments} moments of its requests: calls made again are answered as before, and no volume or file is left"
+    );
+}
+
+/// What was under way is refused when it is asked for again, since another volume has taken the promise meanwhile: then nobody asks for its
+/// end, and it must have left nothing.
+#[test]
+fn an_attempt_that_is_refused_in_the_end_leaves_nothing() {
+    let bench = Bench::new(None);
+    let (large, other) = (Call::Create("a", "100MB/s"), Call::Create("b", "50MB/s"));
+    for moment in 0.. {
+        bench.driver(Some(moment));
+        let _ = large.make(&bench);
+        let ended = bench.has_ended();
+        bench.driver(None);
+        let other = other.insist(&bench);
+        let again = large.insist(&bench);
+        match (&other, &again) {
+            // It had come so far that the promise is its own.
+            (Err(refused), Ok(_)) => assert_eq!(refused.code(), Code::ResourceExhausted),
+            (Ok(_), Err(refused)) => {
+                assert_eq!(refused.code(), Code::ResourceExhausted);
+                assert!(
+                    refused.message().contains("would add up to 150MB/s"),
+                    "{refused}"
+                );
+            }
+            _ => panic!("after moment {moment}: {other:?}, {again:?}"),
+        }
+        assert_eq!(state(&bench).len(), 1);
+        for name in ["a", "b"] {
+            Call::Delete(name).insist(&bench).expect("it goes");
+        }
+        assert_eq!(state(&bench), []);
+        if !ended {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_is_ended_at_any_time_loses_and_leaks_nothing() {
+    let bench = Bench::new(None);
+    let calls = [
+        Call::Create("a", "10MB/s"),
+        Call::Modify("a", "20MB/s"),
+        Call::Expand("a", 8),
+        Call::Delete("a"),
+    ];
+    let mut ended = 0;
+    for run in 0..60u64 {
+        for call in &calls {
+            bench.driver(None);
+            // From before the call to after its end, which takes some milliseconds.
+            bench.end_after(Duration::from_micros(run * 200));
+            let _ = call.make(&bench);
+            std::thread::sleep(Duration::from_millis(2));
+            ended += usize::from(bench.has_ended());
+            let answered = (0..50).any(|_| {
+                bench.driver(None);
+                call.make(&bench).is_ok()
+            });
+            assert!(answered, "{call:?} is not answered");
+        }
+        assert_eq!(state(&bench), [], "run {run}");
+    }
+    println!("the driver was ended {ended} times in 240 calls at times between");
+    assert!(ended > 60, "the driver was ended {ended} times");
+}

@@ -1,0 +1,374 @@
+//! Volumes for virtual machines: a monitor and a guest of the tests' own find the volume at what the driver publishes, and the driver is ended at every moment
+//! of every call.
+
+use crate::common::program::skip;
+use crate::csi::bench::{Bench, NODE};
+use crate::guest::Guest;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tonic::{Code, Status};
+use weir_csi::rpc::controller_client::ControllerClient;
+use weir_csi::rpc::node_client::NodeClient;
+use weir_csi::rpc::volume_capability::{
+    AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode,
+};
+use weir_csi::rpc::*;
+
+/// The volume of the tests.
+const NAME: &str = "pvc-1";
+/// Where ext4 says in its superblock that it is one, bytes; and what it says there.
+const MAGIC: (usize, [u8; 2]) = (1024 + 0x38, [0x53, 0xef]);
+
+/// A volume that is used in one way.
+struct Disk<'a> {
+    bench: &'a Bench,
+    used: AccessType,
+}
+
+fn id() -> String {
+    format!("{NODE}/{NAME}")
+}
+
+impl Disk<'_> {
+    fn capability(&self) -> VolumeCapability {
+        VolumeCapability {
+            access_mode: Some(AccessMode {
+                mode: Mode::SingleNodeMultiWriter.into(),
+            }),
+            access_type: Some(self.used.clone()),
+        }
+    }
+
+    fn target(&self, pod: &str) -> PathBuf {
+        self.bench.scratch.path("pods").join(pod).join("mount")
+    }
+
+    fn staged(&self) -> PathBuf {
+        self.bench.scratch.path("staged")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.bench.scratch.path("pvc-1.vhost")
+    }
+
+    fn create(&self) -> Result<(), Status> {
+        let request = CreateVolumeRequest {
+            name: NAME.into(),
+            capacity_range: Some(CapacityRange {
+                required_bytes: 8 << 20,
+                limit_bytes: 0,
+            }),
+            volume_capabilities: vec![self.capability()],
+            parameters: HashMap::from([("attach".into(), "vhost".into())]),
+            ..Default::default()
+        };
+        let made = self
+            .bench
+            .call(async |to| ControllerClient::new(to).create_volume(request).await);
+        made.map(drop)
+    }
+
+    fn delete(&self) -> Result<(), Status> {
+        let request = DeleteVolumeRequest {
+            volume_id: id(),
+            ..Default::default()
+        };
+        let gone = self
+            .bench
+            .call(async |to| ControllerClient::new(to).delete_volume(request).await);
+        gone.map(drop)
+    }
+
+    fn stage(&self) -> Result<(), Status> {
+        let request = NodeStageVolumeRequest {
+            volume_id: id(),
+            staging_target_path: self.staged().display().to_string(),
+            volume_capability: Some(self.capability()),
+            ..Default::default()
+        };
+        let staged = self
+            .bench
+            .call(async |to| NodeClient::new(to).node_stage_volume(request).await);
+        staged.map(drop)
+    }
+
+    fn unstage(&self) -> Result<(), Status> {
+        let request = NodeUnstageVolumeRequest {
+            volume_id: id(),
+            staging_target_path: self.staged().display().to_string(),
+        };
+        let gone = self
+            .bench
+            .call(async |to| NodeClient::new(to).node_unstage_volume(request).await);
+        gone.map(drop)
+    }
+
+    fn publish(&self, pod: &str, readonly: bool) -> Result<(), Status> {
+        let request = NodePublishVolumeRequest {
+            volume_id: id(),
+            staging_target_path: self.staged().display().to_string(),
+            target_path: self.target(pod).display().to_string(),
+            volume_capability: Some(self.capability()),
+            readonly,
+            ..Default::default()
+        };
+        let shown = self
+            .bench
+            .call(async |to| NodeClient::new(to).node_publish_volume(request).await);
+        shown.map(drop)
+    }
+
+    fn unpublish(&self, pod: &str) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest {
+            volume_id: id(),
+            target_path: self.target(pod).display().to_string(),
+        };
+        let gone = self
+            .bench
+            .call(async |to| NodeClient::new(to).node_unpublish_volume(request).await);
+        gone.map(drop)
+    }
+
+    fn usage(&self, pod: &str) -> Result<Vec<VolumeUsage>, Status> {
+        let request = NodeGetVolumeStatsRequest {
+            volume_id: id(),
+            volume_path: self.target(pod).display().to_string(),
+            ..Default::default()
+        };
+        let answer = self
+            .bench
+            .call(async |to| NodeClient::new(to).node_get_volume_stats(request).await);
+        answer.map(|answer| answer.into_inner().usage)
+    }
+
+    fn expand(&self, pod: &str) -> Result<(), Status> {
+        let request = NodeExpandVolumeRequest {
+            volume_id: id(),
+            volume_path: self.target(pod).display().to_string(),
+            ..Default::default()
+        };
+        let grown = self
+            .bench
+            .call(async |to| NodeClient::new(to).node_expand_volume(request).await);
+        grown.map(drop)
+    }
+
+    /// What Kata Containers finds of the paths that it is told of.
+    fn told(&self) -> Vec<serde_json::Value> {
+        let Ok(entries) = fs::read_dir(self.bench.scratch.path("direct")) else {
+            return Vec::new();
+        };
+        let said = entries.map(|entry| {
+            let file = entry.expect("it can be read").path().join("mountInfo.json");
+            let text = fs::read_to_string(file).expect("it is whole or not there");
+            serde_json::from_str(&text).expect("it is JSON")
+        });
+        said.collect()
+    }
+
+    /// Nothing is left of the volume, anywhere.
+    fn check_gone(&self) {
+        let (volumes, files) = self.bench.volumes();
+        assert!(volumes.is_empty() && files == 0, "{volumes:?}, {files}");
+        assert!(!self.socket().exists());
+        assert_eq!(self.told(), Vec::<serde_json::Value>::new());
+        for pod in ["a", "b"] {
+            assert!(self.target(pod).symlink_metadata().is_err(), "{pod}");
+        }
+    }
+
+    /// Deletes it once its last guest has been noticed to be gone.
+    fn delete_soon(&self) {
+        let deleted = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            self.delete().is_ok()
+        });
+        assert!(deleted, "it stays");
+    }
+}
+
+fn code(answer: Result<(), Status>) -> Code {
+    answer.expect_err("it is refused").code()
+}
+
+fn guest(path: &Path) -> Guest {
+    Guest::start(path, 1)
+}
+
+fn block(bench: &Bench) -> Disk<'_> {
+    Disk {
+        bench,
+        used: AccessType::Block(BlockVolume {}),
+    }
+}
+
+#[test]
+fn a_block_volume_is_published_as_its_socket() {
+    let mut bench = Bench::new(None);
+    bench.driver(None);
+    let one = block(&bench);
+    for _ in 0..2 {
+        one.create().unwrap();
+        one.stage().unwrap();
+        one.publish("a", false).unwrap();
+        one.publish("b", false).unwrap();
+    }
+    assert_eq!(code(one.publish("c", true)), Code::InvalidArgument);
+    let written = [7; 4096];
+    guest(&one.target("a")).write(0, &written);
+    assert_eq!(guest(&one.target("b")).read(0, 4096), written);
+    let usage = one.usage("a").unwrap();
+    assert_eq!((usage.len(), usage[0].total), (1, 8 << 20));
+    assert_eq!(one.usage("c").unwrap_err().code(), Code::NotFound);
+    one.expand("a").unwrap();
+    // What is published outlives the server: the next one is found there.
+    bench.serve();
+    let one = block(&bench);
+    let mut last = guest(&one.target("b"));
+    assert_eq!(last.read(0, 4096), written);
+    for _ in 0..2 {
+        one.unpublish("a").unwrap();
+        one.unpublish("b").unwrap();
+        one.unstage().unwrap();
+    }
+    assert_eq!(code(one.delete()), Code::FailedPrecondition);
+    assert_eq!(last.read(0, 4096), written);
+    drop(last);
+    one.delete_soon();
+    one.delete().unwrap();
+    one.check_gone();
+}
+
+/// Whether file systems can be made and shown here; says so, if not.
+fn can_mount(bench: &Bench) -> bool {
+    let at = bench.scratch.path("try");
+    fs::create_dir(&at).expect("there is room");
+    let run = |program: &str, arguments: &[&Path]| {
+        let mut command = Command::new(program);
+        let ended = command.args(arguments).output();
+        ended.is_ok_and(|output| output.status.success())
+    };
+    let can = run("mkfs.ext4", &["-V".as_ref()])
+        && run("blkid", &["-V".as_ref()])
+        && run("mount", &["-o".as_ref(), "bind".as_ref(), &at, &at])
+        && run("umount", &[&at]);
+    if !can {
+        skip("mkfs.ext4, blkid or the right to mount is not there");
+    }
+    can
+}
+
+fn mounted(bench: &Bench) -> Disk<'_> {
+    Disk {
+        bench,
+        used: AccessType::Mount(MountVolume {
+            mount_flags: vec!["noatime".into()],
+            ..Default::default()
+        }),
+    }
+}
+
+#[test]
+fn a_mounted_volume_is_a_direct_volume_of_kata() {
+    let bench = Bench::new(None);
+    if !can_mount(&bench) {
+        return;
+    }
+    bench.driver(None);
+    let disk = mounted(&bench);
+    disk.create().unwrap();
+    assert_eq!(code(disk.publish("a", false)), Code::FailedPrecondition);
+    for _ in 0..2 {
+        disk.stage().unwrap();
+        disk.publish("a", false).unwrap();
+    }
+    let told = disk.told();
+    let expected = serde_json::json!({
+        "volume-type": "spdkvol", "device": disk.socket(), "fstype": "ext4", "metadata": {}, "options": ["noatime"],
+    });
+    assert_eq!(told, [expected]);
+    // As its runtime does: the machine finds the file system on the disk at that socket.
+    let device = told[0]["device"].as_str().expect("a path").to_owned();
+    let mut machine = guest(Path::new(&device));
+    let (at, magic) = MAGIC;
+    assert_eq!(machine.read(0, 4096)[at..at + 2], magic);
+    machine.write(64, &[5; 512]);
+    // Two machines with one file system would break it.
+    assert_eq!(code(disk.publish("b", false)), Code::FailedPrecondition);
+    assert_eq!(code(disk.expand("a")), Code::FailedPrecondition);
+    let usage = disk.usage("a").unwrap();
+    assert_eq!((usage.len(), usage[0].total), (1, 8 << 20));
+    for _ in 0..2 {
+        disk.unpublish("a").unwrap();
+        disk.unstage().unwrap();
+    }
+    drop(machine);
+    // Another pod, later: what the first has written is there.
+    disk.stage().unwrap();
+    disk.publish("b", true).unwrap();
+    assert_eq!(guest(&disk.socket()).read(64, 512), [5; 512]);
+    disk.unpublish("b").unwrap();
+    disk.delete_soon();
+    disk.check_gone();
+}
+
+/// A call of the driver.
+type Call<'a> = &'a dyn Fn() -> Result<(), Status>;
+
+#[test]
+fn a_driver_that_is_ended_at_any_moment_leaves_nothing_of_a_socket() {
+    let bench = Bench::new(None);
+    if !can_mount(&bench) {
+        return;
+    }
+    let disk = mounted(&bench);
+    let calls: [(&str, Call<'_>); 6] = [
+        ("create", &|| disk.create()),
+        ("stage", &|| disk.stage()),
+        ("publish", &|| disk.publish("a", false)),
+        ("unpublish", &|| disk.unpublish("a")),
+        ("unstage", &|| disk.unstage()),
+        ("delete", &|| disk.delete()),
+    ];
+    // A life in which the driver is ended in each call, and the call made again; how often it was ended.
+    let life = |arm: &dyn Fn()| {
+        let mut ended = 0;
+        for (name, call) in &calls {
+            bench.driver(None);
+            arm();
+            let _ = call();
+            ended += usize::from(bench.has_ended());
+            for _ in 0..2 {
+                let answered = (0..50).any(|_| {
+                    bench.driver(None);
+                    call().is_ok()
+                });
+                assert!(answered, "{name} is not answered: {:?}", call());
+            }
+            if *name == "publish" {
+                assert_eq!(disk.told().len(), 1);
+                assert_eq!(guest(&disk.socket()).read(0, 4096)[MAGIC.0], MAGIC.1[0]);
+            }
+        }
+        disk.check_gone();
+        ended
+    };
+    let mut moments = 0;
+    for moment in 0.. {
+        match life(&|| bench.driver(Some(moment))) {
+            0 => break,
+            ended => moments += ended,
+        }
+    }
+    // Between requests, too: a call takes some tens of milliseconds here.
+    for run in 0..20 {
+        moments += life(&|| {
+            bench.end_after(Duration::from_micros(run * 1500));
+        });
+    }
+    println!("the driver was ended at {moments} moments of the calls about a socket");
+    assert!(moments > 40, "{moments}");
+}

@@ -1,0 +1,397 @@
+//! The node's calls under a real kernel: this program runs in a guest, where it ends the driver at every request and at times between, and the server
+//! under fio.
+
+use super::sanity::guest;
+use crate::csi::bench::{Bench, NODE};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+use tonic::Status;
+use tonic::transport::Channel;
+use weir_csi::rpc::controller_client::ControllerClient;
+use weir_csi::rpc::node_client::NodeClient;
+use weir_csi::rpc::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+use weir_csi::rpc::*;
+
+/// Runs the test below in a guest, on XFS, as a program of its own.
+const SCRIPT: &str = r#"
+load null_blk nr_devices=1 gb=1 memory_backed=1 irqmode=0; load xfs; load ext4; load nbd
+mkdir -p /vol /tmp
+mkfs.xfs -q -f /dev/nullb0 && mount -t xfs /dev/nullb0 /vol || echo "no xfs"
+export WEIR_PROGRAM=/bin/weir TMPDIR=/run
+$(ls /bin/live-*) --ignored --exact csi_fleet::node::inside_a_guest --nocapture 2>&1
+echo "said: status $?"
+"#;
+
+#[test]
+fn the_node_keeps_its_volumes_whatever_ends() {
+    let Some(mut guest) = guest(SCRIPT) else {
+        return;
+    };
+    guest
+        .programs
+        .push(std::env::current_exe().expect("this program"));
+    for (tool, package) in [("fio", "fio"), ("cmp", "diffutils")] {
+        guest.add_program(tool, package).expect("the usual tools");
+    }
+    let ran = guest.run_while(|line| println!("{line}"), || true);
+    let ran = ran.unwrap_or_else(|error| panic!("{error}"));
+    let console = ran.console.join("\n");
+    assert!(console.contains("said: status 0"), "{console}");
+}
+
+const STAGED: &str = "/run/staged";
+const TARGET: &str = "/run/target";
+
+fn capability() -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode {
+            mode: Mode::SingleNodeWriter.into(),
+        }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
+}
+
+fn id(name: &str) -> String {
+    format!("{NODE}/{name}")
+}
+
+/// A call of the node service, about the volume `a`.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Stage,
+    Publish,
+    Expand,
+    Stats,
+    Unpublish,
+    Unstage,
+}
+
+impl Call {
+    fn make(self, bench: &Bench) -> Result<(), Status> {
+        bench.call(async move |channel| {
+            let mut client = NodeClient::new(channel);
+            match self {
+                Self::Stage => client.node_stage_volume(stage("a", STAGED)).await.map(drop),
+                Self::Publish => client.node_publish_volume(publish()).await.map(drop),
+                Self::Expand => client.node_expand_volume(expand()).await.map(drop),
+                Self::Stats => client.node_get_volume_stats(stats()).await.map(drop),
+                Self::Unpublish => client.node_unpublish_volume(unpublish()).await.map(drop),
+                Self::Unstage => client
+                    .node_unstage_volume(unstage("a", STAGED))
+                    .await
+                    .map(drop),
+            }
+        })
+    }
+
+    /// Makes it until it is answered, as kubelet does.
+    fn insist(self, bench: &Bench) {
+        let began = Instant::now();
+        loop {
+            bench.driver(None);
+            match self.make(bench) {
+                Ok(()) => return,
+                Err(error) => assert!(began.elapsed() < INSISTENCE, "{self:?}: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn stage(name: &str, at: &str) -> NodeStageVolumeRequest {
+    NodeStageVolumeRequest {
+        volume_id: id(name),
+        staging_target_path: at.into(),
+        volume_capability: Some(capability()),
+        ..Default::default()
+    }
+}
+
+fn unstage(name: &str, at: &str) -> NodeUnstageVolumeRequest {
+    NodeUnstageVolumeRequest {
+        volume_id: id(name),
+        staging_target_path: at.into(),
+    }
+}
+
+fn publish() -> NodePublishVolumeRequest {
+    NodePublishVolumeRequest {
+        volume_id: id("a"),
+        staging_target_path: STAGED.into(),
+        target_path: TARGET.into(),
+        volume_capability: Some(capability()),
+        ..Default::default()
+    }
+}
+
+fn expand() -> NodeExpandVolumeRequest {
+    NodeExpandVolumeRequest {
+        volume_id: id("a"),
+        volume_path: TARGET.into(),
+        ..Default::default()
+    }
+}
+
+fn stats() -> NodeGetVolumeStatsRequest {
+    NodeGetVolumeStatsRequest {
+        volume_id: id("a"),
+        volume_path: TARGET.into(),
+        ..Default::default()
+    }
+}
+
+fn unpublish() -> NodeUnpublishVolumeRequest {
+    NodeUnpublishVolumeRequest {
+        volume_id: id("a"),
+        target_path: TARGET.into(),
+    }
+}
+
+/// What the kernel has: devices that are connected, and whether the volume is mounted at its two places.
+fn kernel() -> (usize, [bool; 2]) {
+    let devices = std::fs::read_dir("/sys/block").expect("sysfs").flatten();
+    let connected = devices
+        .filter(|d| d.path().join("backend").exists())
+        .count();
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("proc");
+    (
+        connected,
+        [STAGED, TARGET].map(|at| mounts.contains(&format!(" {at} "))),
+    )
+}
+
+async fn create(channel: Channel, name: &str, source: Option<&str>) -> Result<(), Status> {
+    let source = source.map(|source| VolumeContentSource {
+        r#type: Some(volume_content_source::Type::Volume(
+            volume_content_source::VolumeSource {
+                volume_id: id(source),
+            },
+        )),
+    });
+    let request = CreateVolumeRequest {
+        name: name.into(),
+        capacity_range: Some(CapacityRange {
+            required_bytes: 32 << 20,
+            limit_bytes: 0,
+        }),
+        volume_capabilities: vec![capability()],
+        volume_content_source: source,
+        ..Default::default()
+    };
+    ControllerClient::new(channel)
+        .create_volume(request)
+        .await
+        .map(drop)
+}
+
+async fn delete(channel: Channel, name: &str) -> Result<(), Status> {
+    let request = DeleteVolumeRequest {
+        volume_id: id(name),
+        ..Default::default()
+    };
+    ControllerClient::new(channel)
+        .delete_volume(request)
+        .await
+        .map(drop)
+}
+
+#[test]
+#[ignore = "it runs in a guest, with a kernel that has NBD"]
+fn inside_a_guest() {
+    let mut bench = Bench::new(Some("/vol".into()));
+    bench.driver(None);
+    server_killed(&mut bench);
+    cloned(&bench);
+    sweep(&bench);
+    at_times(&bench);
+}
+
+/// For how long a call is made again. A `mkfs` outlives the driver that ran it, and has the device for itself for some seconds.
+const INSISTENCE: Duration = Duration::from_mins(1);
+
+const ROUND: [Call; 6] = [
+    Call::Stage,
+    Call::Publish,
+    Call::Expand,
+    Call::Stats,
+    Call::Unpublish,
+    Call::Unstage,
+];
+
+/// Each call is ended at each moment of its requests.
+fn sweep(bench: &Bench) {
+    let mut moments = 0;
+    bench
+        .call(async |channel| create(channel, "a", None).await)
+        .expect("it is made");
+    let all = [
+        (1, [true, false]),
+        (1, [true, true]),
+        (1, [true, true]),
+        (1, [true, true]),
+        (1, [true, false]),
+        (0, [false, false]),
+    ];
+    for ended_at in 0.. {
+        let mut ended = 0;
+        for (call, expected) in ROUND.into_iter().zip(all) {
+            bench.driver(Some(ended_at));
+            let _ = call.make(bench);
+            ended += usize::from(bench.has_ended());
+            call.insist(bench);
+            call.insist(bench);
+            assert_eq!(kernel(), expected, "{call:?} after moment {ended_at}");
+        }
+        moments += ended;
+        if ended == 0 {
+            break;
+        }
+    }
+    bench
+        .call(async |channel| delete(channel, "a").await)
+        .expect("it goes");
+    println!(
+        "the driver was ended at {moments} moments of the node's calls: each call made again did its work once"
+    );
+}
+
+/// How often each call is ended at a time: from before it to after its end.
+const RUNS: u64 = 4;
+
+/// The same at times between requests: while a device is connected, a file system is made, it is mounted.
+fn at_times(bench: &Bench) {
+    let mut ended = 0;
+    for run in 0..RUNS {
+        bench.driver(None);
+        bench
+            .call(async |channel| create(channel, "a", None).await)
+            .expect("it is made");
+        let mut ends = Vec::new();
+        for call in ROUND {
+            bench.driver(None);
+            ends.push(bench.end_after(Duration::from_millis(run * 16)));
+            let _ = call.make(bench);
+            std::thread::sleep(Duration::from_millis(2));
+            ended += usize::from(bench.has_ended());
+            call.insist(bench);
+            if matches!(call, Call::Publish) {
+                std::fs::write(Path::new(TARGET).join("file"), "text")
+                    .expect("it is a file system");
+            }
+        }
+        for end in ends {
+            end.join().expect("its time is over");
+        }
+        bench.driver(None);
+        bench
+            .call(async |channel| delete(channel, "a").await)
+            .expect("it goes");
+        assert_eq!(kernel(), (0, [false; 2]));
+        assert_eq!((bench.volumes().0.len(), bench.volumes().1), (0, 0));
+    }
+    let calls = RUNS * ROUND.len() as u64;
+    println!("the driver was ended {ended} times in {calls} of the node's calls at times between");
+}
+
+fn fio(file: PathBuf) -> Child {
+    let mut fio = Command::new("fio");
+    fio.args([
+        "--name=j",
+        "--ioengine=libaio",
+        "--direct=1",
+        "--rw=randwrite",
+        "--bs=4k",
+        "--iodepth=8",
+    ]);
+    fio.args([
+        "--size=4m",
+        "--rate_iops=150",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--fsync=64",
+    ]);
+    fio.arg("--filename")
+        .arg(file)
+        .spawn()
+        .expect("fio is there")
+}
+
+/// The server is killed and comes back under fio, with the driver there and without, and the contract changes under it.
+fn server_killed(bench: &mut Bench) {
+    bench
+        .call(async |channel| create(channel, "a", None).await)
+        .expect("it is made");
+    Call::Stage.insist(bench);
+    Call::Publish.insist(bench);
+    let mut running = fio(Path::new(TARGET).join("verified"));
+    std::thread::sleep(Duration::from_secs(2));
+    bench.serve();
+    std::thread::sleep(Duration::from_secs(2));
+    let modify = ControllerModifyVolumeRequest {
+        volume_id: id("a"),
+        mutable_parameters: [("min".into(), "20MB/s".into())].into(),
+        ..Default::default()
+    };
+    let modified = bench.call(async |channel| {
+        ControllerClient::new(channel)
+            .controller_modify_volume(modify)
+            .await
+    });
+    modified.expect("it changes");
+    bench.end_driver();
+    bench.serve();
+    std::thread::sleep(Duration::from_secs(1));
+    bench.driver(None);
+    let ended = running.wait().expect("it ends");
+    assert!(ended.success(), "fio: {ended}");
+    println!(
+        "the server was killed twice and the contract changed under fio on the kernel's NBD device: it verified 4 MiB"
+    );
+}
+
+/// A clone of a volume that is used has what was written, and goes its own way.
+fn cloned(bench: &Bench) {
+    let written = Path::new(TARGET).join("verified");
+    let kept = Command::new("cp")
+        .arg(&written)
+        .arg("/run/kept")
+        .status()
+        .expect("cp is there");
+    assert!(kept.success() && Command::new("sync").status().is_ok_and(|s| s.success()));
+    bench
+        .call(async |channel| create(channel, "b", Some("a")).await)
+        .expect("it is cloned");
+    let staged = "/run/staged-b";
+    bench
+        .call(async |channel| {
+            NodeClient::new(channel)
+                .node_stage_volume(stage("b", staged))
+                .await
+        })
+        .expect("it is staged");
+    std::fs::write(&written, "other").expect("it is a file system");
+    let same = Command::new("cmp")
+        .args(["/run/kept", "/run/staged-b/verified"])
+        .status();
+    assert!(same.expect("cmp is there").success());
+    bench
+        .call(async |channel| {
+            NodeClient::new(channel)
+                .node_unstage_volume(unstage("b", staged))
+                .await
+        })
+        .expect("it is unstaged");
+    bench
+        .call(async |channel| delete(channel, "b").await)
+        .expect("it goes");
+    Call::Unpublish.insist(bench);
+    Call::Unstage.insist(bench);
+    bench
+        .call(async |channel| delete(channel, "a").await)
+        .expect("it goes");
+    assert_eq!((bench.volumes().0.len(), bench.volumes().1), (0, 0));
+    println!(
+        "a clone of a volume in use had what was written before, and nothing of what was written after"
+    );
+}

@@ -1,0 +1,288 @@
+//! `weir ctl` beside a running server: what it prints, and what it says where something is wrong.
+
+use crate::common::running::{Running, start};
+use crate::common::{Said, Scratch, run, signal, weir};
+use rustix::process::Signal;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use weir_client::Connection;
+use weir_wire::nbd::client::HandshakeConfig;
+
+const CONFIG: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:SOCKET"]
+[manage]
+socket = "MANAGE"
+[tenant.acme]
+drive = "fast"
+min = "30MB/s"
+[volume.alpha]   # the first
+drive = "fast"
+memory = true
+size = "1MiB"
+min = "10MB/s"
+"#;
+
+struct Site {
+    scratch: Scratch,
+    server: Option<Running>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let path = |name| scratch.path(name).display().to_string();
+        let text = CONFIG.replace("SOCKET", &path("nbd.sock"));
+        scratch.file("weir.toml", &text.replace("MANAGE", &path("manage.sock")));
+        let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+        Self {
+            scratch,
+            server: Some(server),
+        }
+    }
+
+    fn ctl(&self, arguments: &str) -> Said {
+        let socket = self.scratch.path("manage.sock").display().to_string();
+        let mut all = vec!["ctl"];
+        all.extend(arguments.split(' '));
+        if !all.contains(&"--socket") {
+            all.extend(["--socket", &socket]);
+        }
+        run(&self.scratch, &all)
+    }
+
+    /// A client of a volume.
+    fn client(&self, volume: &str) -> Connection {
+        let address = &self.server.as_ref().expect("it runs").address;
+        let config = HandshakeConfig::new(volume);
+        Connection::open(address, config, Duration::from_mins(1)).expect("it is served")
+    }
+
+    /// Kills the server, and starts another one.
+    fn crash(&mut self) {
+        let mut server = self.server.take().expect("it runs");
+        signal(&server.child, Signal::KILL);
+        server.child.wait().expect("it ends");
+        server.reader.join().expect("it has read all");
+        self.server = Some(start(&mut weir(&self.scratch, &["serve", "weir.toml"])));
+    }
+
+    /// What it prints on standard error; it must fail.
+    fn refused(&self, arguments: &str) -> String {
+        let ended = self.ctl(arguments);
+        assert_eq!(ended.status, Some(1), "{arguments}: {}", ended.out);
+        ended.err
+    }
+
+    /// What it prints; it must succeed.
+    fn said(&self, arguments: &str) -> String {
+        let ended = self.ctl(arguments);
+        assert_eq!(ended.status, Some(0), "{arguments}: {}", ended.err);
+        assert_eq!(ended.err, "", "{arguments}");
+        ended.out
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.scratch.path("weir.toml")).expect("it is there")
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take().filter(|_| !std::thread::panicking()) {
+            server.end();
+        }
+    }
+}
+
+#[test]
+fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
+    let site = Site::new();
+    let status = site.said("status");
+    for part in [
+        "fast",
+        "40MB/s",
+        "68MB/s",
+        "acme",
+        "30MB/s",
+        "weir.toml",
+        "volumes: 1",
+    ] {
+        assert!(status.contains(part), "{part} in\n{status}");
+    }
+    let tried = site.said("set alpha min=20MB/s --dry-run");
+    assert_eq!(
+        tried,
+        "volume.alpha.min = \"20MB/s\" (was \"10MB/s\")\n\
+         drive.fast: 50MB/s promised, 41.7 % of the drive's time; 58MB/s left\n\
+         dry run: no change was made\n"
+    );
+    let made = site.said("set alpha min=20MB/s max.bandwidth=50MB/s share=200");
+    assert!(made.ends_with("change 1, saved\n"), "{made}");
+    site.said("add beta drive=fast memory=true size=1MiB tenant=acme");
+    site.said("grow beta 2MiB");
+    let list = site.said("list");
+    for part in ["alpha", "20MB/s", "50MB/s", "200", "beta", "2MiB"] {
+        assert!(list.contains(part), "{part} in\n{list}");
+    }
+    let shown = site.said("show alpha");
+    assert!(shown.contains("config.min = \"20MB/s\"\n"), "{shown}");
+    let shown = site.said("show tenant.acme --json");
+    assert!(shown.starts_with("{\"name\":\"acme\","), "{shown}");
+    site.said("remove beta");
+    let undone = site.said("undo");
+    assert!(undone.starts_with("volume.beta was added\n"), "{undone}");
+    site.said("set drive.fast capacity.write=140MB/s --no-save");
+    let changes = site.said("changes");
+    assert_eq!(changes.lines().count(), 6, "{changes}");
+    assert!(
+        changes.lines().next().unwrap().ends_with("in memory only"),
+        "{changes}"
+    );
+    let text = site.text();
+    assert!(
+        text.contains("[volume.alpha]   # the first") && text.contains("120MB/s"),
+        "{text}"
+    );
+    site.said("reload");
+    assert!(site.said("status").contains("108MB/s") || site.said("status").contains("120MB/s"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    let site = Site::new();
+    let before = site.text();
+    for (arguments, status, said) in [
+        (
+            "set alpha min=200MB/s",
+            1,
+            "at most 108MB/s can be promised (90 % of its write capacity, 120MB/s)\n  help: ",
+        ),
+        (
+            "set alpha min=20MB",
+            1,
+            "volume.alpha.min: \"20MB\" is a size, not a rate\n  help: write \"20MB/s\"\n",
+        ),
+        ("set alpha mni=20MB/s", 1, "did you mean"),
+        (
+            "set nobody min=1MB/s",
+            1,
+            "error: unknown volume \"nobody\"\n",
+        ),
+        ("set alpha min", 2, "is not of the form KEY=VALUE"),
+        ("set alpha", 2, "KEY=VALUE"),
+        (
+            "add alpha drive=fast memory=true size=1MiB",
+            1,
+            "volume \"alpha\" already exists",
+        ),
+        ("grow alpha 1kiB", 1, "size"),
+        ("remove drive.fast", 1, "problems were found"),
+        ("undo", 1, "no change can be undone"),
+        ("undo 7", 1, "unknown change 7"),
+        (
+            "set alpha share=3 --if-match \"x\"",
+            1,
+            "has been changed since it was read",
+        ),
+        (
+            "status --socket /nowhere/x.sock",
+            1,
+            "help: start the server with a socket in [manage]",
+        ),
+        ("frobnicate", 2, "unrecognized subcommand"),
+    ] {
+        let ended = site.ctl(arguments);
+        assert_eq!(ended.status, Some(status), "{arguments}: {}", ended.err);
+        assert!(ended.err.contains(said), "{arguments}: {}", ended.err);
+        assert_eq!(ended.out, "", "{arguments}");
+    }
+    assert_eq!(site.text(), before);
+}
+
+/// Writes these bytes there, and waits for the answer.
+fn write(client: Connection, offset: u64, bytes: &[u8]) {
+    let (socket, ..) = client.into_parts();
+    let mut socket = UnixStream::from(socket);
+    let mut request = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 1], &[0; 8]].concat();
+    request.extend(offset.to_be_bytes());
+    request.extend(u32::try_from(bytes.len()).expect("few").to_be_bytes());
+    request.extend(bytes);
+    socket.set_nonblocking(false).expect("it is a socket");
+    socket.write_all(&request).expect("the server reads");
+    let mut reply = [0; 16];
+    socket.read_exact(&mut reply).expect("the server answers");
+}
+
+#[test]
+fn an_image_grows_with_its_volume_and_outlives_a_crash() {
+    let mut site = Site::new();
+    let image = site.scratch.path("beta.img");
+    let add = format!(
+        "add beta drive=fast file={} size=1MiB min=1MB/s",
+        image.display()
+    );
+    site.said(&add);
+    let before = site.client("beta");
+    // The file of the configuration stays behind, as after a crash between the growth and the writing of the file.
+    let grown = site.said("grow beta 2MiB --no-save");
+    let told = "volume.beta: 1 client keeps its size until it connects again, because NBD";
+    assert!(grown.contains(told), "{grown}");
+    let allocated = |size: u64| {
+        let found = fs::metadata(&image).expect("it is there");
+        assert_eq!(found.len(), size);
+        assert!(found.blocks() * 512 >= size, "{}", found.blocks());
+    };
+    allocated(2 << 20);
+    assert_eq!(before.session().size, 1 << 20);
+    write(site.client("beta"), (2 << 20) - 4096, &[7; 4096]);
+
+    // Neither smaller, nor larger than there is room; all stays as it is.
+    for shrinks in ["grow beta 1MiB", "undo"] {
+        let said = site.refused(shrinks);
+        for part in [
+            "cannot be reduced from 2MiB to 1MiB",
+            "help: ",
+            "add a smaller",
+        ] {
+            assert!(said.contains(part), "{shrinks}: {said}");
+        }
+    }
+    for huge in ["grow beta 1PiB --dry-run", "grow beta 1PiB"] {
+        let said = site.refused(huge);
+        assert!(said.contains("from 2MiB to 1PiB"), "{said}");
+        assert!(said.contains("the volume is unchanged"), "{said}");
+    }
+    allocated(2 << 20);
+
+    drop(before);
+    site.crash();
+    let server = site.server.as_ref().expect("it runs");
+    assert!(server.says("an earlier server grew the file"));
+    assert!(server.says("set size = \"2MiB\""));
+    assert_eq!(site.client("beta").session().size, 2 << 20);
+    let file = File::options().read(true).write(true).open(&image);
+    let file = file.expect("it is there");
+    let mut bytes = [0; 4096];
+    file.read_exact_at(&mut bytes, (2 << 20) - 4096)
+        .expect("it is as long");
+    assert_eq!(bytes, [7; 4096]);
+
+    // What another program has cut off is not made up for in silence.
+    file.set_len(1 << 20).expect("nothing keeps it");
+    let said = site.refused("grow beta 4MiB");
+    assert!(
+        said.contains("another program has truncated the file"),
+        "{said}"
+    );
+    assert_eq!(file.metadata().expect("it is there").len(), 1 << 20);
+    file.set_len(2 << 20).expect("nothing keeps it");
+    site.said("grow beta 4MiB");
+    assert_eq!(file.metadata().expect("it is there").len(), 4 << 20);
+    assert!(site.text().contains("4MiB"), "{}", site.text());
+}

@@ -1,0 +1,347 @@
+//! The demo: what it finds in virtual time, that it works live, and that it leaves nothing behind.
+
+use crate::common;
+use crate::common::{Scratch, run, signal, wait, weir};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
+
+/// Plays and returns the records.
+fn records(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
+    let arguments = [&["demo", "--json", "-"][..], arguments].concat();
+    let said = run(scratch, &arguments);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    let told = said.err.strip_suffix("wrote weir-demo.html\n");
+    let told = told.unwrap_or_else(|| panic!("{}", said.err));
+    // What policies make of contracts, and on a slow machine how long it takes.
+    let is_told = |l: &str| l.starts_with("note: ") || l.starts_with("about ");
+    assert!(told.lines().all(is_told), "{told}");
+    common::records(&said.out)
+}
+
+fn of<'a>(records: &'a [Value], policy: &str, client: &str) -> &'a Value {
+    let mut found = records
+        .iter()
+        .filter(|r| r["policy"] == policy && r["client"] == client);
+    let record = found
+        .next()
+        .unwrap_or_else(|| panic!("there is {client} under {policy}"));
+    assert!(found.next().is_none(), "and only once");
+    record
+}
+
+fn number(record: &Value, key: &str) -> f64 {
+    record[key]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key} is a number in {record}"))
+}
+
+/// The readers' lines and the target's and the total's.
+const CLIENTS: usize = 17;
+
+#[test]
+fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
+    let scratch = Scratch::new();
+    let records = records(&scratch, &["--on", "sim", "--seconds", "4"]);
+    assert_eq!(records.len(), 4 * CLIENTS);
+    let total = |policy| number(of(&records, policy, "total"), "bandwidth_mb_per_s");
+    let target = |policy, key| number(of(&records, policy, "target"), key);
+    assert!(target("none", "bandwidth_mb_per_s") < 1.0);
+    assert!(target("bfq-bytes", "bandwidth_mb_per_s") >= 10.0);
+    assert!(total("bfq-bytes") >= 0.7 * total("none"));
+    assert!(target("contract", "worst_second_mb_per_s") >= 10.0);
+    assert!(total("contract") >= 0.9 * total("none"));
+    for record in records
+        .iter()
+        .filter(|r| r["policy"] == "contract" && r["client"] != "total")
+    {
+        assert_eq!(record["windows_met"], 1.0, "{record}");
+        assert!(record["limited_by"].is_string() && record["split_us"].is_object());
+    }
+    assert!(
+        records
+            .iter()
+            .all(|r| r["scenario"] == "contract" && r["place"] == "sim")
+    );
+}
+
+#[test]
+fn in_virtual_time_the_same_is_said_twice() {
+    let scratch = Scratch::new();
+    let arguments = ["demo", "--on", "sim", "--seconds", "1", "--all"];
+    let (first, second) = (run(&scratch, &arguments), run(&scratch, &arguments));
+    assert_eq!(first.out, second.out);
+    assert!(first.out.contains("reader-15"), "{}", first.out);
+}
+
+/// The same run from either player: the same figures, the same reasons, the same name for the drive.
+#[test]
+fn the_demo_and_a_comparison_say_the_same_of_the_same_run() {
+    let scratch = Scratch::new();
+    for drive in ["demo", "hitachi-hts72755"] {
+        let both = ["--drive", drive, "--seconds", "2"];
+        let policies = ["--policy", "none", "--policy", "contract"];
+        let demo = [&["--on", "sim"], &both[..], &policies].concat();
+        let demo = records(&scratch, &demo);
+        let more = ["--repetitions", "1", "--json", "-"];
+        let compare = [&["compare", "contract"], &both[..], &policies, &more].concat();
+        let said = run(&scratch, &compare);
+        let lines = said.out.lines();
+        let compared: Vec<Value> = lines.map(|l| serde_json::from_str(l).unwrap()).collect();
+        assert_eq!(demo.len(), 2 * CLIENTS);
+        for (demo, compared) in demo.iter().zip(&compared) {
+            assert_eq!(demo, compared);
+        }
+        assert!(demo.iter().all(|r| r["drive"] == drive), "{drive}");
+        let busy = number(of(&demo, "none", "total"), "drive_busy_percent");
+        assert!(busy > 90.0 && busy <= 100.0, "{busy}");
+    }
+}
+
+/// A promise is held against what its client gets alone: nobody else is blamed for the rest, and the client not for what others had.
+#[test]
+fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
+    let scratch = Scratch::new();
+    let ask = [
+        "--on",
+        "sim",
+        "--seconds",
+        "3",
+        "--drive",
+        "hitachi-hts72755",
+    ];
+    let json = [
+        "--json", "records", "--policy", "none", "--policy", "contract",
+    ];
+    let said = run(&scratch, &[&["demo"], &ask[..], &json].concat());
+    assert!(
+        said.out.contains("MB/s promised; alone it gets 0.7"),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.out.matches("out of reach").count(), 2, "{}", said.out);
+    assert!(!said.out.contains("broken"), "{}", said.out);
+    let lines = std::fs::read_to_string(scratch.path("records")).unwrap();
+    let records: Vec<Value> = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    let target = |policy| &of(&records, policy, "target")["promise_seconds"];
+    let (none, contract) = (target("none"), target("contract"));
+    assert_eq!(
+        (&none["short"], &none["short_by"]["neighbour"]),
+        (&3.into(), &3.into())
+    );
+    let lacks = number(none, "lacking_bytes") / 3.0;
+    assert!(
+        (600e3..800e3).contains(&lacks),
+        "of what it would get: {lacks}"
+    );
+    assert_eq!(
+        (&contract["excused"], &contract["excused_by"]["own-depth"]),
+        (&3.into(), &3.into())
+    );
+}
+
+#[test]
+fn policies_are_those_asked_for_each_once() {
+    let scratch = Scratch::new();
+    let ask = [
+        "--on",
+        "sim",
+        "--seconds",
+        "1",
+        "--policy",
+        "contract",
+        "--policy",
+        "none",
+        "--policy",
+        "contract",
+    ];
+    let records = records(&scratch, &ask);
+    let policies: Vec<&str> = records
+        .iter()
+        .step_by(CLIENTS)
+        .filter_map(|r| r["policy"].as_str())
+        .collect();
+    assert_eq!(
+        (records.len(), policies),
+        (2 * CLIENTS, vec!["contract", "none"])
+    );
+}
+
+#[test]
+fn shares_and_limits_come_out_in_virtual_time() {
+    let scratch = Scratch::new();
+    let shares = records(
+        &scratch,
+        &[
+            "--on",
+            "sim",
+            "--seconds",
+            "10",
+            "--scenario",
+            "shares",
+            "--policy",
+            "contract",
+        ],
+    );
+    let got = |client: &str| number(of(&shares, "contract", client), "bandwidth_mb_per_s");
+    for share in [2, 4, 8] {
+        let ratio = got(&format!("share-{share}")) / got("share-1") / f64::from(share);
+        assert!((ratio - 1.0).abs() < 0.02, "share {share}: {ratio}");
+    }
+    let limits = records(
+        &scratch,
+        &[
+            "--on",
+            "sim",
+            "--seconds",
+            "5",
+            "--scenario",
+            "max",
+            "--policy",
+            "contract",
+        ],
+    );
+    for limit in [5.0, 10.0, 20.0, 40.0] {
+        let got = number(
+            of(&limits, "contract", &format!("limit-{limit}")),
+            "bandwidth_mb_per_s",
+        );
+        assert!((got / limit - 1.0).abs() < 0.02, "limit {limit}: {got}");
+    }
+}
+
+#[test]
+fn on_a_modelled_drive_promises_follow_what_it_can_do() {
+    let scratch = Scratch::new();
+    for (drive, kept) in [("plextor-px-256m5s", true), ("hitachi-hts72755", false)] {
+        let place = ["--on", "sim", "--seconds", "2", "--drive", drive];
+        let records = records(&scratch, &[&place[..], &["--policy", "contract"]].concat());
+        assert!(records.iter().all(|r| r["drive"] == drive));
+        let target = of(&records, "contract", "target");
+        let (got, promised) = (
+            number(target, "bandwidth_mb_per_s"),
+            number(target, "promised_mb_per_s"),
+        );
+        // A disk cannot, with one request of 4 KiB at a time.
+        assert_eq!(got >= promised, kept, "{drive}: {got} of {promised}");
+        assert!(
+            promised <= 10.0
+                && number(of(&records, "contract", "total"), "bandwidth_mb_per_s") > 1.0
+        );
+    }
+}
+
+#[test]
+fn live_it_runs_a_real_server_and_real_clients() {
+    let scratch = Scratch::new();
+    let records = records(
+        &scratch,
+        &["--seconds", "1", "--policy", "none", "--policy", "contract"],
+    );
+    assert_eq!(records.len(), 2 * CLIENTS);
+    for record in &records {
+        assert_eq!(record["place"], "serve");
+        assert!(number(record, "requests") > 0.0, "{record}");
+        assert!(record["errors"].is_null(), "{record}");
+    }
+    // The server itself said where the time went.
+    let target = of(&records, "contract", "target");
+    assert!(number(&target["split_us"], "drive") > 30.0, "{target}");
+    assert!(target["limited_by"].is_string());
+    assert_eq!(scratch.names(), ["weir-demo.html"], "sockets are gone");
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let mut demo = weir(&scratch, &["demo", "--seconds", "600"]);
+    let mut child = demo
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait("the demo begins", || scratch.names().len() == 2);
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(scratch.names(), [""; 0]);
+}
+
+#[test]
+fn an_interrupt_shows_the_policies_that_are_over() {
+    let scratch = Scratch::new();
+    let words = "demo --seconds 2 --policy none --policy bfq --policy contract --json records.json";
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut demo = weir(&scratch, &words);
+    let piped = demo.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = piped.spawn().unwrap();
+    // A server has a directory of its own.
+    let directory = scratch.path(&format!("weir-demo-{}-0", child.id()));
+    let made = || {
+        let data = std::fs::metadata(&directory).ok()?;
+        Some((data.ino(), data.ctime(), data.ctime_nsec()))
+    };
+    let mut first = None;
+    wait("the first begins", || {
+        first = made();
+        first.is_some()
+    });
+    // Its socket is made in it.
+    wait("its server begins", || directory.join("nbd.sock").exists());
+    first = made();
+    wait("the second begins", || {
+        let now = made();
+        now.is_some() && now != first
+    });
+    signal(&child, Signal::INT);
+    let said = child.wait_with_output().unwrap();
+    let (out, err) = (said.stdout, said.stderr);
+    let (out, err) = (String::from_utf8_lossy(&out), String::from_utf8_lossy(&err));
+    assert_eq!(said.status.code(), Some(130), "{err}");
+    let missing = "1 of 3 policies; missing: bfq, contract";
+    assert!(err.ends_with(&format!("interrupted: {missing}\n")), "{err}");
+    assert!(err.contains("wrote weir-demo.html\n"), "{err}");
+    assert!(out.starts_with("none: "), "{out}");
+    let page = std::fs::read_to_string(scratch.path("weir-demo.html")).unwrap();
+    assert!(page.contains(&format!("Interrupted: {missing}.")));
+    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    assert_eq!(records.lines().count(), CLIENTS);
+    assert!(
+        records
+            .lines()
+            .all(|line| line.contains("\"policy\":\"none\""))
+    );
+    assert_eq!(scratch.names(), ["records.json", "weir-demo.html"]);
+}
+
+#[test]
+fn an_image_is_measured_read_and_left_as_it_was() {
+    let scratch = Scratch::new();
+    let data: Vec<u8> = (0..32 << 20).map(|i: u32| (i ^ i >> 9) as u8).collect();
+    std::fs::write(scratch.path("image"), &data).unwrap();
+    let ask = ["--seconds", "1", "--policy", "contract", "--file", "image"];
+    let arguments = [&["demo", "--json", "-"][..], &ask].concat();
+    let said = run(&scratch, &arguments);
+    if said.err.contains("O_DIRECT") {
+        eprintln!("skipped: no file system here that can be read past the page cache");
+        return;
+    }
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    let lines = said.out.lines().map(|l| serde_json::from_str(l).unwrap());
+    let records: Vec<Value> = lines.collect();
+    assert_eq!(records.len(), CLIENTS);
+    for record in &records {
+        assert_eq!(record["drive"], "image");
+        assert!(
+            number(record, "requests") > 0.0 && record["errors"].is_null(),
+            "{record}"
+        );
+    }
+    let promised = number(of(&records, "contract", "target"), "promised_mb_per_s");
+    assert!(promised > 0.0 && promised <= 10.0, "{promised}");
+    assert!(std::fs::read(scratch.path("image")).unwrap() == data);
+    assert_eq!(scratch.names(), ["image", "weir-demo.html"]);
+}

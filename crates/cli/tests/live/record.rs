@@ -1,0 +1,104 @@
+//! Records of a server at full load are whole, and what they cost.
+//!
+//! Figures are printed (`cargo test --release -p weir --test live record:: -- --nocapture`). `WEIR_RECORD_SECONDS=60` takes a minute of it instead
+//! of two seconds.
+
+use std::fmt::Write;
+
+use crate::common::running::{Running, start};
+use crate::common::{Scratch, run, weir};
+use std::time::Duration;
+use weir_client::{Address, Fleet, Member};
+use weir_load::Program;
+
+const CLIENTS: usize = 4;
+
+fn config(scratch: &Scratch) {
+    let socket = scratch.path("nbd.sock");
+    let mut text = format!(
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n",
+        socket.display()
+    );
+    for n in 0..CLIENTS {
+        let _ = write!(
+            text,
+            "[volume.v{n}]\ndrive = \"fast\"\nmemory = true\nsize = \"16MiB\"\n"
+        );
+    }
+    scratch.file("weir.toml", &text);
+}
+
+/// Small requests from several clients, as fast as they are answered; how many were.
+fn load(address: &Address, length: Duration) -> u64 {
+    let member = |n: usize| Member {
+        name: format!("client {n}"),
+        export: format!("v{n}"),
+        program: Program {
+            writes: 30,
+            ..Program::random_reads(4096, 16)
+        },
+        region: None,
+        seed: n as u64,
+    };
+    let fleet = Fleet {
+        address: address.clone(),
+        members: (0..CLIENTS).map(member).collect(),
+        warm_up: Duration::ZERO,
+        length,
+        patience: Duration::from_mins(1),
+    };
+    let outcomes = fleet.run(|_| {}).unwrap();
+    assert!(outcomes.iter().all(|o| o.error.is_none()));
+    outcomes.iter().map(|o| o.meter.requests()).sum()
+}
+
+/// Processor time that a server has used so far, seconds.
+fn used(server: &Running) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
+    // Fields 14 and 15 of proc(5), hundredths of a second; the first behind the name is the third.
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    let ticks = |n: usize| fields[n - 3].parse::<f64>().unwrap();
+    (ticks(14) + ticks(15)) / 100.0
+}
+
+#[test]
+fn a_record_at_full_load_is_whole_and_replays_whole() {
+    let seconds = std::env::var("WEIR_RECORD_SECONDS");
+    let seconds = seconds.map_or(2, |s| s.parse().unwrap());
+    let length = Duration::from_secs(seconds);
+    let scratch = Scratch::new();
+    config(&scratch);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let without = load(&server.address, length);
+    let time_without = used(&server) / without as f64 * 1e6;
+    server.end();
+    let options = ["serve", "--record", "record", "weir.toml"];
+    let server = start(&mut weir(&scratch, &options));
+    let with = load(&server.address, length);
+    let time_with = used(&server) / with as f64 * 1e6;
+    assert!(!server.says("the recording was cut"));
+    server.end();
+    let bytes = std::fs::metadata(scratch.path("record")).unwrap().len();
+    let said = run(&scratch, &["replay", "record"]);
+    assert_eq!(
+        (said.status, said.err.as_str()),
+        (Some(0), ""),
+        "{}",
+        said.out
+    );
+    assert!(said.out.starts_with("record: identical: "), "{}", said.out);
+    println!(
+        "{seconds} s at {:.0} requests/s ({:.0} without a record): {:.1} MB, {:.0} bytes a request; processor time of the server: \
+         {time_with:.2} us a request, {time_without:.2} without\n{}",
+        with as f64 / seconds as f64,
+        without as f64 / seconds as f64,
+        bytes as f64 / 1e6,
+        bytes as f64 / with as f64,
+        said.out.trim_end()
+    );
+}

@@ -1,0 +1,105 @@
+//! A volume on another server, which is killed and started again while fio writes through Weir, and verifies what it wrote.
+
+use crate::common::running::start;
+use crate::common::{Scratch, weir, works};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+const KILLED: usize = 8;
+
+/// A server with a cache in front of a file, which loses what was not flushed when it is killed.
+struct Pool {
+    child: Child,
+}
+
+impl Pool {
+    fn start(scratch: &Scratch) -> Self {
+        let socket = scratch.path("pool.sock");
+        let _ = std::fs::remove_file(&socket);
+        let child = Command::new("nbdkit")
+            .args(["-f", "-U"])
+            .arg(&socket)
+            .args(["--filter=cache", "file"])
+            .arg(format!("file={}", scratch.path("image").display()))
+            .arg("cache=writeback")
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !socket.exists() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self { child }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What fio says of random writes that it reads back as it goes.
+fn fio(socket: &Path) -> std::io::Result<Child> {
+    Command::new("fio")
+        .args([
+            "--name=v",
+            "--ioengine=nbd",
+            "--rw=randwrite",
+            "--bs=4k-64k",
+        ])
+        .args([
+            "--bsrange=4k-64k",
+            "--size=32m",
+            "--iodepth=16",
+            "--fsync=100",
+        ])
+        .args(["--verify=crc32c", "--verify_backlog=64", "--verify_fatal=1"])
+        .args(["--verify_state_save=0", "--time_based", "--runtime=8"])
+        .arg(format!(
+            "--uri=nbd+unix:///alpha?socket={}",
+            socket.display()
+        ))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+#[test]
+fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
+    if !works("nbdkit", &["--version"]) || !works("fio", &["--enghelp=nbd"]) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let image = std::fs::File::create(scratch.path("image")).unwrap();
+    image.set_len(32 << 20).unwrap();
+    let mut pool = Pool::start(&scratch);
+    let text = format!(
+        "[drive.pool]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"pool\"\nnbd = \"nbd+unix:///?socket={}\"\nremote = {{ unflushed = \"16MiB\" }}\n",
+        scratch.path("nbd.sock").display(),
+        scratch.path("pool.sock").display()
+    );
+    scratch.file("weir.toml", &text);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let fio = fio(&scratch.path("nbd.sock")).unwrap();
+    for _ in 0..KILLED {
+        thread::sleep(Duration::from_millis(800));
+        drop(pool);
+        pool = Pool::start(&scratch);
+    }
+    let output = fio.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{said}\n{}",
+        server.log.lock().unwrap()
+    );
+    assert!(said.contains("err= 0"), "{said}");
+    for words in ["the remote server is away", "the remote server is back"] {
+        assert!(server.says(words), "{}", server.log.lock().unwrap());
+    }
+    server.end();
+}

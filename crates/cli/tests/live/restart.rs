@@ -1,0 +1,138 @@
+//! Servers that are ended and started again under clients that write: by plan and by `kill -9`.
+//!
+//! Figures are printed (`cargo test -p weir --test live restart:: -- --nocapture`).
+
+use crate::common;
+use crate::common::program::skip;
+use crate::common::running::{Running, start};
+use crate::common::{Scratch, signal, weir};
+use rustix::process::Signal;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_client::{Address, Fleet, Member};
+use weir_load::Program;
+
+const PLANNED: usize = 10;
+const KILLED: usize = 20;
+
+/// A server's file with one volume in an image.
+fn config(scratch: &Scratch, image: &Path, rest: &str) {
+    let text = format!(
+        "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"fast\"\nfile = \"{}\"\nsize = \"64MiB\"\n{rest}",
+        scratch.path("nbd.sock").display(),
+        image.display()
+    );
+    scratch.file("weir.toml", &text);
+}
+
+fn serve(scratch: &Scratch) -> Running {
+    start(&mut weir(scratch, &["serve", "weir.toml"]))
+}
+
+#[test]
+fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
+    if Command::new("qemu-img").arg("--version").output().is_err() {
+        skip("qemu-img is not installed");
+        return;
+    }
+    let scratch = Scratch::new();
+    // So that at every end there are requests in flight and requests that were sent and not taken (QEMU has 16 on their way), and the
+    // client is not done before the last.
+    let max = "cache = \"host\"\nmax = { iops = 500 }\n[limits]\nrequests_per_connection = 4\n";
+    config(&scratch, &scratch.path("image"), max);
+    let mut server = serve(&scratch);
+    let image = format!(
+        "driver=nbd,server.type=unix,server.path={},export=alpha,reconnect-delay=60",
+        scratch.path("nbd.sock").display()
+    );
+    let bench = [
+        "bench",
+        "-w",
+        "-c",
+        "2000",
+        "-d",
+        "64",
+        "-s",
+        "4096",
+        "--image-opts",
+        &image,
+    ];
+    let mut client = Command::new("qemu-img");
+    client
+        .args(bench)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut client = client.spawn().unwrap();
+    let begun = Instant::now();
+    for _ in 0..PLANNED {
+        common::wait("the client comes", || {
+            server.says(" connected ") || client.try_wait().unwrap().is_some()
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert!(
+            client.try_wait().unwrap().is_none(),
+            "it writes all the time"
+        );
+        server.end();
+        server = serve(&scratch);
+    }
+    let said = client.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{text}");
+    println!(
+        "{PLANNED} planned restarts in {:.1} s under qemu-img bench -w: no error",
+        begun.elapsed().as_secs_f64()
+    );
+    server.end();
+}
+
+/// Writes until its server is gone.
+fn write(address: &Address) {
+    let fleet = Fleet {
+        address: address.clone(),
+        members: vec![Member {
+            name: "writer".into(),
+            export: "alpha".into(),
+            program: Program {
+                writes: 100,
+                ..Program::random_reads(256 << 10, 32)
+            },
+            region: None,
+            seed: 1,
+        }],
+        warm_up: Duration::ZERO,
+        length: Duration::from_mins(1),
+        patience: Duration::from_mins(1),
+    };
+    // The server is killed in the middle of it.
+    let _ = fleet.run(|_| {});
+}
+
+#[test]
+fn a_start_right_after_a_kill_under_writes_succeeds_at_the_first_try() {
+    let scratch = Scratch::new();
+    let image = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let image = image.join(format!("killed-{}.img", std::process::id()));
+    config(&scratch, &image, "");
+    let mut longest = Duration::ZERO;
+    for _ in 0..KILLED {
+        let begun = Instant::now();
+        // Fails with what the server says if it does not start.
+        let mut server = serve(&scratch);
+        longest = longest.max(begun.elapsed());
+        thread::scope(|scope| {
+            scope.spawn(|| write(&server.address));
+            common::wait("the writer comes", || server.says(" connected "));
+            thread::sleep(Duration::from_millis(50));
+            signal(&server.child, Signal::KILL);
+        });
+        server.child.wait().unwrap();
+        server.reader.join().unwrap();
+    }
+    println!(
+        "{KILLED} starts right after kill -9: all at the first try, {longest:.1?} at the most"
+    );
+    std::fs::remove_file(image).unwrap();
+}

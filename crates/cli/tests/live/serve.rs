@@ -1,0 +1,572 @@
+//! `weir serve` from outside: ready, reloaded, recorded, ended.
+
+use crate::common;
+use crate::common::running::start;
+use crate::common::{Scratch, free_port, run, signal, weir};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+use weir_client::{Address, Connection, Fleet, Member};
+use weir_load::Program;
+use weir_wire::nbd::TransmissionFlags;
+use weir_wire::nbd::client::HandshakeConfig;
+
+const CONFIG: &str = r#"
+[drive.fast]
+capacity = { read = "160MB/s", write = "120MB/s" }
+[listen]
+nbd = ["unix:SOCKET"]
+[volume.alpha]
+drive = "fast"
+memory = true
+size = "1MiB"
+min = "10MB/s"
+"#;
+
+const MORE: &str = r#"
+[volume.beta]
+drive = "fast"
+memory = true
+size = "2MiB"
+"#;
+
+fn config(scratch: &Scratch, more: &str) {
+    let socket = scratch.path("nbd.sock").display().to_string();
+    scratch.file("weir.toml", &(CONFIG.replace("SOCKET", &socket) + more));
+}
+
+/// Size of an export, if there is one.
+fn size(address: &Address, export: &str) -> Option<u64> {
+    let config = HandshakeConfig::new(export);
+    let connection = Connection::open(address, config, Duration::from_mins(1));
+    connection.ok().map(|c| c.session().size)
+}
+
+/// A client of the volume that runs a program for a minute at the most.
+fn fleet(address: &Address, program: Program) -> Fleet {
+    Fleet {
+        address: address.clone(),
+        members: vec![Member {
+            name: "reader".into(),
+            export: "alpha".into(),
+            program,
+            region: None,
+            seed: 1,
+        }],
+        warm_up: Duration::ZERO,
+        length: Duration::from_mins(1),
+        patience: Duration::from_mins(1),
+    }
+}
+
+fn reads(address: &Address) {
+    let fleet = fleet(
+        address,
+        Program {
+            requests: Some(500),
+            writes: 50,
+            ..Program::random_reads(4096, 8)
+        },
+    );
+    let outcomes = fleet.run(|_| {}).unwrap();
+    assert!(outcomes[0].error.is_none());
+    assert_eq!(
+        (outcomes[0].meter.requests(), outcomes[0].meter.failures()),
+        (500, 0)
+    );
+}
+
+#[test]
+fn it_serves_tells_the_service_manager_and_ends_well() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    for options in [
+        &["serve", "weir.toml"][..],
+        &["serve", "--poll", "weir.toml"],
+    ] {
+        let mut command = weir(&scratch, options);
+        let server = start(command.env("NOTIFY_SOCKET", scratch.path("notify")));
+        let mut state = [0; 64];
+        let length = manager.recv(&mut state).unwrap();
+        assert_eq!(&state[..length], b"READY=1\nSTATUS=serving 1 volume\n");
+        assert_eq!(size(&server.address, "alpha"), Some(1 << 20));
+        reads(&server.address);
+        server.end();
+        let length = manager.recv(&mut state).unwrap();
+        assert_eq!(&state[..length], b"STOPPING=1\n");
+    }
+}
+
+/// What systemd of `Type=notify-reload` and `WatchdogSec=` wants to hear: a reload's beginning with its time, its end, and that all is well
+/// at least twice in the time that it waits.
+#[test]
+fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let hear = || {
+        let mut state = [0; 256];
+        let length = manager.recv(&mut state).unwrap();
+        String::from_utf8_lossy(&state[..length]).into_owned()
+    };
+    // Without a word about the watchdog, which comes in between.
+    let next = || std::iter::repeat_with(hear).find(|said| said != "WATCHDOG=1\n");
+    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    let server = start(command.env("WATCHDOG_USEC", "200000"));
+    assert_eq!(next().unwrap(), "READY=1\nSTATUS=serving 1 volume\n");
+    for _ in 0..3 {
+        assert_eq!(hear(), "WATCHDOG=1\n");
+    }
+    let wrong = "[volume.beta]\ndrive = \"slow\"\nmemory = true\nsize = \"1MiB\"\n";
+    for (more, status) in [
+        (MORE, "serving 2 volumes"),
+        (
+            wrong,
+            "the last reload was refused, see the log; serving 2 volumes",
+        ),
+        ("", "serving 1 volume"),
+    ] {
+        config(&scratch, more);
+        signal(&server.child, Signal::HUP);
+        let said = next().unwrap();
+        let time = said.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!(time.trim().parse::<u64>().is_ok(), "{said}");
+        assert_eq!(next().unwrap(), format!("READY=1\nSTATUS={status}\n"));
+    }
+    server.end();
+    assert_eq!(next().unwrap(), "STOPPING=1\n");
+}
+
+/// A reload waits for what clients of a volume that goes have under way, here for longer than the watchdog would.
+#[test]
+fn a_long_reload_is_no_reason_for_the_watchdog() {
+    let scratch = Scratch::new();
+    let slow = "[volume.beta]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\nmax = { bandwidth = \"4kB/s\" }\n";
+    config(&scratch, slow);
+    let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    manager.set_read_timeout(patience).unwrap();
+    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    command.env("NOTIFY_SOCKET", scratch.path("notify"));
+    let server = start(command.env("WATCHDOG_USEC", "400000"));
+    let mut reader = fleet(&server.address, Program::random_reads(16384, 4));
+    reader.members[0].export = "beta".into();
+    let reads = std::thread::spawn(move || reader.run(|_| {}));
+    common::wait("it reads", || server.says("volume=beta"));
+    config(&scratch, "[server]\nremove_in_use = true\n");
+    signal(&server.child, Signal::HUP);
+    let (mut told, mut reloads) = (0, false);
+    loop {
+        let mut state = [0; 256];
+        let length = manager.recv(&mut state).unwrap();
+        match &state[..length] {
+            b"WATCHDOG=1\n" => told += u32::from(reloads),
+            said if said.starts_with(b"RELOADING=1\n") => reloads = true,
+            said if reloads && said.starts_with(b"READY=1\n") => break,
+            _ => {}
+        }
+    }
+    assert!(told >= 2, "{told} times");
+    common::wait("the volume is named", || {
+        server.says("volume.beta was removed")
+    });
+    server.end();
+    let _ = reads.join();
+}
+
+#[test]
+fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
+    let scratch = Scratch::new();
+    let socket = scratch.path("disk.sock").display().to_string();
+    let listen = ["--listen", &format!("unix:{socket}")];
+    let image = [
+        "serve",
+        "disk.img",
+        "--size",
+        "1MiB",
+        "--capacity",
+        "160MB/s",
+        "--min",
+        "20MB/s",
+    ];
+    for options in [&image[..], &["serve", "--memory", "1MiB"], &image[..2]] {
+        let server = start(&mut weir(&scratch, &[options, &listen].concat()));
+        for export in ["disk", ""] {
+            assert_eq!(size(&server.address, export), Some(1 << 20), "{options:?}");
+        }
+        signal(&server.child, Signal::HUP);
+        common::wait("it has nothing to read", || {
+            server.says("has no configuration file")
+        });
+        server.end();
+    }
+}
+
+#[test]
+fn it_ends_with_its_command_and_the_command_with_it() {
+    let scratch = Scratch::new();
+    let served = |command: &str| {
+        let said = run(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+        (said.status, said.out)
+    };
+    let (status, said) = served("test -S \"$unixsocket\" && echo $exportname $uri; exit 3");
+    assert_eq!(status, Some(3), "{said}");
+    let socket = said
+        .strip_prefix("disk nbd+unix:///disk?socket=")
+        .expect("its URI");
+    let directory = Path::new(socket.trim_end()).parent().expect("it is in one");
+    assert!(!directory.exists(), "the socket has gone with the server");
+    assert_eq!(served("kill -9 $$").0, Some(128 + 9));
+    assert_eq!(served("true").0, Some(0));
+    let command = "echo $$; exec sleep 600";
+    let mut server = weir(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+    let mut child = server.stdout(Stdio::piped()).spawn().unwrap();
+    let mut pid = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut pid).unwrap();
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!Path::new("/proc").join(pid.trim_end()).exists());
+    let command = "trap '' TERM; echo $unixsocket; while test -S $unixsocket; do sleep 0.1; done";
+    let mut server = weir(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+    let piped = server.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut socket = String::new();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut socket).unwrap();
+    signal(&child, Signal::TERM);
+    let log = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = log.lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("shutting down")));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "the command is waited for"
+    );
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert!(
+        !Path::new(socket.trim_end()).exists(),
+        "a second signal leaves no socket"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let scratch = Scratch::new();
+    let slow = CONFIG.replace("min = \"10MB/s\"", "max = { bandwidth = \"4KB/s\" }");
+    let socket = scratch.path("nbd.sock").display().to_string();
+    scratch.file("weir.toml", &slow.replace("SOCKET", &socket));
+    let mut server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    std::thread::scope(|scope| {
+        let address = server.address.clone();
+        // It ends when its server does.
+        scope.spawn(move || fleet(&address, Program::random_reads(64 << 10, 8)).run(|_| {}));
+        common::wait("the client comes", || server.says(" connected "));
+        std::thread::sleep(Duration::from_millis(100));
+        signal(&server.child, Signal::TERM);
+        common::wait("it shuts down", || server.says("shutting down"));
+        assert!(server.child.try_wait().unwrap().is_none());
+        signal(&server.child, Signal::INT);
+        assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    });
+    server.reader.join().unwrap();
+    assert!(
+        server
+            .log
+            .lock()
+            .unwrap()
+            .contains("received a second signal")
+    );
+}
+
+#[test]
+fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let beta = || size(&server.address, "beta");
+    assert_eq!(beta(), None);
+    config(&scratch, MORE);
+    signal(&server.child, Signal::HUP);
+    common::wait("beta comes", || beta() == Some(2 << 20));
+    config(&scratch, "[volume.gamma]\nsize = 5\n");
+    signal(&server.child, Signal::HUP);
+    common::wait("a bad file is refused", || server.says("reload refused"));
+    common::wait("the place is said on the next line", || {
+        server.says("weir.toml:12:8: volume.gamma.size: 5 has no unit")
+    });
+    assert_eq!(beta(), Some(2 << 20), "everything is as it was");
+    let huge = MORE.replace("\"2MiB\"", "\"2MiB\"\nmin = \"100MB/s\"");
+    config(&scratch, &huge);
+    signal(&server.child, Signal::HUP);
+    common::wait("too much is refused", || {
+        server.says("would add up to 110MB/s")
+    });
+    config(&scratch, "");
+    // A question for the size is a client too, and while there is one, beta stays.
+    common::wait("beta goes", || {
+        signal(&server.child, Signal::HUP);
+        server.says("volume.beta was removed")
+    });
+    assert_eq!(beta(), None);
+    server.end();
+}
+
+/// A reload that would disconnect clients is refused, and `weir check --reload` says so beforehand; what a reload changed is in the log, in the
+/// words of the file.
+#[test]
+fn a_volume_in_use_goes_only_if_the_file_insists() {
+    let scratch = Scratch::new();
+    let port = free_port();
+    let with = |more: &str| {
+        config(&scratch, more);
+        let text = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();
+        let metrics = format!("[listen]\nmetrics = \"127.0.0.1:{port}\"\n");
+        scratch.file("weir.toml", &text.replace("[listen]\n", &metrics));
+    };
+    with(MORE);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let check = || run(&scratch, &["check", "--reload", "weir.toml"]);
+    let said = check();
+    assert_eq!(
+        (said.status, &said.out[..]),
+        (Some(0), "a reload would change nothing\n"),
+        "{}",
+        said.err
+    );
+    let open = |volume: &str| {
+        let config = HandshakeConfig::new(volume);
+        Connection::open(&server.address, config, Duration::from_mins(1)).unwrap()
+    };
+    let client = open("beta");
+    with("");
+    let refused = "volume.beta: cannot be removed while it has a client";
+    // Metrics are taken anew twice a second at the most.
+    common::wait("it would be refused", || {
+        let said = check();
+        said.status == Some(1) && said.err.contains(refused)
+    });
+    signal(&server.child, Signal::HUP);
+    common::wait("it is refused", || server.says("reload refused"));
+    assert!(server.says(refused));
+    drop(open("beta"));
+    with("share = 200\n[server]\nremove_in_use = true\n");
+    let changes = [
+        "volume.beta was removed",
+        "server.remove_in_use = true (was false)",
+        "volume.alpha.share = 200 (was 100)",
+    ];
+    let said = check();
+    let expected = format!("after a reload:\n  {}\n", changes.join("\n  "));
+    assert_eq!((said.status, said.out), (Some(0), expected), "{}", said.err);
+    signal(&server.child, Signal::HUP);
+    common::wait("it is put in force", || server.says("reloaded weir.toml"));
+    for change in changes {
+        assert!(server.says(change), "{change}");
+    }
+    assert_eq!(size(&server.address, "beta"), None);
+    drop(client);
+    server.end();
+    let said = check();
+    assert_eq!(said.status, Some(1));
+    assert!(said.err.contains("start the server first"), "{}", said.err);
+}
+
+#[test]
+fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let serve = ["serve", "--record", "record", "weir.toml"];
+    let server = start(&mut weir(&scratch, &serve));
+    reads(&server.address);
+    server.end();
+    let said = run(&scratch, &["replay", "record"]);
+    assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
+    let identical = said.out.starts_with("record: identical: ");
+    assert!(
+        identical && said.out.contains(" decisions over "),
+        "{}",
+        said.out
+    );
+    let said = run(&scratch, &["replay", "--audit", "record"]);
+    assert_eq!(
+        (said.status, said.err.as_str()),
+        (Some(0), ""),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.out.ends_with("the auditors found nothing\n"),
+        "{}",
+        said.out
+    );
+    let record = std::fs::read(scratch.path("record")).unwrap();
+    let calls = record.len() - 4;
+    // Killed while it wrote the end, between two calls, and in the middle of one.
+    for length in [record.len() - 1, calls, calls - 1] {
+        std::fs::write(scratch.path("cut"), &record[..length]).unwrap();
+        let said = run(&scratch, &["replay", "--audit", "cut"]);
+        assert_eq!(said.status, Some(1), "{}", said.out);
+        assert!(
+            said.out.contains("identical as far as it goes"),
+            "{}",
+            said.out
+        );
+        assert!(
+            said.out.contains("the auditors found nothing"),
+            "{}",
+            said.out
+        );
+        let cut = "the recording is cut off after byte ";
+        let (_, place) = said.err.split_once(cut).expect("it says where");
+        let place: usize = place.split(':').next().unwrap().parse().unwrap();
+        assert!(
+            place == calls || length < calls && place < length,
+            "{}",
+            said.err
+        );
+    }
+    // One that ends before anything happened is none.
+    std::fs::write(scratch.path("cut"), &record[..20]).unwrap();
+    let said = run(&scratch, &["replay", "cut"]);
+    assert_eq!((said.status, &said.out[..]), (Some(1), ""), "{}", said.err);
+    assert!(said.err.contains("not a recording"), "{}", said.err);
+}
+
+/// A server that starts again after a crash leaves the record of the crash alone.
+#[test]
+fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    for _ in 0..3 {
+        let serve = ["serve", "--record", "record", "weir.toml"];
+        let server = start(&mut weir(&scratch, &serve));
+        reads(&server.address);
+        server.end();
+    }
+    let records = ["record", "record.1", "record.2"];
+    let names = scratch.names();
+    let found: Vec<&String> = names.iter().filter(|n| n.starts_with("record")).collect();
+    assert_eq!(found, records);
+    for record in records {
+        let said = run(&scratch, &["replay", record]);
+        assert_eq!(said.status, Some(0), "{record}: {}", said.err);
+    }
+    // Standard output has the server's addresses.
+    let said = run(&scratch, &["serve", "--record", "-", "weir.toml"]);
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    assert!(said.err.contains("./-"), "{}", said.err);
+}
+
+#[test]
+fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
+    let scratch = Scratch::new();
+    let volume = "[volume.beta]\ndrive = \"fast\"\nfile = \"/nowhere/beta.img\"\nsize = \"1MiB\"\n";
+    config(&scratch, volume);
+    let said = run(&scratch, &["serve", "weir.toml"]);
+    let place = "weir.toml:13:8: volume.beta.file: cannot create /nowhere/beta.img with 1MiB: ";
+    assert!(said.err.contains(place), "{}", said.err);
+    assert_eq!(said.status, Some(1));
+}
+
+/// Clients are told what the elevator goes by, whatever holds the data.
+#[test]
+fn a_drive_that_turns_is_called_so() {
+    let scratch = Scratch::new();
+    let more = "[drive.disk]\nrotational = true\n[volume.beta]\ndrive = \"disk\"\nmemory = true\nsize = \"1MiB\"\n\
+        [drive.model]\nmodel = \"wd-wd10jpvx\"\n[volume.gamma]\ndrive = \"model\"\nsize = \"1MiB\"\n";
+    config(&scratch, more);
+    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let turns = |volume: &str| {
+        let config = HandshakeConfig::new(volume);
+        let connection = Connection::open(&server.address, config, Duration::from_mins(1));
+        let flags = connection.unwrap().session().flags;
+        flags.contains(TransmissionFlags::ROTATIONAL)
+    };
+    assert_eq!(["alpha", "beta", "gamma"].map(turns), [false, true, true]);
+    server.end();
+}
+
+/// Starts the server with another standard error than a test that reads it.
+fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::Child, Address) {
+    let mut command = weir(scratch, &["serve", "weir.toml"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.as_mut().unwrap());
+    out.read_line(&mut line).unwrap();
+    (child, line.trim_end().parse().unwrap())
+}
+
+/// The pipe is full before the first line.
+#[test]
+fn a_log_that_is_not_read_stops_no_client_and_not_the_end() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let (unread, mut log) = pipe().unwrap();
+    fcntl_setfl(&log, OFlags::NONBLOCK).unwrap();
+    while log.write(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&log, OFlags::empty()).unwrap();
+    let (mut child, address) = start_logging_to(log, &scratch);
+    reads(&address);
+    signal(&child, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(unread);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
+    let scratch = Scratch::new();
+    let socket = scratch.path("manage.sock");
+    let manage = format!("[manage]\nsocket = \"{}\"\n", socket.display());
+    config(&scratch, &manage);
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let (reader, closed) = pipe().unwrap();
+    drop(reader);
+    for log in [Stdio::from(full.unwrap()), Stdio::from(closed)] {
+        let (mut child, address) = start_logging_to(log, &scratch);
+        reads(&address);
+        let counted = || {
+            let mut page = String::new();
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            let request = b"GET /metrics HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).unwrap();
+            stream.read_to_string(&mut page).unwrap();
+            let dropped = page
+                .lines()
+                .find_map(|line| line.strip_prefix("weir_log_dropped_lines_total "));
+            dropped.is_some_and(|dropped| dropped.parse::<u64>().unwrap() > 0)
+        };
+        common::wait("what is dropped is counted", counted);
+        signal(&child, Signal::TERM);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+}
+
+/// `poll` refuses more descriptors than the process may have: so the thread that accepts
+/// connections ends.
+#[test]
+fn a_server_that_has_lost_a_thread_ends_with_a_status() {
+    let scratch = Scratch::new();
+    config(&scratch, "");
+    let mut server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let none = Rlimit {
+        current: Some(1),
+        ..getrlimit(Resource::Nofile)
+    };
+    prlimit(Some(Pid::from_child(&server.child)), Resource::Nofile, none).unwrap();
+    assert_eq!(size(&server.address, "alpha"), None);
+    assert_eq!(server.child.wait().unwrap().code(), Some(1));
+    server.reader.join().unwrap();
+    let log = server.log.lock().unwrap();
+    assert!(log.contains("the acceptor failed"), "{log}");
+    assert!(log.ends_with("see the log\n"), "{log}");
+}

@@ -1,0 +1,203 @@
+//! `weir top` beside a running server: printed, and on a terminal of its own.
+
+use crate::common::running::{Running, start};
+use crate::common::{Scratch, records, run, signal, wait, weir};
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// A terminal is given back: the screen before is shown again, and the cursor.
+const GIVEN_BACK: &str = "\u{1b}[?1049l";
+
+fn serve(scratch: &Scratch) -> Running {
+    let path = |name| scratch.path(name).display().to_string();
+    let text = format!(
+        "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nsocket = \"{}\"\n[volume.alpha]\ndrive = \"fast\"\nsize = \"64MiB\"\nmin = \"10MB/s\"\n",
+        path("nbd.sock"),
+        path("manage.sock")
+    );
+    scratch.file("weir.toml", &text);
+    let server = start(&mut weir(scratch, &["serve", "weir.toml"]));
+    wait("it is managed", || {
+        server.says("serving the management interface at ")
+    });
+    server
+}
+
+#[test]
+fn a_second_is_printed_as_a_table_or_as_json() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    let said = run(&scratch, &["top", "--once", "--socket", "manage.sock"]);
+    assert_eq!(said.status, Some(0), "{}", said.err);
+    assert!(said.out.starts_with("drive fast: 0% busy"), "{}", said.out);
+    assert!(said.out.contains("alpha  10.0MB/s"), "{}", said.out);
+    let said = run(
+        &scratch,
+        &["top", "--once", "--json", "--socket", "manage.sock"],
+    );
+    let [status] = records(&said.out).try_into().expect("one object");
+    assert_eq!(
+        status["volumes"][0]["contract"]["min_bytes_per_second"],
+        10_000_000
+    );
+    server.end();
+}
+
+#[test]
+fn seconds_are_printed_as_json_until_nobody_reads_them() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    let mut command = weir(&scratch, &["top", "--json"]);
+    command.env("WEIR_SOCKET", scratch.path("manage.sock"));
+    let mut top = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = top.stdout.take().unwrap();
+    let mut text = String::new();
+    let mut bytes = [0; 4096];
+    while text.lines().count() < 3 {
+        let read = out.read(&mut bytes).unwrap();
+        text += std::str::from_utf8(&bytes[..read]).unwrap();
+    }
+    drop(out);
+    assert_eq!(top.wait().unwrap().code(), Some(0));
+    let (whole, _) = text.rsplit_once('\n').unwrap();
+    for second in records(whole) {
+        assert_eq!(second["drives"][0]["name"], "fast");
+        assert!(second["at_ms"].as_u64().unwrap() > 0);
+    }
+    server.end();
+}
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    let scratch = Scratch::new();
+    let said = run(&scratch, &["top", "--once", "--socket", "none.sock"]);
+    assert_eq!(said.status, Some(1));
+    assert!(
+        said.err
+            .contains("none.sock: No such file or directory; start the server"),
+        "{}",
+        said.err
+    );
+    let server = serve(&scratch);
+    let said = run(&scratch, &["top", "--socket", "manage.sock"]);
+    assert_eq!(said.status, Some(2), "standard output is no terminal");
+    assert!(said.err.contains("--once or --json"), "{}", said.err);
+    server.end();
+}
+
+/// `weir top` on a terminal that `script` makes.
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    shown: Arc<Mutex<String>>,
+    reader: std::thread::JoinHandle<()>,
+}
+
+impl Terminal {
+    fn start(scratch: &Scratch) -> Self {
+        let mut command = Command::new("script");
+        let top = format!(
+            "stty rows 24 cols 80; echo $$ > pid; exec {} top --socket manage.sock",
+            env!("CARGO_BIN_EXE_weir")
+        );
+        command
+            .args([
+                "--quiet",
+                "--return",
+                "--flush",
+                "--command",
+                &top,
+                "/dev/null",
+            ])
+            .current_dir(scratch.path(""))
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .env("SHELL", "/bin/sh");
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut script = piped.spawn().expect("every Debian has script(1)");
+        let shown = Arc::<Mutex<String>>::default();
+        let (mut out, kept) = (script.stdout.take().unwrap(), Arc::clone(&shown));
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = out.read(&mut bytes) {
+                *kept.lock().unwrap() += &String::from_utf8_lossy(&bytes[..read]);
+            }
+        });
+        Self {
+            keys: script.stdin.take().unwrap(),
+            script,
+            shown,
+            reader,
+        }
+    }
+
+    fn shows(&self, text: &str) -> bool {
+        self.shown.lock().unwrap().contains(text)
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// Waits for its end: the status, and all that was shown.
+    fn end(mut self) -> (Option<i32>, String) {
+        let status = self.script.wait().unwrap().code();
+        self.reader.join().unwrap();
+        let shown = self.shown.lock().unwrap().clone();
+        (status, shown)
+    }
+}
+
+#[test]
+fn the_terminal_is_given_back_after_a_key_that_ends_it() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    let mut terminal = Terminal::start(&scratch);
+    wait("a volume is shown", || terminal.shows("alpha"));
+    terminal.press("?");
+    // Words stand alone in what is sent: only cells that differ are.
+    wait("keys are explained", || terminal.shows("another"));
+    terminal.press(" /al\rq");
+    let (status, shown) = terminal.end();
+    assert_eq!(status, Some(0));
+    assert!(shown.contains(GIVEN_BACK), "{shown:?}");
+    assert!(!shown.contains("\u{1b}[38;"), "NO_COLOR: {shown:?}");
+    server.end();
+}
+
+#[test]
+fn the_terminal_is_given_back_after_a_signal() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    let terminal = Terminal::start(&scratch);
+    wait("a volume is shown", || terminal.shows("alpha"));
+    let pid = std::fs::read_to_string(scratch.path("pid")).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap());
+    rustix::process::kill_process(pid.unwrap(), Signal::TERM).unwrap();
+    let (status, shown) = terminal.end();
+    assert_eq!(status, Some(128 + 15), "{shown:?}");
+    assert!(shown.contains(GIVEN_BACK), "{shown:?}");
+    server.end();
+}
+
+#[test]
+fn a_server_that_ends_is_said_and_found_again() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    let mut terminal = Terminal::start(&scratch);
+    wait("a volume is shown", || terminal.shows("alpha"));
+    signal(&server.child, Signal::TERM);
+    wait("it is said", || terminal.shows("NOT CONNECTED"));
+    server.end();
+    let before = terminal.shown.lock().unwrap().len();
+    let server = serve(&scratch);
+    wait("it is found", || {
+        terminal.shown.lock().unwrap()[before..].contains("weir 0.")
+    });
+    terminal.press("q");
+    assert_eq!(terminal.end().0, Some(0));
+    server.end();
+}

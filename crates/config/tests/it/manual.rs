@@ -1,0 +1,11 @@
+//! `docs/configuration.md` and `docs/scenarios.md` are what the parser's tables say.
+
+use crate::common::held;
+
+use weir_config::manual;
+
+#[test]
+fn the_pages_are_what_the_tables_say() {
+    held::check("../../docs/configuration.md", &manual::page());
+    held::check("../../docs/scenarios.md", &manual::scenarios());
+}

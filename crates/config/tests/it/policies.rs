@@ -1,0 +1,362 @@
+//! Policies: those that come with Weir, what is refused of others, and what a changed file cannot do.
+
+use crate::common::fuzz;
+use crate::common::held;
+use crate::common::mutate;
+use crate::common::random;
+
+use fuzz::policy_file;
+use held::check;
+use mutate::{located, walk};
+use random::Random;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weir_config::policy::{self, Policy};
+use weir_config::{parse, plan, reload};
+use weir_core::{Edit, elevator};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+#[test]
+fn what_comes_with_weir_is_found_by_name_and_reads_back_as_printed() {
+    for name in policy::names() {
+        let path = folder("policies").join(format!("{name}.toml"));
+        let text = fs::read_to_string(&path).expect("part of the source");
+        assert_eq!(policy::source(name), Some(text.as_str()));
+        let read = policy::load(&path).unwrap_or_else(|p| panic!("{p:#?}"));
+        assert_eq!(
+            (read.name.as_str(), read.elevator.validate()),
+            (name, Ok(()))
+        );
+        let found = policy::find(name).expect("it is in the list");
+        assert_eq!(policy::read(&text, name).as_ref(), Ok(&found));
+        let printed = policy::print(&found);
+        assert_eq!(policy::read(&printed, name), Ok(found), "{printed}");
+        assert!(read.summary().len() <= 120, "{}", read.summary());
+        assert!(printed.lines().all(|line| line.len() <= 160), "{printed}");
+    }
+    let files = fs::read_dir(folder("policies")).expect("part of the source");
+    assert_eq!(
+        files.count(),
+        policy::names().count(),
+        "every file is built in"
+    );
+    assert_eq!(Policy::default().name, "contract");
+}
+
+/// Every elevator is that of some policy, so that it can be chosen.
+#[test]
+fn every_elevator_has_a_policy() {
+    for kind in elevator::KINDS {
+        let all = policy::all().iter();
+        let mut of = all.filter(|policy| policy.elevator.kind().name == kind.name);
+        assert!(of.next().is_some(), "{}", kind.name);
+    }
+}
+
+/// A policy with every tunable at another value than its default, in another order of lines.
+#[test]
+fn every_tunable_is_read_and_printed() {
+    for kind in elevator::KINDS {
+        let mut wanted = (kind.default)();
+        let mut changed = 0;
+        if let Some(tuned) = wanted.tuned_mut() {
+            for (place, tunable) in tuned.tunables().iter().enumerate() {
+                let (least, most) = tunable.bounds;
+                let value = if tunable.default == most { least } else { most };
+                tuned.set(place, value);
+                changed += u32::from(tuned.get(place) != tunable.default);
+            }
+            assert_eq!(changed as usize, tuned.tunables().len(), "{}", kind.name);
+        }
+        let mut policy = policy_of(kind.name);
+        "one line\nand another \"\"\" \\ of it".clone_into(&mut policy.about);
+        "x".clone_into(&mut policy.name);
+        (policy.elevator, policy.budget) = (wanted, None);
+        let printed = policy::print(&policy);
+        let read = policy::read(&printed, "").unwrap_or_else(|p| panic!("{p:#?}"));
+        assert_eq!(policy::print(&read), printed);
+        assert_eq!((read.elevator, read.about), (policy.elevator, policy.about));
+    }
+}
+
+fn policy_of(elevator: &str) -> Policy {
+    let mut all = policy::all().iter();
+    let of = all.find(|policy| policy.elevator.kind().name == elevator);
+    of.expect("every elevator has a policy").clone()
+}
+
+/// What one may write wrongly: the file's lines, then what is said.
+const WRONG: &[(&str, &str)] = &[
+    ("nothing", ""),
+    ("not TOML", "name = \"x\nelevator"),
+    ("no elevator", "name = \"x\"\nabout = \"x\""),
+    (
+        "a name with a space",
+        "name = \"my policy\"\nabout = \"x\"\nelevator = \"bfq\"",
+    ),
+    (
+        "a name that is no text",
+        "name = 5\nabout = \"x\"\nelevator = \"bfq\"",
+    ),
+    (
+        "nothing about it",
+        "name = \"x\"\nabout = \"\\nx\"\nelevator = \"bfq\"",
+    ),
+    (
+        "an unknown key",
+        "name = \"x\"\nabout = \"x\"\nelevater = \"bfq\"",
+    ),
+    (
+        "a key of another file",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncapacity = 5",
+    ),
+    (
+        "a tunable without its table",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\nslice_idle = \"8ms\"",
+    ),
+    (
+        "an elevator that is misspelt",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bqf\"",
+    ),
+    (
+        "an elevator that there is not",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"noop\"",
+    ),
+    (
+        "controllers that are no list",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = \"io.max\"",
+    ),
+    (
+        "controllers: misspelt, unknown, twice, no text",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = [\"io.mx\", \"io.weight\", \"io.max\", \"io.max\", 5]",
+    ),
+    (
+        "a knob that is misspelt, and a word of it",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[knobs]\nmn = \"weight\"\nshare = \"wieght\"",
+    ),
+    (
+        "knobs that elevator and controllers do not have",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\n[knobs]\nmin = \"kept\"\nshare = \"weight\"\nmax = \"limit\"\nclass = \"kept\"\nlatency = \"target\"",
+    ),
+    (
+        "knobs that are no table",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\nknobs = \"kept\"",
+    ),
+    (
+        "tunables of another elevator",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"contract\"\n[bfq]\nslice_idle = \"8ms\"",
+    ),
+    (
+        "tunables: misspelt, out of bounds, without a unit, of another kind",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[bfq]\nslice_idel = \"8ms\"\ntimeout_sync = \"2min\"\nfifo_expire_sync = 125\nback_seek_max = \"1000B\"\nback_seek_penalty = 0\nlow_latency = 1\ncharge = \"time\"",
+    ),
+    (
+        "tunables that contradict each other",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[bfq]\nstrict_guarantees = true\nslice_idle = \"0s\"",
+    ),
+    (
+        "something derived that the elevator does not have",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"contract\"\n[derived]\nmax_budget = { window = \"1s\", percent = 10 }",
+    ),
+    (
+        "something derived that is stated, too, and out of bounds",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[bfq]\nmax_budget = \"4MiB\"\n[derived]\nmax_budget = { window = \"2min\", percent = 0 }",
+    ),
+    (
+        "something derived without its parts",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[derived]\nmax_budget = { windov = \"1s\" }",
+    ),
+    (
+        "io.cost: a setting misspelt, one beyond its bounds, and a table without the controller",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\ncost = { qos = \"ctrl=user rcpt=95.00\", model = \"rbps=9MB\" }",
+    ),
+    (
+        "io.cost: bounds that contradict each other, and a key of it",
+        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\ncontrollers = [\"io.cost\"]\ncost = { qos = \"min=60 max=50\", modell = \"\" }",
+    ),
+    (
+        "the name of another",
+        "name = \"bfq\"\nabout = \"x\"\nelevator = \"bfq\"",
+    ),
+];
+
+/// Words that choose no policy.
+const WORDS: &[&str] = &[
+    "bqf",
+    "BFQ ",
+    "bfq-linus",
+    "",
+    "+",
+    "bfq +",
+    "bfq + io.mx",
+    "bfq + io.weight",
+    "max",
+    "bfq + none",
+    "none + kyber",
+    "noop",
+    "bfq io.max",
+    "missing.toml",
+    "./bfq",
+];
+
+#[test]
+fn what_is_wrong_is_said_with_place_and_remedy() {
+    let scratch = std::env::temp_dir().join(format!("weir-policies-{}", std::process::id()));
+    fs::create_dir_all(&scratch).expect("writable");
+    let file = scratch.join("my.toml");
+    let mut all = String::new();
+    for (what, text) in WRONG {
+        fs::write(&file, text).expect("writable");
+        let problems = policy::load(&file).expect_err(what);
+        writeln!(all, "{what}").unwrap();
+        for line in text.lines() {
+            writeln!(all, "| {line}").unwrap();
+        }
+        located(text, &problems);
+        for problem in &problems {
+            writeln!(all, "! {}", problem.to_string().replace('\n', "\n! ")).unwrap();
+        }
+        all.push('\n');
+    }
+    for word in WORDS {
+        let said = policy::choose(word, &scratch).expect_err(word);
+        writeln!(all, "{word:?}\n! {said}\n").unwrap();
+    }
+    // As a server's file says it: of a policy's file that is wrong, and of one that is not there.
+    fs::write(&file, "name = \"x\"\nabout = \"x\"\nelevator = \"bqf\"").expect("writable");
+    let config = scratch.join("weir.toml");
+    for word in ["my.toml", "missing.toml", "bqf"] {
+        let text = format!("drive.d.policy = \"{word}\"\nlisten.nbd = [\"127.0.0.1:0\"]\n");
+        let said = parse(&config.display().to_string(), &text);
+        for problem in said.expect_err(word) {
+            writeln!(
+                all,
+                "policy = {word:?}\n! {}\n",
+                problem.to_string().replace('\n', "\n! ")
+            )
+            .unwrap();
+        }
+    }
+    fs::remove_dir_all(&scratch).expect("it was made here");
+    let all = all.replace(&format!("{}/", scratch.display()), "");
+    check("tests/golden/policy-files.txt", &all);
+}
+
+/// A policy in a file is served as one that comes with Weir is; its tunables can be set beside it.
+#[test]
+fn a_server_takes_a_policy_from_a_file() {
+    let scratch = std::env::temp_dir().join(format!("weir-policy-{}", std::process::id()));
+    fs::create_dir_all(&scratch).expect("writable");
+    let text = policy::source("bfq").expect("it comes with Weir");
+    fs::write(
+        scratch.join("mine.toml"),
+        text.replace("\"bfq\"", "\"mine\"")
+            .replace("elevator = \"mine\"", "elevator = \"bfq\""),
+    )
+    .expect("writable");
+    let config = scratch.join("weir.toml").display().to_string();
+    let text = "drive.d = { policy = \"mine.toml\", bfq.slice_idle = \"4ms\" }\nlisten.nbd = [\"127.0.0.1:0\"]\n";
+    let server = parse(&config, text).unwrap_or_else(|p| panic!("{p:#?}"));
+    let drive = &server.drives[0];
+    assert_eq!(
+        (drive.policy.name.as_str(), drive.policy.is_from_file()),
+        ("mine", true)
+    );
+    let bfq = policy::find("bfq").unwrap();
+    let mut tuned = bfq.clone();
+    assert!(tuned.tune("bfq", "slice_idle", 4_000_000));
+    assert_eq!(
+        (&drive.policy.elevator, drive.policy.budget),
+        (&tuned.elevator, bfq.budget)
+    );
+    // Printed, it reads back as an equal one wherever the printed file is.
+    let printed = server.to_string();
+    assert_eq!(parse("", &printed).as_ref(), Ok(&server));
+    fs::remove_dir_all(&scratch).expect("it was made here");
+}
+
+/// Mutants of every policy file: what is refused has a place, what is accepted reads back as printed.
+#[test]
+fn a_changed_file_is_refused_with_its_place_or_is_a_policy() {
+    let all: Vec<String> = policy::all().iter().map(policy::print).collect();
+    walk(&all, 20_000, 20, policy_file);
+}
+
+/// Words put together at random never panic, and what is chosen by a word is chosen again by its own.
+#[test]
+fn any_word_chooses_a_policy_or_says_why_not() {
+    const PARTS: &[&str] = &[
+        "bfq",
+        "none",
+        "contract",
+        "io.max",
+        "io.latency",
+        "io.low",
+        "io.cost",
+        "noop",
+        "bfq-linux",
+        "",
+        "x",
+        "é",
+    ];
+    let mut random = Random::new(2);
+    for _ in 0..20_000 {
+        let parts: Vec<&str> = (0..=random.below(4))
+            .map(|_| PARTS[random.below(PARTS.len())])
+            .collect();
+        let word = parts.join([" + ", "+", " "][random.below(3)]);
+        match policy::find(&word) {
+            Ok(policy) => assert_eq!(policy::find(policy.word()).as_ref(), Ok(&policy), "{word}"),
+            Err(unknown) => assert!(!unknown.what.is_empty() && !unknown.help.is_empty()),
+        }
+    }
+}
+
+/// Weights are in proportion to what each is due of the capacity, so that a volume that comes changes what the core is told of the others; the largest
+/// budget stays as it was when the drive started.
+#[test]
+fn a_volume_that_comes_changes_the_weights_of_the_others() {
+    let server = |more: &str| {
+        let text = format!(
+            "drive.d = {{ policy = \"bfq-bytes\", capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }} }}\n\
+             listen.nbd = [\"127.0.0.1:0\"]\n\
+             volume.a = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"10MB/s\" }}\n\
+             volume.b = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"5MB/s\" }}\n{more}"
+        );
+        parse("", &text).unwrap_or_else(|p| panic!("{p:#?}"))
+    };
+    let (old, new) = (
+        server(""),
+        server("volume.c = { drive = \"d\", memory = true, size = \"1MiB\", min = \"20MB/s\" }\n"),
+    );
+    let before = plan(&old, "d").expect("it is there");
+    let shares = |edits: &[Edit]| -> Vec<u16> {
+        let told = edits.iter().filter_map(|edit| match edit {
+            Edit::AddGroup { contract, .. } | Edit::SetContract { contract, .. } => Some(contract),
+            _ => None,
+        });
+        told.map(|contract| {
+            assert_eq!(contract.min, 0, "weights only");
+            contract.share
+        })
+        .collect()
+    };
+    assert_eq!(shares(&before.edits), [1_000, 905], "52.5 and 47.5 MB/s");
+    let reload = reload(&old, std::slice::from_ref(&before), &new).expect("nothing is fixed");
+    let drive = &reload.drives[0];
+    assert_eq!(shares(&drive.edits), [760, 640, 1_000]);
+    assert_eq!(drive.changed, [""; 0], "nobody wrote another contract");
+    assert_eq!(drive.plan.config.elevator, before.config.elevator);
+    assert_ne!(
+        plan(&new, "d").expect("it is there").config.elevator,
+        before.config.elevator,
+        "a start works the budget out anew"
+    );
+    // What is promised counts all the same.
+    let promised = weir_config::promised(&new, &new.drives[0]).expect("admitted");
+    assert_eq!(promised.bytes, 35_000_000);
+}

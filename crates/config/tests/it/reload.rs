@@ -1,0 +1,383 @@
+//! From one file to the next while the server runs.
+
+use crate::common::held;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use weir_config::{DriveReload, Plan, Problem, Server, parse, plan, reload};
+use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, SpaceId, Span};
+
+fn read(text: &str) -> Server {
+    match parse("weir.toml", text) {
+        Ok(server) => server,
+        Err(problems) => panic!("{problems:?} in\n{text}"),
+    }
+}
+
+fn plans(server: &Server) -> Vec<Plan> {
+    server
+        .drives
+        .iter()
+        .map(|d| plan(server, &d.name).unwrap())
+        .collect()
+}
+
+const RUNNING: &str = r#"
+[drive.x]
+capacity = { read = "100MB/s", write = "100MB/s" }
+limits = { volumes = 4, tenants = 2 }
+[drive.y]
+policy = "bfq"
+[listen]
+nbd = ["unix:/run/weir/nbd.sock"]
+metrics = "127.0.0.1:9809"
+[limits]
+connections = 64
+[tenant.t]
+drive = "x"
+min = "50MB/s"
+[volume.a]
+drive = "x"
+file = "/a"
+size = "1GiB"
+tenant = "t"
+min = "30MB/s"
+[volume.b]
+drive = "x"
+memory = true
+size = "1MiB"
+[volume.d]
+drive = "y"
+memory = true
+size = "1MiB"
+listen = { vhost = "/run/weir/d.sock" }
+"#;
+
+/// What comes of replacing parts of the running file.
+fn after(replaced: &[(&str, &str)]) -> Result<Vec<DriveReload>, Vec<Problem>> {
+    let old = read(RUNNING);
+    let text = replaced
+        .iter()
+        .fold(RUNNING.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        });
+    Ok(reload(&old, &plans(&old), &read(&text))?.drives)
+}
+
+#[test]
+fn nothing() {
+    for drive in after(&[]).unwrap() {
+        assert_eq!(drive.edits, []);
+        assert!(drive.added.is_empty() && drive.removed.is_empty() && drive.changed.is_empty());
+    }
+}
+
+#[test]
+fn contracts_and_capacity_change() {
+    let to = [
+        ("min = \"30MB/s\"", "share = 200"),
+        ("min = \"50MB/s\"", "min = \"60MB/s\""),
+        ("read = \"100MB/s\"", "read = \"90MB/s\", write_iops = 300"),
+    ];
+    let drives = after(&to).unwrap();
+    assert_eq!(drives[0].changed, ["a"]);
+    assert_eq!(drives[1].edits, []);
+    let [
+        Edit::SetCapacity(Some(capacity)),
+        Edit::SetContract {
+            id: t,
+            contract: of_t,
+        },
+        Edit::SetContract {
+            id: a,
+            contract: of_a,
+        },
+    ] = drives[0].edits[..]
+    else {
+        panic!("{:?}", drives[0].edits)
+    };
+    assert_eq!((capacity.read, capacity.write_iops), (90_000_000, 300));
+    assert_eq!((t, of_t.min), (drives[0].plan.tenants["t"], 60_000_000));
+    assert_eq!(
+        (a, of_a.min, of_a.share),
+        (drives[0].plan.volumes["a"].group, 0, 200)
+    );
+}
+
+#[test]
+fn a_target_is_a_knob_and_leaves_the_contract_alone() {
+    let with = |target: &str| {
+        let to = format!("min = \"30MB/s\"\nlatency = \"{target}\"");
+        RUNNING.replacen("min = \"30MB/s\"", &to, 1)
+    };
+    let set = |us| Edit::SetKnobs {
+        id: GroupId(2),
+        knobs: Knobs {
+            latency: Span::from_micros(us),
+            ..Knobs::NONE
+        },
+    };
+    let drives = after(&[("min = \"30MB/s\"", "min = \"30MB/s\"\nlatency = \"5ms\"")]).unwrap();
+    assert_eq!(drives[0].edits, [set(5_000)]);
+    assert_eq!(drives[0].changed, ["a"]);
+    let (old, new) = (read(&with("5ms")), read(&with("7us")));
+    let plans = plans(&old);
+    assert!(plans[0].edits.contains(&set(5_000)), "{:?}", plans[0].edits);
+    let drives = reload(&old, &plans, &new).unwrap().drives;
+    assert_eq!(drives[0].edits, [set(7)]);
+}
+
+/// Group 1 is the tenant, 2 and 3 are volumes a and b in spaces 0 and 1.
+#[test]
+fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
+    let drives = after(&[("[volume.b]", "[volume.aa]")]).unwrap();
+    assert_eq!(
+        (&drives[0].added[..], &drives[0].removed[..]),
+        (&["aa".into()][..], &["b".into()][..])
+    );
+    let expected = [
+        Edit::SetSpace {
+            id: SpaceId(1),
+            size: None,
+        },
+        Edit::RemoveGroup(GroupId(3)),
+        Edit::AddGroup {
+            id: GroupId(4),
+            parent: GroupId(0),
+            contract: Contract::DEFAULT,
+        },
+        Edit::SetSpace {
+            id: SpaceId(2),
+            size: Some(1 << 20),
+        },
+    ];
+    assert_eq!(drives[0].edits, expected);
+    assert_eq!(drives[0].plan.volumes["a"].group, GroupId(2));
+}
+
+/// What is replaced in the running file.
+const RESTARTS: &[&[(&str, &str)]] = &[
+    &[("nbd.sock", "other.sock"), ("9809", "9808")],
+    &[("metrics", "socket_mode = \"0660\"\nmetrics")],
+    &[("metrics", "socket_owner = \"weir\"\nmetrics")],
+    &[("connections = 64", "connections = 65")],
+    &[(
+        "connections = 64",
+        "arena = \"64MiB\"\nconnections = 64\nhandshake_timeout = \"1s\"",
+    )],
+    &[("policy = \"bfq\"", "policy = \"none\"")],
+    &[(
+        "policy = \"bfq\"",
+        "policy = \"bfq\"\nbfq.slice_idle = \"1ms\"",
+    )],
+    &[(
+        "policy = \"bfq\"",
+        "policy = \"bfq\"\ntags = 64\nrotational = true",
+    )],
+    &[
+        ("policy = \"bfq\"", "policy = \"bfq\"\nmodel = \"demo\""),
+        ("y\"\nmemory = true", "y\""),
+    ],
+    &[
+        ("volumes = 4", "volumes = 5"),
+        ("tenants = 2", "requests = 9000"),
+    ],
+    &[
+        ("[drive.y]", "[drive.z]"),
+        ("drive = \"y\"", "drive = \"z\""),
+    ],
+    &[("\"/a\"", "\"/b\"")],
+    &[("file = \"/a\"", "device = \"/a\"")],
+    &[("size = \"1GiB\"", "size = \"512MiB\"")],
+    &[("size = \"1GiB\"", "cache = \"direct\"\nread_only = true")],
+    &[
+        ("min = \"30MB/s\"", "cache = \"host\""),
+        ("min = \"50MB/s\"", ""),
+    ],
+    &[("tenant = \"t\"\n", "")],
+    &[
+        ("x\"\nmin = \"50MB/s\"", "y\""),
+        ("drive = \"x\"\nfile", "drive = \"y\"\nfile"),
+        ("min = \"30MB/s\"", ""),
+    ],
+    &[("[limits]", "[server]\npriority = \"high\"\n[limits]")],
+    &[(
+        "[limits]",
+        "[gateways]\netcd = [\"http://10.0.0.1:2379\"]\n[limits]",
+    )],
+    &[("/run/weir/d.sock", "/run/weir/e.sock")],
+    &[("/run/weir/d.sock\"", "/run/weir/d.sock\", spin = \"20us\"")],
+    &[("listen = { vhost = \"/run/weir/d.sock\" }", "")],
+    // The path is free once d is gone, and not before.
+    &[("[volume.d]", "[volume.e]")],
+    // There is room for all once b is gone, and not before.
+    &[("[volume.b]", "[volume.c]"), ("[volume.d]", CROWD)],
+];
+
+const CROWD: &str = "
+[volume.e]
+drive = \"x\"
+memory = true
+size = \"1MiB\"
+[volume.f]
+drive = \"x\"
+memory = true
+size = \"1MiB\"
+[tenant.u]
+drive = \"x\"
+[volume.d]";
+
+#[test]
+fn a_volume_comes_and_goes_with_its_socket() {
+    let come = "[volume.e]\ndrive = \"y\"\nmemory = true\nsize = \"1MiB\"\nlisten = { vhost = \"/run/weir/e.sock\" }\n[volume.d]";
+    assert_eq!(after(&[("[volume.d]", come)]).unwrap()[1].added, ["e"]);
+    let gone = after(&[
+        ("[volume.d]", come),
+        ("[volume.d]", "[volume.f]"),
+        ("/run/weir/d.sock", "/run/weir/f.sock"),
+    ]);
+    assert_eq!(gone.unwrap()[1].removed, ["d"]);
+}
+
+/// `tests/golden/reload.txt` has the texts.
+#[test]
+fn what_needs_a_restart() {
+    let mut all = String::new();
+    for replaced in RESTARTS {
+        for (from, to) in *replaced {
+            writeln!(all, "{from:?} -> {to:?}").unwrap();
+        }
+        let problems = after(replaced).expect_err("not while it runs");
+        for problem in problems {
+            writeln!(all, "{problem}").unwrap();
+        }
+        all.push('\n');
+    }
+    held::check("tests/golden/reload.txt", &all);
+}
+
+/// Groups with their parents, contracts and knobs, and spaces with their sizes.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct State {
+    groups: BTreeMap<GroupId, (GroupId, Contract, Knobs)>,
+    spaces: BTreeMap<SpaceId, u64>,
+}
+
+impl State {
+    /// What the edits come to; each must make sense where it stands.
+    fn apply(mut self, edits: &[Edit]) -> Self {
+        for edit in edits {
+            match *edit {
+                Edit::AddGroup {
+                    id,
+                    parent,
+                    contract,
+                } => assert_eq!(
+                    self.groups.insert(id, (parent, contract, Knobs::NONE)),
+                    None,
+                    "{edits:?}"
+                ),
+                Edit::SetContract { id, contract } => {
+                    self.groups.get_mut(&id).expect("it is there").1 = contract;
+                }
+                Edit::SetKnobs { id, knobs } => {
+                    self.groups.get_mut(&id).expect("it is there").2 = knobs;
+                }
+                Edit::RemoveGroup(id) => {
+                    assert!(self.groups.remove(&id).is_some());
+                    assert!(self.groups.values().all(|g| g.0 != id), "{edits:?}");
+                }
+                Edit::SetSpace { id, size } => {
+                    let before = match size {
+                        Some(size) => self.spaces.insert(id, size),
+                        None => self.spaces.remove(&id),
+                    };
+                    let grows = before.is_some() && size > before;
+                    assert!(before.is_some() == size.is_none() || grows, "{edits:?}");
+                }
+                Edit::SetCapacity(_) => {}
+            }
+        }
+        self
+    }
+}
+
+/// A file's volumes and tenants by number: a volume's tenant and its min, a tenant's min.
+type Drawn = (BTreeMap<u8, (Option<u8>, u8)>, BTreeMap<u8, u8>);
+
+/// Files that are accepted, where a volume that is in two of them has the same tenant in both.
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let volumes = prop::collection::btree_map(0_u8..12, 0_u8..4, 0..10);
+    let tenants = prop::collection::btree_map(0_u8..4, 0_u8..2, 0..4);
+    (volumes, tenants).prop_map(|(volumes, tenants)| {
+        // A volume's number says which tenant it has if that is there; from 8 on it has none.
+        let tenant = |v: u8| Some(v / 2).filter(|t| *t < 4);
+        let kept = volumes
+            .into_iter()
+            .filter(|(v, _)| tenant(*v).is_none_or(|t| tenants.contains_key(&t)));
+        (
+            kept.map(|(v, min)| (v, (tenant(v), min))).collect(),
+            tenants.clone(),
+        )
+    })
+}
+
+/// The text of the nth file; every other volume grows from one to the next.
+fn written(nth: usize, (volumes, tenants): &Drawn) -> String {
+    let mut text = String::from(
+        "[drive.d]\ncapacity = { read = \"1GB/s\", write = \"1GB/s\" }\nlimits = { volumes = 24, tenants = 8 }\n[listen]\nnbd = [\"127.0.0.1:0\"]\n",
+    );
+    let min = |text: &mut String, min: u8| {
+        if min > 0 {
+            writeln!(text, "min = \"{min}MB/s\"").unwrap();
+        }
+    };
+    for (tenant, promised) in tenants {
+        writeln!(text, "[tenant.t{tenant}]\ndrive = \"d\"").unwrap();
+        min(&mut text, promised * 10);
+    }
+    for (volume, (tenant, promised)) in volumes {
+        let size = 1 + nth * usize::from(volume % 2);
+        writeln!(
+            text,
+            "[volume.v{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{size}MiB\""
+        )
+        .unwrap();
+        if let Some(tenant) = tenant {
+            writeln!(text, "tenant = \"t{tenant}\"").unwrap();
+        }
+        min(&mut text, *promised);
+    }
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Through a row of files the running layer, taken along by edits, is where a fresh start in the same slots would be.
+    #[test]
+    fn edits_lead_where_a_fresh_start_would(files in prop::collection::vec(drawn(), 2..6)) {
+        let mut server = read(&written(0, &files[0]));
+        let mut plan = plan(&server, "d").unwrap();
+        let mut layer = Layer::new(plan.config.clone()).unwrap();
+        prop_assert!(layer.change(Instant::ZERO, &plan.edits).is_ok());
+        let mut state = State::default().apply(&plan.edits);
+        for (nth, file) in files.iter().enumerate().skip(1) {
+            let next = read(&written(nth, file));
+            let drive = reload(&server, &[plan], &next).unwrap().drives.remove(0);
+            prop_assert!(layer.change(Instant::ZERO, &drive.edits).is_ok());
+            state = state.apply(&drive.edits);
+            prop_assert_eq!(&state, &State::default().apply(&drive.plan.edits));
+            for (name, slot) in &drive.plan.volumes {
+                let contract = next.volume(name).unwrap().contract;
+                prop_assert_eq!(state.groups[&slot.group].1, contract);
+                prop_assert!(state.spaces.contains_key(&slot.space));
+            }
+            prop_assert_eq!(state.spaces.len(), next.volumes.len());
+            prop_assert_eq!(state.groups.len(), next.volumes.len() + next.tenants.len());
+            (server, plan) = (next, drive.plan);
+        }
+    }
+}

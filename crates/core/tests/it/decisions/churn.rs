@@ -1,0 +1,554 @@
+//! Everything a driver may do, drawn at random: requests of every kind, clients that stop reading, give up, go and come, contracts and
+//! limits that change, pieces that fail or find the drive's queue full, and calls that come too early.
+
+use std::fmt::Write;
+use std::num::NonZeroU64;
+
+use weir_core::{
+    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId,
+    Instant, Knobs, Layer, Listener, Mask, Max, Op, Outcome, Output, Priority, PriorityClass,
+    Publish, ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
+    elevator, merge, tunable::Tuned,
+};
+use weir_random::Rng;
+
+use crate::decisions::listing::{Digest, sampled};
+
+/// Steps in a line, and lines in a table.
+const STEPS: u32 = 100;
+const LINES: u32 = 60;
+
+/// What is asked of which drive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything anywhere on a flash drive.
+    Anywhere,
+    /// Mostly parts of three files on a disk, each read and written by several in turns, and less at a time.
+    Files,
+}
+
+/// A policy.
+#[derive(Clone)]
+pub(crate) struct Policy {
+    pub(crate) elevator: elevator::Config,
+    pub(crate) controllers: control::Config,
+    pub(crate) merge: merge::Config,
+}
+
+impl Policy {
+    pub(crate) fn of(elevator: elevator::Config) -> Self {
+        Self {
+            elevator,
+            controllers: control::Config::default(),
+            merge: merge::Config::OFF,
+        }
+    }
+}
+
+struct Churn {
+    kind: Kind,
+    /// Some requests are a file system's metadata, which `io.cost` does not hold.
+    metadata: bool,
+    /// Where the next part of each file is.
+    files: [u64; 3],
+    rng: Rng,
+    layer: Layer,
+    now: u64,
+    /// Open streams with their groups, and live requests.
+    streams: Vec<(StreamId, GroupId)>,
+    live: Vec<(StreamId, u64)>,
+    in_drive: Vec<Tag>,
+    cookies: u64,
+    listener: Option<Listener>,
+    digest: Digest,
+}
+
+/// A line for every hundred steps: a digest of all that the layer said in them, and how things stand.
+pub(crate) fn of(name: &str, policy: Policy, kind: Kind) -> String {
+    let mut churn = Churn::new(policy, kind);
+    let mut text = format!(
+        "{name}\n\n  us      digest    accepted rejected dispatched   done  stray clamped\n"
+    );
+    for _ in 0..LINES {
+        for _ in 0..STEPS {
+            churn.step();
+        }
+        let c = churn.layer.counters();
+        writeln!(
+            text,
+            "{:8}  {:08x}  {:8} {:8} {:10} {:6} {:6} {:7}",
+            churn.now / 1_000,
+            std::mem::take(&mut churn.digest).value(),
+            c.accepted,
+            c.rejected,
+            c.dispatched,
+            c.done,
+            c.stray,
+            c.clamped
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// A line for each draw of an elevator's tunables: what it came to after a number of steps.
+pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
+    let mut text =
+        format!("{name}\n\nseed      us      digest    accepted rejected dispatched   done\n");
+    for seed in 0..16 {
+        let mut elevator = elevator.clone();
+        let mut rng = Rng::new(100 + seed);
+        if let Some(tuned) = elevator.tuned_mut() {
+            draw(tuned, &mut rng);
+        }
+        let merge = if elevator.merges() && seed % 3 == 2 {
+            merge::Config {
+                nomerges: 1,
+                ahead: false,
+                ..merge::Config::LINUX
+            }
+        } else {
+            merge::Config::OFF
+        };
+        let policy = Policy {
+            merge,
+            ..Policy::of(elevator)
+        };
+        let kind = if seed % 2 == 0 {
+            Kind::Anywhere
+        } else {
+            Kind::Files
+        };
+        let mut churn = Churn::new(policy, kind);
+        churn.rng = rng;
+        for _ in 0..3_000 {
+            churn.step();
+        }
+        let c = churn.layer.counters();
+        writeln!(
+            text,
+            "{seed:4} {:8}  {:08x}  {:8} {:8} {:10} {:6}",
+            churn.now / 1_000,
+            churn.digest.value(),
+            c.accepted,
+            c.rejected,
+            c.dispatched,
+            c.done
+        )
+        .unwrap();
+    }
+    text
+}
+
+/// Each tunable is at times as it is by default, at times the least that it may be, else of any order of magnitude.
+pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
+    let mut below = |n: u64| rng.below(NonZeroU64::new(n).unwrap());
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        let (least, most) = tunable.bounds;
+        let value = match below(4) {
+            _ if most - least < 64 => least + below(most - least + 1),
+            0 => tunable.default,
+            1 => least,
+            _ => {
+                let bits = 64 - most.min(4 * tunable.default.max(256)).leading_zeros();
+                let bits = 1 + below(bits.into());
+                below(1 << bits)
+            }
+        };
+        tuned.set(place, value);
+    }
+    tuned.bound();
+}
+
+impl Churn {
+    fn new(policy: Policy, kind: Kind) -> Self {
+        let sizes = Sizes {
+            requests: 60,
+            streams: 8,
+            groups: 6,
+            spaces: 3,
+            per_stream: 14,
+            reserved: 3,
+            scheduler_tags: 24,
+            events: 40,
+            stalled: 0,
+        };
+        let drive = DriveShape {
+            queues: 2,
+            tags: 4,
+            max_transfer: 64 << 10,
+            rotational: kind == Kind::Files,
+            capacity: Some(capacity(500_000_000)),
+        };
+        let config = Config {
+            sizes,
+            drive,
+            controllers: policy.controllers,
+            merge: policy.merge,
+            elevator: policy.elevator,
+        };
+        let mut layer = Layer::new(config).unwrap();
+        let edits = [
+            space(0, Some(1 << 30)),
+            add(1, ROOT),
+            add(2, ROOT),
+            add(3, GroupId(1)),
+            add(4, GroupId(1)),
+        ];
+        layer.change(Instant::ZERO, &edits).unwrap();
+        Self {
+            kind,
+            metadata: policy.controllers.cost.is_some(),
+            files: [0, 256 << 20, 512 << 20],
+            rng: Rng::new(7),
+            layer,
+            now: 0,
+            streams: Vec::new(),
+            live: Vec::new(),
+            in_drive: Vec::new(),
+            cookies: 0,
+            listener: None,
+            digest: Digest::default(),
+        }
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(NonZeroU64::new(n).unwrap())
+    }
+
+    /// One in `n`.
+    fn rarely(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn stream(&mut self) -> Option<StreamId> {
+        if self.streams.is_empty() {
+            return None;
+        }
+        let which = self.below(self.streams.len() as u64);
+        Some(self.streams[which as usize].0)
+    }
+
+    fn step(&mut self) {
+        self.now += match self.below(30) {
+            0 => self.below(20_000_000),
+            1..9 => 0,
+            _ => self.below(300_000),
+        };
+        // Now and then a call comes with a time that has passed.
+        let early = if self.rarely(50) { 1_000 } else { 0 };
+        let now = Instant::from_nanos(self.now.saturating_sub(early));
+        match self.below(100) {
+            0..40 => self.submit(now),
+            40..70 => self.complete(now),
+            70..76 => self.hold(now),
+            76..80 => self.cancel(now),
+            80..82 => self.close(now),
+            82..88 => self.open(now),
+            88..93 => self.change(now),
+            93..95 => self.listen(),
+            95 => self.sample(),
+            96 => self.tear_down(now),
+            _ => {}
+        }
+        let mut out = Vec::new();
+        let wake = self.layer.poll(now, &mut out);
+        for output in out {
+            self.told(output);
+        }
+        self.woken(wake);
+    }
+
+    fn submit(&mut self, now: Instant) {
+        let Some(stream) = self.stream() else { return };
+        let most = if self.kind == Kind::Files { 1 } else { 4 };
+        let requests: Vec<_> = (0..=self.below(most))
+            .map(|_| self.request(stream))
+            .collect();
+        let accepted = match self.layer.submit(now, &requests) {
+            Ok(()) => requests.len(),
+            Err(rejected) => rejected.accepted,
+        };
+        self.digest.add(accepted as u64);
+        let accepted = requests[..accepted].iter();
+        self.live.extend(accepted.map(|r| (stream, r.cookie)));
+        let gauges = self.layer.gauges(stream).unwrap_or_default();
+        self.digest.add(u64::from(gauges.live));
+        self.digest.add(u64::from(gauges.limited));
+        self.digest.add(gauges.oldest.map_or(0, Instant::as_nanos));
+    }
+
+    fn request(&mut self, stream: StreamId) -> Request {
+        self.cookies += 1;
+        let op = match self.below(20) {
+            0..10 => Op::Read,
+            10..16 => Op::Write,
+            16 | 17 => Op::Flush,
+            18 => Op::Discard,
+            _ => Op::WriteZeroes,
+        };
+        let length: u64 = if self.rarely(5) {
+            180 << 10
+        } else {
+            512 << self.below(8)
+        };
+        let outside = if self.rarely(60) { 1 << 30 } else { 0 };
+        let file = stream.slot() as usize % 3;
+        let offset = if op == Op::Flush {
+            0
+        } else if self.kind == Kind::Files && !self.rarely(8) {
+            let offset = self.files[file];
+            self.files[file] += length.next_multiple_of(4_096);
+            offset
+        } else {
+            self.below(2_000) * 4_096 + outside
+        };
+        Request {
+            stream,
+            space: SpaceId(u32::from(self.rarely(4))),
+            op,
+            flags: match self.below(6) {
+                0 => Flags::SYNC,
+                1 => Flags::FUA,
+                2 if self.metadata => Flags::META,
+                _ => Flags::NONE,
+            },
+            offset,
+            length: if op == Op::Flush { 0 } else { length as u32 },
+            cookie: self.cookies,
+            within: 0,
+        }
+    }
+
+    fn complete(&mut self, now: Instant) {
+        let mut batch = Vec::new();
+        for _ in 0..=self.below(4) {
+            if self.in_drive.is_empty() {
+                break;
+            }
+            let tag = self.below(self.in_drive.len() as u64) as usize;
+            let tag = self.in_drive.swap_remove(tag);
+            batch.push(match self.below(12) {
+                0 => Completion::busy(tag),
+                1 => Completion::error(tag, 5),
+                _ => Completion::ok(tag),
+            });
+        }
+        if self.rarely(40) {
+            batch.push(Completion::ok(Tag(7)));
+            self.in_drive.retain(|tag| *tag != Tag(7));
+        }
+        self.layer.complete(now, &batch);
+    }
+
+    fn hold(&mut self, now: Instant) {
+        if let Some(stream) = self.stream() {
+            let held = self.rarely(3);
+            self.layer.hold(now, stream, held);
+        }
+    }
+
+    fn cancel(&mut self, now: Instant) {
+        if self.live.is_empty() {
+            return;
+        }
+        let which = self.below(self.live.len() as u64) as usize;
+        let (stream, cookie) = self.live[which];
+        let cookie = if self.rarely(6) { cookie + 1 } else { cookie };
+        let found = self.layer.cancel(now, stream, cookie);
+        self.digest.add(u64::from(found));
+    }
+
+    fn close(&mut self, now: Instant) {
+        if self.streams.len() > 2 {
+            let which = self.below(self.streams.len() as u64) as usize;
+            self.close_one(now, which);
+        }
+    }
+
+    fn close_one(&mut self, now: Instant, which: usize) {
+        let (stream, _) = self.streams.swap_remove(which);
+        self.layer.close(now, stream);
+        // Nothing can be asked of it any more.
+        let late = self.request(stream);
+        let refused = self.layer.submit(now, &[late]).is_err();
+        self.digest.add(u64::from(refused));
+    }
+
+    /// A group loses its clients, which may take a while, and goes when they have gone.
+    fn tear_down(&mut self, now: Instant) {
+        let id = GroupId(1 + self.below(5) as u32);
+        while let Some(which) = self.streams.iter().position(|(_, group)| *group == id) {
+            self.close_one(now, which);
+        }
+        let gone = self.layer.change(now, &[Edit::RemoveGroup(id)]).is_ok();
+        self.digest.add(u64::from(gone));
+        let back = self.layer.change(now, &[add(id.0, GroupId(id.0 / 3))]);
+        self.digest.add(u64::from(back.is_ok()));
+    }
+
+    fn open(&mut self, now: Instant) {
+        let group = GroupId(self.below(6) as u32);
+        let class = match self.below(8) {
+            0 => PriorityClass::Realtime,
+            1 => PriorityClass::Idle,
+            _ => PriorityClass::BestEffort,
+        };
+        let level = self.below(8) as u8;
+        let priority = Priority { class, level };
+        let opened = self.layer.open(now, StreamSpec { group, priority });
+        self.digest.add(u64::from(opened.is_ok()));
+        self.streams.extend(opened.map(|stream| (stream, group)));
+    }
+
+    fn change(&mut self, now: Instant) {
+        let id = GroupId(1 + self.below(6) as u32);
+        let edit = match self.below(12) {
+            0..5 => Edit::SetContract {
+                id,
+                contract: self.contract(),
+            },
+            5..7 => Edit::SetKnobs {
+                id,
+                knobs: Knobs {
+                    latency: Span::from_micros(self.below(3) * 2_000),
+                    ..Knobs::NONE
+                },
+            },
+            7 => add(5, GroupId(self.below(3) as u32)),
+            8 => Edit::RemoveGroup(id),
+            9 => space(1 + self.below(3) as u32, self.rarely(2).then_some(1 << 24)),
+            10 => Edit::SetCapacity(Some(capacity(200_000_000 + self.below(300_000_000)))),
+            _ => space(0, Some(1 << 30)),
+        };
+        let would = self.layer.would_change(&[edit]);
+        let done = self.layer.change(now, &[edit]);
+        assert_eq!(would, done, "{edit:?}");
+        self.digest
+            .add(done.map_or(1, |promised| promised.millionths + 2));
+    }
+
+    fn contract(&mut self) -> Contract {
+        let max = Max {
+            bandwidth: self.below(3) * 40_000_000,
+            read_iops: self.below(2) * 1_000,
+            write_bandwidth: self.below(2) * 30_000_000,
+            burst: Span::from_millis(self.below(20)),
+            ..Max::NONE
+        };
+        let class = match self.below(6) {
+            0 => Class::Realtime,
+            1 => Class::Idle,
+            _ => Class::default(),
+        };
+        Contract {
+            min: if self.rarely(3) { 10_000_000 } else { 0 },
+            share: 1 + self.below(500) as u16,
+            max: if self.rarely(2) { max } else { Max::NONE },
+            class,
+            ..Contract::DEFAULT
+        }
+    }
+
+    /// Somebody begins to listen, and takes what was kept when the next one does.
+    fn listen(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            let lost = self.layer.drain(listener, &mut self.digest);
+            self.digest.add(lost);
+            self.layer.dismiss(listener);
+        }
+        if self.rarely(2) {
+            self.listener = Some(self.layer.listen(Mask::ALL));
+        }
+    }
+
+    fn told(&mut self, output: Output) {
+        match output {
+            Output::Dispatch(piece) => {
+                assert!(
+                    !self.in_drive.contains(&piece.tag),
+                    "{piece:?} has a tag that is taken"
+                );
+                self.in_drive.push(piece.tag);
+                self.digest.all([
+                    piece.cookie,
+                    piece.offset,
+                    piece.length.into(),
+                    piece.within.into(),
+                ]);
+                self.digest
+                    .add(u64::from(piece.tag.0) << 16 | u64::from(piece.queue.0));
+            }
+            Output::Done(done) => {
+                self.live.retain(|live| *live != (done.stream, done.cookie));
+                let outcome = match done.outcome {
+                    Outcome::Ok => 1,
+                    Outcome::Error(code) => 100 + u64::from(code),
+                    Outcome::Cancelled => 2,
+                };
+                let w = done.waits;
+                self.digest.all([
+                    done.cookie,
+                    outcome,
+                    w.limit.as_nanos(),
+                    w.elevator.as_nanos(),
+                    w.drive.as_nanos(),
+                ]);
+            }
+            Output::Pause(stream) => self.digest.add(1_000 + u64::from(stream.slot())),
+            Output::Resume(stream) => self.digest.add(2_000 + u64::from(stream.slot())),
+        }
+    }
+
+    fn woken(&mut self, wake: Option<Wake>) {
+        self.digest.add(wake.map_or(0, |wake| wake.at.as_nanos()));
+        let (live, in_flight) = (self.layer.live(), self.layer.in_flight());
+        self.digest.all([live, in_flight].map(u64::from));
+    }
+
+    /// Everything that can be sampled.
+    fn sample(&mut self) {
+        for number in sampled(&self.layer) {
+            self.digest.add(number);
+        }
+    }
+}
+
+impl Publish for Digest {
+    fn publish(&mut self, now: Instant, event: Event) {
+        self.add(now.as_nanos());
+        match event {
+            Event::Released { cookie, bytes, .. } => self.all([cookie, bytes.into()]),
+            Event::Throttled { cookie, .. } | Event::Passed { cookie, .. } => self.add(cookie),
+            Event::Selected { stream, budget } => self.all([stream.slot().into(), budget]),
+            Event::Expired {
+                served, charged, ..
+            } => self.all([served, charged]),
+            Event::Bound { span, .. } => self.add(span.as_nanos()),
+            _ => self.add(1),
+        }
+    }
+}
+
+fn capacity(rate: u64) -> Capacity {
+    Capacity {
+        read: rate,
+        write: rate,
+        ..Capacity::NONE
+    }
+}
+
+fn space(id: u32, size: Option<u64>) -> Edit {
+    Edit::SetSpace {
+        id: SpaceId(id),
+        size,
+    }
+}
+
+fn add(id: u32, parent: GroupId) -> Edit {
+    Edit::AddGroup {
+        id: GroupId(id),
+        parent,
+        contract: Contract::DEFAULT,
+    }
+}

@@ -1,0 +1,12 @@
+//! The integration tests of this crate, a module for each subject.
+
+mod allocations;
+mod bounds;
+mod cost;
+mod decisions;
+mod invariants;
+mod layer;
+mod listened;
+mod low;
+mod merging;
+mod record;

@@ -1,0 +1,3 @@
+//! Integration tests in real time, a module for each subject.
+
+mod etcd;

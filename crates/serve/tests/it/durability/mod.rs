@@ -1,0 +1,223 @@
+//! A server whose drive loses its power while several clients write: whatever a FLUSH or FUA had acknowledged is there.
+
+mod disk;
+mod ledger;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_config::Address;
+use weir_random::Rng;
+use weir_serve::{Options, Server};
+use weir_wire::nbd::{Command, CommandFlags};
+
+use crate::tools::Temp;
+use crate::tools::raw::Raw;
+use disk::Power;
+use ledger::{Ledger, SECTOR};
+
+const SECTORS: u64 = 128;
+const CLIENTS: u64 = 4;
+const CUTS: u64 = 100;
+
+/// What the clients of one run share.
+#[derive(Debug)]
+struct Run {
+    ledger: Mutex<Ledger>,
+    power: Power,
+    over: AtomicBool,
+    /// Promises until the power goes.
+    left: Mutex<u64>,
+    /// The cut lost something.
+    lost: AtomicBool,
+}
+
+impl Run {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A promise was made; at the last one the power goes, at once.
+    fn promised(&self) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = left.saturating_sub(1);
+        if *left == 0 && !self.over.swap(true, Ordering::SeqCst) {
+            self.lost.store(self.power.cut(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// What was sent under a cookie.
+enum Sent {
+    Write { number: usize, fua: bool },
+    Flush(u64),
+    Read,
+}
+
+/// A client's life: batches of one to four, until the power is gone.
+fn life(run: &Run, mut client: Raw, mut rng: Rng) {
+    while !run.over.load(Ordering::SeqCst) {
+        let batch = rng.range(1, 5);
+        let mut sent: Vec<(u64, Sent)> = Vec::new();
+        for _ in 0..batch {
+            let first = rng.range(0, SECTORS);
+            let sectors = first..(first + rng.range(1, 24)).min(SECTORS);
+            let (offset, length) = (
+                first * SECTOR as u64,
+                (sectors.end - first) as u32 * SECTOR as u32,
+            );
+            let (command, flags, what, payload) = match rng.range(0, 8) {
+                0 => (Command::Read, CommandFlags::EMPTY, Sent::Read, Vec::new()),
+                1 | 2 => {
+                    let number = run.ledger().flush();
+                    (
+                        Command::Flush,
+                        CommandFlags::EMPTY,
+                        Sent::Flush(number),
+                        Vec::new(),
+                    )
+                }
+                kind => {
+                    let fua = kind == 3;
+                    let flags = if fua {
+                        CommandFlags::FUA
+                    } else {
+                        CommandFlags::EMPTY
+                    };
+                    let number = run.ledger().write(sectors.clone(), fua);
+                    let bytes = Ledger::bytes(number, &sectors);
+                    (Command::Write, flags, Sent::Write { number, fua }, bytes)
+                }
+            };
+            let (offset, length) = match command {
+                Command::Flush => (0, 0),
+                _ => (offset, length),
+            };
+            let cookie = client.request(command, flags, offset, length, &payload);
+            sent.push((cookie.unwrap(), what));
+        }
+        for _ in 0..sent.len() {
+            let (cookie, ended) = client.answer().unwrap();
+            let place = sent.iter().position(|(c, _)| *c == cookie);
+            let (_, what) = sent.swap_remove(place.expect("an answer to each request, once"));
+            if ended.is_err() {
+                // The power is gone: nothing is known of this request.
+                continue;
+            }
+            match what {
+                Sent::Write { number, fua } => {
+                    run.ledger().written(number);
+                    if fua {
+                        run.promised();
+                    }
+                }
+                Sent::Flush(number) => {
+                    run.ledger().flushed(number);
+                    run.promised();
+                }
+                Sent::Read => {}
+            }
+        }
+    }
+}
+
+/// A server on the disk of a volume, and how it is reached.
+fn serve(directory: &Temp, volume: &str) -> (Server, Address) {
+    let text = format!(
+        "listen.nbd = [\"unix:{}/nbd.sock\"]\n\
+         [drive.d]\npolicy = \"none\"\nmax_transfer = \"4KiB\"\n\
+         [volume.{volume}]\ndrive = \"d\"\nmemory = true\nsize = \"{}KiB\"\n",
+        directory.path().display(),
+        SECTORS * SECTOR as u64 / 1024
+    );
+    let config = weir_config::parse("durability.toml", &text);
+    let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    let options = Options {
+        storage: disk::open,
+        ..Options::default()
+    };
+    let server = Server::start(&config, &options).unwrap_or_else(|e| panic!("{e}"));
+    let address = server.addresses()[0].clone();
+    (server, address)
+}
+
+/// A bug that the process was started to show.
+fn select() {
+    #[cfg(feature = "mutants")]
+    if let Ok(number) = std::env::var("WEIR_MUTANT") {
+        weir_core::mutant::select(number.parse().unwrap());
+    }
+}
+
+#[test]
+fn a_hundred_cuts_lose_nothing_that_was_promised() {
+    select();
+    let directory = Temp::new();
+    let (mut at_stake, mut lossy) = (0, 0);
+    for seed in 0..CUTS {
+        let volume = format!("cut-{seed}");
+        let power = Power::new(&volume, SECTORS as usize * SECTOR, seed);
+        let (server, address) = serve(&directory, &volume);
+        let mut rng = Rng::new(seed);
+        let run = Run {
+            ledger: Mutex::default(),
+            power,
+            over: AtomicBool::new(false),
+            left: Mutex::new(rng.range(1, 60)),
+            lost: AtomicBool::new(false),
+        };
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let connection = Raw::open(&address, &volume).unwrap();
+                let rng = Rng::new(seed * CLIENTS + client);
+                let run = &run;
+                scope.spawn(move || life(run, connection, rng));
+            }
+        });
+        drop(server);
+        let left = run.power.contents();
+        let ledger = run.ledger();
+        let lost = ledger.check_all(&left);
+        assert!(lost.is_empty(), "cut {seed}: lost {lost:?}");
+        at_stake += ledger.promised();
+        lossy += u32::from(run.lost.load(Ordering::SeqCst));
+        if seed % 10 == 0 {
+            // The same by a client of the next server on that drive.
+            let (_server, address) = serve(&directory, &volume);
+            let mut client = Raw::open(&address, &volume).unwrap();
+            let read = client.read(0, left.len() as u32);
+            assert!(read.unwrap() == left, "cut {seed}");
+        }
+    }
+    assert!(at_stake > 1000, "{at_stake} writes were promised");
+    // Without a promise everything can be lost, else this disk would show no bug.
+    assert!(lossy > 50, "{lossy} of {CUTS} cuts lost something");
+}
+
+/// Each bug in a process of its own, as a bug is switched on for all of a process.
+#[cfg(feature = "mutants")]
+#[test]
+fn the_bugs_of_durability_are_caught() {
+    use weir_core::mutant;
+    for bug in [
+        mutant::FLUSH_IGNORED,
+        mutant::FUA_IGNORED,
+        mutant::FLUSH_OWN_CONNECTION,
+        mutant::ANSWER_BEFORE_SYNC,
+    ] {
+        let run = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "durability::a_hundred_cuts_lose_nothing_that_was_promised",
+            ])
+            .env("WEIR_MUTANT", bug.to_string())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+        assert!(text.contains("running 1 test"), "{text}");
+        assert!(
+            !run.status.success() && text.contains(": lost ["),
+            "bug {bug}: {text}"
+        );
+    }
+}

@@ -1,0 +1,8 @@
+//! The integration tests of this crate, a module for each subject.
+
+#[path = "../tools/mod.rs"]
+mod tools;
+
+mod durability;
+mod structure;
+mod twin_scenario;

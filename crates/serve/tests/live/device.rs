@@ -1,0 +1,226 @@
+//! A volume on a block device behind a running server, on a loop device of the test's own. Where none can be made (it takes root)
+//! the test is skipped with a line; `WEIR_NO_SKIP=1` makes that a failure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+use std::time::{Duration, Instant};
+
+use weir_serve::{Options, Server, StartError};
+use weir_wire::nbd::{Command, CommandFlags};
+
+use crate::tools::Temp;
+use crate::tools::program::skip;
+use crate::tools::raw::{Ended, Raw};
+use weir_config::Address;
+
+const SIZE: usize = 8 << 20;
+
+/// A loop device over a file in a directory, perhaps mounted there; all of it goes with its owner.
+struct Loop {
+    directory: Temp,
+    device: PathBuf,
+    mounted: bool,
+}
+
+/// Runs a program; what it printed if it succeeded.
+fn run(program: &str, arguments: &[&Path]) -> Option<String> {
+    let output = Program::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
+}
+
+impl Loop {
+    fn new() -> Option<Self> {
+        let mut new = Self {
+            device: PathBuf::new(),
+            mounted: false,
+            directory: Temp::on_disk(),
+        };
+        let image = new.image();
+        fs::write(&image, vec![5; SIZE]).unwrap();
+        let find = [Path::new("--find"), Path::new("--show"), &image];
+        let Some(device) = run("losetup", &find) else {
+            skip("no loop device can be made here");
+            return None;
+        };
+        new.device = device.into();
+        Some(new)
+    }
+
+    fn image(&self) -> PathBuf {
+        self.directory.path().join("image")
+    }
+
+    fn mount(&mut self) -> bool {
+        let place = self.directory.path().join("mounted");
+        fs::create_dir_all(&place).unwrap();
+        self.mounted = run("mkfs.ext4", &[Path::new("-q"), &self.device]).is_some()
+            && run("mount", &[&self.device, &place]).is_some();
+        self.mounted
+    }
+
+    fn unmount(&mut self) {
+        if std::mem::take(&mut self.mounted) {
+            run("umount", &[&self.directory.path().join("mounted")]).expect("nothing uses it");
+        }
+    }
+
+    fn config(&self, more: &str) -> weir_config::Server {
+        let text = format!(
+            "listen.nbd = [\"unix:{}/s\"]\n[drive.d]\n[volume.v]\ndrive = \"d\"\ndevice = \"{}\"\n{more}",
+            self.directory.path().display(),
+            self.device.display()
+        );
+        let config = weir_config::parse("", &text);
+        config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
+    }
+
+    fn start(&self, more: &str) -> Result<Server, StartError> {
+        Server::start(&self.config(more), &Options::default())
+    }
+
+    /// Starts it once nobody else looks at the device: a new one, or one just unmounted, is looked at by the system for a moment.
+    fn start_soon(&self, more: &str) -> Server {
+        let begun = Instant::now();
+        loop {
+            match self.start(more) {
+                Ok(server) => return server,
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn connect(&self) -> Raw {
+        let address = Address::Unix(self.directory.path().join("s"));
+        Raw::open(&address, "v").unwrap()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        self.unmount();
+        if !self.device.as_os_str().is_empty() {
+            run("losetup", &[Path::new("--detach"), &self.device]);
+        }
+    }
+}
+
+/// Sends a request and waits for how it ends.
+fn call(client: &mut Raw, command: Command, offset: u64, length: u32, payload: &[u8]) -> Ended {
+    let sent = client.request(command, CommandFlags::EMPTY, offset, length, payload);
+    sent.unwrap();
+    client.answer().unwrap().1
+}
+
+#[test]
+fn a_device_that_grows_is_a_larger_volume() {
+    let Some(disk) = Loop::new() else {
+        return;
+    };
+    let mut server = disk.start_soon("");
+    let mut before = disk.connect();
+    // Its size is not the server's to change.
+    let larger = disk.config(&format!("size = \"{}B\"", 2 * SIZE));
+    let refused = server.reload(&larger).unwrap_err().to_string();
+    assert!(refused.contains("resize the file"), "{refused}");
+    let image = fs::File::options().write(true).open(disk.image()).unwrap();
+    image.set_len(2 * SIZE as u64).unwrap();
+    server.reload(&server.config().clone()).unwrap();
+    // The device does not know yet.
+    let last = 2 * SIZE as u64 - 4096;
+    assert!(call(&mut before, Command::Write, last, 3, b"abc").is_err());
+    run("losetup", &[Path::new("--set-capacity"), &disk.device]).unwrap();
+    server.reload(&server.config().clone()).unwrap();
+    let mut after = disk.connect();
+    assert!(call(&mut after, Command::Write, last, 3, b"abc").is_ok());
+    assert_eq!(
+        call(&mut after, Command::Read, last, 3, &[]).unwrap(),
+        b"abc"
+    );
+    assert!(call(&mut before, Command::Read, 0, 1, &[]).is_ok());
+    drop((before, after));
+    assert!(server.shutdown());
+    assert_eq!(
+        fs::read(disk.image()).unwrap()[last as usize..][..3],
+        *b"abc"
+    );
+}
+
+#[test]
+fn what_clients_write_is_on_the_device() {
+    let Some(disk) = Loop::new() else {
+        return;
+    };
+    let server = disk.start_soon("");
+    let mut client = disk.connect();
+    assert!(call(&mut client, Command::Write, 4095, 3, b"abc").is_ok());
+    assert!(call(&mut client, Command::Write, 65_536, 4096, &[9; 4096]).is_ok());
+    assert!(call(&mut client, Command::WriteZeroes, 1 << 20, 1 << 20, &[]).is_ok());
+    assert!(call(&mut client, Command::Flush, 0, 0, &[]).is_ok());
+    let read = call(&mut client, Command::Read, 4094, 5, &[]).unwrap();
+    assert_eq!(read, b"\x05abc\x05");
+    // Nobody else may write to it meanwhile.
+    let second = disk.start("").map(drop);
+    let second = second.unwrap_err().to_string();
+    assert!(second.contains("in use"), "{second}");
+    drop(client);
+    assert!(server.shutdown());
+    // The file behind it has the same bytes.
+    let bytes = fs::read(disk.image()).unwrap();
+    assert_eq!(bytes.len(), SIZE);
+    assert_eq!(&bytes[4094..4099], b"\x05abc\x05");
+    assert!(bytes[65_536..65_536 + 4096].iter().all(|&b| b == 9));
+    assert!(bytes[1 << 20..2 << 20].iter().all(|&b| b == 0));
+    assert!(bytes[2 << 20..].iter().all(|&b| b == 5));
+}
+
+#[test]
+fn a_device_to_be_read_is_not_written_to() {
+    let Some(disk) = Loop::new() else {
+        return;
+    };
+    let server = disk.start_soon("read_only = true\n");
+    let mut client = disk.connect();
+    let read = call(&mut client, Command::Read, 4096, 4096, &[]).unwrap();
+    assert_eq!(read, [5; 4096]);
+    for (command, payload) in [
+        (Command::Write, &[1; 4096][..]),
+        (Command::WriteZeroes, &[]),
+        (Command::Trim, &[]),
+    ] {
+        let refused = call(&mut client, command, 0, 4096, payload);
+        assert!(refused.is_err(), "{command:?}");
+    }
+    drop(client);
+    assert!(server.shutdown());
+    assert!(fs::read(disk.image()).unwrap().iter().all(|&b| b == 5));
+}
+
+#[test]
+fn a_mounted_device_is_refused_and_stays_as_it_is() {
+    let Some(mut disk) = Loop::new() else {
+        return;
+    };
+    if !disk.mount() {
+        return skip("no file system can be made and mounted here");
+    }
+    let file = disk.directory.path().join("mounted/file");
+    fs::write(&file, b"precious").unwrap();
+    let refused = disk.start("").map(drop).unwrap_err().to_string();
+    let place = disk.directory.path().join("mounted");
+    let why = format!("is mounted on {} (ext4)", place.display());
+    assert!(
+        refused.contains(": volume.v.device: ") && refused.contains(&why),
+        "{refused}"
+    );
+    // Only to be read it may be in use.
+    let server = disk.start_soon("read_only = true\n");
+    assert!(server.shutdown());
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    disk.unmount();
+    // And when it is free it is served.
+    let server = disk.start_soon("");
+    assert!(server.shutdown());
+}

@@ -1,0 +1,213 @@
+//! Crowds of connections that do nothing: honest clients are served all the same, and soon.
+//!
+//! Figures are printed (`cargo test -p weir-serve --test live flood:: -- --nocapture`).
+
+use crate::tools;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::tools::metrics::Metrics;
+use crate::tools::raw::{PATIENCE, Raw, Stream, deaf};
+use crate::tools::{Site, log};
+use rustix::net::{AddressFamily, SocketType};
+use weir_config::Address;
+use weir_wire::nbd::client::HandshakeConfig;
+
+const ONE: &str =
+    "[drive.memory]\n[volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\n";
+
+/// What an honest client may wait at the most, with all of these at the door.
+const SOON: Duration = Duration::from_secs(1);
+
+/// This process has both ends of every connection.
+fn room_for_many() {
+    let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: limits.maximum,
+        ..limits
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+}
+
+/// How long an honest client takes from its first packet to the end of its first read.
+fn honest(address: &Address) -> Duration {
+    let begun = Instant::now();
+    let mut raw = Raw::open(address, "v").unwrap();
+    assert_eq!(raw.read(0, 4096).unwrap(), vec![0; 4096]);
+    begun.elapsed()
+}
+
+#[test]
+fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
+    let _alone = tools::alone();
+    room_for_many();
+    let site = Site::start(ONE);
+    for address in [&site.unix, &site.tcp] {
+        let (waits, flood) = std::thread::scope(|scope| {
+            let flood = scope.spawn(|| {
+                let connect = |_| Stream::connect(address).unwrap();
+                (0..3000).map(connect).collect::<Vec<_>>()
+            });
+            let mut waits = Vec::new();
+            while !flood.is_finished() || waits.len() < 50 {
+                waits.push(honest(address));
+            }
+            (waits, flood.join().unwrap())
+        });
+        let worst = waits.iter().max().unwrap();
+        println!(
+            "among {} silent sockets: {} honest clients, {worst:.0?} at the most",
+            flood.len(),
+            waits.len()
+        );
+        assert!(*worst < SOON, "{worst:?}");
+    }
+}
+
+#[test]
+fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
+    let _alone = tools::alone();
+    room_for_many();
+    log::listen();
+    let site = Site::start(ONE);
+    log::take();
+    let stop = AtomicBool::new(false);
+    let begun = Instant::now();
+    let (waits, renewed) = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let connect = || Stream::connect(&site.unix).unwrap();
+            let mut silent: Vec<Stream> = (0..400).map(|_| connect()).collect();
+            let mut renewed = 0;
+            while !stop.load(Ordering::Relaxed) {
+                silent[renewed % 400] = connect();
+                renewed += 1;
+                // At another pace than the server's, which ends them too.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            renewed
+        });
+        let mut waits = Vec::new();
+        while begun.elapsed() < Duration::from_secs(4) {
+            waits.push(honest(&site.unix));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::Relaxed);
+        (waits, flood.join().unwrap())
+    });
+    let worst = waits.iter().max().unwrap();
+    println!(
+        "400 silent sockets, renewed {renewed} times: {} honest clients, {worst:.0?} at the most",
+        waits.len()
+    );
+    assert!(*worst < SOON, "{worst:?}");
+    // A bounded number of lines a second is written of them.
+    let lines = log::take().matches("makes room").count() as u64;
+    assert!(
+        lines <= 10 * (begun.elapsed().as_secs() + 2),
+        "{lines} lines"
+    );
+}
+
+/// A connection from an address of this machine.
+fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
+    let Address::Tcp(to) = to else {
+        unreachable!("only hosts are told apart here")
+    };
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    rustix::net::bind(&socket, &SocketAddr::from((host, 0)))?;
+    rustix::net::connect(&socket, to)?;
+    let stream = Stream::Tcp(socket.into());
+    stream.patience(PATIENCE);
+    Raw::over(stream, HandshakeConfig::new("v"))
+}
+
+/// Reads something over each, and forgets those that have ended.
+fn work(busy: &mut Vec<Raw>) {
+    busy.retain_mut(|raw| raw.read(0, 512).is_ok());
+}
+
+#[test]
+fn busy_connections_of_one_host_keep_no_other_out() {
+    let _alone = tools::alone();
+    let site = Site::start(&format!("[limits]\nconnections = 8\n{ONE}"));
+    let mut busy: Vec<Raw> = (0..8)
+        .map(|_| from([127, 0, 0, 1], &site.tcp).unwrap())
+        .collect();
+    assert!(from([127, 0, 0, 1], &site.tcp).is_err(), "it has them all");
+    let mut others = Vec::new();
+    for left in [7, 6, 5, 4] {
+        work(&mut busy);
+        let mut other = from([127, 0, 0, 2], &site.tcp).unwrap();
+        assert_eq!(other.read(0, 512).unwrap(), vec![0; 512]);
+        others.push(other);
+        work(&mut busy);
+        assert_eq!(busy.len(), left);
+    }
+    assert!(
+        from([127, 0, 0, 1], &site.tcp).is_err(),
+        "each has its half"
+    );
+    assert!(from([127, 0, 0, 2], &site.tcp).is_err());
+    work(&mut others);
+    assert_eq!(others.len(), 4);
+}
+
+#[test]
+fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
+    let _alone = tools::alone();
+    let config = |min: &str| {
+        format!(
+            "[limits]\nconnections = 16\n[drive.memory]\ncapacity = {{ read = \"400MB/s\", write = \"400MB/s\" }}\n\
+             [volume.evil]\ndrive = \"memory\"\nmemory = true\nsize = \"1MiB\"\n\
+             [volume.honest]\ndrive = \"memory\"\nmemory = true\nsize = \"1MiB\"\n{min}"
+        )
+    };
+    let mut site = Site::start(&config(""));
+    for address in [site.unix.clone(), site.tcp.clone()] {
+        let mut busy = Vec::new();
+        while let Ok(raw) = Raw::open(&address, "evil") {
+            busy.push(raw);
+        }
+        // Without a promise the volume has its part of the rest, which is half.
+        let mut halves = Vec::new();
+        while let Ok(raw) = Raw::open(&address, "honest") {
+            halves.push(raw);
+        }
+        work(&mut busy);
+        assert_eq!((busy.len(), halves.len()), (8, 8));
+        // With one it has places of its own from then on.
+        assert!(site.reload(&config("min = \"20MB/s\"\n")));
+        let mut honest = Raw::open(&address, "honest").unwrap();
+        assert_eq!(honest.read(0, 512).unwrap(), vec![0; 512]);
+        work(&mut busy);
+        work(&mut halves);
+        assert_eq!((busy.len(), halves.len()), (7, 8));
+        assert!(site.reload(&config("")));
+        drop((busy, halves, honest));
+        wait_for_room(&site, &address);
+    }
+}
+
+/// Until a server has seen that its clients have gone.
+fn wait_for_room(site: &Site, address: &Address) {
+    let begun = Instant::now();
+    while Metrics::of(&site.server).sum("weir_connections", &[]) > 0.0 {
+        assert!(begun.elapsed() < PATIENCE, "{address:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn one_that_makes_room_and_takes_no_answer_is_not_waited_for() {
+    let _alone = tools::alone();
+    let site = Site::start(&format!("[limits]\nconnections = 2\n{ONE}"));
+    let deaf = [(); 2].map(|()| deaf(&site.tcp, "v", 16 << 20));
+    let other = from([127, 0, 0, 2], &site.tcp).unwrap();
+    let begun = Instant::now();
+    while Metrics::of(&site.server).sum("weir_connections", &[]) > 2.0 {
+        assert!(begun.elapsed() < PATIENCE, "three connections stay");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop((deaf, other));
+}

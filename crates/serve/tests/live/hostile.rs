@@ -1,0 +1,393 @@
+//! What clients that do not keep to the protocol can do to others: nothing.
+//!
+//! Figures are printed (`cargo test -p weir-serve --test live hostile:: -- --nocapture`). Rates are asserted as parts of what was
+//! promised, with room for a machine that others use as well.
+
+use crate::tools;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use crate::tools::attack::{Attack, go, option};
+use crate::tools::metrics::Metrics;
+use crate::tools::raw::{PATIENCE, Raw, Stream, closes, deaf, header};
+use crate::tools::{Site, load, log, pattern, process};
+use weir_load::Program;
+use weir_wire::nbd::{Command, CommandFlags};
+
+/// The demo's drive: 250 MB/s.
+const DEMO: &str = "[drive.demo]\nmodel = \"demo\"\npolicy = \"contract\"\n";
+/// One volume in memory on a drive without a stated capacity.
+const ONE: &str =
+    "[drive.memory]\n[volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\n";
+
+/// A volume on the demo's drive.
+fn volume(name: &str, min: &str) -> String {
+    format!(
+        "[volume.{name}]\ndrive = \"demo\"\nmodel = \"demo\"\nsize = \"16MiB\"\nmin = \"{min}\"\n"
+    )
+}
+
+/// In the handshake: bytes behind the client's flags, and what the log says then.
+fn bad_handshakes() -> Vec<(&'static str, Vec<u8>)> {
+    let mut long = option(7, &[]);
+    long[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
+    let mut wrong = option(7, &go("v"));
+    wrong[0] = b'X';
+    let many: Vec<u8> = (0..100_000).flat_map(|_| option(3, &[])).collect();
+    vec![
+        (
+            "the handshake with a client failed; the server closed the connection",
+            0xffff_ffffu32.to_be_bytes().to_vec(),
+        ),
+        (
+            "the handshake with a client failed; the server closed the connection",
+            [&[0, 0, 0, 3], &long[..]].concat(),
+        ),
+        (
+            "the handshake with a client failed; the server closed the connection",
+            [&[0, 0, 0, 3], &wrong[..]].concat(),
+        ),
+        (
+            "the handshake with a client failed; the server closed the connection",
+            [&[0, 0, 0, 3], &many[..]].concat(),
+        ),
+    ]
+}
+
+/// In the transmission phase.
+fn bad_requests() -> Vec<Vec<u8>> {
+    let none = CommandFlags::EMPTY;
+    let good = header(Command::Read, none, 1, 0, 4096);
+    let mut magic = good;
+    magic[0] ^= 1;
+    vec![
+        magic.to_vec(),
+        // A good one first, whose answer the client may miss.
+        [good, magic].concat(),
+        header(Command::Write, none, 2, 0, u32::MAX).to_vec(),
+        pattern(1, 10_000),
+    ]
+}
+
+#[test]
+fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
+    let _alone = tools::alone();
+    log::listen();
+    let site = Site::start(ONE);
+    let mut honest = Raw::open(&site.tcp, "v").unwrap();
+    honest.write(1, 5, &pattern(9, 70_000)).unwrap();
+    assert!(honest.answer().unwrap().1.is_ok());
+    let mut cases: Vec<(&str, Vec<u8>, bool)> = Vec::new();
+    cases.extend(bad_handshakes().into_iter().map(|(l, b)| (l, b, false)));
+    cases.extend(
+        bad_requests()
+            .into_iter()
+            .map(|b| ("the server closed a connection", b, true)),
+    );
+    for (line, bytes, after) in cases {
+        let begun = Instant::now();
+        log::take();
+        // A bounded number of lines a second is written: another second has room again.
+        loop {
+            let mut stream = if after {
+                Raw::open(&site.unix, "v").unwrap().stream
+            } else {
+                Stream::connect(&site.unix).unwrap()
+            };
+            // The server may close before it has taken everything.
+            let _ = stream.write_all(&bytes);
+            assert!(closes(&mut stream), "{line}: {:02x?}", &bytes[..4]);
+            if log::take()
+                .lines()
+                .any(|l| l.contains("WARN") && l.contains(line))
+            {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{line}: {:02x?}", &bytes[..4]);
+        }
+        assert!(honest.read(5, 70_000).unwrap() == pattern(9, 70_000));
+    }
+}
+
+#[test]
+fn others_get_what_they_were_promised_while_many_attack() {
+    let _alone = tools::alone();
+    let site = Site::start(&(DEMO.to_owned() + &volume("a", "40MB/s") + &volume("b", "40MB/s")));
+    let mut data = Raw::open(&site.unix, "a").unwrap();
+    data.write(1, 4096, &pattern(2, 1 << 20)).unwrap();
+    assert!(data.answer().unwrap().1.is_ok());
+    let attacks = [(3, "b"), (4, "b")].map(|(s, v)| Attack::start(&site.unix, v, s));
+    let program = Program::random_reads(64 << 10, 8);
+    let reader = vec![load::member("a", program)];
+    let got = load::run(&site.unix, reader, Duration::from_secs(3), |_| {
+        let bytes = data.read(4096, 1 << 20).unwrap();
+        assert!(bytes == pattern(2, 1 << 20));
+    });
+    let attacks: u64 = attacks.map(Attack::end).iter().sum();
+    let rate = load::rate(&got[0]) / 1e6;
+    println!("promised 40 MB/s, got {rate:.1} MB/s through {attacks} attacks");
+    assert!(rate >= 0.95 * 40.0, "{rate} MB/s of 40 promised");
+}
+
+#[test]
+fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
+    const ARENA: u64 = 128 << 20;
+    let _alone = tools::alone();
+    let before = process::resident();
+    let mut config = format!("[limits]\narena = \"128MiB\"\nconnections = 256\n{DEMO}");
+    for name in ["target", "s0", "s1", "s2", "s3"] {
+        config += &volume(name, "10MB/s");
+    }
+    let site = Site::start(&config);
+    let mut deaf: Vec<Raw> = (0..200)
+        .map(|n| deaf(&site.unix, ["s0", "s1", "s2", "s3"][n % 4], 128 << 10))
+        .collect();
+    let mut members = vec![load::member("target", Program::random_reads(4096, 4))];
+    for name in ["s0", "s1", "s2", "s3"] {
+        members.push(load::member(name, Program::sequential_reads(128 << 10, 2)));
+    }
+    let mut most = 0;
+    let got = load::run(&site.unix, members, Duration::from_secs(4), |_| {
+        most = most.max(process::resident());
+    });
+    let rates: Vec<f64> = got.iter().map(|o| load::rate(o) / 1e6).collect();
+    let grown = most.saturating_sub(before);
+    println!(
+        "{} that never read: {:.1} MB more in memory; promised 10 MB/s each, got {rates:.1?}",
+        deaf.len(),
+        grown as f64 / 1e6
+    );
+    // The arena, the drive's tables, the stacks and buffers of our own clients.
+    assert!(grown <= ARENA + (48 << 20), "{grown} bytes");
+    for rate in rates {
+        assert!(rate >= 0.95 * 10.0, "{rate} MB/s of 10 promised");
+    }
+    // And they are served as soon as they read.
+    for raw in deaf.iter_mut().step_by(50) {
+        raw.stream.wait();
+        for _ in 0..100 {
+            assert_eq!(raw.receive().unwrap().1.data.len(), 128 << 10);
+        }
+    }
+}
+
+#[test]
+fn what_its_max_cannot_clear_in_five_seconds_is_not_read() {
+    const MAX: f64 = 1e6;
+    let _alone = tools::alone();
+    let site = Site::start(
+        "[limits]\nrequests_per_connection = 4096\n\
+         [drive.memory]\n\
+         [volume.v]\ndrive = \"memory\"\nmemory = true\nsize = \"16MiB\"\nmax = { bandwidth = \"1MB/s\" }\n",
+    );
+    let mut raw = Raw::open(&site.unix, "v").unwrap();
+    let write = header(Command::Write, CommandFlags::EMPTY, 1, 0, 16 << 10);
+    let request = [&write[..], &[7; 16 << 10]].concat();
+    raw.stream.patience(Duration::from_millis(500));
+    let begun = Instant::now();
+    let mut sent = 0;
+    // Ends when no byte has been taken for half a second: at 1 MB/s and 16 KiB a request that would be thirty requests.
+    while let Ok(n) = raw.stream.write(&request[sent % request.len()..]) {
+        sent += n;
+        assert!(sent < 64 << 20, "everything is read");
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{:.1} MB taken in {seconds:.1} s", sent as f64 / 1e6);
+    // Five seconds' worth, what was carried out meanwhile, and what the kernel holds for a socket.
+    let allowed = MAX * (5.0 + seconds) + 1e6;
+    assert!((sent as f64) < allowed, "{sent} bytes, {allowed} allowed");
+    assert!(
+        sent as f64 > 4.0 * MAX,
+        "{sent} bytes: less than it may have"
+    );
+}
+
+#[test]
+fn a_connection_has_no_more_requests_under_way_than_configured() {
+    let _alone = tools::alone();
+    let site = Site::start(
+        "[limits]\nrequests_per_connection = 2\n\
+         [drive.d]\nmodel = { kind = \"null\", service = \"5ms\", tags = 32, link = \"1GB/s\" }\npolicy = \"none\"\n\
+         [volume.v]\ndrive = \"d\"\nmodel = { kind = \"null\", service = \"5ms\", tags = 32, link = \"1GB/s\" }\nsize = \"16MiB\"\n",
+    );
+    let mut raw = Raw::open(&site.unix, "v").unwrap();
+    let begun = Instant::now();
+    for cookie in 0..40 {
+        raw.send(Command::Read, cookie, 0, 4096).unwrap();
+    }
+    for _ in 0..40 {
+        assert!(raw.answer().unwrap().1.is_ok());
+    }
+    // Two at a time, 5 ms each.
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+}
+
+/// Answers that may wait in the test below.
+const UNSENT: f64 = 262_144.0;
+/// What each of its requests reads.
+const PIECE: u32 = 128 << 10;
+
+/// Bytes that are read for a client that asks for much and takes no answer.
+fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
+    let site = Site::start(&format!(
+        "[limits]\nunsent_per_connection = \"{UNSENT}B\"\n\
+         [drive.d]\n{drive}\n[volume.v]\ndrive = \"d\"\nsize = \"16MiB\"\n{volume}\n"
+    ));
+    let raw = deaf(&site.unix, "v", PIECE);
+    let served = || Metrics::of(&site.server).sum("weir_bytes_total", &[("op", "read")]);
+    // What one request through another connection takes is enough for the server to have done what it will do.
+    let mut other = Raw::open(&site.unix, "v").unwrap();
+    for _ in 0..50 {
+        other.read(0, 512).unwrap();
+    }
+    let bytes = served() - 50.0 * 512.0;
+    println!("{bytes} bytes for one that takes nothing");
+    drop(raw);
+    bytes
+}
+
+#[test]
+fn answers_that_are_not_taken_are_no_more_than_configured() {
+    let _alone = tools::alone();
+    let model = "model = { kind = \"null\", service = \"100us\", tags = 4, link = \"1GB/s\" }";
+    // A volume in memory does its work at once, up to 1 MiB a turn, and only then looks at what waits to be sent.
+    for (drive, volume, turn) in [
+        (model, model, 0.0),
+        ("tags = 4", "memory = true", 1_048_576.0),
+    ] {
+        let bytes = read_for_the_deaf(drive, volume);
+        // Beside it the piece that reaches the bound, what was in the drive then, and two that the kernel takes for a socket.
+        let pieces = (1.0 + 4.0 + 2.0) * f64::from(PIECE);
+        let allowed = UNSENT + turn + pieces;
+        assert!(
+            bytes <= allowed,
+            "{volume}: {bytes} bytes, {allowed} allowed"
+        );
+    }
+}
+
+#[test]
+fn a_handshake_that_drips_is_cut_at_its_deadline() {
+    let _alone = tools::alone();
+    log::listen();
+    let site = Site::start(&format!("[limits]\nhandshake_timeout = \"300ms\"\n{ONE}"));
+    // Each is a good beginning that does not end; the second is one that does not read the answers it asks for.
+    let endless: Vec<u8> = (0..500).flat_map(|_| option(3, &[])).collect();
+    let drips = [&[0, 0, 0, 3], &endless[..]].concat();
+    let begun = Instant::now();
+    log::take();
+    let mut stream = Stream::connect(&site.tcp).unwrap();
+    stream.patience(Duration::from_millis(20));
+    for byte in &drips {
+        // A byte every 20 ms, since no more than the greeting and one answer can be read.
+        let failed = stream.write_all(&[*byte]).is_err();
+        let end = matches!(stream.read(&mut [0; 4096]), Ok(0));
+        if failed || end {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE);
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    let mut said = String::new();
+    while !said.contains(
+        "a client did not complete the handshake in time; the server closed the connection",
+    ) {
+        said += &log::take();
+        assert!(begun.elapsed() < PATIENCE, "{said}");
+    }
+}
+
+#[test]
+fn connections_over_the_limit_are_refused_and_those_below_stay() {
+    let _alone = tools::alone();
+    let site = Site::start(&format!("[limits]\nconnections = 16\n{ONE}"));
+    let mut honest = Raw::open(&site.unix, "v").unwrap();
+    honest.write(1, 0, &pattern(4, 4096)).unwrap();
+    assert!(honest.answer().unwrap().1.is_ok());
+    let mut flood = Vec::new();
+    let mut refused = 0;
+    for n in 0..100 {
+        let address = if n % 2 == 0 { &site.unix } else { &site.tcp };
+        match Raw::open(address, "v") {
+            Ok(raw) => flood.push(raw),
+            Err(error) => {
+                assert!(error.to_string().contains("limits.connections"), "{error}");
+                refused += 1;
+            }
+        }
+        assert!(honest.read(0, 4096).unwrap() == pattern(4, 4096));
+    }
+    // Users of the socket and the host of TCP come to have half of the places each: for that one
+    // was moved.
+    assert_eq!(refused, 100 - 15 - 1);
+    drop(flood);
+    let begun = Instant::now();
+    while Raw::open(&site.unix, "v").is_err() {
+        assert!(begun.elapsed() < PATIENCE, "there is room again");
+    }
+}
+
+#[test]
+fn whoever_stalls_costs_no_processor_time() {
+    let _alone = tools::alone();
+    let site = Site::start(ONE);
+    let mut kept = Vec::new();
+    for n in 0..20u8 {
+        let mut stream = Stream::connect(&site.tcp).unwrap();
+        stream
+            .write_all(&[0, 0, 0, 3][..usize::from(n % 5).min(4)])
+            .unwrap();
+        kept.push(stream);
+        kept.push(Raw::open(&site.unix, "v").unwrap().stream);
+        kept.push(deaf(&site.unix, "v", 256 << 10).stream);
+        let mut half = Raw::open(&site.unix, "v").unwrap();
+        half.send(Command::Write, 1, 0, 1 << 20).unwrap();
+        half.stream
+            .write_all(&vec![n; usize::from(n) * 50_000])
+            .unwrap();
+        kept.push(half.stream);
+    }
+    let begun = Instant::now();
+    loop {
+        // Until what they have begun has come to rest.
+        let before = process::server_threads();
+        std::thread::sleep(Duration::from_millis(100));
+        if process::server_threads() == before {
+            break;
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "the server does not come to rest"
+        );
+    }
+    let before = process::server_threads();
+    std::thread::sleep(Duration::from_secs(1));
+    let after = process::server_threads();
+    assert!(!before.is_empty());
+    assert_eq!(before, after, "ticks and switches of each thread");
+}
+
+#[test]
+fn the_server_ends_while_it_is_attacked() {
+    let _alone = tools::alone();
+    let site = Site::start(ONE);
+    let mut honest = Raw::open(&site.unix, "v").unwrap();
+    for cookie in 0..64 {
+        honest
+            .write(cookie, cookie << 12, &[cookie as u8; 4096])
+            .unwrap();
+    }
+    assert!(honest.answer().unwrap().1.is_ok());
+    let stalled: Vec<Raw> = (0..20).map(|_| deaf(&site.unix, "v", 64 << 10)).collect();
+    let begun = Instant::now();
+    assert!(site.server.shutdown());
+    println!("ended after {:.1?}", begun.elapsed());
+    // The drain's five seconds, for those that stall.
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    drop(stalled);
+    // What was taken has been answered; what was not, sees the end.
+    let answers = (1..64).map_while(|_| honest.answer().ok());
+    for (_, result) in answers {
+        assert!(result.is_ok(), "{result:?}");
+    }
+}

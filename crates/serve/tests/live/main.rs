@@ -1,0 +1,18 @@
+//! Integration tests in real time, a module for each subject.
+
+#[path = "../tools/mod.rs"]
+mod tools;
+
+mod clients;
+mod clients_max;
+mod device;
+mod explain;
+mod flood;
+mod guest_speed;
+mod guests;
+mod hostile;
+mod promises;
+mod refused;
+mod server;
+mod storage;
+mod twin;

@@ -1,0 +1,299 @@
+//! What the server says of a promise is what the client that it was made to has seen: in bytes, and second by second.
+//!
+//! The client's own count knows nothing of the server but when its seconds begin. Both look at the same run, so that it does not matter
+//! how fast the machine is.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::tools::metrics::Metrics;
+use crate::tools::raw::{Raw, header};
+use crate::tools::{Site, alone};
+use weir_config::Address;
+use weir_random::Rng;
+use weir_wire::nbd::{Command, CommandFlags};
+
+/// What the client is promised, bytes a second.
+const MIN: f64 = 40e6;
+
+/// A link of 100 MB/s, first come, first served, and a client that is promised 40, as is its tenant.
+const CONFIG: &str = "
+[drive.d]
+policy = \"none\"
+model = { kind = \"null\", service = \"30us\", tags = 32, link = \"100MB/s\" }
+[tenant.acme]
+drive = \"d\"
+min = \"40MB/s\"
+[volume.client]
+drive = \"d\"
+tenant = \"acme\"
+min = \"40MB/s\"
+size = \"64MiB\"
+[volume.hog]
+drive = \"d\"
+size = \"64MiB\"
+";
+
+/// A request as its client saw it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    sent: Instant,
+    answered: Instant,
+    bytes: u32,
+}
+
+/// Reads at random places, one request after the other, until it is told to stop.
+fn reads(address: &Address, export: &str, length: u32, seed: u64, stop: &AtomicBool) -> Vec<Seen> {
+    let mut raw = Raw::open(address, export).unwrap();
+    let (mut rng, mut seen) = (Rng::new(seed), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        let offset = rng.range(0, 500) * 128 * 1024;
+        let sent = Instant::now();
+        assert_eq!(raw.read(offset, length).unwrap().len(), length as usize);
+        seen.push(Seen {
+            sent,
+            answered: Instant::now(),
+            bytes: length,
+        });
+    }
+    seen
+}
+
+/// Four requests of 32 KiB at a time for six seconds, and beside them for the first three six of 128 KiB.
+fn play(site: &Site) -> Vec<Seen> {
+    let (stop, stop_hog) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (stop, stop_hog) = (&stop, &stop_hog);
+        for seed in 0..6 {
+            scope.spawn(move || reads(&site.unix, "hog", 128 << 10, seed, stop_hog));
+        }
+        let client = |seed| scope.spawn(move || reads(&site.unix, "client", 32 << 10, seed, stop));
+        let clients: Vec<_> = (10..14).map(client).collect();
+        std::thread::sleep(Duration::from_secs(3));
+        stop_hog.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(3));
+        stop.store(true, Ordering::Relaxed);
+        let seen = clients.into_iter().map(|c| c.join().unwrap());
+        seen.flatten().collect()
+    })
+}
+
+/// Commands that move no data: a read far behind the end, a flush, ... Each comes in batches.
+const NOTHING: [(Command, u64, u32); 6] = [
+    (Command::Read, 1 << 40, 4096),
+    (Command::Flush, 0, 0),
+    (Command::Cache, 0, 4096),
+    (Command::Trim, 4096, 4096),
+    (Command::WriteZeroes, 8192, 4096),
+    (Command::Unknown(77), 0, 0),
+];
+
+/// Sends batches of requests that move no data, each drawn, until it is told to stop.
+fn floods(address: &Address, seed: u64, stop: &AtomicBool) {
+    let mut raw = Raw::open(address, "hog").unwrap();
+    let mut rng = Rng::new(seed);
+    while !stop.load(Ordering::Relaxed) {
+        let count = rng.range(1, 100);
+        let batch: Vec<u8> = (0..count)
+            .flat_map(|cookie| {
+                let (command, offset, length) = NOTHING[rng.range(0, 5) as usize];
+                header(command, CommandFlags::EMPTY, cookie, offset, length)
+            })
+            .collect();
+        raw.stream.write_all(&batch).unwrap();
+        for _ in 0..count {
+            raw.receive().unwrap();
+        }
+    }
+}
+
+/// Four requests of 32 KiB at a time for four seconds, beside a flood from a drawn number of connections.
+fn play_flood(site: &Site, seed: u64) -> Vec<Seen> {
+    let connections = Rng::new(seed).range(1, 24);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stop = &stop;
+        for n in 0..connections {
+            scope.spawn(move || floods(&site.unix, seed * 100 + n, stop));
+        }
+        let client = |seed| scope.spawn(move || reads(&site.unix, "client", 32 << 10, seed, stop));
+        let clients: Vec<_> = (10..14).map(client).collect();
+        std::thread::sleep(Duration::from_secs(4));
+        stop.store(true, Ordering::Relaxed);
+        let seen = clients.into_iter().map(|c| c.join().unwrap());
+        seen.flatten().collect()
+    })
+}
+
+/// What a client got in a second, and how long it waited in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    bytes: f64,
+    waited: f64,
+}
+
+/// The client's own count of the seconds that begin at `origin`.
+fn count(seen: &[Seen], origin: Instant, seconds: usize) -> Vec<Second> {
+    let at = |time: Instant| time.saturating_duration_since(origin).as_secs_f64();
+    let mut all = vec![Second::default(); seconds];
+    let mut waits: Vec<(f64, f64)> = seen.iter().map(|s| (at(s.sent), at(s.answered))).collect();
+    waits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut until = 0.0_f64;
+    for (from, to) in waits {
+        for (k, second) in all.iter_mut().enumerate() {
+            let (begin, end) = (k as f64, k as f64 + 1.0);
+            second.waited += (to.min(end) - from.max(until).max(begin)).max(0.0);
+        }
+        until = until.max(to);
+    }
+    for request in seen {
+        if let Some(second) = all.get_mut(at(request.answered) as usize) {
+            second.bytes += f64::from(request.bytes);
+        }
+    }
+    all
+}
+
+/// What the server says of the client that `label` names, in the metrics that begin with `prefix`.
+fn said(metrics: &Metrics, prefix: &str, label: (&str, &str)) -> [f64; 5] {
+    let names = [
+        "promised_seconds_total",
+        "kept_seconds_total",
+        "short_seconds_total",
+        "excused_seconds_total",
+        "short_bytes_total",
+    ];
+    names.map(|name| metrics.sum(&format!("{prefix}_{name}"), &[label]))
+}
+
+/// When the server's clock began: of many scrapes the fastest tells best.
+fn origin(site: &Site) -> Instant {
+    let scrapes = (0..50).map(|_| {
+        let before = Instant::now();
+        let metrics = Metrics::of(&site.server);
+        let took = before.elapsed();
+        let served = metrics.sum("weir_drive_seconds_total", &[("drive", "d")]);
+        let since = Duration::from_secs_f64(served).saturating_sub(took / 2);
+        (took, before.checked_sub(since).unwrap())
+    });
+    scrapes.min_by_key(|s| s.0).unwrap().1
+}
+
+/// Plays once, and compares; what differs by too much. `others`: in how many seconds others have to have had what was missing.
+fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> Result<(), String> {
+    let site = Site::start(config);
+    let seen = play(&site);
+    let metrics = Metrics::of(&site.server);
+    let origin = origin(&site);
+    let client = ("volume", "client");
+    let bytes = metrics.sum("weir_bytes_total", &[client]);
+    let own: f64 = seen.iter().map(|s| f64::from(s.bytes)).sum();
+    assert!((bytes - own).abs() < 0.5, "every byte: {bytes} and {own}");
+
+    let [promised, kept, short, excused, lacking] = said(&metrics, "weir", client);
+    let tenant = said(&metrics, "weir_tenant", ("tenant", "acme"));
+    assert!((promised - (kept + short + excused)).abs() < 0.5);
+    assert!((tenant[0] - promised).abs() < 0.5 && (tenant[4] - lacking).abs() < 0.5);
+
+    // The first second is not a whole one of a server that has begun in it.
+    let all = count(&seen, origin, promised as usize + 1);
+    let (mut own_short, mut own_lacking, mut near) = (0.0, 0.0, 0.0);
+    for second in &all[1..] {
+        let owed = MIN * second.waited;
+        let lacks = owed - MIN / 100.0 - second.bytes;
+        near += f64::from(u8::from(lacks.abs() < MIN / 50.0));
+        if lacks > 0.0 {
+            own_short += 1.0;
+            own_lacking += owed - second.bytes;
+        }
+    }
+    let off = (lacking - own_lacking).abs() / (MIN * promised);
+    let others = [client, ("reason", "neighbour")];
+    let others = metrics.sum("weir_short_reason_seconds_total", &others);
+    let hog = [client, ("neighbour", "hog")];
+    let by_hog = if others > 0.0 {
+        metrics.sum("weir_short_neighbour_seconds_total", &hog)
+    } else {
+        0.0
+    };
+    let said = format!(
+        "server: {promised} promised, {kept} kept, {short} short by {lacking} ({others} for others), {excused} excused; client: \
+         {own_short} short by {own_lacking}, {:.2} % off; {all:?}",
+        off * 100.0
+    );
+    println!("{said}");
+    let agree = (short - own_short).abs() <= near && off < 0.01;
+    // It is said which client had what is missing, and nobody says that the client did not ask.
+    let true_reasons = by_hog >= others_had && others <= short && excused <= 1.0;
+    if agree && true_reasons {
+        Ok(())
+    } else {
+        Err(said)
+    }
+}
+
+/// Within 1 % of what was promised. A client that gets no processor sees its answers late, and the server a client that does not ask: one
+/// run of eight has to be undisturbed.
+#[test]
+fn the_servers_seconds_are_those_that_the_client_has_seen() {
+    let _alone = alone();
+    let mut said = Vec::new();
+    for _ in 0..8 {
+        // Beside the hog it gets a fifth of the link.
+        match compare(CONFIG, play, 2.0) {
+            Ok(()) => return,
+            Err(differs) => said.push(differs),
+        }
+    }
+    panic!("{}", said.join("\n"));
+}
+
+/// The same beside floods of requests that move no data. `WEIR_DRAWS` says how many mixes are drawn; one run of eight of each has to be
+/// undisturbed.
+#[test]
+fn the_servers_seconds_are_those_that_the_client_has_seen_beside_a_flood() {
+    let _alone = alone();
+    let mixes = std::env::var("WEIR_DRAWS").map_or(2, |n| n.parse().unwrap());
+    let config = CONFIG.replace(
+        "policy = \"none\"",
+        "capacity = { read = \"100MB/s\", write = \"100MB/s\" }",
+    );
+    for seed in 0..mixes {
+        let mut said = Vec::new();
+        let agrees = (0..8).any(|_| {
+            let differs = compare(&config, |site| play_flood(site, seed), 0.0).err();
+            said.extend(differs.clone());
+            differs.is_none()
+        });
+        assert!(agrees, "mix {seed}: {}", said.join("\n"));
+    }
+}
+
+#[test]
+fn who_does_not_read_its_answers_is_excused() {
+    let _alone = alone();
+    let site = Site::start(&format!(
+        "[limits]\nunsent_per_connection = \"256KiB\"\n{CONFIG}"
+    ));
+    let mut raw = Raw::open(&site.unix, "client").unwrap();
+    for n in 0..100 {
+        raw.send(Command::Read, n, n * (128 << 10), 128 << 10)
+            .unwrap();
+    }
+    let client = ("volume", "client");
+    let suspended = [client, ("reason", "not-reading")];
+    let excused = |site: &Site| {
+        let metrics = Metrics::of(&site.server);
+        let short = metrics.sum("weir_short_seconds_total", &[client]);
+        assert!(short < 0.5, "nobody is to blame");
+        metrics.sum("weir_excused_seconds_total", &suspended)
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while excused(&site) < 2.0 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(raw);
+    assert!(site.server.shutdown());
+}

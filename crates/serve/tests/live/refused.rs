@@ -1,0 +1,333 @@
+//! A start that is refused leaves what was there, and nothing else: everything that a start makes, and everything that can be refused
+//! after it was made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use crate::tools::Temp;
+use weir_serve::{Options, Server, preflight};
+
+/// A directory of a test, and what is in it.
+struct Scratch(Temp);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(Temp::new())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Every file with its inode and what is in it.
+    fn state(&self) -> BTreeMap<PathBuf, (u64, Option<Vec<u8>>)> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let paths = entries.map(|e| e.unwrap().path());
+        let each = paths.map(|path| {
+            let inode = fs::symlink_metadata(&path).unwrap().ino();
+            let bytes = fs::read(&path).ok();
+            (path, (inode, bytes))
+        });
+        each.collect()
+    }
+
+    /// When each file, and the directory, was changed last: what a start asks the kernel may count as a change, what a look asks not.
+    fn times(&self) -> Vec<(i64, i64)> {
+        let paths = self.state().into_keys().chain([self.0.path().to_owned()]);
+        let each = paths.map(|path| {
+            let m = fs::symlink_metadata(&path).unwrap();
+            (m.ctime(), m.ctime_nsec())
+        });
+        each.collect()
+    }
+
+    /// A configuration with a volume in a new image, one in an old one, a socket where one is dead, and these.
+    fn config(&self, listen: &str, more: &str) -> weir_config::Server {
+        let text = format!(
+            "drive.a = {{}}\n[listen]\nnbd = [\"unix:DIR/nbd.sock\", \"unix:DIR/dead.sock\"{listen}\n\
+             [volume.a-new]\ndrive = \"a\"\nfile = \"DIR/new.img\"\nsize = \"1MiB\"\ncache = \"host\"\n\
+             [volume.b-old]\ndrive = \"a\"\nfile = \"DIR/old.img\"\nsize = \"1MiB\"\ncache = \"host\"\n{more}"
+        );
+        let text = text.replace("DIR", &self.0.path().display().to_string());
+        weir_config::parse("weir.toml", &text).unwrap()
+    }
+
+    /// What there is before.
+    fn fill(&self) {
+        fs::write(self.path("old.img"), vec![7; 1 << 20]).unwrap();
+        fs::write(self.path("old.record"), "old").unwrap();
+        drop(UnixListener::bind(self.path("dead.sock")).unwrap());
+    }
+}
+
+/// A start of this is refused with these words, and everything is as it was.
+fn refused(scratch: &Scratch, config: &weir_config::Server, record: Option<&str>, words: &str) {
+    let before = scratch.state();
+    let options = Options {
+        record: record.map(|name| scratch.path(name)),
+        ..Options::default()
+    };
+    let error = Server::start(config, &options)
+        .expect_err(words)
+        .to_string();
+    assert!(error.contains(words), "{words}: {error}");
+    assert_eq!(scratch.state(), before, "{words}");
+}
+
+/// What is refused by name of each step, and `weir check` says the same, and changes nothing either.
+fn refused_and_said(scratch: &Scratch, config: &weir_config::Server, words: &str) {
+    refused(scratch, config, None, words);
+    let (before, times) = (scratch.state(), scratch.times());
+    let found = preflight(config);
+    assert_eq!(scratch.times(), times, "{words}");
+    let said: Vec<String> = found
+        .findings
+        .iter()
+        .map(|f| f.problem.to_string())
+        .collect();
+    assert!(said.iter().any(|s| s.contains(words)), "{words}: {said:?}");
+    assert!(said.iter().all(|s| s.starts_with("weir.toml:")), "{said:?}");
+    assert_eq!(scratch.state(), before, "{words}");
+}
+
+#[test]
+fn a_later_volume_that_cannot_be_opened() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let volume = |path: &str, more: &str| {
+        format!("[volume.c]\ndrive = \"a\"\nfile = \"DIR/{path}\"\ncache = \"host\"\n{more}")
+    };
+    for (volume, words) in [
+        (
+            volume("none/x.img", "size = \"1MiB\"\n"),
+            "create the directory",
+        ),
+        (
+            volume("old.img/x.img", "size = \"1MiB\"\n"),
+            "Not a directory",
+        ),
+        (volume("x.img", ""), "set `size`"),
+        (volume("old.record", "size = \"1MiB\"\n"), "has 3B"),
+        (volume("dead.sock", ""), "is a socket, not a regular file"),
+        (
+            "[volume.c]\ndrive = \"a\"\ndevice = \"/dev/zero\"\n".to_owned(),
+            "is a character device, not a block device",
+        ),
+        (
+            "[volume.c]\ndrive = \"a\"\nmemory = true\nsize = \"4096PiB\"\n".to_owned(),
+            "for its table alone",
+        ),
+    ] {
+        refused_and_said(&scratch, &scratch.config("]", &volume), words);
+    }
+}
+
+#[test]
+fn an_image_that_is_too_large_or_that_cannot_be_served_past_the_cache() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let capacity = "[drive.b]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
+    let volume =
+        "[volume.c]\ndrive = \"b\"\nfile = \"DIR/huge.img\"\nsize = \"1PiB\"\nmin = \"1MB/s\"\n";
+    let config = scratch.config("]", &format!("{capacity}{volume}"));
+    // What a start says is the kernel's: of some file systems that it is too large for a file.
+    let before = scratch.state();
+    let error = Server::start(&config, &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("cannot create "), "{error}");
+    assert_eq!(scratch.state(), before);
+    let found = preflight(&config);
+    assert!(
+        found
+            .findings
+            .iter()
+            .any(|f| f.certain && f.problem.key == "volume.c.file")
+    );
+    assert_eq!(scratch.state(), before);
+}
+
+#[test]
+fn images_that_fit_alone_and_not_together() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let capacity = "[drive.b]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
+    let free = match preflight(&scratch.config("]", "")).storages["a-new"]
+        .place
+        .clone()
+    {
+        Some(place) => place.free.unwrap(),
+        None => panic!("a file has a place"),
+    };
+    let size = free / 5 * 3 / 4096 * 4096;
+    let volume = |name: &str| {
+        format!(
+            "[volume.{name}]\ndrive = \"b\"\nfile = \"DIR/{name}.img\"\nsize = \"{size}B\"\nmin = \"1MB/s\"\n"
+        )
+    };
+    let volumes = volume("c") + &volume("d");
+    let before = scratch.state();
+    let found = preflight(&scratch.config("]", &(capacity.to_owned() + &volumes)));
+    let keys: Vec<&str> = found.findings.iter().map(|f| &f.problem.key[..]).collect();
+    // A file system may know no files past the cache; then that is what is said of both.
+    assert!(keys.contains(&"volume.d.file"), "{:?}", found.findings);
+    assert_eq!(scratch.state(), before);
+}
+
+/// What one start takes twice is taken, too.
+#[test]
+fn one_file_and_one_port_under_two_names() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    std::os::unix::fs::symlink(scratch.path("old.img"), scratch.path("link.img")).unwrap();
+    std::os::unix::fs::symlink(scratch.0.path(), scratch.path("here")).unwrap();
+    let volume = |path: &str| {
+        format!(
+            "[volume.c]\ndrive = \"a\"\nfile = \"DIR/{path}\"\nsize = \"1MiB\"\ncache = \"host\"\n"
+        )
+    };
+    for (path, other) in [("link.img", "b-old"), ("here/new.img", "a-new")] {
+        let config = scratch.config("]", &volume(path));
+        let words = format!("volume.c.file: is already used by volume.{other} under another name");
+        refused(&scratch, &config, None, &words);
+        let said: Vec<String> = preflight(&config)
+            .findings
+            .iter()
+            .map(|f| f.problem.to_string())
+            .collect();
+        assert!(said.len() == 1 && said[0].contains(&words), "{said:?}");
+    }
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let twice = format!(", \"127.0.0.1:{port}\"]\nmetrics = \"0.0.0.0:{port}\"\ninsecure = true");
+    refused_and_said(
+        &scratch,
+        &scratch.config(&twice, ""),
+        "Address already in use",
+    );
+}
+
+#[test]
+fn an_address_that_cannot_be_had() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let live = UnixListener::bind(scratch.path("live.sock")).unwrap();
+    let _ = &live;
+    for (listen, words) in [
+        (format!(", \"127.0.0.1:{port}\"]"), "Address already in use"),
+        (", \"unix:DIR/live.sock\"]".to_owned(), "listens there"),
+        (
+            ", \"unix:DIR/old.img\"]".to_owned(),
+            "exists and is not a socket",
+        ),
+        (
+            ", \"unix:DIR/none/nbd.sock\"]".to_owned(),
+            "create the directory",
+        ),
+        (
+            format!("]\nmetrics = \"127.0.0.1:{port}\""),
+            "Address already in use",
+        ),
+        (
+            "]\nmetrics = \"192.0.2.1:9\"\ninsecure = true".to_owned(),
+            "use an address of this machine",
+        ),
+        (
+            "]\nsocket_owner = \"nobody-of-that-name\"".to_owned(),
+            "unknown user",
+        ),
+        (
+            "]\nsocket_owner = \":nobody-of-that-name\"".to_owned(),
+            "unknown group",
+        ),
+    ] {
+        refused_and_said(&scratch, &scratch.config(&listen, ""), words);
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_written_and_one_that_was_there() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let config = scratch.config("]", "");
+    refused(
+        &scratch,
+        &config,
+        Some("none/record"),
+        "cannot write the record",
+    );
+    // Each drive has its record: the first is made before the second is refused.
+    let two = scratch.config("]", "[drive.b]\n");
+    fs::create_dir(scratch.path("record.b")).unwrap();
+    refused(&scratch, &two, Some("record"), "cannot write the record");
+}
+
+/// Shards are the last that can be refused but for threads: arenas that no address space has.
+#[test]
+fn a_shard_that_cannot_start() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let arena = "[limits]\narena = \"1TiB\"\nconnections = 3840\n";
+    // The kernel may have that memory to promise; a limit of this process' makes it refuse.
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
+    limit.current = Some(64 << 30);
+    rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
+    let config = scratch.config("]", arena);
+    refused(&scratch, &config, Some("new.record"), "");
+    refused(&scratch, &config, Some("old.record"), "");
+    assert_eq!(fs::read(scratch.path("old.record")).unwrap(), b"old");
+}
+
+/// And one that is not refused keeps what it made, but for its sockets, which go with it.
+#[test]
+fn a_start_that_is_not_refused() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let config = scratch.config("]", "");
+    let options = Options {
+        record: Some(scratch.path("old.record")),
+        ..Options::default()
+    };
+    let server = Server::start(&config, &options).unwrap();
+    assert!(scratch.path("nbd.sock").exists());
+    assert!(server.shutdown());
+    let names: Vec<String> = scratch
+        .state()
+        .keys()
+        .map(|p| p.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names, ["new.img", "old.img", "old.record", "old.record.1"]);
+    assert_eq!(fs::read(scratch.path("old.record")).unwrap(), b"old");
+    assert_eq!(
+        fs::metadata(scratch.path("new.img")).unwrap().len(),
+        1 << 20
+    );
+}
+
+/// A reload that is refused removes the images that it made.
+#[test]
+fn a_reload_that_is_refused() {
+    let scratch = Scratch::new();
+    scratch.fill();
+    let mut server = Server::start(&scratch.config("]", ""), &Options::default()).unwrap();
+    let before = scratch.state();
+    let volume = |name: &str, path: &str| {
+        format!(
+            "[volume.{name}]\ndrive = \"a\"\nfile = \"DIR/{path}\"\nsize = \"1MiB\"\ncache = \"host\"\n"
+        )
+    };
+    let more = volume("c", "c.img") + &volume("d", "none/d.img");
+    assert!(server.reload(&scratch.config("]", &more)).is_err());
+    assert_eq!(scratch.state(), before);
+    server
+        .reload(&scratch.config("]", &volume("c", "c.img")))
+        .unwrap();
+    assert!(scratch.path("c.img").exists());
+    assert!(server.shutdown());
+    assert!(scratch.path("c.img").exists());
+}

@@ -1,0 +1,136 @@
+//! What clients that stop, do not read, or go in the middle can do: nothing to others. `tests/hostile.rs` has more of them.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
+
+use crate::server::client::{ONE, serve};
+use crate::tools::metrics::Metrics;
+use crate::tools::raw::{deaf, header};
+
+const NONE: CommandFlags = CommandFlags::EMPTY;
+
+#[test]
+fn a_payload_that_is_longer_than_allowed_is_skipped() {
+    let bench = serve(&format!("limits.request_size = \"1MiB\"\n{ONE}"));
+    let mut client = bench.connect("v");
+    let answer = client.call(Command::Write, NONE, 0, 2 << 20, &vec![1; 2 << 20]);
+    assert_eq!(answer.error, Some(weir_wire::nbd::Errno::Inval));
+    assert_eq!(client.read(0, 10), [0; 10]);
+}
+
+#[test]
+fn a_client_that_stops_in_the_middle_harms_nobody() {
+    let bench = serve(ONE);
+    let mut stopped = Vec::new();
+    for length in [1, REQUEST_LEN - 1, REQUEST_LEN, REQUEST_LEN + 5000] {
+        let mut client = bench.connect("v");
+        let request = header(Command::Write, NONE, 1, 0, 1 << 20);
+        let bytes = [&request[..], &[7; 5000]].concat();
+        client.stream.write_all(&bytes[..length]).unwrap();
+        stopped.push(client);
+    }
+    let mut honest = bench.connect("v");
+    honest.write(0, &[1; 5000]);
+    drop(stopped);
+    // What was not sent whole was not written.
+    assert_eq!(honest.read(0, 5000), [1; 5000]);
+}
+
+#[test]
+fn clients_that_announce_and_do_not_send_leave_room_for_others() {
+    let bench = serve(&format!("limits.arena = \"64MiB\"\n{ONE}"));
+    let mut stingy = Vec::new();
+    for _ in 0..100 {
+        let mut client = bench.connect("v");
+        client.send(Command::Write, NONE, 0, 16 << 20, &[1, 2, 3]);
+        stingy.push(client);
+    }
+    let mut honest = bench.connect("v");
+    for round in 0..50 {
+        let bytes = vec![round; 128 << 10];
+        honest.write(0, &bytes);
+        assert_eq!(honest.read(0, 128 << 10), bytes);
+    }
+}
+
+#[test]
+fn a_request_beyond_what_is_guaranteed_is_served_once_idle_hogs_are_ended() {
+    let bench = serve(&format!(
+        "limits = {{ arena = \"64MiB\", connections = 256 }}\n{ONE}"
+    ));
+    let mut honest = bench.connect("v");
+    let address = bench.server.addresses()[0].clone();
+    let slow: Vec<_> = (0..100).map(|_| deaf(&address, "v", 128 << 10)).collect();
+    // Wait until they hold what they can get.
+    for _ in 0..20 {
+        honest.read(0, 4096);
+    }
+    assert_eq!(honest.read(0, 12 << 20).len(), 12 << 20);
+    drop(slow);
+}
+
+#[test]
+fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
+    let bench = serve(
+        "limits = { arena = \"32MiB\", connections = 64, request_size = \"16MiB\" }\n\
+         drive.d = { policy = \"contract\", model = \"demo\" }\n\
+         volume.v = { drive = \"d\", size = \"16MiB\" }\n\
+         volume.w = { drive = \"d\", size = \"16MiB\", max = { bandwidth = \"40MB/s\" } }\n",
+    );
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let bench = &bench;
+            scope.spawn(move || {
+                for round in 0..25u64 {
+                    let name = if (thread + round) % 2 == 0 { "v" } else { "w" };
+                    rude(&mut bench.connect(name), thread * 1000 + round);
+                }
+            });
+        }
+    });
+    // Everything they had is free again: this takes more than half of the memory.
+    let mut last = bench.connect("v");
+    assert_eq!(last.read(0, 12 << 20).len(), 12 << 20);
+    assert!(last.leave());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Metrics::of(&bench.server).sum("weir_drive_live", &[]) > 0.0 {
+        assert!(
+            Instant::now() < deadline,
+            "requests of clients long gone are still there"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Sends a lot, reads some answers, and goes without a word.
+fn rude(client: &mut crate::server::client::Client, seed: u64) {
+    let mut rng = weir_random::Rng::new(seed);
+    let mut draw = |below: u64| rng.range(0, below - 1);
+    let (count, mut sent) = (1 + draw(60), 0);
+    for _ in 0..count {
+        let (offset, length) = (draw(8 << 20), 1 + draw(200_000) as u32);
+        match draw(6) {
+            0 => client.send(
+                Command::Write,
+                NONE,
+                offset,
+                length,
+                &vec![9; length as usize],
+            ),
+            1 => client.send(Command::Flush, NONE, 0, 0, &[]),
+            2 => client.send(Command::Trim, CommandFlags::FUA, offset, length, &[]),
+            3 => client.send(Command::BlockStatus, NONE, offset, length, &[]),
+            _ => client.send(Command::Read, NONE, offset, length, &[]),
+        };
+        sent += 1;
+        if draw(3) > 0 {
+            assert!(client.receive().is_some());
+            sent -= 1;
+        }
+    }
+    for _ in 0..draw(sent + 1) {
+        assert!(client.receive().is_some());
+    }
+}

@@ -1,0 +1,361 @@
+//! Starting, changing, ending; and doing nothing.
+
+use std::time::Duration;
+
+use weir_serve::{Options, ReloadError, Server};
+use weir_wire::nbd::client::HandshakeConfig;
+use weir_wire::nbd::{Command, CommandFlags};
+
+use crate::server::client::{Client, ONE, config, serve, serve_with};
+use crate::tools::raw::{Raw, Stream};
+use crate::tools::{Temp, pattern, process};
+
+const NONE: CommandFlags = CommandFlags::EMPTY;
+
+/// A drive of 100 MB/s with these volumes.
+fn drive(volumes: &str) -> String {
+    format!("drive.d.capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n{volumes}")
+}
+
+fn volume(name: &str, rest: &str) -> String {
+    format!("volume.{name} = {{ drive = \"d\", memory = true, size = \"4MiB\"{rest} }}\n")
+}
+
+#[test]
+fn what_was_taken_is_answered_before_the_end() {
+    let bench = serve(
+        "drive.d.policy = \"none\"\n\
+         volume.v = { drive = \"d\", memory = true, size = \"1MiB\", max = { iops = 200 } }\n",
+    );
+    let mut client = bench.connect("v");
+    for n in 0..50 {
+        client.send(Command::Read, NONE, n * 512, 512, &[]);
+    }
+    // The first answer shows that they have arrived.
+    assert!(client.receive().is_some());
+    let ended = std::thread::scope(|scope| {
+        let server = bench.server;
+        let ended = scope.spawn(move || server.shutdown());
+        let mut answered = 1;
+        while let Some((_, answer)) = client.receive() {
+            assert!(answer.error.is_none() && answer.data.len() == 512);
+            answered += 1;
+        }
+        assert_eq!(answered, 50);
+        ended.join().unwrap()
+    });
+    assert!(ended);
+}
+
+#[test]
+fn a_client_that_does_not_read_does_not_hold_the_end_up() {
+    let options = Options {
+        drain: Duration::from_millis(100),
+        ..Options::default()
+    };
+    let bench = serve_with(ONE, &options);
+    let mut client = bench.connect("v");
+    for _ in 0..64 {
+        client.send(Command::Read, NONE, 0, 1 << 20, &[]);
+    }
+    assert!(client.receive().is_some());
+    assert!(bench.server.shutdown());
+}
+
+/// Ends a server; `None` if that takes longer than anything here should.
+fn ended(server: Server) -> Option<bool> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(server.shutdown()));
+    receiver.recv_timeout(Duration::from_secs(20)).ok()
+}
+
+#[test]
+fn requests_that_a_max_holds_do_not_hold_the_end_up() {
+    let options = Options {
+        drain: Duration::from_millis(200),
+        ..Options::default()
+    };
+    let max = ", max = { bandwidth = \"100KB/s\" }";
+    let bench = serve_with(&drive(&volume("v", max)), &options);
+    let mut client = bench.connect("v");
+    for _ in 0..32 {
+        client.send(Command::Read, NONE, 0, 1 << 20, &[]);
+    }
+    assert!(client.receive().is_some());
+    assert_eq!(ended(bench.server), Some(true));
+    assert!(client.receive().is_none());
+}
+
+#[test]
+fn storage_that_does_not_answer_does_not_hold_the_end_up() {
+    let options = Options {
+        drain: Duration::from_millis(200),
+        ..Options::default()
+    };
+    let model = "model = { kind = \"null\", service = \"10s\", tags = 32, link = \"1GB/s\" }";
+    let text = format!(
+        "drive.d = {{ {model} }}\nvolume.v = {{ drive = \"d\", {model}, size = \"1MiB\" }}\n"
+    );
+    let bench = serve_with(&text, &options);
+    let mut client = bench.connect("v");
+    client.send(Command::Write, NONE, 0, 4096, &[1; 4096]);
+    client.send(Command::Cache, NONE, 0, 4096, &[]);
+    assert!(client.receive().is_some(), "the write has been taken");
+    assert_eq!(ended(bench.server), Some(false), "the write is not durable");
+}
+
+#[test]
+fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
+    let options = Options {
+        drain: Duration::from_secs(1),
+        ..Options::default()
+    };
+    // Two requests are taken at a time; the others are read later, or never.
+    let limits = "limits = { requests_per_connection = 2 }\n";
+    let max = ", max = { iops = 20 }";
+    let bench = serve_with(&(limits.to_owned() + &drive(&volume("v", max))), &options);
+    let mut client = bench.connect("v");
+    for n in 0..200 {
+        client.send(Command::Write, NONE, n * 512, 512, &[1; 512]);
+    }
+    assert!(client.receive().is_some());
+    let server = std::thread::spawn(move || ended(bench.server));
+    let mut answered = 0;
+    while let Some((_, answer)) = client.receive() {
+        assert_eq!(answer.error, None);
+        answered += 1;
+    }
+    assert!((1..199).contains(&answered), "{answered}");
+    assert_eq!(server.join().unwrap(), Some(true));
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let directory = Temp::new();
+    let first = config(directory.path(), ONE);
+    let server = Server::start(&first, &Options::default()).unwrap();
+    // The address is taken.
+    assert!(Server::start(&first, &Options::default()).is_err());
+    drop(server);
+    assert!(!directory.path().join("nbd.sock").exists());
+    let server = Server::start(&first, &Options::default()).unwrap();
+    assert!(server.watch().is_running() && server.shutdown());
+}
+
+/// Volumes may go under their clients.
+const IN_USE: &str = "server.remove_in_use = true\n";
+
+#[test]
+fn volumes_come_and_go_without_others_noticing() {
+    let mut bench = serve(&drive(&(volume("a", "") + &volume("b", ""))));
+    let (mut a, mut b) = (bench.connect("a"), bench.connect("b"));
+    a.write(0, b"of a");
+    b.write(0, b"of b");
+    let next = drive(&(volume("a", ", share = 500") + &volume("c", "")));
+    // Not under its client, unless the file says so.
+    let before = bench.server.config().clone();
+    let refused = bench.server.reload(&config(bench.directory.path(), &next));
+    let said = refused.unwrap_err().to_string();
+    assert!(
+        said.contains("volume.b: cannot be removed while it has a client"),
+        "{said}"
+    );
+    assert_eq!(*bench.server.config(), before);
+    assert_eq!(b.read(0, 4), b"of b");
+    assert_eq!(bench.connect("b").read(0, 4), b"of b");
+    let insisted = next.clone() + IN_USE;
+    let changed = bench
+        .server
+        .reload(&config(bench.directory.path(), &insisted))
+        .unwrap();
+    assert_eq!(
+        changed,
+        [
+            "volume.b was removed",
+            "volume.c was added",
+            "server.remove_in_use = true (was false)",
+            "volume.a.share = 500 (was 100)",
+        ]
+    );
+    assert!(b.receive().is_none(), "its volume has gone");
+    assert!(bench.connect_with(HandshakeConfig::new("b")).is_err());
+    assert_eq!(a.read(0, 4), b"of a");
+    let mut c = bench.connect("c");
+    c.write(0, b"of c");
+    // Back again, as a new volume in memory is: empty.
+    let next = drive(&(volume("a", "") + &volume("b", "") + &volume("c", "")));
+    bench
+        .server
+        .reload(&config(bench.directory.path(), &next))
+        .unwrap();
+    assert_eq!(bench.connect("b").read(0, 4), [0; 4]);
+    assert_eq!(c.read(0, 4), b"of c");
+    assert_eq!(a.read(0, 4), b"of a");
+}
+
+#[test]
+fn a_volume_that_goes_answers_what_is_under_way() {
+    let mut bench = serve(&drive(
+        &(volume("a", "") + &volume("b", ", max = { iops = 20 }")),
+    ));
+    let mut b = bench.connect("b");
+    for n in 0..30 {
+        b.send(Command::Write, NONE, n * 512, 512, &[n as u8; 512]);
+    }
+    // What makes no sense is refused at once: by then the server has read what was sent before.
+    b.send(Command::Read, NONE, 1 << 40, 512, &[]);
+    let mut answered = 0;
+    while b.receive().expect("it is served").1.error.is_none() {
+        answered += 1;
+    }
+    assert!(answered < 30, "there is nothing under way any more");
+    bench
+        .server
+        .reload(&config(
+            bench.directory.path(),
+            &(drive(&volume("a", "")) + IN_USE),
+        ))
+        .unwrap();
+    while let Some((_, answer)) = b.receive() {
+        assert_eq!(answer.error, None);
+        answered += 1;
+    }
+    assert_eq!(answered, 30);
+}
+
+#[test]
+fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
+    let mut bench = serve(&drive(&volume("a", ", min = \"50MB/s\"")));
+    let before = bench.server.config().clone();
+    // A volume cannot shrink, and so the new one is not there either.
+    let sizes =
+        drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"2MiB\" }\n";
+    let refused = bench.server.reload(&config(bench.directory.path(), &sizes));
+    assert!(
+        matches!(refused, Err(ReloadError::Refused(_))),
+        "{refused:?}"
+    );
+    assert!(bench.connect_with(HandshakeConfig::new("c")).is_err());
+    assert_eq!(*bench.server.config(), before);
+    assert_eq!(bench.connect("a").read(0, 4), [0; 4]);
+}
+
+#[test]
+fn a_changed_max_holds_at_once() {
+    let mut bench = serve(&drive(&volume("a", ", max = { iops = 2 }")));
+    let mut a = bench.connect("a");
+    for _ in 0..40 {
+        a.send(Command::Read, NONE, 0, 512, &[]);
+    }
+    bench
+        .server
+        .reload(&config(bench.directory.path(), &drive(&volume("a", ""))))
+        .unwrap();
+    // At two a second this would take twenty.
+    let started = std::time::Instant::now();
+    for _ in 0..40 {
+        assert!(a.receive().is_some());
+    }
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_record_replays_to_the_same_decisions() {
+    let directory = Temp::new();
+    let file = directory.path().join("record");
+    let options = Options {
+        record: Some(file.clone()),
+        ..Options::default()
+    };
+    let mut bench = serve_with(
+        &drive(&(volume("a", ", max = { iops = 2000 }") + &volume("b", ""))),
+        &options,
+    );
+    let mut a = bench.connect("a");
+    for n in 0..100u64 {
+        a.send(Command::Write, NONE, n * 512, 512, &pattern(n, 512));
+    }
+    let mut b = bench.connect("b");
+    b.write(0, &pattern(1, 1 << 20));
+    drop(b);
+    let next = drive(&(volume("a", "") + &volume("b", "")));
+    bench
+        .server
+        .reload(&config(bench.directory.path(), &next))
+        .unwrap();
+    for _ in 0..100 {
+        a.receive().unwrap();
+    }
+    assert!(bench.server.shutdown());
+    let bytes = std::fs::read(&file).unwrap();
+    let replayed = weir_core::record::replay(&bytes).unwrap();
+    assert!(replayed.calls > 10, "{replayed:?}");
+}
+
+#[test]
+fn an_idle_server_takes_no_processor_time() {
+    // In a process of its own, so that no other test's server is counted.
+    if std::env::var_os("WEIR_TEST_IDLE").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "server::lifecycle::an_idle_server_takes_no_processor_time",
+                "--exact",
+            ])
+            .env("WEIR_TEST_IDLE", "1")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let bench = serve(&drive(
+        &(volume("a", ", min = \"10MB/s\"") + &volume("b", "")),
+    ));
+    let (mut a, mut b) = (bench.connect("a"), bench.connect("b"));
+    for _ in 0..50 {
+        a.read(0, 4096);
+        b.read(0, 4096);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let before = process::server_threads();
+    std::thread::sleep(Duration::from_secs(1));
+    let mut woken = 0;
+    for (thread, after) in process::server_threads() {
+        let before = before[&thread];
+        assert_eq!(after.ticks, before.ticks, "{thread}");
+        woken += after.switches - before.switches;
+    }
+    assert!(woken <= 2, "woken {woken} times while idle");
+}
+
+#[test]
+fn tcp_and_sockets_with_a_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Temp::new();
+    let socket = directory.path().join("nbd.sock");
+    let text = format!(
+        "listen.nbd = [\"unix:{}\", \"127.0.0.1:0\"]\nlisten.socket_mode = \"0640\"\n{ONE}",
+        socket.display()
+    );
+    let parsed = weir_config::parse("", &text).unwrap();
+    let server = Server::start(&parsed, &Options::default()).unwrap();
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let weir_config::Address::Tcp(address) = server.addresses()[1] else {
+        panic!("{:?}", server.addresses());
+    };
+    let stream = std::net::TcpStream::connect(address).unwrap();
+    let raw = Raw::over(Stream::Tcp(stream), HandshakeConfig::new("v"));
+    let mut client = Client(raw.unwrap());
+    client.write(5, b"over tcp");
+    assert_eq!(client.read(5, 8), b"over tcp");
+    assert!(client.leave() && server.shutdown());
+}
+
+#[test]
+fn too_little_memory_for_its_connections_is_said_at_the_start() {
+    let directory = Temp::new();
+    let mut config = config(directory.path(), ONE);
+    (config.limits.arena, config.limits.connections) = (64 << 20, 3000);
+    let refused = Server::start(&config, &Options::default());
+    assert!(refused.unwrap_err().to_string().contains("limits.arena"));
+}

@@ -1,0 +1,116 @@
+//! Volumes whose min several servers keep: the part that is told is in force, until its time, and whatever a reload changes.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_measure::promise::Rate;
+use weir_serve::{Held, Used, VolumeFigures};
+
+use crate::server::client::{Bench, config, serve};
+use crate::tools::metrics::Metrics;
+
+const DRIVE: &str = "drive.d.capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
+    gateways.etcd = [\"http://127.0.0.1:1\"]\n";
+
+fn volume(min: &str, rest: &str) -> String {
+    format!(
+        "{DRIVE}volume.v = {{ drive = \"d\", memory = true, size = \"1MiB\", min = \"{min}\"{rest} }}\n"
+    )
+}
+
+fn shared(min: &str) -> String {
+    volume(min, ", shared = \"v\"")
+}
+
+fn held(min: u64, part: f64, ms: u64) -> Held {
+    Held {
+        min,
+        min_iops: 0,
+        part,
+        until: Instant::now() + Duration::from_millis(ms),
+        lapses: 3,
+    }
+}
+
+fn figures(bench: &Bench) -> VolumeFigures {
+    let drives = bench.server.watch().figures().unwrap();
+    drives[0].volumes[0].clone()
+}
+
+fn promised(bench: &Bench) -> Option<u64> {
+    figures(bench).rate.map(|Rate { a_second, .. }| a_second)
+}
+
+fn reload(bench: &mut Bench, text: &str) {
+    let config = config(bench.directory.path(), text);
+    bench.server.reload(&config).unwrap();
+}
+
+#[test]
+fn nothing_is_promised_until_a_part_is_told_and_after_its_time() {
+    let bench = serve(&shared("40MB/s"));
+    assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
+    let parts = bench.server.parts();
+    let used = parts.hold("v", held(10_000_000, 0.25, 400)).unwrap();
+    assert_eq!(used, Some(Used::default()));
+    assert_eq!(promised(&bench), Some(10_000_000));
+    let metrics = Metrics::of(&bench.server);
+    let of_v = &[("volume", "v")];
+    assert!((metrics.sum("weir_gateway_part", of_v) - 0.25).abs() < 1e-9);
+    assert!((metrics.sum("weir_gateway_lease_lost_total", of_v) - 3.0).abs() < 1e-9);
+    thread::sleep(Duration::from_millis(450));
+    assert_eq!((promised(&bench), figures(&bench).part), (None, Some(0.0)));
+    // One whose time is over already, and a volume of somebody else.
+    parts.hold("v", held(10_000_000, 0.25, 0)).unwrap();
+    assert_eq!(promised(&bench), None);
+    assert_eq!(parts.hold("w", held(1, 1.0, 400)), Ok(None));
+    assert!(bench.server.shutdown());
+    assert!(parts.hold("v", held(1, 1.0, 400)).is_err());
+}
+
+#[test]
+fn what_clients_used_is_said() {
+    let model = "{ kind = \"null\", service = \"1ms\", tags = 8, link = \"1GB/s\" }";
+    let bench = serve(&format!(
+        "drive.d.model = {model}\ngateways.etcd = [\"http://127.0.0.1:1\"]\n\
+         volume.v = {{ drive = \"d\", size = \"1MiB\", min = \"1MB/s\", shared = \"v\" }}\n"
+    ));
+    let mut client = bench.connect("v");
+    for _ in 0..4 {
+        client.read(0, 4096);
+    }
+    let used = bench.server.parts().hold("v", held(0, 0.0, 400));
+    let used = used.unwrap().unwrap();
+    assert_eq!((used.bytes, used.requests), (4 * 4096, 4));
+    assert!(used.waited_ns >= 4_000_000, "{}", used.waited_ns);
+}
+
+#[test]
+fn a_part_is_never_more_than_the_whole_that_a_reload_leaves() {
+    let mut bench = serve(&shared("40MB/s"));
+    let parts = bench.server.parts();
+    parts.hold("v", held(20_000_000, 0.5, 60_000)).unwrap();
+    reload(&mut bench, &shared("10MB/s"));
+    assert_eq!(promised(&bench), Some(10_000_000));
+    reload(&mut bench, &shared("80MB/s"));
+    assert_eq!(promised(&bench), Some(20_000_000));
+    // The whole was admitted, so it is there when the others are not.
+    parts.hold("v", held(80_000_000, 1.0, 60_000)).unwrap();
+    assert_eq!(promised(&bench), Some(80_000_000));
+}
+
+#[test]
+fn a_min_that_is_shared_no_more_is_whole_at_once_and_one_that_is_now_is_not() {
+    let mut bench = serve(&volume("40MB/s", ""));
+    assert_eq!(promised(&bench), Some(40_000_000));
+    assert_eq!(figures(&bench).part, None);
+    reload(&mut bench, &shared("40MB/s"));
+    assert_eq!(promised(&bench), None);
+    let parts = bench.server.parts();
+    parts.hold("v", held(10_000_000, 0.25, 60_000)).unwrap();
+    assert_eq!(promised(&bench), Some(10_000_000));
+    reload(&mut bench, &volume("40MB/s", ""));
+    assert_eq!(promised(&bench), Some(40_000_000));
+    parts.hold("v", held(1, 0.0, 60_000)).unwrap();
+    assert_eq!(promised(&bench), Some(40_000_000), "it is nobody else's");
+}

@@ -1,0 +1,186 @@
+//! Volumes of files behind a running server: what clients write is in the file, and the file is the server's alone.
+
+use std::{fs, io};
+
+use weir_config::Volume;
+use weir_random::Rng;
+use weir_serve::backend::{Backend, Context, Job, Prepare, Traits};
+use weir_serve::{Options, Server, StartError};
+use weir_uring::Completion;
+use weir_wire::nbd::{Command, CommandFlags};
+
+use crate::tools::Temp;
+use crate::tools::raw::Raw;
+use weir_config::Address;
+
+fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartError> {
+    start_on(directory, socket, volume, &Options::default())
+}
+
+fn start_on(
+    directory: &Temp,
+    socket: &str,
+    volume: &str,
+    options: &Options,
+) -> Result<Server, StartError> {
+    let text = format!(
+        "listen.nbd = [\"unix:{0}/{socket}\"]\n\
+         [drive.d]\ncapacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n\
+         [volume.v]\ndrive = \"d\"\nfile = \"{0}/image\"\n{volume}",
+        directory.path().display()
+    );
+    let config = weir_config::parse("", &text);
+    let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    Server::start(&config, options)
+}
+
+fn connect(directory: &Temp) -> Raw {
+    let address = Address::Unix(directory.path().join("s"));
+    Raw::open(&address, "v").unwrap()
+}
+
+const SIZE: u64 = 4 << 20;
+
+/// Four connections write what no two share, in all sizes, and zero and trim some of it.
+#[test]
+fn what_clients_write_is_in_the_file() {
+    for volume in [
+        "size = \"4MiB\"\nmin = \"10MB/s\"",
+        "size = \"4MiB\"\ncache = \"host\"",
+    ] {
+        let directory = Temp::on_disk();
+        let server = start(&directory, "s", volume).unwrap();
+        let mut model = vec![0u8; SIZE as usize];
+        let (grain, quarter) = (97, SIZE as usize / 4);
+        std::thread::scope(|scope| {
+            for (number, model) in model
+                .chunks_mut(grain * (quarter / grain))
+                .take(4)
+                .enumerate()
+            {
+                let mut client = connect(&directory);
+                let start = (number * model.len()) as u64;
+                scope.spawn(move || write(&mut client, start, model, number as u64));
+            }
+        });
+        let mut client = connect(&directory);
+        let flushed = client.call(Command::Flush, CommandFlags::EMPTY, 0, 0, &[]);
+        assert_eq!(flushed.unwrap().error, None);
+        assert!(client.read(0, SIZE as u32).unwrap() == model, "{volume}");
+        drop(client);
+        assert!(server.shutdown());
+        assert!(
+            fs::read(directory.path().join("image")).unwrap() == model,
+            "{volume}"
+        );
+    }
+}
+
+fn write(client: &mut Raw, start: u64, model: &mut [u8], seed: u64) {
+    let mut rng = Rng::new(seed);
+    for _ in 0..60 {
+        let from = rng.range(0, model.len() as u64) as usize;
+        let to = (from + rng.range(1, 20_000) as usize).min(model.len());
+        let (offset, length) = (start + from as u64, (to - from) as u32);
+        let fua = rng.range(0, 8) == 0;
+        let flags = if fua {
+            CommandFlags::FUA
+        } else {
+            CommandFlags::EMPTY
+        };
+        let part = &mut model[from..to];
+        let answer = if rng.range(0, 4) == 0 {
+            part.fill(0);
+            client.call(Command::WriteZeroes, flags, offset, length, &[])
+        } else {
+            part.fill(rng.range(1, 256) as u8);
+            client.call(Command::Write, flags, offset, length, part)
+        };
+        assert_eq!(answer.unwrap().error, None);
+    }
+}
+
+#[test]
+fn an_image_belongs_to_one_server() {
+    let directory = Temp::on_disk();
+    let first = start(&directory, "one", "size = \"1MiB\"").unwrap();
+    let second = start(&directory, "two", "size = \"1MiB\"")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        second.contains(": volume.v.file: ")
+            && second.contains("image is in use by another program"),
+        "{second}"
+    );
+    assert!(
+        !directory.path().join("two").exists(),
+        "nothing is listening"
+    );
+    assert!(first.shutdown());
+    let larger = start(&directory, "two", "size = \"2MiB\"")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        larger.contains("has 1MiB, but the volume's `size` is 2MiB"),
+        "{larger}"
+    );
+    start(&directory, "two", "").unwrap();
+}
+
+/// A storage with a bug.
+#[derive(Debug)]
+struct Faulty;
+
+impl Prepare for Faulty {
+    fn size(&self) -> u64 {
+        SIZE
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            align: 1,
+            preferred: 4096,
+            read_only: false,
+            trim: false,
+            fast_zero: false,
+            allocation: false,
+            guest: false,
+            multi_connection: true,
+        }
+    }
+
+    fn start(self: Box<Self>) -> io::Result<Box<dyn Backend>> {
+        Ok(self)
+    }
+}
+
+impl Backend for Faulty {
+    fn submit(&mut self, _: Job, _: &mut Context<'_>) {
+        panic!("a bug of a test's");
+    }
+
+    fn completed(&mut self, _: u32, _: Completion, _: &mut Context<'_>) {}
+
+    fn size(&self, _: Option<u64>) -> io::Result<u64> {
+        Ok(SIZE)
+    }
+}
+
+#[test]
+fn a_server_whose_shard_panics_does_not_run() {
+    let directory = Temp::new();
+    let options = Options {
+        storage: |_: &Volume| Ok(Box::new(Faulty)),
+        ..Options::default()
+    };
+    let server = start_on(&directory, "s", "", &options).unwrap();
+    let watch = server.watch();
+    assert!(watch.is_running());
+    // Until the shard's end closes the connection.
+    assert!(connect(&directory).read(0, 512).is_err());
+    while watch.is_running() {
+        std::thread::yield_now();
+    }
+    assert!(watch.figures().is_none());
+    assert!(!server.shutdown());
+}

@@ -1,0 +1,408 @@
+//! The server's metrics, kept beside drawn runs, come to the verdicts of the records: about every client, and every second.
+//!
+//! Between the two lies nothing but when they are told of something: a server counts what comes and goes at the layer, as it happens; a
+//! record is made of what the client sees, when it is over. So requests go to the layer directly, and none is longer than a command, since a
+//! server counts each piece of a request when it is back. Neither knows what a client would get with the drive to itself. In four things
+//! they may differ for a good reason: a record knows where a request was in each second of its life, a server only once it is answered, and
+//! until then whether it is throttled. So a second that one calls short for the elevator the other may call short for the drive, and one that
+//! is excused for a max in one may be short in the other. Where the layer splits requests, what is in flight between two seconds is a piece
+//! to the server and a request to the client, and what is missing differs by what one is longer than the other.
+//!
+//! `WEIR_DRAWS=1000 cargo test -p weir-sim --test it agree:: -- --nocapture` draws more of them, from `WEIR_FUZZ_SEED` on.
+
+use std::collections::BTreeMap;
+use weir_config::policy::find;
+use weir_core::record::{Call, Observer};
+use weir_core::{
+    Capacity, Class, Contract, Dispatch, Instant, Layer, Max, Op, Outcome, Output, Span, StreamId,
+};
+use weir_drive::{Config, hdd, null, ssd};
+use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
+use weir_measure::promise::{Cause, Excuse, Promise, Rate, Seconds};
+use weir_measure::{SECOND_NS, Waits, Window};
+use weir_random::Rng;
+use weir_sim::{Run, Scenario};
+
+/// What a server counts of a client, from the measurement's beginning on.
+struct Counted {
+    rate: Option<Rate>,
+    stream: Option<StreamId>,
+    /// Requests that are outstanding, without flushes.
+    live: u32,
+    /// Bytes of the longest request that was sent, and of the longest command that was served.
+    longest: [u64; 2],
+    promise: Option<Promise>,
+    /// The verdicts up to the end of each second, and the [slack](Self::slack) then.
+    seconds: Vec<(Seconds, u64)>,
+}
+
+impl Counted {
+    fn observe_length(&mut self, what: usize, bytes: u64) {
+        self.longest[what] = self.longest[what].max(bytes);
+    }
+
+    /// By how many bytes the two may differ in what is missing, since requests were split.
+    fn slack(&self) -> u64 {
+        self.longest[0].saturating_sub(self.longest[1])
+    }
+}
+
+/// What a server counts of a drive.
+struct Metrics {
+    clients: Vec<Counted>,
+    start: u64,
+    /// When the current second ends, and what all were served in it.
+    ends: u64,
+    drive: Window,
+    /// What is in the drive, by tag.
+    dispatched: BTreeMap<u32, Dispatch>,
+}
+
+impl Metrics {
+    fn new(scenario: &Scenario) -> Self {
+        let clients = (0..scenario.clients.len()).map(|client| {
+            let contract = scenario.contract(client);
+            Counted {
+                rate: Rate::new(contract.min, contract.min_iops),
+                stream: None,
+                live: 0,
+                longest: [0; 2],
+                promise: None,
+                seconds: Vec::new(),
+            }
+        });
+        let start = scenario.warm_up.as_nanos();
+        Self {
+            clients: clients.collect(),
+            start,
+            ends: start + SECOND_NS,
+            drive: Window::default(),
+            dispatched: BTreeMap::new(),
+        }
+    }
+
+    /// Time passes up to `now`; `limited` says how many requests of a stream are throttled.
+    fn pass(&mut self, now: u64, limited: impl Fn(StreamId) -> u32) {
+        if now < self.start {
+            return;
+        }
+        for client in &mut self.clients {
+            client.promise.get_or_insert_with(|| {
+                let mut promise = Promise::new(self.start, client.rate);
+                (0..client.live).for_each(|_| promise.sent(false));
+                promise
+            });
+        }
+        while self.ends <= now {
+            for client in &mut self.clients {
+                let promise = client.promise.as_mut().expect("it has begun");
+                let limited = match client.stream {
+                    Some(stream) if promise.is_still() => limited(stream),
+                    _ => 0,
+                };
+                promise.pass(self.ends, self.drive, limited);
+                let seconds = *promise.seconds();
+                client.seconds.push((seconds, client.slack()));
+            }
+            self.drive = Window::default();
+            self.ends += SECOND_NS;
+        }
+    }
+
+    /// Something happens to a client's promise now.
+    fn tell(&mut self, now: u64, stream: StreamId, tell: impl FnOnce(&mut Promise)) {
+        let client = self.client(stream);
+        if let Some(promise) = &mut client.promise {
+            promise.pass(now, Window::default(), 0);
+            tell(promise);
+        }
+    }
+
+    fn client(&mut self, stream: StreamId) -> &mut Counted {
+        let mut clients = self.clients.iter_mut();
+        let client = clients.find(|client| client.stream == Some(stream));
+        client.expect("it has been opened")
+    }
+
+    /// A command is back.
+    fn returned(&mut self, now: u64, piece: &Dispatch) {
+        if piece.op != Op::Flush {
+            let bytes = u64::from(piece.length);
+            self.drive.bytes += if now < self.start { 0 } else { bytes };
+            if now >= self.start {
+                self.client(piece.stream).observe_length(1, bytes);
+            }
+            self.tell(now, piece.stream, |promise| promise.served(bytes));
+        }
+    }
+
+    /// A request is answered.
+    fn answered(&mut self, now: u64, stream: StreamId, waits: Waits) {
+        self.drive.requests += u64::from(now >= self.start);
+        self.client(stream).live -= 1;
+        self.tell(now, stream, |promise| {
+            promise.over(false);
+            promise.answered(waits);
+        });
+    }
+}
+
+impl Observer for Metrics {
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        let now = now.as_nanos();
+        self.pass(now, |stream| layer.gauges(stream).map_or(0, |g| g.limited));
+        match call {
+            Call::Open { spec, result } => {
+                let client = &mut self.clients[spec.group.0 as usize - 1];
+                client.stream = Some(result.expect("there is room"));
+            }
+            Call::Submit { batch, result } => {
+                assert!(result.is_ok(), "there is room for all that clients ask");
+                for request in batch.iter().filter(|r| r.op != Op::Flush) {
+                    let client = self.client(request.stream);
+                    client.live += 1;
+                    client.observe_length(0, request.length.into());
+                    self.tell(now, request.stream, |promise| promise.sent(false));
+                }
+            }
+            Call::Complete { batch } => {
+                for completion in *batch {
+                    let piece = self.dispatched.remove(&completion.tag.0);
+                    if completion.outcome == Some(Outcome::Ok) {
+                        self.returned(now, &piece.expect("it was dispatched"));
+                    }
+                }
+            }
+            Call::Poll { outputs, .. } => {
+                for output in *outputs {
+                    match output {
+                        Output::Dispatch(piece) => {
+                            self.dispatched.insert(piece.tag.0, *piece);
+                        }
+                        Output::Done(done) if done.op != Op::Flush => {
+                            let waits = Waits {
+                                limit_ns: done.waits.limit.as_nanos(),
+                                elevator_ns: done.waits.elevator.as_nanos(),
+                                drive_ns: done.waits.drive.as_nanos(),
+                            };
+                            self.answered(now, done.stream, waits);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The verdict about one second, with what is missing in bytes and in requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Verdict {
+    Kept,
+    Short(Cause, Window),
+    Excused(Excuse),
+}
+
+/// What is in the verdicts of a second later and not in those before.
+fn verdict(before: &Seconds, after: &Seconds) -> Verdict {
+    assert_eq!(after.promised, before.promised + 1, "one second");
+    let grew = |why: usize| after.short[why] > before.short[why];
+    if let Some(why) = Cause::ALL.into_iter().find(|why| grew(*why as usize)) {
+        let lacking = Window {
+            bytes: after.lacking.bytes - before.lacking.bytes,
+            requests: after.lacking.requests - before.lacking.requests,
+        };
+        return Verdict::Short(why, lacking);
+    }
+    let grew = |why: usize| after.excused[why] > before.excused[why];
+    let excuse = Excuse::ALL.into_iter().find(|why| grew(*why as usize));
+    excuse.map_or(Verdict::Kept, Verdict::Excused)
+}
+
+/// Whether two verdicts are the same, but for what only one of them can know. `slack`: see [`Counted::slack`].
+fn agrees(metrics: Verdict, record: Verdict, is_limited: bool, slack: u64) -> bool {
+    let is_wait = |why| matches!(why, Cause::Idling | Cause::SlowDrive);
+    match (metrics, record) {
+        (Verdict::Short(a, lacking), Verdict::Short(b, too)) => {
+            lacking.requests == too.requests
+                && lacking.bytes.abs_diff(too.bytes) <= slack
+                && (a == b || is_wait(a) && is_wait(b))
+        }
+        (Verdict::Short(..), Verdict::Excused(Excuse::Limit))
+        | (Verdict::Excused(Excuse::Limit), Verdict::Short(..)) => is_limited,
+        _ => metrics == record,
+    }
+}
+
+fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.range(0, from.len() as u64 - 1) as usize]
+}
+
+fn one_in(rng: &mut Rng, n: u64) -> bool {
+    rng.range(1, n) == 1
+}
+
+fn program(rng: &mut Rng, longest: u32, iops: u64) -> Program {
+    let size = pick(rng, &[4, 16, 64, 128]) * 1024;
+    let mut program = Program::random_reads(size.min(longest), pick(rng, &[1, 1, 2, 4, 16, 32]));
+    if one_in(rng, 2) {
+        program.pattern = Pattern::Sequential;
+    }
+    if one_in(rng, 4) {
+        let (min, max) = (4096, size.min(longest));
+        program.size = Size::Range {
+            min,
+            max,
+            step: 4096,
+        };
+    }
+    program.writes = pick(rng, &[0, 0, 30, 100, 100]);
+    if program.writes > 0 {
+        let every = pick(rng, &[1, 4, 16]);
+        program.sync = match rng.range(0, 3) {
+            0 => SyncMode::Fdatasync(every),
+            1 => SyncMode::Flush(every),
+            _ => SyncMode::Never,
+        };
+    }
+    let interval = Span::from_nanos(SECOND_NS / rng.range(1, iops / 4));
+    program.arrival = match rng.range(0, 7) {
+        0 => Arrival::Even { interval },
+        1 => Arrival::Poisson { interval },
+        2 => Arrival::Closed {
+            think: Span::from_millis(pick(rng, &[1, 20, 300])),
+        },
+        _ => program.arrival,
+    };
+    program.start = Span::from_millis(pick(rng, &[0, 0, 0, 0, 700, 1300, 9000]));
+    if one_in(rng, 6) {
+        program.requests = Some(rng.range(1, 3_000));
+    }
+    program
+}
+
+fn contract(rng: &mut Rng, bytes: u64, iops: u64) -> Contract {
+    let mut contract = Contract {
+        share: pick(rng, &[10, 100, 100, 1000]),
+        ..Contract::DEFAULT
+    };
+    match rng.range(0, 5) {
+        0 => {}
+        1 | 2 => contract.min_iops = rng.range(1, iops),
+        _ => contract.min = rng.range(1_000, bytes),
+    }
+    let least = contract.min.max(contract.min_iops * 64 * 1024).max(100_000);
+    let max = Max {
+        bandwidth: least * rng.range(1, 6),
+        ..Max::NONE
+    };
+    match rng.range(0, 9) {
+        0 => (contract.class, contract.max) = (Class::Realtime, max),
+        1 | 2 => contract.max = max,
+        3 => contract.max.iops = (2 * contract.min_iops).max(rng.range(1, iops)),
+        4 if contract.min + contract.min_iops == 0 => contract.class = Class::Idle,
+        _ => {}
+    }
+    contract
+}
+
+/// The scenario of a seed.
+fn draw(seed: u64) -> Scenario {
+    let rng = &mut Rng::new(seed);
+    let (drive, bytes, iops) = match rng.range(0, 3) {
+        0 => (Config::Hdd(hdd::Config::generic()), 50_000_000, 200),
+        1 => (Config::Ssd(ssd::Config::generic()), 200_000_000, 10_000),
+        _ => (Config::Null(null::Config::demo()), 250_000_000, 10_000),
+    };
+    let longest = drive.shape().max_transfer;
+    let mut scenario = Scenario::new("drawn", drive, Span::from_millis(rng.range(1000, 4000)));
+    scenario.name = format!("drawn-{seed}");
+    scenario.warm_up = Span::from_secs(rng.range(0, 1));
+    scenario.capacity = Some(Capacity {
+        read: bytes,
+        write: bytes,
+        iops,
+        ..Capacity::NONE
+    });
+    let clients = rng.range(1, 6);
+    for client in 0..clients {
+        let share = 90 * rng.range(1, 100) / 100;
+        let (bytes, iops) = (bytes * share / 100, iops * share / 100);
+        let contract = contract(rng, bytes / clients + 1_000, iops / clients + 1);
+        let program = program(rng, longest, iops.max(8));
+        scenario.tenant(format!("c{client}"), contract, 64 << 20, program);
+    }
+    scenario
+}
+
+/// Seconds that were compared, and what does not agree. `None`: the promises are refused.
+fn compare(scenario: &Scenario, policy: &str) -> Option<(u64, Vec<String>)> {
+    let policy = find(policy).expect("there is one of that name");
+    let mut metrics = Metrics::new(scenario);
+    let results = Run::observed(scenario, &policy, 0, vec![&mut metrics]).ok()?;
+    let results = results.run(|_| {}).expect("it comes to its end");
+    let (mut seconds, mut faults) = (0, Vec::new());
+    for (at, counted) in metrics.clients.iter().enumerate() {
+        let Some(rate) = counted.rate else { continue };
+        let is_limited = scenario.contract(at).max.is_limited();
+        let whole = results.judge(at, rate).seconds.promised;
+        let (mut before, mut slack) = ([Seconds::default(); 2], 0);
+        // The last second may have ended with nothing after it.
+        let known = counted.seconds.iter().take(whole as usize);
+        for (second, (after, now)) in (1..).zip(known) {
+            let mut cut = results.clone();
+            cut.clients[at]
+                .meter
+                .cut(scenario.warm_up.as_nanos() + second * SECOND_NS);
+            let judged = cut.judge(at, rate).seconds;
+            let [metrics, record] = [verdict(&before[0], after), verdict(&before[1], &judged)];
+            // What was credited to the second before counts in this one.
+            slack = slack.max(*now);
+            if !agrees(metrics, record, is_limited, slack) {
+                let (name, drive) = (&scenario.name, scenario.drive.name());
+                faults.push(format!(
+                    "{name} on {drive}, {}, client {at}, second {second}: metrics say {metrics:?}, the record {record:?}",
+                    policy.name
+                ));
+            }
+            before = [*after, judged];
+            seconds += 1;
+        }
+    }
+    Some((seconds, faults))
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    let number = std::env::var(variable);
+    number.map_or(default, |n| n.parse().expect("a number"))
+}
+
+#[test]
+fn metrics_and_records_come_to_the_same_verdicts() {
+    let (first, draws) = (number("WEIR_FUZZ_SEED", 1), number("WEIR_DRAWS", 40));
+    let (mut runs, mut clients, mut seconds, mut faults) = (0, 0, 0, Vec::new());
+    for seed in first..first + draws {
+        let scenario = draw(seed);
+        for policy in ["none", "bfq", "contract"] {
+            let Some((more, found)) = compare(&scenario, policy) else {
+                continue;
+            };
+            runs += 1;
+            clients += scenario.clients.len();
+            seconds += more;
+            faults.extend(found);
+        }
+    }
+    println!(
+        "{runs} runs of {draws} scenarios, {clients} clients in them, {seconds} promised seconds"
+    );
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    assert!(runs >= 2 * draws, "most are admitted");
+    assert!(seconds > 2 * draws, "something is promised");
+}

@@ -1,0 +1,77 @@
+//! After its first turns a ring allocates nothing for an operation. A separate process, since the allocator is global.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::{Read, Write};
+
+use crate::common::{TempFile, config, next, open, pair};
+use weir_uring::{Backend, Fill, Header, Ring, Sync};
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: forwards everything to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn nothing_is_allocated_for_an_operation() {
+    let Some(mut ring) = open(&config(Backend::Uring)) else {
+        return;
+    };
+    let temp = TempFile::new(1 << 20);
+    let file = temp.direct();
+    let (socket, mut peer) = pair();
+    let mut segments = Vec::with_capacity(2);
+    let mut bufs = Vec::with_capacity(2);
+    let mut before = 0;
+    for turn in 0..300 {
+        if turn == 100 {
+            before = COUNT.get();
+        }
+        peer.write_all(&[1; 28]).unwrap();
+        let buf = ring.arena().alloc(4096).unwrap();
+        ring.recv(1, &socket, buf, Fill::Any).unwrap();
+        let payload = ring.arena().alloc(8192).unwrap();
+        ring.write(2, &file, 0, payload.into(), Sync::No).unwrap();
+        bufs.extend((0..2).map(|_| ring.arena().alloc(4096).unwrap()));
+        ring.readv(3, &file, 65536, bufs).unwrap();
+        segments.push(Header::new([2; 16]).into());
+        segments.push(ring.arena().alloc(4096).unwrap().into());
+        ring.send(4, &socket, segments).unwrap();
+        ring.fsync(5, &file, true).unwrap();
+        ring.waker().wake();
+        (bufs, segments) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            let completion = next(&mut ring);
+            completion.result.unwrap();
+            match completion.user {
+                3 => bufs = completion.payload.into_bufs().unwrap(),
+                4 => segments = completion.payload.into_segments().unwrap(),
+                _ => drop(completion),
+            }
+        }
+        bufs.clear();
+        segments.clear();
+        peer.read_exact(&mut [0; 4096 + 16]).unwrap();
+    }
+    assert!(before > 0, "the allocator counts");
+    assert_eq!(COUNT.get() - before, 0);
+}

@@ -1,0 +1,127 @@
+//! Operations on memory that another process has, too, and events that come from it; the same on both rings.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::common::{TempFile, next, pattern};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::MemfdFlags;
+use weir_uring::{AnyRing, Errno, GuestSlice, Handle, Mapping, Ring, Sync};
+
+on_both_rings!(
+    what_a_guest_writes_is_read_by_a_guest,
+    memory_that_was_taken_away_is_an_error,
+    a_mapping_lives_until_its_last_operation_has_ended,
+    events_are_signalled_and_taken,
+    an_event_that_is_full_is_waited_for,
+);
+
+const PAGE: u64 = 4096;
+
+fn memory(bytes: u64) -> OwnedFd {
+    let file = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&file, bytes).unwrap();
+    file
+}
+
+fn slices(mapping: &Mapping, parts: &[(u64, u32)]) -> Vec<GuestSlice> {
+    let slice = |(at, bytes)| mapping.slice(at, bytes).unwrap();
+    parts.iter().copied().map(slice).collect()
+}
+
+fn what_a_guest_writes_is_read_by_a_guest(mut ring: AnyRing) {
+    let temp = TempFile::new(1 << 20);
+    let file = temp.direct();
+    let guest = Mapping::new(memory(16 * PAGE), 0, 16 * PAGE).unwrap();
+    let all = guest.slice(0, 16 * PAGE as u32).unwrap();
+    all.copy_from(0, &pattern(16 * PAGE as usize));
+    let page = PAGE as u32;
+    for sync in [Sync::No, Sync::Data] {
+        let from = slices(&guest, &[(2 * PAGE, page), (0, page)]);
+        ring.write_guest(3, &file, 8 * PAGE, from, sync).unwrap();
+        let written = next(&mut ring);
+        assert_eq!((written.user, written.result), (3, Ok(2 * PAGE as usize)));
+        assert_eq!(written.payload.into_guest().unwrap().len(), 2);
+    }
+    let expected = pattern(16 * PAGE as usize);
+    let bytes = temp.bytes();
+    let (first, second) = bytes[8 * PAGE as usize..10 * PAGE as usize].split_at(PAGE as usize);
+    assert_eq!(first, &expected[2 * PAGE as usize..3 * PAGE as usize]);
+    assert_eq!(second, &expected[..PAGE as usize]);
+
+    let into = slices(&guest, &[(8 * PAGE, page), (12 * PAGE, page)]);
+    ring.read_guest(4, &file, 8 * PAGE, into).unwrap();
+    assert_eq!(next(&mut ring).result, Ok(2 * PAGE as usize));
+    let mut back = vec![0; PAGE as usize];
+    all.copy_to(12 * PAGE as usize, &mut back);
+    assert_eq!(back, expected[..PAGE as usize]);
+}
+
+fn memory_that_was_taken_away_is_an_error(mut ring: AnyRing) {
+    let temp = TempFile::new(1 << 20);
+    let file = temp.direct();
+    let memory = memory(4 * PAGE);
+    let guest = Mapping::new(&memory, 0, 4 * PAGE).unwrap();
+    rustix::fs::ftruncate(&memory, 0).unwrap();
+    let into = slices(&guest, &[(PAGE, PAGE as u32)]);
+    ring.read_guest(1, &file, 0, into).unwrap();
+    let read = next(&mut ring);
+    assert_eq!(read.result, Err(Errno::FAULT));
+    let from = read.payload.into_guest().unwrap();
+    ring.write_guest(2, &file, 0, from, Sync::No).unwrap();
+    assert_eq!(next(&mut ring).result, Err(Errno::FAULT));
+}
+
+fn a_mapping_lives_until_its_last_operation_has_ended(mut ring: AnyRing) {
+    let temp = TempFile::new(1 << 20);
+    let file = temp.direct();
+    let memory = memory(PAGE);
+    let guest = Mapping::new(&memory, 0, PAGE).unwrap();
+    let into = slices(&guest, &[(0, PAGE as u32)]);
+    temp.put(&[5; PAGE as usize]);
+    ring.read_guest(1, &file, 0, into).unwrap();
+    drop(guest);
+    assert_eq!(next(&mut ring).result, Ok(PAGE as usize));
+    let mut bytes = [0; 4];
+    rustix::io::pread(&memory, &mut bytes, 100).unwrap();
+    assert_eq!(bytes, [5; 4]);
+}
+
+fn events_are_signalled_and_taken(mut ring: AnyRing) {
+    for flags in [EventfdFlags::CLOEXEC, EventfdFlags::NONBLOCK] {
+        let event = eventfd(0, flags).unwrap();
+        let before = rustix::fs::fcntl_getfl(&event).unwrap();
+        let handle = Handle::foreign(event.as_fd().try_clone_to_owned().unwrap());
+        assert_eq!(handle.take_event(), Ok(false));
+        ring.poll_readable(1, &handle).unwrap();
+        ring.submit_and_wait(Some(std::time::Duration::ZERO))
+            .unwrap();
+        assert!(ring.pop().is_none());
+        for _ in 0..2 {
+            ring.signal(2, &handle).unwrap();
+        }
+        let mut users = [(); 3].map(|()| next(&mut ring).user);
+        users.sort_unstable();
+        assert_eq!(users, [1, 2, 2]);
+        assert_eq!(handle.take_event(), Ok(true));
+        assert_eq!(handle.take_event(), Ok(false));
+        assert_eq!(rustix::fs::fcntl_getfl(&event).unwrap(), before);
+    }
+    let file = Handle::foreign(memory(PAGE));
+    assert!(file.take_event().is_err(), "no eventfd");
+}
+
+fn an_event_that_is_full_is_waited_for(mut ring: AnyRing) {
+    let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+    rustix::io::write(&event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    let handle = Handle::foreign(event);
+    let id = ring.signal(1, &handle).unwrap();
+    let wait = std::time::Duration::from_millis(50);
+    ring.submit_and_wait(Some(wait)).unwrap();
+    assert!(ring.pop().is_none(), "nobody has taken anything");
+    // Somebody else's answer is not held up by it.
+    let other = Handle::foreign(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+    ring.signal(2, &other).unwrap();
+    assert_eq!(next(&mut ring).user, 2);
+    ring.cancel(id);
+    assert_eq!(next(&mut ring).user, 1);
+}

@@ -1,0 +1,13 @@
+//! Integration tests in real time, a module for each subject.
+
+#[path = "../common/mod.rs"]
+#[macro_use]
+mod common;
+
+mod allocations;
+mod files;
+mod guest;
+mod life;
+mod memlock;
+mod model;
+mod sockets;

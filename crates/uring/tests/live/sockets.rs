@@ -1,0 +1,304 @@
+//! Socket operations, the same on both rings.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::common::{filled, next, pair, pattern};
+use weir_uring::{AnyRing, Errno, Fill, Handle, Header, Reason, Ring, Segment};
+
+on_both_rings!(
+    what_arrives_is_received,
+    a_full_window_is_waited_for,
+    the_end_of_the_stream_is_zero_bytes,
+    a_reply_is_a_header_and_data,
+    tcp_works_as_well,
+    a_peer_that_went_is_an_error,
+    one_operation_a_direction,
+    a_pending_receive_is_cancelled,
+    a_pending_send_is_cancelled,
+    an_old_name_cancels_nothing,
+    shutdown_ends_a_pending_receive,
+    a_socket_stays_open_for_what_is_pending_on_it,
+    readiness_is_told_once,
+    a_non_blocking_socket_is_waited_for,
+);
+
+fn what_arrives_is_received(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    let mut buf = filled(&ring, 4096, 0);
+    buf.set_window(100..200);
+    ring.recv(5, &socket, buf, Fill::Any).unwrap();
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    assert!(ring.pop().is_none());
+    peer.write_all(b"hello").unwrap();
+    let received = next(&mut ring);
+    assert_eq!((received.user, received.result), (5, Ok(5)));
+    let mut buf = received.payload.into_buf().unwrap();
+    assert_eq!((&buf[..6], buf.window()), (&b"hello\0"[..], 100..200));
+    buf.set_window(0..4096);
+    assert!(buf[..100].iter().all(|byte| *byte == 0));
+}
+
+fn a_full_window_is_waited_for(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    let writer = std::thread::spawn(move || {
+        for part in pattern(300_000).chunks(7001) {
+            peer.write_all(part).unwrap();
+        }
+        peer.write_all(b"the next header").unwrap();
+    });
+    let bufs = vec![
+        filled(&ring, 1, 0),
+        filled(&ring, 199_999, 0),
+        filled(&ring, 100_000, 0),
+    ];
+    ring.recvv(0, &socket, bufs, Fill::All).unwrap();
+    let received = next(&mut ring);
+    assert_eq!(received.result, Ok(300_000));
+    let bufs = received.payload.into_bufs().unwrap();
+    assert_eq!(
+        bufs.iter().flat_map(|buf| buf.to_vec()).collect::<Vec<_>>(),
+        pattern(300_000)
+    );
+    ring.recv(0, &socket, filled(&ring, 15, 0), Fill::All)
+        .unwrap();
+    assert_eq!(
+        next(&mut ring).payload.into_buf().unwrap()[..],
+        *b"the next header"
+    );
+    writer.join().unwrap();
+}
+
+fn the_end_of_the_stream_is_zero_bytes(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    peer.write_all(&[1; 10]).unwrap();
+    drop(peer);
+    ring.recv(0, &socket, filled(&ring, 100, 0), Fill::All)
+        .unwrap();
+    assert_eq!(next(&mut ring).result, Ok(10));
+    for fill in [Fill::Any, Fill::All] {
+        ring.recv(0, &socket, filled(&ring, 100, 0), fill).unwrap();
+        assert_eq!(next(&mut ring).result, Ok(0));
+    }
+}
+
+fn a_reply_is_a_header_and_data(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    let mut first = ring.arena().alloc(8192).unwrap();
+    first.copy_from_slice(&pattern(8192));
+    first.set_window(100..300);
+    let segments = vec![
+        Header::new(*b"one").into(),
+        first.into(),
+        Header::from_slice(b"").unwrap().into(),
+        Header::new(*b"two").into(),
+        filled(&ring, 10, b'x').into(),
+    ];
+    ring.send(1, &socket, segments).unwrap();
+    let sent = next(&mut ring);
+    assert_eq!(sent.result, Ok(216));
+    assert_eq!(sent.payload.into_segments().unwrap().len(), 5);
+    // The vector's capacity is reused, and a single segment works as well.
+    ring.send(2, &socket, vec![Header::new(*b"three").into()])
+        .unwrap();
+    assert_eq!(next(&mut ring).result, Ok(5));
+    ring.send(3, &socket, vec![filled(&ring, 4, b'y').into()])
+        .unwrap();
+    assert_eq!(next(&mut ring).result, Ok(4));
+    drop((socket, ring));
+    let mut all = Vec::new();
+    peer.read_to_end(&mut all).unwrap();
+    let expected = [b"one", &pattern(8192)[100..300], b"twoxxxxxxxxxxthreeyyyy"].concat();
+    assert_eq!(all, expected);
+}
+
+/// Segments of `bytes` bytes of the pattern, in pieces of odd sizes, small ones as headers.
+fn segments(ring: &AnyRing, bytes: usize) -> Vec<Segment> {
+    let pattern = pattern(bytes);
+    let mut segments = Vec::new();
+    let mut at = 0;
+    for size in [16, 60_001, 64, 100_003, 1, 200_000].into_iter().cycle() {
+        let end = bytes.min(at + size);
+        let piece = &pattern[at..end];
+        segments.push(Header::from_slice(piece).map_or_else(
+            || {
+                let mut buf = ring.arena().alloc(piece.len()).unwrap();
+                buf.copy_from_slice(piece);
+                buf.into()
+            },
+            Segment::from,
+        ));
+        at = end;
+        if at == bytes {
+            return segments;
+        }
+    }
+    unreachable!("the sizes repeat for ever")
+}
+
+fn tcp_works_as_well(mut ring: AnyRing) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let socket = Handle::new(listener.accept().unwrap().0.into()).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut got = vec![0; 2_000_000];
+        peer.read_exact(&mut got).unwrap();
+        peer.write_all(&got[..300_000]).unwrap();
+        got
+    });
+    ring.recv(1, &socket, filled(&ring, 300_000, 0), Fill::All)
+        .unwrap();
+    ring.send(2, &socket, segments(&ring, 2_000_000)).unwrap();
+    let sent = next(&mut ring);
+    assert_eq!((sent.user, sent.result), (2, Ok(2_000_000)));
+    let received = next(&mut ring);
+    assert_eq!((received.user, received.result), (1, Ok(300_000)));
+    assert!(received.payload.into_buf().unwrap()[..] == pattern(300_000));
+    assert!(reader.join().unwrap() == pattern(2_000_000));
+}
+
+fn a_peer_that_went_is_an_error(mut ring: AnyRing) {
+    let (socket, peer) = pair();
+    drop(peer);
+    ring.send(0, &socket, segments(&ring, 100_000)).unwrap();
+    let sent = next(&mut ring);
+    assert_eq!(sent.result, Err(Errno::PIPE));
+    assert_eq!(sent.payload.bytes(), 100_000);
+}
+
+fn one_operation_a_direction(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
+        .unwrap();
+    let rejected = ring
+        .recv(2, &socket, filled(&ring, 10, 3), Fill::Any)
+        .unwrap_err();
+    assert_eq!(rejected.reason, Reason::Busy);
+    assert_eq!(rejected.payload.into_buf().unwrap()[..], [3; 10]);
+    // The other direction, and another clone of the handle, are distinguished correctly.
+    ring.send(3, &socket, vec![Header::new([1]).into()])
+        .unwrap();
+    let clone = socket.clone();
+    let rejected = ring
+        .send(4, &clone, vec![Header::new([1]).into()])
+        .unwrap_err();
+    assert_eq!(rejected.reason, Reason::Busy);
+    peer.write_all(b"x").unwrap();
+    let mut users = [next(&mut ring).user, next(&mut ring).user];
+    users.sort_unstable();
+    assert_eq!(users, [1, 3]);
+    ring.recv(5, &clone, filled(&ring, 10, 0), Fill::Any)
+        .unwrap();
+}
+
+fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    for submitted in [true, false] {
+        let recv = ring
+            .recv(1, &socket, filled(&ring, 4096, 4), Fill::Any)
+            .unwrap();
+        if submitted {
+            ring.submit_and_wait(Some(std::time::Duration::ZERO))
+                .unwrap();
+        }
+        ring.cancel(recv);
+        ring.cancel(recv);
+        let cancelled = next(&mut ring);
+        assert_eq!(
+            (cancelled.user, cancelled.result),
+            (1, Err(Errno::CANCELED))
+        );
+        assert_eq!(cancelled.payload.into_buf().unwrap().len(), 4096);
+        assert_eq!(ring.in_flight(), 0);
+    }
+    peer.write_all(b"later").unwrap();
+    ring.recv(2, &socket, filled(&ring, 4096, 0), Fill::Any)
+        .unwrap();
+    assert_eq!(next(&mut ring).result, Ok(5));
+}
+
+fn a_pending_send_is_cancelled(mut ring: AnyRing) {
+    let (socket, _peer) = pair();
+    let send = ring.send(1, &socket, segments(&ring, 1_000_000)).unwrap();
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    assert!(ring.pop().is_none());
+    ring.cancel(send);
+    let cancelled = next(&mut ring);
+    assert_eq!(
+        (cancelled.user, cancelled.result),
+        (1, Err(Errno::CANCELED))
+    );
+    assert_eq!(cancelled.payload.bytes(), 1_000_000);
+}
+
+fn an_old_name_cancels_nothing(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    let old = ring
+        .send(1, &socket, vec![Header::new([1]).into()])
+        .unwrap();
+    next(&mut ring);
+    ring.recv(2, &socket, filled(&ring, 10, 0), Fill::Any)
+        .unwrap();
+    ring.cancel(old);
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    assert!(ring.pop().is_none());
+    peer.write_all(b"y").unwrap();
+    assert_eq!(next(&mut ring).result, Ok(1));
+}
+
+fn shutdown_ends_a_pending_receive(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
+        .unwrap();
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    socket.shutdown().unwrap();
+    assert_eq!(next(&mut ring).result, Ok(0));
+    assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+}
+
+fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
+        .unwrap();
+    drop(socket);
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    peer.write_all(b"still").unwrap();
+    assert_eq!(next(&mut ring).result, Ok(5));
+    // Now it is closed.
+    assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+}
+
+fn readiness_is_told_once(mut ring: AnyRing) {
+    let (socket, mut peer) = pair();
+    ring.poll_readable(1, &socket).unwrap();
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    assert!(ring.pop().is_none());
+    peer.write_all(b"z").unwrap();
+    let ready = next(&mut ring);
+    assert_eq!((ready.user, ready.result), (1, Ok(0)));
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    assert!(ring.pop().is_none());
+    drop(peer);
+    ring.poll_readable(2, &socket).unwrap();
+    assert_eq!(next(&mut ring).result, Ok(0));
+}
+
+fn a_non_blocking_socket_is_waited_for(mut ring: AnyRing) {
+    let (ours, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let socket = Handle::new(ours.into()).unwrap();
+    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
+        .unwrap();
+    ring.submit_and_wait(Some(std::time::Duration::ZERO))
+        .unwrap();
+    assert!(ring.pop().is_none());
+    peer.write_all(b"late").unwrap();
+    assert_eq!(next(&mut ring).result, Ok(4));
+}

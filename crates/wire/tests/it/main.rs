@@ -1,0 +1,12 @@
+//! The integration tests of this crate, a module for each subject.
+
+#[path = "../fuzz/mod.rs"]
+mod fuzz;
+
+mod corpus;
+mod model;
+mod notify;
+mod oracle;
+mod rings;
+mod threads;
+mod virtio_blk;
