@@ -10,6 +10,8 @@ mod client;
 mod event;
 mod figures;
 mod history;
+pub mod log;
+mod socket;
 mod state;
 mod words;
 
@@ -18,6 +20,7 @@ pub use client::{Client, Error, Lines};
 pub use event::{Event, Second, ShortSecond};
 pub use figures::{Counts, DriveFigures, Latency, SecondCounts, TenantFigures, VolumeFigures};
 pub use history::{Curve, CurvePoint, ShortSeconds};
+pub use socket::Socket;
 pub use state::{Budget, Contract, Drive, Found, List, Status, Tenant, Volume};
 pub use words::{encoded, path, words};
 

@@ -70,10 +70,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("top", &["weir top", "weir top --once"]),
     (
-        "csi",
-        &["weir csi --socket /run/weir/manage.sock --endpoint /csi/csi.sock"],
-    ),
-    (
         "explain",
         &[
             "weir explain alpha",

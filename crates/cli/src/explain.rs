@@ -4,10 +4,10 @@ use crate::ctl::{self, Target};
 use crate::failure::Failure;
 use crate::output;
 use crate::record::{self, Names};
-use crate::socket::Socket;
 use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use weir_api::Socket;
 use weir_config::units::Time;
 use weir_core::record::{Observer, ReplayError};
 use weir_core::{GroupId, Instant, Span};
@@ -61,7 +61,8 @@ fn asked(options: &Options) -> Result<Value, Failure> {
         format!("?since_seconds={seconds}")
     });
     let path = format!("{}/explain{since}", target.path());
-    let answer = options.socket.client()?.get(&path);
+    let client = options.socket.client().map_err(Failure::run)?;
+    let answer = client.get(&path);
     answer.map_err(|error| ctl::refused(&error))
 }
 

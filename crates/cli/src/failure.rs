@@ -1,10 +1,10 @@
 //! Why a command did not do what it was asked to.
 
-use crate::log;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use weir_api::log;
 use weir_config::{Problem, os_error};
 
 /// Why a command did not do what it was asked to, and with which status it ends.

@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::log;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
@@ -10,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use weir_api::log;
 
 /// Files and directories that go when the command does, however it ends.
 #[derive(Debug, Clone, Default)]

@@ -6,7 +6,6 @@ mod apply;
 mod calibrate;
 mod check;
 mod compare;
-mod csi;
 mod ctl;
 mod demo;
 mod drive;
@@ -20,7 +19,6 @@ mod jobs;
 mod judge;
 mod leftovers;
 mod lists;
-mod log;
 mod manual;
 mod modelled;
 mod output;
@@ -32,7 +30,6 @@ mod record;
 mod replay;
 mod scenario;
 mod serve;
-mod socket;
 mod standings;
 mod top;
 mod unkept;
@@ -41,6 +38,7 @@ mod whole;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Duration;
+use weir_api::log;
 
 pub use compare::Comparison;
 pub use drives::find as drive;
@@ -57,8 +55,8 @@ pub use scenario::all as scenarios;
 #[derive(Debug, Parser)]
 #[command(name = "weir", version)]
 struct Arguments {
-    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info for serve and csi, and warn for
-    /// other commands]
+    /// The least severe messages to log on standard error [default: the value of `WEIR_LOG`, or else info for serve, and warn for other
+    /// commands]
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
     log: Option<log::Level>,
     #[command(subcommand)]
@@ -83,8 +81,6 @@ enum Command {
     Ctl(ctl::Options),
     /// Watch a running server on a full-screen display: each volume's promise, its throughput, and where its requests wait
     Top(top::Options),
-    /// Provision volumes for Kubernetes: a Container Storage Interface driver that runs next to the node's server
-    Csi(csi::Options),
     /// Explain the latency of a volume's requests
     Explain(explain::Options),
     /// Measure the capacity of a drive, for contracts, for Linux's io.cost and for a profile
@@ -128,10 +124,13 @@ fn command() -> clap::Command {
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     // What serves ends whether its log is read or not; what a user waits for is read.
     let (default, patience) = match arguments.command {
-        Command::Serve(_) | Command::Csi(_) => (log::Level::Info, log::PATIENCE),
+        Command::Serve(_) => (log::Level::Info, log::PATIENCE),
         _ => (log::Level::Warn, Duration::MAX),
     };
-    log::start(arguments.log, default, patience)?;
+    log::start(arguments.log, default, patience).map_err(|error| match error {
+        log::StartError::Level(_) => Failure::Usage(error.to_string()),
+        log::StartError::Writer(_) => Failure::Run(error.to_string()),
+    })?;
     match &arguments.command {
         Command::Demo(options) => demo::run(options),
         Command::Compare(options) => compare::run(options),
@@ -141,7 +140,6 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Check(options) => check::run(options),
         Command::Ctl(options) => ctl::run(options),
         Command::Top(options) => top::run(options),
-        Command::Csi(options) => csi::run(options),
         Command::Explain(options) => explain::run(options),
         Command::Calibrate(options) => calibrate::run(options),
         Command::Init(options) => init::run(options),

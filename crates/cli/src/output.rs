@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::leftovers::{Leftover, Leftovers};
-use crate::log;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use weir_api::log;
 use weir_report::NO_TERMINAL;
 
 /// Writes results to standard output.

@@ -5,10 +5,10 @@ mod words;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::socket::Socket;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::time::Duration;
+use weir_api::Socket;
 use weir_api::{
     Changes, Client, Drive, Error, Event, Outcome, Said, Status, Tenant, UndoRequest, Volume,
 };
@@ -143,7 +143,7 @@ impl How {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let client = options.socket.client()?;
+    let client = options.socket.client().map_err(Failure::run)?;
     match &options.command {
         Command::Status => show(&client, options, "/v1/status", |s: &Status| {
             tables::status(s)

@@ -7,7 +7,6 @@ mod volume;
 
 use crate::check;
 use crate::failure::Failure;
-use crate::log;
 use crate::output;
 use clap::Args;
 use command::{Place, Running};
@@ -19,6 +18,7 @@ use std::path::{Path, PathBuf};
 use volume::OneVolume;
 pub(crate) use volume::quoted;
 use weir_api::Said;
+use weir_api::log;
 use weir_config::Problem;
 use weir_manage::Management;
 use weir_serve::{RingKind, Server};

@@ -1,7 +1,6 @@
 //! Signals as they come, and what a second one does to a server that ends.
 
 use crate::failure::Failure;
-use crate::log;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::c_int;
@@ -10,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weir_api::log;
 
 /// Whether the server has begun to end.
 #[derive(Default)]

@@ -16,10 +16,10 @@ mod tests;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::socket::Socket;
 use clap::Args;
 use state::State;
 use std::time::Duration;
+use weir_api::Socket;
 use weir_api::{Client, Error, Event, Status};
 
 /// Between two tries to reach a server that has gone.
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let client = options.socket.client()?;
+    let client = options.socket.client().map_err(Failure::run)?;
     // A server that is not there is said before the screen is taken.
     let status: Status = client.get("/v1/status").map_err(|e| failed(&e))?;
     match (options.json, options.once) {

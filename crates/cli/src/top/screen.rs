@@ -7,7 +7,6 @@ use super::state::{Flow, Key, State};
 use super::watch::{self, News};
 use crate::failure::Failure;
 use crate::output;
-use crate::socket::Socket;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -15,6 +14,7 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use weir_api::Socket;
 
 /// News and keys that may wait to be drawn.
 const WAITING: usize = 64;
@@ -43,7 +43,7 @@ pub(super) fn run(socket: &Socket, state: State) -> Result<(), Failure> {
         Failure::Run(format!("cannot {what}: {reason}"))
     };
     let (sender, inputs) = sync_channel(WAITING);
-    let client = socket.client()?;
+    let client = socket.client().map_err(Failure::run)?;
     let to = sender.clone();
     let watching = thread::Builder::new().name("weir-top-watch".to_owned());
     watching

@@ -75,9 +75,27 @@ impl Drop for Scratch {
     }
 }
 
+/// A program of the workspace: in the directory of `WEIR_PROGRAM`, or else of the build.
+pub(crate) fn program_of(name: &str) -> PathBuf {
+    let weir =
+        std::env::var_os("WEIR_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_weir").into());
+    let program = PathBuf::from(weir).with_file_name(name);
+    assert!(
+        program.exists(),
+        "{} does not exist; cargo build --workspace makes it",
+        program.display()
+    );
+    program
+}
+
 /// The command, run in `scratch`, with an environment that does not depend on the user that runs the test.
 pub(crate) fn weir(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    in_scratch(scratch, Path::new(env!("CARGO_BIN_EXE_weir")), arguments)
+}
+
+/// A program of the workspace, run as [`weir`] is.
+pub(crate) fn in_scratch(scratch: &Scratch, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command
         .args(arguments)
         .current_dir(&scratch.0)

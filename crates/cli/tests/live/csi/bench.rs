@@ -1,6 +1,6 @@
 //! A server, the driver, and between the two a go-between that ends the driver at a chosen moment of a chosen request.
 
-use crate::common::Scratch;
+use crate::common::{Scratch, program_of};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -124,17 +124,16 @@ impl Bench {
     /// Starts the server; one that runs is killed before.
     pub(crate) fn serve(&mut self) {
         end(self.server.take());
-        let mut server = self.weir();
+        let mut server = self.program("weir");
         let server = server.arg("serve").arg(self.scratch.path("weir.toml"));
         let server = self.server.insert(server.spawn().expect("it is there"));
         let number = server.id();
         self.there("manage", number);
     }
 
-    /// The command; in a guest it is elsewhere.
-    fn weir(&self) -> Command {
-        let program = std::env::var("WEIR_PROGRAM");
-        let mut command = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_weir")));
+    /// A program of the workspace, whose output goes to the log.
+    fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(program_of(name));
         let log = self.scratch.path(LOG);
         let log = File::options().append(true).create(true).open(log);
         command
@@ -200,8 +199,8 @@ impl Bench {
         let mut moments = self.moments.lock().expect("it is ours");
         if moments.driver.is_none() {
             let path = |name: &str| self.scratch.path(name);
-            let mut driver = self.weir();
-            driver.args(["csi", "--node", NODE]);
+            let mut driver = self.program("weir-csi");
+            driver.args(["--node", NODE]);
             driver
                 .arg("--endpoint")
                 .arg(path("csi"))

@@ -2,7 +2,7 @@
 
 use super::lab::{Lab, documents, packaging};
 use super::program;
-use crate::common::weir;
+use crate::common::{in_scratch, program_of, weir};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -23,7 +23,6 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
     let mut server = weir(&lab.scratch, &["serve", &serve]);
     lab.run(&format!("serve-{name}"), &mut server);
     let words = [
-        "csi",
         "--node",
         name,
         "--endpoint",
@@ -33,7 +32,7 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
         "--volumes",
         &volumes,
     ];
-    let mut driver = weir(&lab.scratch, &words);
+    let mut driver = in_scratch(&lab.scratch, &program_of("weir-csi"), &words);
     lab.run(&format!("csi-{name}"), &mut driver);
     lab.wait("the driver", |lab| {
         lab.scratch.path(&format!("{name}.csi")).exists()

@@ -1,7 +1,7 @@
 //! `csi-sanity`, whole: controller, node and clones, by NBD and by ublk, in a guest.
 
 use super::program;
-use std::path::PathBuf;
+use crate::common::program_of;
 use std::time::Duration;
 use weir_guest::{Guest, Kernel, Ran};
 
@@ -13,7 +13,7 @@ mkfs.xfs -q -f /dev/nullb0 && mount -t xfs /dev/nullb0 /vol/fast || echo "no xfs
 cp /files/weir.toml /run/weir.toml
 weir serve /run/weir.toml >/tmp/serve.log 2>&1 &
 sleep 1
-weir csi --socket /run/manage.sock --endpoint /run/csi/csi.sock --volumes /vol --node guest >/tmp/csi.log 2>&1 &
+weir-csi --socket /run/manage.sock --endpoint /run/csi/csi.sock --volumes /vol --node guest >/tmp/csi.log 2>&1 &
 sleep 1
 for way in nbd-mount nbd-block ublk-mount ublk-block; do
     attach=${way%-*}
@@ -61,10 +61,8 @@ pub(super) fn guest(script: &str) -> Option<Guest> {
     let made = Kernel::find("6.12", |line| println!("{line}")).and_then(|kernel| {
         let mut guest = Guest::new(kernel, script);
         // One that was built to be fast takes a third of the time here.
-        let weir = std::env::var_os("WEIR_PROGRAM");
-        guest
-            .programs
-            .push(weir.map_or_else(|| env!("CARGO_BIN_EXE_weir").into(), PathBuf::from));
+        let programs = ["weir", "weir-csi"].map(program_of);
+        guest.programs.extend(programs);
         for (tool, package) in TOOLS {
             guest.add_program(tool, package)?;
         }

@@ -1,9 +1,9 @@
 //! The server that a command asks: by the path of its socket.
 
-use crate::failure::Failure;
+use crate::client::Client;
 use clap::Args;
+use std::io;
 use std::path::PathBuf;
-use weir_api::Client;
 
 /// Where a server answers if nothing else is said.
 const DEFAULT: &str = "/run/weir/manage.sock";
@@ -12,7 +12,7 @@ const VARIABLE: &str = "WEIR_SOCKET";
 
 /// Which server to ask.
 #[derive(Debug, Args)]
-pub(crate) struct Socket {
+pub struct Socket {
     /// The server's Unix socket (`manage.socket` in its file) [default: the value of `WEIR_SOCKET`, or else /run/weir/manage.sock]
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -20,7 +20,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// The socket's path.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         let named = self.socket.clone();
         let named = named.or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
         named
@@ -32,7 +32,7 @@ impl Socket {
     ///
     /// # Errors
     /// If the system gives no descriptors for waiting.
-    pub(crate) fn client(&self) -> Result<Client, Failure> {
-        Client::new(&self.path()).map_err(Failure::run)
+    pub fn client(&self) -> io::Result<Client> {
+        Client::new(&self.path())
     }
 }

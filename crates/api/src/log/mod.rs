@@ -7,7 +7,6 @@
 mod repeats;
 mod writer;
 
-use crate::failure::Failure;
 use clap::ValueEnum;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -22,7 +21,8 @@ use writer::Queue;
 
 /// How much is logged: everything at least as grave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Level {
+#[allow(missing_docs, reason = "the names of levels are well known")]
+pub enum Level {
     Off,
     Error,
     Warn,
@@ -36,7 +36,7 @@ const VARIABLE: &str = "WEIR_LOG";
 
 /// How long a command that serves waits at its end for its log to be written, and as long again for
 /// the reason of its end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub const PATIENCE: Duration = Duration::from_secs(1);
 /// Most bytes of a line of the log. The rest of a longer line is cut.
 const LINE: usize = 8 << 10;
 
@@ -50,13 +50,24 @@ struct Log {
     patience: Duration,
 }
 
-/// Logs from here on to standard error: what was asked for, or what the environment says, or the
-/// default. `patience` bounds what the end of the process waits for standard error.
-pub(crate) fn start(
-    asked: Option<Level>,
-    default: Level,
-    patience: Duration,
-) -> Result<(), Failure> {
+/// The reason why a log was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The environment names a level that does not exist.
+    #[error("{VARIABLE} has the unknown level {0:?}; use one of {names}", names = Level::names())]
+    Level(String),
+    /// Standard error has no descriptor, or there is no thread for the log.
+    #[error("cannot write a log: {0}")]
+    Writer(io::Error),
+}
+
+/// Starts the log of the process on standard error. Its level is `asked`, or else the value of
+/// `WEIR_LOG`, or else `default`. `patience` bounds the time that the end of the process waits for
+/// standard error.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start(asked: Option<Level>, default: Level, patience: Duration) -> Result<(), StartError> {
     let level = match (asked, std::env::var_os(VARIABLE)) {
         (Some(level), _) => level,
         (None, Some(text)) if !text.is_empty() => named(&text.to_string_lossy())?,
@@ -65,7 +76,7 @@ pub(crate) fn start(
     // Not by the standard library's handle: its lock would be held while a write waits.
     let out = io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let queue = out.and_then(Queue::start);
-    let queue = queue.map_err(|e| Failure::Run(format!("cannot write a log: {e}")))?;
+    let queue = queue.map_err(StartError::Writer)?;
     let _ = LOG.set(Log { queue, patience });
     std::panic::set_hook(Box::new(log_panic));
     tracing_subscriber::fmt()
@@ -83,7 +94,7 @@ pub(crate) fn start(
 
 /// Writes text to standard error after all that was logged, within the time that the end of the
 /// process waits.
-pub(crate) fn print(text: &str) {
+pub fn print(text: &str) {
     match LOG.get() {
         Some(log) => log.queue.print(text.into(), log.patience),
         // There is nobody to tell if this fails.
@@ -93,7 +104,7 @@ pub(crate) fn print(text: &str) {
 
 /// Waits until all that was logged is written, for as long as the end of the process may wait for
 /// it.
-pub(crate) fn flush() {
+pub fn flush() {
     if let Some(log) = LOG.get() {
         log.queue.flush(log.patience);
     }
@@ -101,7 +112,7 @@ pub(crate) fn flush() {
 
 /// Flushes the log when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Flushed;
+pub struct Flushed;
 
 impl Drop for Flushed {
     fn drop(&mut self) {
@@ -110,7 +121,7 @@ impl Drop for Flushed {
 }
 
 /// The number of lines that could not be written, as it grows.
-pub(crate) fn dropped() -> Arc<AtomicU64> {
+pub fn dropped() -> Arc<AtomicU64> {
     LOG.get().map(|log| log.queue.dropped()).unwrap_or_default()
 }
 
@@ -167,18 +178,16 @@ fn one_line(record: &[u8]) -> Vec<u8> {
     line
 }
 
-fn named(text: &str) -> Result<Level, Failure> {
-    Level::from_str(text, true).map_err(|_| {
-        let names = Level::value_variants().iter().map(|l| l.name());
-        let names: Vec<String> = names.collect();
-        Failure::Usage(format!(
-            "{VARIABLE} has the unknown level {text:?}; use one of {}",
-            names.join(", ")
-        ))
-    })
+fn named(text: &str) -> Result<Level, StartError> {
+    Level::from_str(text, true).map_err(|_| StartError::Level(text.to_owned()))
 }
 
 impl Level {
+    fn names() -> String {
+        let names = Self::value_variants().iter().map(|level| level.name());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |v| v.get_name().to_owned())
