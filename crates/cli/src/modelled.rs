@@ -20,7 +20,7 @@ pub(crate) struct Drive {
     /// It is a real drive, and the model only stands for its kind.
     pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,
-    alone: Mutex<Vec<(usize, Vec<Option<Alone>>)>>,
+    alone: Mutex<Vec<(weir_sim::Scenario, Vec<Option<Alone>>)>>,
 }
 
 impl Drive {
@@ -91,10 +91,10 @@ impl Drive {
         *self.capacity.get_or_init(measured)
     }
 
-    /// What each client of a case gets with the drive to itself, where something is promised to it; played once.
+    /// What each client of a scenario gets with the drive to itself, where something is promised to it; played once. Cases differ in
+    /// it, and so do policies that change contracts.
     pub(crate) fn alone(
         &self,
-        case: usize,
         scenario: &weir_sim::Scenario,
     ) -> Result<Vec<Option<Alone>>, weir_sim::Error> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
@@ -103,11 +103,27 @@ impl Drive {
         }
         // Others that want it wait meanwhile.
         let mut known = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = known.iter().find(|(of, _)| *of == case) {
+        if let Some((_, found)) = known.iter().find(|(of, _)| of == scenario) {
             return Ok(found.clone());
         }
         let alone = weir_sim::alone(scenario)?;
-        known.push((case, alone.clone()));
+        known.push((scenario.clone(), alone.clone()));
         Ok(alone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_alone_gets_no_more_than_its_max_under_each_policy() {
+        let drive = Drive::find("demo").unwrap();
+        let mut scenario = weir_sim::scenario::demo(weir_core::Span::from_secs(1));
+        let free = drive.alone(&scenario).unwrap()[0].unwrap();
+        // As a policy does that sets a limit of its own.
+        scenario.groups[0].contract.max.bandwidth = 10_000_000;
+        let limited = drive.alone(&scenario).unwrap()[0].unwrap();
+        assert!(free.mb_per_s > 20.0 && limited.mb_per_s < 11.0);
     }
 }

@@ -169,7 +169,7 @@ impl Plan {
     ) -> Result<Option<Outcome>, Failure> {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) = self.build(cell)?;
-        let alone = drive.alone(cell.case, &scenario);
+        let alone = drive.alone(&scenario);
         let alone = alone.map_err(|error| self.failed(cell, &error.of(&scenario)))?;
         let step = Span::from_nanos(scenario.duration.as_nanos() / WINDOWS);
         let on = &self.on[cell.on];
