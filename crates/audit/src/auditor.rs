@@ -41,7 +41,7 @@ pub enum Fact<'a> {
     /// The next piece of a request, of this length in bytes, is on its way to the drive and has no tag yet.
     Taken(Option<u32>, u32),
     /// A request passed its limits and was charged this many bytes.
-    Released(Option<u32>, u32),
+    Released(Option<u32>, u64),
     /// Another event.
     Event(&'a Event),
     /// A piece is dispatched, for the first time or again after the drive was busy.

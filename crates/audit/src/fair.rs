@@ -258,7 +258,11 @@ impl Auditor for Fair {
                 again: false,
             } => {
                 self.forget(model);
-                let bytes = u64::from(model.request(slot).request.charge().min(piece.length));
+                let bytes = model
+                    .request(slot)
+                    .request
+                    .charge()
+                    .min(piece.length.into());
                 self.served(model, piece.stream, bytes, found);
             }
             Fact::Event(Event::Selected { .. }) => self.skip = self.skip.saturating_sub(1),

@@ -20,7 +20,7 @@ use crate::account::Account;
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Model, State, Stream};
-use crate::promised::{Rate, Units, mark, moved};
+use crate::promised::{Rate, Units, mark};
 use weir_core::{Dispatch, GroupId, Instant, Op, Span, Tag, elevator};
 
 /// A second that lacks this part of the min is no violation.
@@ -202,14 +202,15 @@ impl Auditor for Promise {
                 if let Some(stream) = model.stream(piece.stream)
                     && piece.op != Op::Flush
                 {
-                    let bytes = moved(piece.op, piece.length).into();
+                    let bytes = piece.op.charge(piece.length.into());
                     self.serve(model, stream.group, Units::Bytes, bytes, bytes);
                 }
             }
             Fact::Cancelled(Some(slot), true) => {
                 let live = model.request(slot);
-                let left = moved(live.request.op, live.request.length - live.issued);
-                self.serve(model, live.group, Units::Bytes, left.into(), 0);
+                let left = live.request.length - live.issued;
+                let left = live.request.op.charge(left.into());
+                self.serve(model, live.group, Units::Bytes, left, 0);
             }
             Fact::Done(Some(slot), _) if model.request(slot).request.op != Op::Flush => {
                 self.serve(model, model.request(slot).group, Units::Requests, 1, 1);

@@ -1,7 +1,7 @@
 //! The promise of a contract as one figure, and which clients have something to send: shared by several auditors of contracts.
 
 use crate::model::{Live, Model, Stream};
-use weir_core::{Class, Contract, Dispatch, Op};
+use weir_core::{Class, Contract, Dispatch};
 
 /// A min in units per second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,16 +32,8 @@ impl Rate {
 /// The units of a piece: its bytes, or a sector if it moves none; one if its request ends with it.
 pub(crate) fn counts(units: Units, piece: &Dispatch, live: &Live) -> u64 {
     match units {
-        Units::Bytes => moved(piece.op, piece.length).into(),
+        Units::Bytes => piece.op.charge(piece.length.into()),
         Units::Requests => u64::from(piece.within + piece.length == live.request.length),
-    }
-}
-
-/// The bytes that an operation of `length` counts as.
-pub(crate) fn moved(op: Op, length: u32) -> u32 {
-    match op {
-        Op::Discard | Op::Extents => 512,
-        _ => length,
     }
 }
 

@@ -10,10 +10,10 @@
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
-use crate::promised::{Rate, Units, moved};
-use weir_core::{Config, Done, GroupId, Op, Outcome, StreamId};
+use crate::promised::{Rate, Units};
+use weir_core::{Config, Done, GroupId, Op, Outcome, Span, StreamId};
 use weir_measure::promise::{self, Excuse, Promise, Seconds as Sums};
-use weir_measure::{SECOND_NS, Waits, Window};
+use weir_measure::{SECOND_NS, Window};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -233,7 +233,7 @@ impl Seconds {
         stream.live += 1;
         let held = stream.held;
         let now = model.now.as_nanos();
-        let asked = u64::from(moved(live.request.op, live.request.length));
+        let asked = live.request.charge();
         self.tell(model, id, |promise, slow| {
             promise.sent(held);
             promise.asks(asked);
@@ -245,8 +245,7 @@ impl Seconds {
     fn done(&mut self, model: &Model, slot: u32, done: &Done) {
         let request = &model.request(slot).request;
         let id = request.stream;
-        let (op, bytes) = (request.op, u64::from(moved(request.op, request.length)));
-        if op == Op::Flush {
+        if request.op == Op::Flush {
             return;
         }
         let Some(stream) = self.stream(id) else {
@@ -254,26 +253,14 @@ impl Seconds {
         };
         stream.live = stream.live.saturating_sub(1);
         let held = stream.held;
-        let waits = Waits {
-            limit_ns: done.waits.limit.as_nanos(),
-            elevator_ns: done.waits.elevator.as_nanos(),
-            drive_ns: done.waits.drive.as_nanos(),
-        };
         let now = model.now.as_nanos();
         let ok = done.outcome == Outcome::Ok;
         self.drive.requests += u64::from(ok);
         self.tell(model, id, |promise, slow| {
-            promise.over(held);
+            promise.ended(done, held, false);
             slow.events.push((now, Event::Waits(-i64::from(!held))));
-            slow.limited |= waits.limit_ns > 0;
-            match done.outcome {
-                Outcome::Ok => {
-                    promise.answered(waits);
-                    slow.got.requests += 1;
-                }
-                Outcome::Error(_) => promise.failed(bytes),
-                Outcome::Cancelled => {}
-            }
+            slow.limited |= done.waits.limit > Span::ZERO;
+            slow.got.requests += u64::from(ok);
         });
     }
 
@@ -424,7 +411,7 @@ impl Auditor for Seconds {
             Fact::Returned(completion, Some(flight)) if completion.outcome == Some(Outcome::Ok) => {
                 let piece = &flight.dispatch;
                 if piece.op != Op::Flush {
-                    self.served(model, piece.stream, moved(piece.op, piece.length).into());
+                    self.served(model, piece.stream, piece.op.charge(piece.length.into()));
                 }
             }
             Fact::Changed(_, Ok(_)) => self.changed(model),
@@ -436,6 +423,7 @@ impl Auditor for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::Waits;
 
     /// A group with this promise and one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
     fn fault(min: u64, missed: u64) -> Option<String> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_core::{Flags, Op};
 use weir_load::{Client, Io, Source, Step};
-use weir_measure::{Kind, Meter};
+use weir_measure::Meter;
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
 
@@ -88,33 +88,16 @@ impl Source for Metered<'_> {
     fn next(&mut self, now: weir_core::Instant) -> Step {
         let step = self.client.next(now);
         if let Step::Issue(io) = step {
-            if io.op == Op::Flush {
-                self.meter.flushing(io.due.as_nanos());
-            } else {
-                self.meter.sent(io.due.as_nanos());
-                self.meter.asks(moved(&io));
-            }
+            let bytes = io.op.transfer(io.length.into());
+            self.meter.issued(io.op, io.due.as_nanos(), bytes);
         }
         step
     }
 
     fn completed(&mut self, now: weir_core::Instant, io: &Io, failed: bool) {
         let (due, ns) = (io.due.as_nanos(), now.as_nanos());
-        match (io.op, failed) {
-            (Op::Flush, true) => self.meter.flush_failed(ns),
-            (Op::Flush, false) => self.meter.flushed(due, ns),
-            (_, true) => self.meter.failed(ns, moved(io)),
-            (_, false) => self.meter.done(due, ns, moved(io)),
-        }
-        let kind = match io.op {
-            Op::Read => Some(Kind::Read),
-            Op::Write => Some(Kind::Write),
-            Op::Flush => Some(Kind::Flush),
-            Op::Discard | Op::WriteZeroes | Op::Extents => None,
-        };
-        if let Some(kind) = kind.filter(|_| !failed) {
-            self.meter.kind(kind, due, ns, moved(io));
-        }
+        let bytes = io.op.transfer(io.length.into());
+        self.meter.ended(io.op, due, ns, bytes, failed);
         self.client.completed(now);
     }
 }
@@ -404,13 +387,5 @@ impl<'a, S: Source> Runner<'a, S> {
         goodbye.encode(&mut header);
         self.connection.socket.send(&header)?;
         Ok(())
-    }
-}
-
-/// Bytes that a request transfers for its client; discards and zeroing transfer none.
-fn moved(io: &Io) -> u64 {
-    match io.op {
-        Op::Read | Op::Write => io.length.into(),
-        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
     }
 }

@@ -42,7 +42,7 @@ pub enum Event {
         /// Read or write side, by its operation.
         op: Op,
         /// Bytes charged.
-        bytes: u32,
+        bytes: u64,
     },
     /// A request that has passed every limit is held back for the sake of another group's latency.
     Throttled {

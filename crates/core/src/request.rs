@@ -2,6 +2,7 @@
 
 use crate::id::{QueueId, SpaceId, StreamId, Tag};
 use crate::time::{Instant, Span};
+use core::ops::{AddAssign, Sub};
 
 /// The driver's own name for a request. The core never looks into it; unique per stream while the request lives if the driver
 /// wants to [`cancel`](crate::Layer::cancel) by it.
@@ -45,6 +46,21 @@ impl Op {
     /// True for what moves bytes over the drive's link.
     pub const fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
+    }
+
+    /// Bytes that an operation of `length` bytes moves over the drive's link: all of a read or a write, none of any other.
+    pub const fn transfer(self, length: u64) -> u64 {
+        if self.moves_data() { length } else { 0 }
+    }
+
+    /// Bytes that an operation of `length` bytes counts as in limits, shares and promises: a read, a write and zeroing count as what
+    /// they cover, a discard and a look-up of extents as 512, a flush as none (each also counts as one request).
+    pub const fn charge(self, length: u64) -> u64 {
+        match self {
+            Self::Read | Self::Write | Self::WriteZeroes => length,
+            Self::Discard | Self::Extents => 512,
+            Self::Flush => 0,
+        }
     }
 }
 
@@ -135,11 +151,6 @@ impl Request {
         matches!(self.op, Op::Read | Op::Write | Op::Discard) && !self.flags.has(Flags::FUA)
     }
 
-    /// Bytes it moves over the drive's link: those of a read or a write.
-    pub const fn transfer(&self) -> u32 {
-        if self.op.moves_data() { self.length } else { 0 }
-    }
-
     /// How many requests a max counts it as, if every `size` bytes count as one; zero: every request that a client sent counts as one,
     /// however long it is. The parts of a request that the driver split add up to the number of the whole request.
     pub fn operations(&self, size: u64) -> u64 {
@@ -148,21 +159,16 @@ impl Request {
             size => bytes.div_ceil(size),
         };
         let begins = u64::from(self.within);
-        let all = up_to(begins + u64::from(self.charge()));
+        let all = up_to(begins + self.charge());
         match self.within {
             0 => all.max(1),
             _ => all.saturating_sub(up_to(begins)),
         }
     }
 
-    /// Bytes it is charged in limits and shares: a read, a write and zeroing what they cover, a discard and a look-up of extents 512,
-    /// a flush none (each also counts as one request).
-    pub const fn charge(&self) -> u32 {
-        match self.op {
-            Op::Read | Op::Write | Op::WriteZeroes => self.length,
-            Op::Discard | Op::Extents => 512,
-            Op::Flush => 0,
-        }
+    /// Bytes it counts as: the [charge](Op::charge) of its operation.
+    pub const fn charge(&self) -> u64 {
+        self.op.charge(self.length as u64)
     }
 }
 
@@ -262,6 +268,49 @@ pub struct Waits {
     pub elevator: Span,
     /// From the first piece's dispatch to the last one's completion.
     pub drive: Span,
+}
+
+impl Waits {
+    /// The whole time of the request in the layer.
+    pub fn total(&self) -> Span {
+        self.limit + self.elevator + self.drive
+    }
+
+    /// The part of the waits that lies in their last `length`: they follow one another in the order of the fields.
+    #[must_use]
+    pub fn last(&self, length: Span) -> Self {
+        let mut left = length;
+        let mut part = |wait: Span| {
+            let part = wait.min(left);
+            left = left - part;
+            part
+        };
+        let (drive, elevator) = (part(self.drive), part(self.elevator));
+        Self {
+            limit: part(self.limit),
+            elevator,
+            drive,
+        }
+    }
+}
+
+impl AddAssign for Waits {
+    fn add_assign(&mut self, more: Self) {
+        self.limit += more.limit;
+        self.elevator += more.elevator;
+        self.drive += more.drive;
+    }
+}
+
+impl Sub for Waits {
+    type Output = Self;
+    fn sub(self, part: Self) -> Self {
+        Self {
+            limit: self.limit - part.limit,
+            elevator: self.elevator - part.elevator,
+            drive: self.drive - part.drive,
+        }
+    }
 }
 
 /// A request is over. Every accepted request ends in exactly one of these.

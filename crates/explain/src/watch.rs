@@ -10,7 +10,7 @@ use weir_core::{
     Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId,
 };
 use weir_measure::promise::{Promise, Rate, Ruling};
-use weir_measure::{SECOND_NS, Waits, Window};
+use weir_measure::{SECOND_NS, Window};
 
 /// Observes a layer, judges the promises of its groups as the live server does, and keeps a [`Journal`].
 #[derive(Debug)]
@@ -46,15 +46,6 @@ struct Flying {
 
 /// A pause after which promises begin again: a hundred days.
 const GAP: u64 = 8_640_000 * SECOND_NS;
-
-/// Bytes that an operation counts as.
-const fn moved(op: Op, length: u32) -> u64 {
-    match op {
-        Op::Read | Op::Write | Op::WriteZeroes => length as u64,
-        Op::Discard | Op::Extents => 512,
-        Op::Flush => 0,
-    }
-}
 
 impl Watch {
     /// With a journal of at most `bytes`. It must observe its layer from the first call on.
@@ -161,7 +152,7 @@ impl Watch {
         if request.op != Op::Flush {
             self.tell(now, request.stream, |promise, held| {
                 promise.sent(held);
-                promise.asks(moved(request.op, request.length));
+                promise.asks(request.charge());
             });
         }
     }
@@ -180,7 +171,7 @@ impl Watch {
         if flying.alone && flying.number == self.dispatched && op != Op::Extents {
             self.alone.insert((stream, flying.cookie), length);
         }
-        let bytes = moved(op, length);
+        let bytes = op.charge(length.into());
         self.second.bytes += bytes;
         if bytes > 0 {
             self.tell(now, stream, |promise, _| promise.served(bytes));
@@ -192,25 +183,9 @@ impl Watch {
         if done.op == Op::Flush {
             return;
         }
-        let waits = Waits {
-            limit_ns: done.waits.limit.as_nanos(),
-            elevator_ns: done.waits.elevator.as_nanos(),
-            drive_ns: done.waits.drive.as_nanos(),
-        };
-        let bytes = moved(done.op, done.length);
         self.second.requests += u64::from(done.outcome == Outcome::Ok);
         self.tell(now, done.stream, |promise, held| {
-            promise.over(held);
-            match done.outcome {
-                Outcome::Ok => {
-                    promise.answered(waits);
-                    if alone == Some(done.length) {
-                        promise.alone(waits.drive_ns, bytes);
-                    }
-                }
-                Outcome::Error(_) => promise.failed(bytes),
-                Outcome::Cancelled => {}
-            }
+            promise.ended(done, held, alone == Some(done.length));
         });
     }
 

@@ -174,13 +174,10 @@ fn counted(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> [u
 
 fn latency(now: &serve::VolumeFigures, was: Option<&serve::VolumeFigures>) -> Option<Latency> {
     let was = was.filter(|was| was.answered <= now.answered);
-    let (answered, waits) = was.map_or_else(Default::default, |was| (was.answered, was.waits));
-    let requests = now.answered - answered;
-    let mean = |now: u64, was: u64| now.saturating_sub(was) as f64 / requests as f64 / 1e3;
-    (requests > 0).then(|| Latency {
-        limit_us: mean(now.waits.limit_ns, waits.limit_ns),
-        elevator_us: mean(now.waits.elevator_ns, waits.elevator_ns),
-        drive_us: mean(now.waits.drive_ns, waits.drive_ns),
+    now.mean_since(was).map(|mean| Latency {
+        limit_us: mean.limit,
+        elevator_us: mean.elevator,
+        drive_us: mean.drive,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Reads, writes and flushes of one client, each for itself.
 
 use crate::Histogram;
+use weir_core::Op;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,16 @@ pub enum Kind {
 impl Kind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Flush];
+
+    /// The kind of an operation, if operations like it are measured apart.
+    pub const fn of(op: Op) -> Option<Self> {
+        match op {
+            Op::Read => Some(Self::Read),
+            Op::Write => Some(Self::Write),
+            Op::Flush => Some(Self::Flush),
+            Op::Discard | Op::WriteZeroes | Op::Extents => None,
+        }
+    }
 
     /// Operations of this kind, in records.
     pub const fn name(self) -> &'static str {

@@ -8,7 +8,7 @@
 //! - [`promise`]: whether a promise was kept in a second, and if not, by how much it was missed and why;
 //! - [`Course`] and [`Level`]: latencies and levels over time;
 //! - [`State`]: what a controller or elevator was doing over time;
-//! - [`Waits`] and [`Split`]: where requests spent their time;
+//! - [`Breakdown`] and [`Split`]: where requests spent their time;
 //! - [`Meter`]: all of these for one client;
 //! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
 //! - [`Need`]: the drives that clients need under a policy;
@@ -17,6 +17,7 @@
 //! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
 mod apart;
+mod breakdown;
 mod course;
 mod figures;
 mod histogram;
@@ -32,9 +33,9 @@ mod record;
 mod rings;
 mod series;
 mod state;
-mod waits;
 
 pub use apart::{Apart, Kind};
+pub use breakdown::{Breakdown, Split};
 pub use course::{Course, Level, Spread};
 pub use figures::{jain, median, ratio};
 pub use histogram::Histogram;
@@ -50,7 +51,6 @@ pub use record::{
 pub use rings::{Rings, RingsPerSecond};
 pub use series::{Series, Window, mb_per_s};
 pub use state::State;
-pub use waits::{Split, Waits, Within};
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;

@@ -4,7 +4,8 @@ use crate::apart::{Apart, Kind};
 use crate::late::Late;
 use crate::occupancy::Occupancy;
 use crate::promise::{Beside, Judge, Judged, Second, Terms, Watch};
-use crate::{Course, Histogram, SECOND_NS, Series, Split, Waits, Window, Within, mb_per_s};
+use crate::{Breakdown, Course, Histogram, SECOND_NS, Series, Split, Window, mb_per_s};
+use weir_core::{Op, Span, Waits};
 
 /// The measurements of one client between two instants.
 ///
@@ -91,7 +92,36 @@ impl Meter {
         self.course = Some(Box::new(course));
     }
 
-    /// The client sent a request at `now_ns`; for a flush, call [`Self::flushing`].
+    /// The client sent an operation at `now_ns` that is to move `bytes`.
+    #[inline]
+    pub fn issued(&mut self, op: Op, now_ns: u64, bytes: u64) {
+        if op == Op::Flush {
+            self.flushing(now_ns);
+        } else {
+            self.sent(now_ns);
+            self.watch.asks(bytes);
+        }
+    }
+
+    /// An operation that was [issued](Self::issued) at `sent_ns` ended at `now_ns`, with an error if `failed`.
+    #[inline]
+    pub fn ended(&mut self, op: Op, sent_ns: u64, now_ns: u64, bytes: u64, failed: bool) {
+        match (op, failed) {
+            (Op::Flush, true) => self.flush_failed(now_ns),
+            (Op::Flush, false) => self.flushed(sent_ns, now_ns),
+            (_, true) => self.failed(now_ns, bytes),
+            (_, false) => self.done(sent_ns, now_ns, bytes),
+        }
+        if !failed
+            && self.apart.is_some()
+            && self.measures(now_ns)
+            && let Some(kind) = Kind::of(op)
+        {
+            self.count(kind, now_ns.saturating_sub(sent_ns), bytes);
+        }
+    }
+
+    /// The client sent a request other than a flush at `now_ns`.
     #[inline]
     pub fn sent(&mut self, now_ns: u64) {
         self.pass(now_ns);
@@ -102,15 +132,9 @@ impl Meter {
         }
     }
 
-    /// The request that the client [sent](Self::sent) is for `bytes`.
-    #[inline]
-    pub fn asks(&mut self, bytes: u64) {
-        self.watch.asks(bytes);
-    }
-
     /// The client sent a flush at `now_ns`. Promises do not cover flushes.
     #[inline]
-    pub fn flushing(&mut self, now_ns: u64) {
+    fn flushing(&mut self, now_ns: u64) {
         self.pass(now_ns);
         self.places.take(now_ns.min(self.end_ns));
     }
@@ -132,7 +156,7 @@ impl Meter {
     }
 
     /// A flush sent at `sent_ns` completed at `now_ns`.
-    pub fn flushed(&mut self, sent_ns: u64, now_ns: u64) {
+    fn flushed(&mut self, sent_ns: u64, now_ns: u64) {
         self.pass(now_ns);
         self.answered(sent_ns, now_ns, 0);
     }
@@ -154,25 +178,16 @@ impl Meter {
 
     /// Where a request that completed at `now_ns` spent its time, if the caller knows.
     #[inline]
-    pub fn waited(&mut self, now_ns: u64, waits: Waits) {
+    pub fn waited(&mut self, now_ns: u64, of: &Breakdown) {
         if self.measures(now_ns) {
-            self.split.record(waits);
+            self.split.record(of);
             self.pass(now_ns);
-            self.spread(now_ns, waits);
-        }
-    }
-
-    /// What is known within the waits of a request that completed at `now_ns`, if the caller knows.
-    #[inline]
-    pub fn waited_within(&mut self, now_ns: u64, within: Within) {
-        if self.measures(now_ns) {
-            self.split.record_within(within);
+            self.spread(now_ns, of.waits);
         }
     }
 
     /// `count` requests of `bytes`, each sent when the one before completed, the first at `from_ns`, and completed `each_ns` (at least 1)
-    /// later without having waited for anything. The same as [`Self::sent`], [`Self::done`], [`Self::waited`] and [`Self::waited_within`] for
-    /// each, and faster.
+    /// later without having waited for anything. The same as [`Self::sent`], [`Self::done`] and [`Self::waited`] for each, and faster.
     pub fn streak(&mut self, mut from_ns: u64, each_ns: u64, bytes: u64, mut count: u64) {
         while count > 0 {
             // Those that complete in the same window of everything that is kept by windows.
@@ -235,7 +250,7 @@ impl Meter {
     }
 
     /// A flush failed at `now_ns`.
-    pub fn flush_failed(&mut self, now_ns: u64) {
+    fn flush_failed(&mut self, now_ns: u64) {
         self.places.give(now_ns.min(self.end_ns));
         self.failed += u64::from(self.measures(now_ns));
     }
@@ -359,15 +374,6 @@ impl Meter {
         }
     }
 
-    /// An operation of this kind, sent at `sent_ns`, completed at `now_ns` and moved `bytes`; beside [`Self::done`] or
-    /// [`Self::flushed`].
-    #[inline]
-    pub fn kind(&mut self, kind: Kind, sent_ns: u64, now_ns: u64, bytes: u64) {
-        if self.apart.is_some() && self.measures(now_ns) {
-            self.count(kind, now_ns.saturating_sub(sent_ns), bytes);
-        }
-    }
-
     #[inline(never)]
     fn count(&mut self, kind: Kind, latency_ns: u64, bytes: u64) {
         let apart = self.apart.as_mut().and_then(|a| a[kind as usize].as_mut());
@@ -468,14 +474,14 @@ impl Meter {
     fn spread(&mut self, now_ns: u64, waits: Waits) {
         let begin = self.watch.ends() - SECOND_NS;
         self.watch.waited(waits);
-        let mut rest = waits.less(waits.last(now_ns.saturating_sub(begin)));
+        let mut rest = waits - waits.last(Span::from_nanos(now_ns.saturating_sub(begin)));
         for second in self.watched.iter_mut().rev() {
-            if rest.total_ns() == 0 {
+            if rest.total() == Span::ZERO {
                 break;
             }
-            let part = rest.last(SECOND_NS);
-            second.parts.add(part);
-            rest = rest.less(part);
+            let part = rest.last(Span::from_nanos(SECOND_NS));
+            second.parts += part;
+            rest = rest - part;
         }
     }
 
@@ -557,8 +563,7 @@ mod tests {
                     one.sent(now);
                     now += each;
                     one.done(now - each, now, bytes);
-                    one.waited(now, Waits::default());
-                    one.waited_within(now, Within::default());
+                    one.waited(now, &Breakdown::default());
                 }
                 assert!(one == streaks);
             }
@@ -581,8 +586,8 @@ mod tests {
             let (sent, written) = (n * 100 * MS, n * 100 * MS + 50 * MS);
             m.sent(sent);
             m.done(sent, written, 1000);
-            m.flushing(written);
-            m.flushed(written, written + 40 * MS);
+            m.issued(Op::Flush, written, 0);
+            m.ended(Op::Flush, written, written + 40 * MS, 0, false);
         }
         let terms = Terms {
             rate: Rate::new(0, 36).unwrap(),
@@ -597,13 +602,7 @@ mod tests {
         let (mut a, mut b) = (Meter::new(0, SECOND_NS), Meter::new(0, SECOND_NS));
         looped(&mut a, 10 * MS, 1000, SECOND_NS);
         looped(&mut b, 20 * MS, 4000, SECOND_NS);
-        b.waited(
-            5,
-            Waits {
-                drive_ns: 7,
-                ..Waits::default()
-            },
-        );
+        b.waited(5, &Breakdown::default());
         a.merge(&b);
         // The last request of each completes at the end and so is not measured.
         assert_eq!((a.requests(), a.bytes()), (99 + 49, 99_000 + 196_000));
@@ -686,14 +685,9 @@ mod tests {
     fn kinds_are_measured_apart_where_there_are_several() {
         let mut m = Meter::new(0, SECOND_NS);
         m.tell_apart([true, true, false]);
-        for (kind, ms, bytes) in [
-            (Kind::Read, 1, 10),
-            (Kind::Write, 2, 20),
-            (Kind::Read, 3, 30),
-        ] {
-            m.sent(0);
-            m.done(0, ms * MS, bytes);
-            m.kind(kind, 0, ms * MS, bytes);
+        for (op, ms, bytes) in [(Op::Read, 1, 10), (Op::Write, 2, 20), (Op::Read, 3, 30)] {
+            m.issued(op, 0, bytes);
+            m.ended(op, 0, ms * MS, bytes, false);
         }
         let of = |kind| {
             m.of(kind)
@@ -734,11 +728,15 @@ mod tests {
         m.sent(0);
         m.done(0, 2_900 * MS, 4096);
         let waits = Waits {
-            elevator_ns: 2_800 * MS,
-            drive_ns: 100 * MS,
+            elevator: Span::from_millis(2_800),
+            drive: Span::from_millis(100),
             ..Waits::default()
         };
-        m.waited(2_900 * MS, waits);
+        let of = Breakdown {
+            waits,
+            ..Breakdown::default()
+        };
+        m.waited(2_900 * MS, &of);
         let seconds = judged(&m, 1_000_000).seconds;
         assert_eq!((seconds.promised, seconds.all_short()), (3, 3));
         assert_eq!(seconds.short[Cause::Idling as usize], 3);

@@ -165,7 +165,6 @@ impl Run {
     /// The record of `client` (or [`TOTAL`]) from its meter. What only the caller knows (promise, series, what
     /// limited it) is added with [`Record::with_promise`], [`Record::with_series`] or by hand.
     pub fn record(&self, client: &str, meter: &Meter) -> Record {
-        let split = meter.split();
         Record {
             scenario: self.scenario.clone(),
             drive: self.drive.clone(),
@@ -199,7 +198,7 @@ impl Run {
             writes: KindRecord::of(meter, Kind::Write),
             flushes: KindRecord::of(meter, Kind::Flush),
             limited_by: None,
-            split_us: (!split.drive.is_empty()).then(|| split.mean_us()),
+            split_us: meter.split().mean_us(),
             series_step_s: None,
             series_mb_per_s: None,
             drive_busy_percent: None,

@@ -1,7 +1,7 @@
 //! What fio wrote of one job: its log of requests, and its report.
 
 use serde::Deserialize;
-use weir_measure::Kind;
+use weir_core::Op;
 
 /// Requests of a job in the order in which they were answered.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Entry {
     /// From sending to answer, in nanoseconds.
     pub latency_ns: u64,
     /// Read or write.
-    pub kind: Kind,
+    pub op: Op,
     /// Its bytes.
     pub bytes: u64,
 }
@@ -130,15 +130,15 @@ fn entry(line: &str) -> Option<Entry> {
     let mut words = line.split(',').map(|word| word.trim().parse::<u64>().ok());
     let mut next = || words.next().flatten();
     let (ended_ms, latency_ns) = (next()?, next()?);
-    let kind = match next()? {
-        0 => Kind::Read,
-        1 => Kind::Write,
+    let op = match next()? {
+        0 => Op::Read,
+        1 => Op::Write,
         _ => return None,
     };
     Some(Entry {
         ended_ms,
         latency_ns,
-        kind,
+        op,
         bytes: next()?,
     })
 }
@@ -159,11 +159,11 @@ mod tests {
         let first = Entry {
             ended_ms: 1_767_225_602_835,
             latency_ns: 389_203,
-            kind: Kind::Write,
+            op: Op::Write,
             bytes: 8192,
         };
         assert_eq!(logs[0].entries[0], first);
-        assert_eq!(logs[0].entries[1].kind, Kind::Read);
+        assert_eq!(logs[0].entries[1].op, Op::Read);
     }
 
     #[test]

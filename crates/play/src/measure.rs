@@ -2,9 +2,9 @@
 
 use crate::log::Log;
 use weir_config::scenario::Scenario;
-use weir_core::{Instant, Span};
+use weir_core::{Instant, Op, Span};
 use weir_load::{Arrival, Client, Pattern, Program, Size, SyncMode, seed};
-use weir_measure::{Kind, Meter};
+use weir_measure::Meter;
 use weir_sim::{ClientResult, ClientSpec};
 
 const MS: u64 = 1_000_000;
@@ -22,9 +22,9 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 enum What {
     /// A request or a flush ended that was sent then, with its bytes.
-    Done(Kind, u64, u64),
+    Done(Op, u64, u64),
     /// One was sent.
-    Sent(Kind, u64),
+    Sent(Op, u64),
 }
 
 /// Measures what clients did, by their logs, in the order of the scenario. `began_ns`: when the run began, in nanoseconds since 1970. Latencies
@@ -100,35 +100,24 @@ fn drawn(spec: &ClientSpec, seed: u64) -> Program {
 fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
     let mut events = Vec::with_capacity(2 * log.entries.len());
     let mut ended = 0;
-    for (sent, done, kind, bytes) in spread(spec, log, began_ns) {
-        events.push((sent, What::Sent(kind, bytes)));
-        events.push((done, What::Done(kind, sent, bytes)));
+    for (sent, done, op, bytes) in spread(spec, log, began_ns) {
+        events.push((sent, What::Sent(op, bytes)));
+        events.push((done, What::Done(op, sent, bytes)));
         ended = ended.max(done);
     }
     // Of two things at one time an end is first: a place is free before it is taken.
     events.sort_by_key(|(at, what)| (*at, matches!(what, What::Sent(..))));
     for (now, what) in events {
         match what {
-            What::Sent(Kind::Flush, _) => meter.flushing(now),
-            What::Sent(_, bytes) => {
-                meter.sent(now);
-                meter.asks(bytes);
-            }
-            What::Done(Kind::Flush, sent, _) => {
-                meter.flushed(sent, now);
-                meter.kind(Kind::Flush, sent, now, 0);
-            }
-            What::Done(kind, sent, bytes) => {
-                meter.done(sent, now, bytes);
-                meter.kind(kind, sent, now, bytes);
-            }
+            What::Sent(op, bytes) => meter.issued(op, now, bytes),
+            What::Done(op, sent, bytes) => meter.ended(op, sent, now, bytes, false),
         }
     }
     ended
 }
 
-/// A request or flush: when it was sent and when it ended, its kind and bytes.
-type Played = (u64, u64, Kind, u64);
+/// A request or flush: when it was sent and when it ended, its operation and bytes.
+type Played = (u64, u64, Op, u64);
 
 /// The requests with times from the beginning of the run. One of a client that sends one at a time ends after the one before it and its own
 /// latency. Flushes, of which the log has none, follow the writes that they are for and take their mean time.
@@ -150,12 +139,12 @@ fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
                 before
             };
             let done = (from + place * each).max(after);
-            played.push((done.saturating_sub(latency), done, entry.kind, entry.bytes));
+            played.push((done.saturating_sub(latency), done, entry.op, entry.bytes));
             before = done;
-            writes += u64::from(entry.kind == Kind::Write);
+            writes += u64::from(entry.op == Op::Write);
             if every > 0 && writes == every && flushes > 0 {
                 (writes, flushes) = (0, flushes - 1);
-                played.push((done, done + log.flush_ns, Kind::Flush, 0));
+                played.push((done, done + log.flush_ns, Op::Flush, 0));
                 before = done + log.flush_ns;
             }
         }

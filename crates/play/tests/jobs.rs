@@ -2,7 +2,7 @@
 
 use weir_config::scenario::{self, Choice, Scenario};
 use weir_config::{policy, profile};
-use weir_core::Span;
+use weir_core::{Op, Span};
 use weir_measure::Kind;
 use weir_measure::promise::Beside;
 use weir_play::log::Entry;
@@ -167,7 +167,7 @@ fn log(count: u64, latency_ns: u64) -> Log {
     let entry = |n: u64| Entry {
         ended_ms: 1_000_000 + n,
         latency_ns,
-        kind: Kind::Read,
+        op: Op::Read,
         bytes: 4096,
     };
     Log {
@@ -203,7 +203,7 @@ fn flushes_follow_the_writes_that_they_are_for() {
     let scenario = built(TWO, "demo", "none");
     let mut writes = log(100, 200_000);
     for entry in &mut writes.entries {
-        entry.kind = Kind::Write;
+        entry.op = Op::Write;
         entry.ended_ms += 1_000;
     }
     (writes.flushes, writes.flush_ns) = (50, 300_000);

@@ -6,7 +6,6 @@ use weir_core::record::{Call, Observer};
 use weir_core::{
     Class, Cookie, Done, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId,
 };
-use weir_measure::Waits;
 use weir_measure::promise::{self, Second};
 use weir_sim::Policy;
 
@@ -241,15 +240,10 @@ impl Node {
         match done.outcome {
             Outcome::Ok => {
                 self.watch.served(done.length.into());
-                let waits = Waits {
-                    limit_ns: done.waits.limit.as_nanos(),
-                    elevator_ns: done.waits.elevator.as_nanos(),
-                    drive_ns: done.waits.drive.as_nanos(),
-                };
                 if is_whole {
-                    self.watch.answered(waits);
+                    self.watch.answered(done.waits);
                 } else {
-                    self.watch.waited(waits);
+                    self.watch.waited(done.waits);
                 }
             }
             Outcome::Error(_) => self.watch.failed(done.length.into()),

@@ -1,7 +1,7 @@
 //! How things stand with drives and volumes, for those that watch the server.
 
-use weir_core::Op;
-use weir_measure::Waits;
+use weir_core::{Op, Span, Waits};
+use weir_measure::SplitUs;
 use weir_measure::promise::{Rate, Seconds};
 
 use crate::metrics::{
@@ -120,6 +120,20 @@ impl DriveFigures {
 }
 
 impl VolumeFigures {
+    /// Where a mean request spent its time since an earlier count of the same server; `None` if no request was answered in between.
+    pub fn mean_since(&self, earlier: Option<&Self>) -> Option<SplitUs> {
+        let (answered, before) = earlier.map(|v| (v.answered, v.waits)).unwrap_or_default();
+        let requests = self.answered.checked_sub(answered).filter(|n| *n > 0)?;
+        let waits = self.waits - before;
+        let mean = |sum: Span| sum.as_nanos() as f64 / 1e3 / requests as f64;
+        Some(SplitUs {
+            limit: mean(waits.limit),
+            elevator: mean(waits.elevator),
+            drive: mean(waits.drive),
+            ..SplitUs::default()
+        })
+    }
+
     fn of(volume: VolumeSnapshot, share: f64) -> Self {
         let tally = volume.tally;
         Self {

@@ -1,14 +1,14 @@
 //! Requests that clients wait for.
 
-use crate::parts::Parts;
 use weir_core::{Cookie, Done, Instant, Outcome, Span};
+use weir_measure::Breakdown;
 
 /// A request that a client waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub(crate) client: u32,
     /// Bytes it moves.
-    pub(crate) bytes: u32,
+    pub(crate) bytes: u64,
     /// How many requests its client had issued before.
     pub(crate) number: u64,
     /// When it was due: its latency counts from here.
@@ -26,7 +26,7 @@ pub(crate) struct Flight {
 
 impl Flight {
     /// A request that is about to be sent.
-    pub(crate) fn new(client: u32, bytes: u32, number: u64, due: Instant) -> Self {
+    pub(crate) fn new(client: u32, bytes: u64, number: u64, due: Instant) -> Self {
         Self {
             client,
             bytes,
@@ -41,9 +41,9 @@ impl Flight {
     }
 
     /// Where its time went.
-    pub(crate) fn parts(&self, done: &Done) -> Parts {
+    pub(crate) fn parts(&self, done: &Done) -> Breakdown {
         let waits = done.waits;
-        Parts {
+        Breakdown {
             waits,
             idle: self.idle.min(waits.elevator),
             queue: (self.service).map_or(Span::ZERO, |service| waits.drive.saturating_sub(service)),
@@ -76,7 +76,7 @@ impl Flights {
     }
 
     /// Another part of a request that is too long for what it comes to, `bytes` long.
-    pub(crate) fn insert_part(&mut self, whole: Cookie, bytes: u32) -> Cookie {
+    pub(crate) fn insert_part(&mut self, whole: Cookie, bytes: u64) -> Cookie {
         let flight = self.slots[whole as usize].as_mut();
         let flight = flight.expect("a request is there while it is cut");
         flight.left += 1;

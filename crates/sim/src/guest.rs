@@ -6,7 +6,7 @@ use crate::{ClientSpec, Error, Path, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, StreamId};
 use weir_load::{Client, Io};
-use weir_measure::{Kind, Meter};
+use weir_measure::Meter;
 
 /// A client: its program, its connection, its measurements.
 #[derive(Debug)]
@@ -141,19 +141,9 @@ impl Guest {
         }
         let (due, now_ns) = (flight.due.as_nanos(), now.as_nanos());
         let ok = done.outcome == Outcome::Ok;
-        match (done.op, ok) {
-            (Op::Flush, true) => self.meter.flushed(due, now_ns),
-            (Op::Flush, false) => self.meter.flush_failed(now_ns),
-            (_, true) => self.meter.done(due, now_ns, flight.bytes.into()),
-            (_, false) => self.meter.failed(now_ns, flight.bytes.into()),
-        }
+        self.meter.ended(done.op, due, now_ns, flight.bytes, !ok);
         if ok {
-            if let Some(kind) = kind(done.op) {
-                self.meter.kind(kind, due, now_ns, flight.bytes.into());
-            }
-            let (waits, within) = flight.parts(done).measured();
-            self.meter.waited(now_ns, waits);
-            self.meter.waited_within(now_ns, within);
+            self.meter.waited(now_ns, &flight.parts(done));
         }
         self.program.completed(now);
     }
@@ -170,24 +160,6 @@ pub(crate) fn measured(scenario: &Scenario) -> (u64, u64) {
     let start = Instant::ZERO + scenario.warm_up;
     let length = scenario.ends().0.since(start);
     (start.as_nanos(), length.as_nanos())
-}
-
-/// Which kind of operation it is for code that tells kinds apart.
-pub(crate) const fn kind(op: Op) -> Option<Kind> {
-    match op {
-        Op::Read => Some(Kind::Read),
-        Op::Write => Some(Kind::Write),
-        Op::Flush => Some(Kind::Flush),
-        Op::Discard | Op::WriteZeroes | Op::Extents => None,
-    }
-}
-
-/// Bytes that an operation moves for its client.
-pub(crate) const fn moved(op: Op, length: u32) -> u32 {
-    match op {
-        Op::Read | Op::Write => length,
-        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
-    }
 }
 
 fn check_region(scenario: &Scenario, spec: &ClientSpec) -> Result<(), Error> {

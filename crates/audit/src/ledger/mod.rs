@@ -123,7 +123,7 @@ impl Ledger {
     }
 
     #[inline]
-    fn released(&mut self, model: &Model, live: &Live, bytes: u32, found: &mut Found) {
+    fn released(&mut self, model: &Model, live: &Live, bytes: u64, found: &mut Found) {
         let request = &live.request;
         if live.released {
             found.add(Self::NAME, format_args!("charged twice: {live:?}"));
@@ -143,7 +143,7 @@ impl Ledger {
             for side in [direction, COMMON] {
                 let late = self.late;
                 if node.bytes[side].is_limited() {
-                    above = above.max(node.bytes[side].charge(model.now, bytes.into(), late));
+                    above = above.max(node.bytes[side].charge(model.now, bytes, late));
                 }
                 if node.requests[side].is_limited() {
                     let counted = counted(request, node.iops_size);

@@ -39,15 +39,15 @@ impl Streams {
     pub(super) fn count(&mut self, request: &Request, requests: u32) {
         let held = self.of(request);
         held.requests += requests;
-        held.bytes += u64::from(request.charge());
+        held.bytes += request.charge();
     }
 
     /// A request is held no longer.
     pub(super) fn count_out(&mut self, request: &Request, requests: u32) {
         let held = self.of(request);
-        debug_assert!(held.requests >= requests && held.bytes >= u64::from(request.charge()));
+        debug_assert!(held.requests >= requests && held.bytes >= request.charge());
         held.requests -= requests;
-        held.bytes -= u64::from(request.charge());
+        held.bytes -= request.charge();
     }
 
     /// How long what a stream has will take to pass, at the max of each group above it, if all streams of its group are alike. `size`

@@ -306,7 +306,7 @@ impl Throttle {
             let node = &mut self.nodes[group as usize];
             let operations = request.operations(node.iops_size);
             for side in [direction, COMMON] {
-                node.bytes[side].take(now, request.charge().into());
+                node.bytes[side].take(now, request.charge());
                 node.requests[side].take(now, operations);
             }
             group = node.above;

@@ -264,7 +264,7 @@ impl Second {
 
     /// Whether the client's requests waited for its own earlier ones for most of their time: more of them at a time would get it no more.
     fn is_behind_itself(&self) -> bool {
-        let is_behind = |s: &Standing| 2 * s.own_ns > self.parts.total_ns();
+        let is_behind = |s: &Standing| 2 * s.own_ns > self.parts.total().as_nanos();
         self.standing.as_ref().is_some_and(is_behind)
     }
 
@@ -294,7 +294,11 @@ impl Second {
         let Some(standing) = self.standing else {
             return Some(by_stage(self).into());
         };
-        let served = self.parts.total_ns().saturating_sub(standing.waited_ns());
+        let served = self
+            .parts
+            .total()
+            .as_nanos()
+            .saturating_sub(standing.waited_ns());
         let largest = standing.largest();
         let largest = largest.filter(|_| standing.waited_ns() >= served);
         Some(largest.unwrap_or_else(|| nothing_before(&standing)))
@@ -303,11 +307,11 @@ impl Second {
 
 /// Whether requests were throttled for more than half of their time.
 fn is_limited(second: &Second) -> bool {
-    let known = second.parts.total_ns();
+    let known = second.parts.total().as_nanos();
     let rest = second.occupancy_ns.saturating_sub(known);
     // Of outstanding requests only the number that is throttled at the end is known.
     let held = u128::from(rest) * u128::from(second.limited) / u128::from(second.live.max(1));
-    2 * (u128::from(second.parts.limit_ns) + held) > u128::from(second.occupancy_ns)
+    2 * (u128::from(second.parts.limit.as_nanos()) + held) > u128::from(second.occupancy_ns)
 }
 
 /// What the client would have got with the drive to itself while it waited: its queue depth divided by the latency of a request
@@ -379,7 +383,7 @@ fn nothing_before(standing: &Standing) -> Blame {
 
 /// The cause as far as the stages of the client's own requests tell it.
 fn by_stage(second: &Second) -> Cause {
-    if second.parts.elevator_ns > second.parts.drive_ns {
+    if second.parts.elevator > second.parts.drive {
         Cause::Idling
     } else {
         Cause::SlowDrive

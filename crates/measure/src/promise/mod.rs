@@ -33,7 +33,8 @@ pub use fate::Fate;
 pub use judge::{Alone, Beside, Excuse, Judge, Judged, Seconds, ShortSecond, Terms, Verdict};
 pub use watch::{Pool, Second, ServerTime, Watch};
 
-use crate::{SECOND_NS, Waits, Window};
+use crate::{SECOND_NS, Window};
+use weir_core::{Done, Outcome, Waits};
 
 /// The units of a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,6 +304,23 @@ impl Promise {
         self.watch.over(held);
     }
 
+    /// A request that was [sent](Self::sent) is over, as `done` says. `alone`: it had the drive to itself.
+    #[inline]
+    pub fn ended(&mut self, done: &Done, held: bool, alone: bool) {
+        let bytes = done.op.charge(done.length.into());
+        self.over(held);
+        match done.outcome {
+            Outcome::Ok => {
+                self.answered(done.waits);
+                if alone {
+                    self.alone(done.waits.drive.as_nanos(), bytes);
+                }
+            }
+            Outcome::Error(_) => self.watch.failed(bytes),
+            Outcome::Cancelled => {}
+        }
+    }
+
     /// A request was served, wholly or in part: `bytes`.
     #[inline]
     pub fn served(&mut self, bytes: u64) {
@@ -313,11 +331,6 @@ impl Promise {
     #[inline]
     pub fn answered(&mut self, waits: Waits) {
         self.watch.answered(waits);
-    }
-
-    /// A request of `bytes` failed.
-    pub fn failed(&mut self, bytes: u64) {
-        self.watch.failed(bytes);
     }
 
     /// What a storage that another machine has did in the seconds that end next.
@@ -352,7 +365,7 @@ impl Promise {
     }
 
     /// A request of `bytes` had the drive to itself and took `ns` there.
-    pub fn alone(&mut self, drive_ns: u64, bytes: u64) {
+    fn alone(&mut self, drive_ns: u64, bytes: u64) {
         let (mean, before) = self.alone;
         let count = (before + 1).min(ALONE);
         let mix = |mean: u64, value: u64| mean - mean / count + value / count;

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use weir_core::Span;
 
 const MS: u64 = 1_000_000;
 const MIN: u64 = 10_000_000;
@@ -47,9 +48,9 @@ fn closed(waits: [u64; 3], think: u64, others: u64, alone: Option<u64>) -> Secon
         promise.served(4096);
         own += 4096;
         promise.answered(Waits {
-            limit_ns: limit,
-            elevator_ns: elevator,
-            drive_ns: drive,
+            limit: Span::from_nanos(limit),
+            elevator: Span::from_nanos(elevator),
+            drive: Span::from_nanos(drive),
         });
         now += think * 1_000;
     }
@@ -192,7 +193,7 @@ fn idle_seconds_are_excused_and_hangs_are_short() {
     assert_eq!(promise.seconds().main_short(), Some(Cause::SlowDrive));
     assert_eq!(promise.seconds().lacking.bytes, 35_000_000);
     promise.over(false);
-    promise.failed(4_096);
+    promise.watch.failed(4_096);
     promise.sent(true);
     pass(&mut promise, 107_500);
     assert_eq!(promise.seconds().excused[Excuse::Suspended as usize], 2);
@@ -212,7 +213,7 @@ fn a_hang_at_the_limit_is_the_limits_and_what_the_storage_fails_is_said() {
     promise.sent(false);
     promise.pass(2 * SECOND_NS, Window::default(), 1);
     assert_eq!(promise.seconds().excused[Excuse::Limit as usize], 2);
-    promise.failed(20_000_000);
+    promise.watch.failed(20_000_000);
     promise.pass(3 * SECOND_NS, Window::default(), 0);
     assert_eq!(promise.seconds().short[Cause::Errors as usize], 1);
 }
@@ -281,7 +282,7 @@ fn requests_are_counted_where_these_were_promised() {
             promise.served(1);
             promise.answered(Waits::default());
         } else {
-            promise.failed(1);
+            promise.watch.failed(1);
         }
         promise.sent(false);
     }
@@ -387,7 +388,7 @@ fn found_late(waits: u64, server: ServerTime) -> Seconds {
         promise.over(false);
         promise.served(4096);
         promise.answered(Waits {
-            drive_ns: 10_000,
+            drive: Span::from_micros(10),
             ..Waits::default()
         });
     }

@@ -1,7 +1,8 @@
 //! What a client requested and was served, second by second.
 
 use super::{Blame, Standing};
-use crate::{SECOND_NS, Waits, Window};
+use crate::{SECOND_NS, Window};
+use weir_core::{Span, Waits};
 
 /// What a storage that another machine has did in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -227,8 +228,8 @@ impl Watch {
     /// Adds the part of a request's waits, the last of which ends now, that lies in the current second.
     #[inline]
     pub fn waited(&mut self, waits: Waits) {
-        let parts = waits.last(self.now_ns - self.begin_ns.min(self.now_ns));
-        self.second.parts.add(parts);
+        let lasted = self.now_ns - self.begin_ns.min(self.now_ns);
+        self.second.parts += waits.last(Span::from_nanos(lasted));
     }
 
     /// A request of `bytes` failed.

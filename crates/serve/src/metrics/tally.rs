@@ -2,9 +2,9 @@
 
 use super::latency::Latency;
 use super::{Causes, Detail};
-use weir_core::{Done, Op, Outcome, Span};
+use weir_core::{Done, Op, Outcome, Span, Waits};
+use weir_measure::Split;
 use weir_measure::promise::Promise;
-use weir_measure::{Split, Waits};
 
 /// Operations, as [`Op`] numbers them.
 pub(crate) const OPS: usize = Op::ALL.len();
@@ -86,7 +86,7 @@ impl Tally {
     }
 
     /// A request is over. `untaken`: for how long it was there before it was taken.
-    pub(crate) fn done(&mut self, done: &Done, waits: Waits, untaken: Span) {
+    pub(crate) fn done(&mut self, done: &Done, untaken: Span) {
         self.live = self.live.saturating_sub(1);
         if done.outcome == Outcome::Ok {
             let op = done.op as usize;
@@ -96,12 +96,13 @@ impl Tally {
                 self.bytes[op] += u64::from(done.length);
             }
             if let Some(split) = &mut self.split {
-                split.record(waits);
+                split.record_waits(&done.waits);
             }
             self.answered += 1;
-            self.waits.add(waits);
+            self.waits += done.waits;
             self.untaken_ns += untaken.as_nanos();
-            self.latency.record(waits.total_ns() + untaken.as_nanos());
+            let whole = done.waits.total() + untaken;
+            self.latency.record(whole.as_nanos());
         }
     }
 

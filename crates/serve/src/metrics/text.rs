@@ -144,9 +144,9 @@ fn counters(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
 fn staged(volume: &VolumeSnapshot) -> [(&'static str, u64); 3] {
     let waits = &volume.tally.waits;
     [
-        ("limit", waits.limit_ns),
-        ("elevator", waits.elevator_ns),
-        ("drive", waits.drive_ns),
+        ("limit", waits.limit.as_nanos()),
+        ("elevator", waits.elevator.as_nanos()),
+        ("drive", waits.drive.as_nanos()),
     ]
 }
 
@@ -305,35 +305,36 @@ fn share_family(page: &mut Page, drives: &[DriveSnapshot]) {
 mod tests {
     use super::super::Tally;
     use super::*;
-    use weir_core::{Counters, Done, Op, Outcome, Span, StreamId};
+    use weir_core::{Counters, Done, Op, Outcome, Span, StreamId, Waits};
+    use weir_measure::SECOND_NS;
     use weir_measure::promise::{Promise, Rate};
-    use weir_measure::{SECOND_NS, Waits};
 
     /// A volume that has been read, written and flushed for weeks, of a tenant, with a max, whose promise was kept, short and excused.
     fn volume(name: &str) -> VolumeSnapshot {
         let mut tally = Tally::new();
         for op in [Op::Read, Op::Write, Op::Flush] {
-            let done = Done {
-                length: 4096,
-                ..done(op)
-            };
             for ns in [50_000, 200_000, 5_000_000, 2_000_000_000_000] {
-                let waits = Waits {
-                    limit_ns: ns / 7,
-                    elevator_ns: ns / 3,
-                    drive_ns: ns,
+                let [limit, elevator, drive] = [ns / 7, ns / 3, ns].map(Span::from_nanos);
+                let done = Done {
+                    length: 4096,
+                    waits: Waits {
+                        limit,
+                        elevator,
+                        drive,
+                    },
+                    ..done(op)
                 };
-                tally.done(&done, waits, Span::ZERO);
+                tally.done(&done, Span::ZERO);
             }
             tally.requests[op as usize] += 8_765_432_100;
         }
         tally.latency.multiply(400_000_000);
         for stage in [
-            &mut tally.waits.limit_ns,
-            &mut tally.waits.elevator_ns,
-            &mut tally.waits.drive_ns,
+            &mut tally.waits.limit,
+            &mut tally.waits.elevator,
+            &mut tally.waits.drive,
         ] {
-            *stage += 3_506_172_840_000_000;
+            *stage += Span::from_nanos(3_506_172_840_000_000);
         }
         tally.bytes = [123_456_789_012_345, 98_765_432_109_876, 0, 0, 0, 0];
         // A second without a request, one that is short, and one that is kept.
@@ -382,7 +383,7 @@ mod tests {
             op,
             outcome: Outcome::Ok,
             length: 0,
-            waits: weir_core::Waits::default(),
+            waits: Waits::default(),
         }
     }
 

@@ -7,7 +7,6 @@ use super::client::State;
 use super::count::Counts;
 use super::drive::Pending;
 use super::front::{Answer, Found, Load};
-use super::schedule;
 use crate::errno::{EIO, ESHUTDOWN};
 
 impl Shard {
@@ -35,7 +34,7 @@ impl Shard {
         client.live -= 1;
         client.non_flush -= u32::from(done.op != Op::Flush);
         if done.outcome == Outcome::Ok {
-            client.transferred += schedule::data(done.op, done.length);
+            client.transferred += done.op.transfer(done.length.into());
         }
         let sends = client.state != State::Gone;
         let mut kept = 0;

@@ -7,11 +7,10 @@ use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Done, GroupId, Instant, Op, Outcome, PROMISABLE, Span};
 use weir_explain::{Journal, note};
 use weir_measure::promise::{Pool, Promise, Rate, Standing, Verdict};
-use weir_measure::{SECOND_NS, Waits, Window};
+use weir_measure::{SECOND_NS, Window};
 
 use super::drive::Drive;
 use super::front::Ask;
-use super::schedule::moved;
 use super::seen::{Names, Seen};
 use super::volume::{Tenant, Volume};
 use crate::backend::RemoteState;
@@ -217,7 +216,7 @@ impl Drive {
                     promise.waits_since(since.as_nanos());
                 }
                 promise.sent(held);
-                promise.asks(moved(ask.op, ask.length));
+                promise.asks(ask.op.charge(ask.length.into()));
             });
         }
     }
@@ -235,39 +234,21 @@ impl Drive {
             untaken,
         } = counts;
         self.pass(now);
-        let waits = Waits {
-            limit_ns: done.waits.limit.as_nanos(),
-            elevator_ns: done.waits.elevator.as_nanos(),
-            drive_ns: done.waits.drive.as_nanos(),
-        };
         if let Some(volume) = &mut self.volumes[space as usize] {
-            volume.tally.done(done, waits, untaken);
+            volume.tally.done(done, untaken);
         }
         if done.op == Op::Flush {
             return;
         }
-        let bytes = moved(done.op, done.length);
         if done.outcome == Outcome::Ok {
             self.counted.second.requests += 1;
         }
-        self.promises(now, space, |promise| {
-            promise.over(held);
-            match done.outcome {
-                Outcome::Ok => {
-                    promise.answered(waits);
-                    if alone {
-                        promise.alone(waits.drive_ns, bytes);
-                    }
-                }
-                Outcome::Error(_) => promise.failed(bytes),
-                Outcome::Cancelled => {}
-            }
-        });
+        self.promises(now, space, |promise| promise.ended(done, held, alone));
     }
 
     /// Counts a piece that the drive has served.
     pub(super) fn count_piece(&mut self, now: Instant, space: u32, op: Op, length: u32) {
-        let bytes = moved(op, length);
+        let bytes = op.charge(length.into());
         if bytes == 0 {
             return;
         }

@@ -77,23 +77,6 @@ pub(crate) const fn copied(bytes: u64) -> Cost {
     bytes / COPY
 }
 
-/// Bytes that an operation counts as.
-pub(super) const fn moved(op: Op, length: u32) -> u64 {
-    match op {
-        Op::Read | Op::Write | Op::WriteZeroes => length as u64,
-        Op::Discard | Op::Extents => 512,
-        Op::Flush => 0,
-    }
-}
-
-/// Bytes that a request transfers between the client and the shard.
-pub(super) fn data(op: Op, length: u32) -> u64 {
-    match op {
-        Op::Read | Op::Write => length.into(),
-        Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => 0,
-    }
-}
-
 /// What a client made the shard do.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Work {
@@ -115,13 +98,13 @@ impl Work {
 
     /// Adds a request that enters the core; [`REQUEST`] was added when it was parsed.
     pub(super) fn add(&mut self, op: Op, length: u32) {
-        let bytes = data(op, length);
+        let bytes = op.transfer(length.into());
         let look_up = if op == Op::Extents { LOOK_UP } else { 0 };
         let cost = CORE + copied(bytes) + look_up;
         self.cost += cost;
         self.overhead += (REQUEST + cost) * PAGE.saturating_sub(bytes) / PAGE;
         self.requests += u64::from(op != Op::Flush);
-        self.bytes += moved(op, length);
+        self.bytes += op.charge(length.into());
     }
 }
 

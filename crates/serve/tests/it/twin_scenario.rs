@@ -224,7 +224,7 @@ fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
     }
     let seconds = LENGTH.as_secs_f64() * rounds.len() as f64;
     let figures = meters.iter().map(|meter| {
-        let split = meter.split().mean_us();
+        let split = meter.split().mean_us().unwrap_or_default();
         Figures {
             bandwidth: meter.bytes() as f64 / seconds,
             elevator: split.elevator,

@@ -2,13 +2,11 @@
 
 use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
-use crate::guest::{kind, moved};
-use crate::parts::Parts;
 use crate::{Advice, Buffered, ClientSpec, Error};
 use std::collections::BTreeSet;
 use weir_core::{Flags, Instant, Op, Span};
 use weir_load::{Client, Io, Pattern, Size, Step, SyncMode};
-use weir_measure::Meter;
+use weir_measure::{Breakdown, Meter};
 use weir_random::Rng;
 
 /// How far a process may run ahead of the others in virtual time while its calls need no I/O.
@@ -70,7 +68,7 @@ struct Call {
     page: u64,
     end: u64,
     stage: Stage,
-    parts: Parts,
+    parts: Breakdown,
     failed: bool,
 }
 
@@ -147,12 +145,8 @@ impl Process {
                 }
                 match program.next(t) {
                     Step::Issue(io) => {
-                        if io.op == Op::Flush {
-                            meter.flushing(io.due.as_nanos());
-                        } else {
-                            meter.sent(io.due.as_nanos());
-                            meter.asks(moved(io.op, io.length).into());
-                        }
+                        let bytes = io.op.transfer(io.length.into());
+                        meter.issued(io.op, io.due.as_nanos(), bytes);
                         self.begin(cache, io)
                     }
                     Step::WaitUntil(at) => return Then::At(at),
@@ -213,7 +207,13 @@ impl Process {
     }
 
     /// A fetch of any process of the file is over; `parts` are where it spent its time. True if this one has waited for it and runs on.
-    pub(crate) fn fetched(&mut self, now: Instant, over: Fetch, parts: Parts, well: bool) -> bool {
+    pub(crate) fn fetched(
+        &mut self,
+        now: Instant,
+        over: Fetch,
+        parts: Breakdown,
+        well: bool,
+    ) -> bool {
         let Some(call) = &mut self.call else {
             return false;
         };
@@ -232,7 +232,7 @@ impl Process {
     }
 
     /// A command of its own other than a read completed, with or without an error; `parts` are where it spent its time.
-    pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Parts, well: bool) {
+    pub(crate) fn answered(&mut self, now: Instant, number: u64, parts: Breakdown, well: bool) {
         let Some(call) = &mut self.call else { return };
         let (over, since) = match &mut call.stage {
             Stage::Flushing { flush, since } if *flush == number => (Stage::Over, *since),
@@ -275,7 +275,7 @@ impl Process {
             page: within / PAGE,
             end: (within + u64::from(io.length)).div_ceil(PAGE),
             stage: Stage::Running,
-            parts: Parts::default(),
+            parts: Breakdown::default(),
             failed: false,
         }
     }
@@ -287,19 +287,9 @@ impl Process {
         self.free = t + Span::from_nanos(copy);
         let ns = self.free.as_nanos();
         let (due, bytes) = (call.io.due.as_nanos(), call.io.length.into());
-        match (call.io.op, call.failed) {
-            (Op::Flush, true) => meter.flush_failed(ns),
-            (Op::Flush, false) => meter.flushed(due, ns),
-            (_, true) => meter.failed(ns, bytes),
-            (_, false) => meter.done(due, ns, bytes),
-        }
+        meter.ended(call.io.op, due, ns, bytes, call.failed);
         if !call.failed {
-            if let Some(kind) = kind(call.io.op) {
-                meter.kind(kind, due, ns, bytes);
-            }
-            let (waits, within) = call.parts.measured();
-            meter.waited(ns, waits);
-            meter.waited_within(ns, within);
+            meter.waited(ns, &call.parts);
         }
         program.completed(self.free);
     }

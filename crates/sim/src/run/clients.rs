@@ -3,11 +3,10 @@
 use super::Run;
 use crate::Error;
 use crate::flights::Flight;
-use crate::guest::moved;
 use crate::host::{Fetch, Files, Then};
-use crate::parts::Parts;
 use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
 use weir_load::Step;
+use weir_measure::Breakdown;
 
 /// The error for an invalid request.
 const EINVAL: u16 = 22;
@@ -53,7 +52,7 @@ impl Run<'_> {
     fn abandon_fetches(&mut self, client: u32) {
         let first = |files: &mut Files| files.cache(client)?.first_coming(client);
         while let Some(fetch) = first(&mut self.files) {
-            self.fetched(fetch, Parts::default(), false);
+            self.fetched(fetch, Breakdown::default(), false);
         }
     }
 
@@ -81,14 +80,9 @@ impl Run<'_> {
             let guest = &mut self.guests[client as usize];
             match guest.program.next(self.now) {
                 Step::Issue(io) => {
-                    if io.op == Op::Flush {
-                        guest.meter.flushing(io.due.as_nanos());
-                    } else {
-                        guest.meter.sent(io.due.as_nanos());
-                        guest.meter.asks(moved(io.op, io.length).into());
-                    }
+                    let bytes = io.op.transfer(io.length.into());
+                    guest.meter.issued(io.op, io.due.as_nanos(), bytes);
                     let request = guest.request(stream, &io);
-                    let bytes = moved(io.op, io.length);
                     self.send(Flight::new(client, bytes, io.number, io.due), request);
                 }
                 Step::WaitUntil(at) => break self.timers.set(client, at),
@@ -116,7 +110,7 @@ impl Run<'_> {
         for done in (0..whole.length).step_by(self.longest as usize) {
             let length = self.longest.min(whole.length - done);
             let part = Request {
-                cookie: self.flights.insert_part(whole.cookie, length),
+                cookie: self.flights.insert_part(whole.cookie, length.into()),
                 offset: whole.offset + u64::from(done),
                 length,
                 within: if is_counted_whole { done } else { 0 },
@@ -167,7 +161,7 @@ impl Run<'_> {
         let mut commands = std::mem::take(&mut self.commands);
         for command in commands.drain(..) {
             let request = self.guests[client as usize].command(stream, &command);
-            let bytes = moved(command.op, command.length);
+            let bytes = command.op.transfer(command.length.into());
             self.send(
                 Flight::new(client, bytes, command.number, self.now),
                 request,
@@ -264,7 +258,7 @@ impl Run<'_> {
     }
 
     /// A command of a process is over. If it fetched pages, clients that have waited for them run on.
-    fn fetched(&mut self, fetch: Fetch, parts: Parts, well: bool) {
+    fn fetched(&mut self, fetch: Fetch, parts: Breakdown, well: bool) {
         for &client in self.files.arrived(fetch, well) {
             let guest = &mut self.guests[client as usize];
             let process = guest.process.as_mut();

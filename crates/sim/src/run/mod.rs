@@ -10,7 +10,7 @@ use crate::agenda::Agenda;
 use crate::flights::Flights;
 use crate::guest::{Guest, measured};
 use crate::host::{Ata, Command, Files, Journal};
-use crate::parts::Idling;
+use crate::idling::Idling;
 use crate::path::Transit;
 use crate::results::{ClientResult, Results, name};
 use crate::ring::{Out, Rings};

@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 use weir_config::policy::find;
 use weir_core::record::{Call, Observer};
 use weir_core::{
-    Capacity, Class, Contract, Dispatch, Instant, Layer, Max, Op, Outcome, Output, Span, StreamId,
+    Capacity, Class, Contract, Dispatch, Done, Instant, Layer, Max, Op, Outcome, Output, Span,
+    StreamId,
 };
 use weir_drive::{Config, hdd, null, ssd};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_measure::promise::{Cause, Excuse, Promise, Rate, Seconds};
-use weir_measure::{SECOND_NS, Waits, Window};
+use weir_measure::{SECOND_NS, Window};
 use weir_random::Rng;
 use weir_sim::{Run, Scenario};
 
@@ -137,12 +138,11 @@ impl Metrics {
     }
 
     /// A request is answered.
-    fn answered(&mut self, now: u64, stream: StreamId, waits: Waits) {
+    fn answered(&mut self, now: u64, done: &Done) {
         self.drive.requests += u64::from(now >= self.start);
-        self.client(stream).live -= 1;
-        self.tell(now, stream, |promise| {
-            promise.over(false);
-            promise.answered(waits);
+        self.client(done.stream).live -= 1;
+        self.tell(now, done.stream, |promise| {
+            promise.ended(done, false, false)
         });
     }
 }
@@ -180,12 +180,7 @@ impl Observer for Metrics {
                             self.dispatched.insert(piece.tag.0, *piece);
                         }
                         Output::Done(done) if done.op != Op::Flush => {
-                            let waits = Waits {
-                                limit_ns: done.waits.limit.as_nanos(),
-                                elevator_ns: done.waits.elevator.as_nanos(),
-                                drive_ns: done.waits.drive.as_nanos(),
-                            };
-                            self.answered(now, done.stream, waits);
+                            self.answered(now, done);
                         }
                         _ => {}
                     }

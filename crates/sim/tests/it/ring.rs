@@ -149,7 +149,7 @@ fn two_at_once(ring: Ring) -> Results {
 fn before_2011_what_came_second_waited_for_the_first() {
     let (old, new) = (two_at_once(Ring::XenBefore2011), two_at_once(Ring::Xen));
     let inside = |r: &Results| {
-        let split = r.clients[0].meter.split().mean_us();
+        let split = r.clients[0].meter.split().mean_us().unwrap_or_default();
         split.total() * 1000.0
     };
     let ratio = |r: &Results| mean(r) as f64 / inside(r);

@@ -27,7 +27,11 @@ fn streams(depths: &[u32], policy: &Policy) -> Results {
 }
 
 fn split(results: &Results, client: usize) -> SplitUs {
-    results.clients[client].meter.split().mean_us()
+    results.clients[client]
+        .meter
+        .split()
+        .mean_us()
+        .unwrap_or_default()
 }
 
 fn near(a: f64, b: f64) -> bool {
@@ -85,7 +89,10 @@ fn parts_are_parts_on_every_drive_under_every_control() {
                 let scenario = latency(&drive, interferers, control, Reads::Continuous, 256 * MIB);
                 let run = Run::new(&scenario, &compared(control), 0).unwrap();
                 for client in run.run(|_| {}).unwrap().clients {
-                    let (split, latency) = (client.meter.split().mean_us(), client.meter.latency());
+                    let (split, latency) = (
+                        client.meter.split().mean_us().unwrap_or_default(),
+                        client.meter.latency(),
+                    );
                     if latency.count() == 0 {
                         continue;
                     }

@@ -282,7 +282,7 @@ impl Controller for Low {
         if took.is_none() || !self.covers(live.group) {
             return false;
         }
-        let (tick, bytes) = (self.levels.tick(cx.now), u64::from(live.request.charge()));
+        let (tick, bytes) = (self.levels.tick(cx.now), live.request.charge());
         let direction = usize::from(!live.request.op.is_read());
         if self.limits.pace.is_low() && matches!(live.request.op, Op::Read | Op::Write) {
             let served = cx.now.since(live.dispatched);

@@ -40,7 +40,7 @@ impl Amount {
     pub(in crate::control) fn of(request: &Request, shape: &DriveShape) -> Self {
         let longest = piece_max(request.op, shape.max_transfer);
         Self {
-            bytes: request.charge().into(),
+            bytes: request.charge(),
             requests: request.length.div_ceil(longest).max(1),
         }
     }

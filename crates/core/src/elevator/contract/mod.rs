@@ -45,7 +45,7 @@ use learned::window::Window;
 use offer::Offer;
 use promised::dirty::Dirty;
 use promised::flush::Pace;
-use promised::{CompletedPiece, REQUEST, Reservations, is_outstanding, served};
+use promised::{CompletedPiece, REQUEST, Reservations, is_outstanding};
 use restraint::Restraint;
 use share::Shares;
 use turn::Turn;
@@ -214,7 +214,7 @@ impl Contracts {
             self.links
                 .remove(&mut self.queues[offer.stream as usize], offer.request);
         }
-        let bytes = served(request.op, offer.bytes.into());
+        let bytes = Bytes(request.op.charge(offer.bytes.into()));
         let counts = self.requests_of(offer, request, group);
         self.reservations
             .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
@@ -268,7 +268,7 @@ impl Contracts {
     fn charge_of(&self, work: Cost, offer: Offer, request: &Request) -> Charge {
         Charge(match self.config.excess {
             Excess::Time => work.as_nanos(),
-            Excess::Bytes => request.charge().min(offer.bytes).into(),
+            Excess::Bytes => request.charge().min(offer.bytes.into()),
         })
     }
 

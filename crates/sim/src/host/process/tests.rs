@@ -63,9 +63,9 @@ impl Alone {
             drive: Span::from_millis(1),
             ..Waits::default()
         };
-        let parts = Parts {
+        let parts = Breakdown {
             waits,
-            ..Parts::default()
+            ..Breakdown::default()
         };
         let fetch = Fetch {
             client: 0,

@@ -1,7 +1,7 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
 use super::room::DEADLINE_MAX;
-use super::{CompletedPiece, REQUEST, Reservation, Reservations, served};
+use super::{CompletedPiece, REQUEST, Reservation, Reservations};
 use crate::elevator::contract::unit::{Bytes, Cost, average};
 use crate::list::NIL;
 use crate::time::mul_div_floor;
@@ -184,7 +184,7 @@ impl Reservations {
         for (group, cost, op, bytes) in pieces {
             self.for_each_reservation(group, |r| {
                 r.outstanding += bytes;
-                r.bytes_in_drive += served(op, bytes);
+                r.bytes_in_drive += Bytes(op.charge(bytes.0));
                 r.flight += cost;
             });
         }

@@ -1,7 +1,7 @@
 //! What holds of promises between calls.
 
 use super::room::AHEAD_MAX;
-use super::{Reservation, Reservations, is_outstanding, served};
+use super::{Reservation, Reservations, is_outstanding};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
 use crate::elevator::contract::unit::Bytes;
@@ -120,7 +120,7 @@ impl Reservations {
         let services = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let services = services.map(|(_, p)| {
             let group = table.requests[p.request].group;
-            (group, served(p.op, p.length.into()).0)
+            (group, p.op.charge(p.length.into()))
         });
         self.sum_up(sums, services);
         for (group, r) in self.all() {

@@ -102,14 +102,6 @@ struct Reservation {
     bound_realtime: bool,
 }
 
-/// The service that a piece is for a promise: what moves none is taken to move a sector.
-pub(crate) fn served(op: Op, bytes: Bytes) -> Bytes {
-    match op {
-        Op::Discard | Op::Extents => Bytes(512),
-        _ => bytes,
-    }
-}
-
 /// A request has something to be sent, or is wholly in the drive: what was given up in between counts no longer.
 pub(crate) fn is_outstanding(live: &Live) -> bool {
     let whole = live.stage == Stage::Drive && live.issued == live.request.length;
@@ -185,7 +177,7 @@ impl Reservation {
     #[inline]
     fn leave_drive(&mut self, op: Op, bytes: Bytes, cost: Cost) {
         self.flight = self.flight.saturating_sub(cost);
-        let (all, gone) = (self.bytes_in_drive, served(op, bytes));
+        let (all, gone) = (self.bytes_in_drive, Bytes(op.charge(bytes.0)));
         self.bytes_in_drive = all.saturating_sub(gone);
         let promised = self.promised_in_drive.as_nanos();
         let left = mul_div_floor(promised, self.bytes_in_drive.0, all.0.max(1));
