@@ -11,7 +11,7 @@ use crate::account::{Account, Stretch};
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
-use crate::promised::{Rate, counts, crowded, mark};
+use crate::promised::{Rate, counts, crowded, mark, rate};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
 
 /// This many thousandths of the min suffice.
@@ -53,7 +53,7 @@ impl Precedence {
         for (id, group) in model.tree.iter() {
             // Realtime clients go before all others; another rule covers what they are sent.
             let Some(rate) =
-                Rate::of(&group.contract).filter(|_| group.contract.class == Class::BestEffort)
+                rate(&group.contract).filter(|_| group.contract.class == Class::BestEffort)
             else {
                 continue;
             };
@@ -90,7 +90,7 @@ impl Precedence {
         let path = || model.tree.path(live.group);
         let excused = path().any(|id| {
             model.tree.get(id).is_some_and(|g| {
-                g.contract.class != Class::BestEffort || Rate::of(&g.contract).is_some()
+                g.contract.class != Class::BestEffort || rate(&g.contract).is_some()
             })
         });
         for promised in &mut self.promised {

@@ -20,7 +20,7 @@ use crate::account::Account;
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::{Model, State, Stream};
-use crate::promised::{Rate, Units, mark};
+use crate::promised::{Rate, Units, mark, rate};
 use weir_core::{Dispatch, GroupId, Instant, Op, Span, Tag, elevator};
 
 /// A second that lacks this part of the min is no violation.
@@ -87,7 +87,7 @@ impl Promise {
     fn set(&mut self, model: &Model) {
         for (i, promised) in self.groups.iter_mut().enumerate() {
             let group = model.tree.get(GroupId(i as u32));
-            let rate = group.and_then(|g| Rate::of(&g.contract));
+            let rate = group.and_then(|g| rate(&g.contract));
             let units = |rate: Option<Rate>| rate.map(|r| r.units);
             // If the min changes, what was owed so far stays owed.
             if units(promised.rate) != units(rate) {

@@ -2,31 +2,11 @@
 
 use crate::model::{Live, Model, Stream};
 use weir_core::{Class, Contract, Dispatch};
+pub(crate) use weir_measure::promise::{Rate, Units};
 
-/// A min in units per second.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Rate {
-    pub(crate) units: Units,
-    pub(crate) a_second: u64,
-}
-
-/// The units of a min.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Units {
-    Bytes,
-    Requests,
-}
-
-impl Rate {
-    /// The min of a contract; `None` without a promise.
-    pub(crate) fn of(contract: &Contract) -> Option<Self> {
-        let rate = |units, a_second| Self { units, a_second };
-        match (contract.class, contract.min, contract.min_iops) {
-            (Class::Idle, ..) | (_, 0, 0) => None,
-            (_, 0, iops) => Some(rate(Units::Requests, iops)),
-            (_, bytes, _) => Some(rate(Units::Bytes, bytes)),
-        }
-    }
+/// The min of a contract; `None` without a promise.
+pub(crate) fn rate(contract: &Contract) -> Option<Rate> {
+    Rate::of(contract).filter(|_| contract.class != Class::Idle)
 }
 
 /// The units of a piece: its bytes, or a sector if it moves none; one if its request ends with it.

@@ -13,7 +13,7 @@
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
-use crate::promised::{Rate, counts, crowded, mark};
+use crate::promised::{Rate, counts, crowded, mark, rate};
 use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, Span, elevator};
 
 /// A realtime group.
@@ -127,7 +127,7 @@ impl Realtime {
             // It suffices if one of the groups above it is allowed to.
             let may = path.any(|id| {
                 let contract = &model.tree.get(id).expect("it is on a path").contract;
-                let (amount, allowed) = match Rate::of(contract) {
+                let (amount, allowed) = match rate(contract) {
                     Some(rate) => {
                         let amount = counts(rate.units, piece, live);
                         let span = (time + config.catch_up).as_nanos();

@@ -10,9 +10,9 @@
 use crate::auditor::{Auditor, Fact};
 use crate::found::Found;
 use crate::model::Model;
-use crate::promised::{Rate, Units};
+use crate::promised::{Rate, Units, rate};
 use weir_core::{Config, Done, GroupId, Op, Outcome, Span, StreamId};
-use weir_measure::promise::{self, Excuse, Promise, Seconds as Sums};
+use weir_measure::promise::{Excuse, Promise, Seconds as Sums};
 use weir_measure::{SECOND_NS, Window};
 
 /// See the module's documentation.
@@ -277,18 +277,12 @@ impl Seconds {
         let now = model.now.as_nanos();
         for (id, group) in self.groups.iter_mut().enumerate() {
             let known = model.tree.get(GroupId(id as u32));
-            let rate = known.and_then(|g| Rate::of(&g.contract));
+            let rate = known.and_then(|g| rate(&g.contract));
             if rate == group.slow.now {
                 continue;
             }
             group.promise.pass(now, Window::default(), 0);
-            group.promise.change(rate.map(|rate| promise::Rate {
-                units: match rate.units {
-                    Units::Bytes => promise::Units::Bytes,
-                    Units::Requests => promise::Units::Requests,
-                },
-                a_second: rate.a_second,
-            }));
+            group.promise.change(rate);
             group.slow.now = rate;
             group.slow.events.push((now, Event::Rate(rate)));
         }
@@ -428,12 +422,9 @@ mod tests {
     /// A group with this promise and one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
     fn fault(min: u64, missed: u64) -> Option<String> {
         let mut group = Group {
-            promise: Promise::new(0, promise::Rate::new(min, 0)),
+            promise: Promise::new(0, Rate::new(min, 0)),
             slow: Slow {
-                rate: Some(Rate {
-                    units: Units::Bytes,
-                    a_second: min,
-                }),
+                rate: Rate::new(min, 0),
                 whole: true,
                 waiting: 1,
                 ..Slow::default()

@@ -230,7 +230,7 @@ impl Watch {
         self.promises
             .retain(|group, _| self.groups.get(*group).is_some());
         for (group, terms) in self.groups.iter().filter(|g| g.0 != ROOT) {
-            let rate = Rate::new(terms.contract.min, terms.contract.min_iops);
+            let rate = Rate::of(&terms.contract);
             let promise = self.promises.entry(group);
             let promise = promise.or_insert_with(|| Promise::new(now, None));
             promise.pass(now, Window::default(), 0);

@@ -6,7 +6,7 @@ use weir_api::{
     DriveFigures, Event, Latency, Second, SecondCounts, ShortSecond, TenantFigures, VolumeFigures,
 };
 use weir_measure::SECOND_NS;
-use weir_measure::promise::{Cause, Excuse, Seconds};
+use weir_measure::promise::{Cause, Seconds};
 use weir_serve as serve;
 
 /// What was counted at one time.
@@ -41,12 +41,15 @@ impl Sample {
         for drive in &drives {
             let mut all = [0; 2];
             let first = sample.second.volumes.len();
-            for volume in &drive.volumes {
+            for (volume, [_, share, _]) in drive.volumes.iter().zip(serve::shares(&drive.volumes)) {
                 let was = was.volumes.get(volume.name.as_str()).copied();
                 let counted = counted(volume, was);
                 all = [all[0] + counted[0], all[1] + counted[1]];
                 let figures = sample.volume(volume, was, counted.map(per_second));
-                sample.second.volumes.push(figures);
+                sample
+                    .second
+                    .volumes
+                    .push(VolumeFigures { share, ..figures });
             }
             for figures in &mut sample.second.volumes[first..] {
                 let of = per_second(all[1]).max(1);
@@ -102,7 +105,7 @@ impl Sample {
             limited: volume.limited,
             oldest_ms: volume.oldest_ns / 1_000_000,
             connections: volume.connections,
-            share: volume.share,
+            share: 0.0,
             got: 0.0,
             limited_by: volume.causes.last.map(|cause| cause.name().to_owned()),
             neighbour: volume.causes.neighbour.clone(),
@@ -205,17 +208,11 @@ fn rate(count: u64, passed_ns: u64) -> u64 {
 
 /// The seconds of a promise by their names; reasons that never were are left out.
 pub(crate) fn seconds(of: &Seconds) -> SecondCounts {
-    let named = |names: &[&str], counts: &[u64]| {
-        let counts = names.iter().zip(counts).filter(|c| *c.1 > 0);
-        counts
-            .map(|(name, count)| ((*name).to_owned(), *count))
-            .collect()
-    };
     SecondCounts {
         promised: of.promised,
         kept: of.kept,
         unasked: of.unasked,
-        short: named(&Cause::ALL.map(Cause::name), &of.short),
-        excused: named(&Excuse::ALL.map(Excuse::name), &of.excused),
+        short: of.short_by(),
+        excused: of.excused_by(),
     }
 }

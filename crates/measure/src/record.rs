@@ -353,12 +353,6 @@ impl ShortRecord {
 impl PromiseSeconds {
     fn new(judged: &Judged, units: Units, beside: &Beside<'_>) -> Self {
         let seconds = &judged.seconds;
-        let named = |counts: &mut dyn Iterator<Item = (&'static str, u64)>| {
-            let counts = counts.filter(|(_, count)| *count > 0);
-            counts
-                .map(|(name, count)| (name.to_owned(), count))
-                .collect()
-        };
         let lacking = (seconds.all_short() > 0).then(|| units.of(seconds.lacking));
         let mut neighbours = BTreeMap::new();
         for name in judged
@@ -375,13 +369,8 @@ impl PromiseSeconds {
             excused: seconds.all_excused(),
             unasked: seconds.unasked,
             outstanding_ms: (seconds.unasked > 0).then_some(judged.waited_ns / 1_000_000),
-            short_by: named(&mut Cause::ALL.map(Cause::name).into_iter().zip(seconds.short)),
-            excused_by: named(
-                &mut Excuse::ALL
-                    .map(Excuse::name)
-                    .into_iter()
-                    .zip(seconds.excused),
-            ),
+            short_by: seconds.short_by(),
+            excused_by: seconds.excused_by(),
             neighbours,
             lacking_bytes: lacking.filter(|_| units == Units::Bytes),
             lacking_requests: lacking.filter(|_| units == Units::Requests),

@@ -1,14 +1,14 @@
-//! How things stand with drives and volumes, for those that watch the server.
+//! The state of drives, tenants and volumes at one time, as a shard hands it out.
 
-use weir_core::{Op, Span, Waits};
-use weir_measure::SplitUs;
+use weir_config::Room;
+use weir_core::{Counters, Op, Span, Waits};
 use weir_measure::promise::{Rate, Seconds};
+use weir_measure::{Split, SplitUs};
 
-use crate::metrics::{
-    Causes, DriveSnapshot, OP_NAMES, OPS, TenantSnapshot, VolumeSnapshot, shares,
-};
+use crate::backend::RemoteState;
+use crate::metrics::{Causes, Detail, Latency, OP_NAMES, OPS, Tally};
 
-/// A drive. What is counted is counted from the server's start on.
+/// A drive. Counts are from the server's start on.
 #[derive(Clone, Debug)]
 pub struct DriveFigures {
     /// Its name.
@@ -17,10 +17,13 @@ pub struct DriveFigures {
     pub live: u32,
     /// Pieces in the drive.
     pub in_flight: u32,
+    pub(crate) counters: Counters,
     /// For how long it has been served, nanoseconds.
     pub served_ns: u64,
     /// For how long something was in it, nanoseconds.
     pub busy_ns: u64,
+    /// What is promised and left, if the caller knows the configuration.
+    pub(crate) room: Room,
     /// Its volumes.
     pub volumes: Vec<VolumeFigures>,
     /// Its tenants.
@@ -28,7 +31,7 @@ pub struct DriveFigures {
 }
 
 /// A volume.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VolumeFigures {
     /// Its name.
     pub name: String,
@@ -36,11 +39,14 @@ pub struct VolumeFigures {
     pub tenant: Option<String>,
     /// Its size, bytes.
     pub size: u64,
+    /// The shares of its contract and of its tenant's.
+    pub(crate) share: u16,
+    pub(crate) tenant_share: u16,
     /// Connections of clients.
     pub connections: u32,
     /// Requests that are accepted and not done.
     pub live: u32,
-    /// Of these, those held back by a limit.
+    /// Of these, those held back by a limit or because the client does not read its replies.
     pub limited: u32,
     /// How long the oldest of them has been there, nanoseconds.
     pub oldest_ns: u64,
@@ -52,16 +58,25 @@ pub struct VolumeFigures {
     pub answered: u64,
     /// The sums of their waits.
     pub waits: Waits,
+    /// The histograms of their waits, with all [`Detail`] only.
+    pub(crate) split: Option<Split>,
+    pub(crate) untaken_ns: u64,
+    pub(crate) processor_ns: u64,
+    pub(crate) latency: Latency,
     /// What it is promised.
     pub rate: Option<Rate>,
     /// How that fares.
     pub seconds: Seconds,
     /// What keeps its client from more.
     pub causes: Causes,
-    /// The part of the drive (0 to 1) that is its own by share among the volumes that have requests.
-    pub share: f64,
+    /// Bytes served in the last full second.
+    pub(crate) last_bytes: u64,
+    /// The state of the server that has its storage, if another machine has it.
+    pub(crate) remote: Option<RemoteState>,
     /// Of a min that several servers keep, the part (0 to 1) that is promised here.
     pub part: Option<f64>,
+    /// How often that part was lost.
+    pub(crate) lapses: u64,
 }
 
 /// A tenant.
@@ -80,9 +95,9 @@ pub struct TenantFigures {
 /// Counts by operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpCounts {
-    requests: [u64; OPS],
-    bytes: [u64; OPS],
-    errors: [u64; OPS],
+    pub(crate) requests: [u64; OPS],
+    pub(crate) bytes: [u64; OPS],
+    pub(crate) errors: [u64; OPS],
 }
 
 impl OpCounts {
@@ -101,25 +116,31 @@ impl OpCounts {
     }
 }
 
-impl DriveFigures {
-    pub(crate) fn of(drive: DriveSnapshot) -> Self {
-        let parts = shares(&drive.volumes);
-        let volumes = drive.volumes.into_iter().zip(parts);
+impl VolumeFigures {
+    /// The figures that a tally has of a volume; most of their size is [`VolumeFigures::split`].
+    pub(crate) fn of(tally: &Tally, detail: Detail) -> Self {
+        let split = (detail == Detail::Full).then(|| tally.split.clone());
         Self {
-            volumes: volumes
-                .map(|(volume, [_, share, _])| VolumeFigures::of(volume, share))
-                .collect(),
-            tenants: drive.tenants.into_iter().map(TenantFigures::of).collect(),
-            name: drive.name,
-            live: drive.live,
-            in_flight: drive.in_flight,
-            served_ns: drive.served_ns,
-            busy_ns: drive.busy_ns,
+            live: tally.live,
+            counts: OpCounts {
+                requests: tally.requests,
+                bytes: tally.bytes,
+                errors: tally.errors,
+            },
+            answered: tally.split.drive.count(),
+            waits: tally.waits,
+            split,
+            untaken_ns: tally.untaken_ns,
+            processor_ns: tally.processor_ns,
+            latency: tally.latency.clone(),
+            rate: tally.promise.rate(),
+            seconds: *tally.promise.seconds(),
+            causes: tally.causes.clone(),
+            last_bytes: tally.last_bytes,
+            ..Self::default()
         }
     }
-}
 
-impl VolumeFigures {
     /// Where a mean request spent its time since an earlier count of the same server; `None` if no request was answered in between.
     pub fn mean_since(&self, earlier: Option<&Self>) -> Option<SplitUs> {
         let (answered, before) = earlier.map(|v| (v.answered, v.waits)).unwrap_or_default();
@@ -133,41 +154,83 @@ impl VolumeFigures {
             ..SplitUs::default()
         })
     }
-
-    fn of(volume: VolumeSnapshot, share: f64) -> Self {
-        let tally = volume.tally;
-        Self {
-            name: volume.name,
-            tenant: volume.tenant,
-            size: volume.size,
-            connections: volume.connections,
-            live: tally.live,
-            limited: volume.limited,
-            oldest_ns: volume.oldest_ns,
-            sync_failed: volume.sync_failed,
-            counts: OpCounts {
-                requests: tally.requests,
-                bytes: tally.bytes,
-                errors: tally.errors,
-            },
-            answered: tally.answered,
-            waits: tally.waits,
-            rate: tally.promise.rate(),
-            seconds: *tally.promise.seconds(),
-            causes: tally.causes,
-            share,
-            part: volume.shared.map(|shared| shared.part),
-        }
-    }
 }
 
-impl TenantFigures {
-    fn of(tenant: TenantSnapshot) -> Self {
-        Self {
-            name: tenant.name,
-            rate: tenant.rate,
-            seconds: tenant.seconds,
-            causes: tenant.causes,
+/// Parts of the drive (0 to 1) of each of its volumes: by its share among all, among those that have requests now, and by the bytes of
+/// the last full second.
+pub fn shares(volumes: &[VolumeFigures]) -> Vec<[f64; 3]> {
+    let all = by_share(volumes, |_| true);
+    let active = by_share(volumes, |v| v.live > 0);
+    let bytes: u64 = volumes.iter().map(|v| v.last_bytes).sum();
+    let zipped = volumes.iter().zip(all).zip(active);
+    zipped
+        .map(|((volume, promised), effective)| {
+            let used = volume.last_bytes as f64 / (bytes.max(1)) as f64;
+            [promised, effective, used]
+        })
+        .collect()
+}
+
+/// Shares among the volumes that `counts` picks; tenants share first, then their volumes.
+fn by_share(volumes: &[VolumeFigures], counts: impl Fn(&VolumeFigures) -> bool) -> Vec<f64> {
+    let mut top: f64 = 0.0;
+    let mut seen: Vec<(&str, f64)> = Vec::new();
+    for volume in volumes.iter().filter(|v| counts(v)) {
+        let Some(tenant) = volume.tenant.as_deref() else {
+            top += f64::from(volume.share);
+            continue;
+        };
+        if let Some(entry) = seen.iter_mut().find(|(name, _)| *name == tenant) {
+            entry.1 += f64::from(volume.share);
+        } else {
+            top += f64::from(volume.tenant_share);
+            seen.push((tenant, f64::from(volume.share)));
+        }
+    }
+    volumes
+        .iter()
+        .map(|volume| {
+            if !counts(volume) {
+                return 0.0;
+            }
+            let own = f64::from(volume.share);
+            let tenant = volume.tenant.as_deref();
+            match tenant.and_then(|t| seen.iter().find(|(name, _)| *name == t)) {
+                Some((_, members)) => f64::from(volume.tenant_share) / top * own / members,
+                None => own / top,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(name: &str, tenant: Option<&str>, share: u16, live: u32) -> VolumeFigures {
+        VolumeFigures {
+            name: name.to_owned(),
+            tenant: tenant.map(str::to_owned),
+            share,
+            tenant_share: 300,
+            live,
+            last_bytes: u64::from(share) * 10,
+            ..VolumeFigures::default()
+        }
+    }
+
+    #[test]
+    fn tenants_share_first_then_their_volumes() {
+        let shares = shares(&[
+            volume("a", None, 100, 1),
+            volume("b", Some("t"), 100, 1),
+            volume("c", Some("t"), 200, 0),
+        ]);
+        let expected = [[0.25, 0.25, 0.25], [0.25, 0.75, 0.25], [0.5, 0.0, 0.5]];
+        for (got, wanted) in shares.iter().zip(expected) {
+            for (got, wanted) in got.iter().zip(wanted) {
+                assert!((got - wanted).abs() < 1e-9, "{shares:?}");
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ pub use acceptor::number;
 pub use created::Created;
 pub use doors::Doors;
 pub use error::{ReloadError, StartError};
-pub use figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures};
+pub use figures::{DriveFigures, OpCounts, TenantFigures, VolumeFigures, shares};
 pub use holder::Holder;
 pub use metrics::{CONTENT_TYPE, Causes, Detail};
 pub use parts::{Parts, Unheld};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_config::Room;
 
 use crate::figures::DriveFigures;
-use crate::metrics::{Detail, DriveSnapshot, text};
+use crate::metrics::{Detail, text};
 use crate::shard::{Address, Mail};
 
 /// How long the shards may take to say how things stand.
@@ -35,8 +35,7 @@ impl Watch {
 
     /// Every drive, in the order of their names; `None` if a shard does not answer: it has failed, or the server has ended.
     pub fn figures(&self) -> Option<Vec<DriveFigures>> {
-        let drives = self.snapshots(Detail::Usual)?;
-        Some(drives.into_iter().map(DriveFigures::of).collect())
+        self.snapshots(Detail::Usual)
     }
 
     /// All metrics, as text of the type [`CONTENT_TYPE`](crate::CONTENT_TYPE), with what of each drive is promised and left, by the drive's name;
@@ -51,7 +50,7 @@ impl Watch {
     }
 
     /// Asks every shard, all at once.
-    fn snapshots(&self, detail: Detail) -> Option<Vec<DriveSnapshot>> {
+    fn snapshots(&self, detail: Detail) -> Option<Vec<DriveFigures>> {
         let (sender, receiver) = channel();
         for shard in &self.shards {
             shard.tell(Mail::Snapshot(detail, sender.clone()));
@@ -63,7 +62,7 @@ impl Watch {
             let left = deadline.saturating_duration_since(Instant::now());
             drives.extend(receiver.recv_timeout(left).ok()?);
         }
-        drives.sort_by(|a: &DriveSnapshot, b| a.name.cmp(&b.name));
+        drives.sort_by(|a: &DriveFigures, b| a.name.cmp(&b.name));
         Some(drives)
     }
 }

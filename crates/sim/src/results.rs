@@ -120,7 +120,7 @@ impl ClientResult {
             .record(&self.name, meter)
             .with_series(meter.plot(), meter.end_ns());
         record.runtime_s = self.took.map(|took| took.as_nanos() as f64 / 1e9);
-        let rate = Rate::new(self.contract.min, self.contract.min_iops);
+        let rate = Rate::of(&self.contract);
         if let Some(rate) = rate.filter(|_| self.alone) {
             let (mb_per_s, alone) = (alone.map(|a| a.mb_per_s), alone.map(|a| a.request));
             record = record.with_promise(&Terms { rate, alone }, mb_per_s, meter, beside);

@@ -278,7 +278,7 @@ impl Live {
             record = record.with_series(meter.plot(), meter.end_ns());
             record.split_us = self.waits.of(&spec.name);
             let contract = scenario.contract(client);
-            if let Some(rate) = Rate::new(contract.min, contract.min_iops) {
+            if let Some(rate) = Rate::of(&contract) {
                 let mb_per_s = alone.get(client).copied().flatten().map(|a| a.mb_per_s);
                 let alone = unloaded[client];
                 let terms = Terms { rate, alone };

@@ -140,6 +140,16 @@ impl Seconds {
         self.lacking.requests += other.lacking.requests;
     }
 
+    /// Short seconds by the name of their cause; causes that did not occur are left out.
+    pub fn short_by(&self) -> BTreeMap<String, u64> {
+        named(Cause::ALL.map(Cause::name).into_iter().zip(self.short))
+    }
+
+    /// Excused seconds by the name of their reason; reasons that did not occur are left out.
+    pub fn excused_by(&self) -> BTreeMap<String, u64> {
+        named(Excuse::ALL.map(Excuse::name).into_iter().zip(self.excused))
+    }
+
     /// The most frequent cause of short seconds.
     pub fn main_short(&self) -> Option<Cause> {
         let counts = Cause::ALL.into_iter().zip(self.short);
@@ -163,6 +173,13 @@ impl Seconds {
             Verdict::Excused(why) => self.excused[why as usize] += 1,
         }
     }
+}
+
+fn named(counts: impl Iterator<Item = (&'static str, u64)>) -> BTreeMap<String, u64> {
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts
+        .map(|(name, count)| (name.to_owned(), count))
+        .collect()
 }
 
 /// Judges the seconds of one promise one after the other.

@@ -34,7 +34,7 @@ pub use judge::{Alone, Beside, Excuse, Judge, Judged, Seconds, ShortSecond, Term
 pub use watch::{Pool, Second, ServerTime, Watch};
 
 use crate::{SECOND_NS, Window};
-use weir_core::{Done, Outcome, Waits};
+use weir_core::{Contract, Done, Outcome, Waits};
 
 /// The units of a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,11 @@ impl Rate {
             (bytes, _) => (Units::Bytes, bytes),
         };
         Some(Self { units, a_second })
+    }
+
+    /// The min of a contract; `None` if the contract promises nothing.
+    pub fn of(contract: &Contract) -> Option<Self> {
+        Self::new(contract.min, contract.min_iops)
     }
 
     /// Whether `amount` units per second are less than the rate by more than a second may lack.

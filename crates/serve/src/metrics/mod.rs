@@ -6,13 +6,11 @@ mod latency;
 mod page;
 mod process;
 mod promises;
-mod snapshot;
 mod tally;
 pub(crate) mod text;
 
 pub use causes::Causes;
 pub use detail::Detail;
+pub(crate) use latency::Latency;
 pub use page::CONTENT_TYPE;
-pub(crate) use snapshot::{DriveSnapshot, SharedSnapshot, TenantSnapshot, VolumeSnapshot, shares};
-pub(crate) use tally::{OPS, Tally};
-pub(crate) use text::OP_NAMES;
+pub(crate) use tally::{OP_NAMES, OPS, Tally};

@@ -8,7 +8,8 @@ use super::page::{
     Kind::{Counter, Gauge},
     Labels, Page,
 };
-use super::{Causes, Detail, DriveSnapshot};
+use super::{Causes, Detail};
+use crate::figures::DriveFigures;
 
 /// A promise, whose it is, and how it fares.
 struct Promised<'a> {
@@ -26,19 +27,19 @@ impl Promised<'_> {
 }
 
 /// The promises of volumes.
-pub(super) fn volumes(page: &mut Page, drives: &[DriveSnapshot], detail: Detail) {
+pub(super) fn volumes(page: &mut Page, drives: &[DriveFigures], detail: Detail) {
     let volumes = drives.iter().flat_map(|drive| &drive.volumes);
     let promises = volumes.map(|volume| Promised {
         owner: [("volume", &volume.name)],
-        rate: volume.tally.promise.rate(),
-        seconds: volume.tally.promise.seconds(),
-        causes: &volume.tally.causes,
+        rate: volume.rate,
+        seconds: &volume.seconds,
+        causes: &volume.causes,
     });
     fates(page, "weir", promises, detail);
 }
 
 /// The promises of tenants: their seconds are their own, not the sum of their volumes', so their names are others.
-pub(super) fn tenants(page: &mut Page, drives: &[DriveSnapshot], detail: Detail) {
+pub(super) fn tenants(page: &mut Page, drives: &[DriveFigures], detail: Detail) {
     type Pick = fn(&TenantRoom) -> Option<u64>;
     let tenants = drives.iter().flat_map(|drive| &drive.tenants);
     let promises = tenants.map(|tenant| Promised {
@@ -81,7 +82,7 @@ pub(super) fn tenants(page: &mut Page, drives: &[DriveSnapshot], detail: Detail)
 }
 
 /// What drives can do, and what of it is promised and left.
-pub(super) fn drives(page: &mut Page, drives: &[DriveSnapshot]) {
+pub(super) fn drives(page: &mut Page, drives: &[DriveFigures]) {
     type Pick = fn(&Room) -> Option<u64>;
     /// Requests are not always stated.
     fn requests(capacity: &Capacity) -> Option<u64> {

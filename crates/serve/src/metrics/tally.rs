@@ -1,7 +1,7 @@
 //! Counts of one volume.
 
+use super::Causes;
 use super::latency::Latency;
-use super::{Causes, Detail};
 use weir_core::{Done, Op, Outcome, Span, Waits};
 use weir_measure::Split;
 use weir_measure::promise::Promise;
@@ -9,16 +9,24 @@ use weir_measure::promise::Promise;
 /// Operations, as [`Op`] numbers them.
 pub(crate) const OPS: usize = Op::ALL.len();
 
+/// The names of operations in metrics, by number.
+pub(crate) const OP_NAMES: [&str; OPS] = [
+    "read",
+    "write",
+    "flush",
+    "discard",
+    "write_zeroes",
+    "extents",
+];
+
 /// What a volume has served.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) requests: [u64; OPS],
     pub(crate) bytes: [u64; OPS],
     pub(crate) errors: [u64; OPS],
-    /// Where the time of its requests went; nothing in a snapshot that does not say it.
-    pub(crate) split: Option<Split>,
-    /// How many these are, and the sums of it.
-    pub(crate) answered: u64,
+    /// Where the time of its requests went, and the sums of it.
+    pub(crate) split: Split,
     pub(crate) waits: Waits,
     /// How long they were there before they were taken, nanoseconds.
     pub(crate) untaken_ns: u64,
@@ -45,8 +53,7 @@ impl Tally {
             bytes: [0; OPS],
             errors: [0; OPS],
             // What is said of them are powers of two: three histograms of less than 1 KiB.
-            split: Some(Split::with_bits(1)),
-            answered: 0,
+            split: Split::with_bits(1),
             waits: Waits::default(),
             untaken_ns: 0,
             processor_ns: 0,
@@ -60,31 +67,6 @@ impl Tally {
         }
     }
 
-    /// It as it is, without [`Tally::split`] unless all is to be said: most of its size is that.
-    pub(crate) fn at(&self, detail: Detail) -> Self {
-        Self {
-            requests: self.requests,
-            bytes: self.bytes,
-            errors: self.errors,
-            answered: self.answered,
-            waits: self.waits,
-            untaken_ns: self.untaken_ns,
-            processor_ns: self.processor_ns,
-            promise: self.promise.clone(),
-            causes: self.causes.clone(),
-            live: self.live,
-            second_bytes: self.second_bytes,
-            last_bytes: self.last_bytes,
-            logged: self.logged,
-            latency: self.latency.clone(),
-            split: self
-                .split
-                .as_ref()
-                .filter(|_| detail == Detail::Full)
-                .cloned(),
-        }
-    }
-
     /// A request is over. `untaken`: for how long it was there before it was taken.
     pub(crate) fn done(&mut self, done: &Done, untaken: Span) {
         self.live = self.live.saturating_sub(1);
@@ -95,10 +77,7 @@ impl Tally {
             if done.op != Op::Extents {
                 self.bytes[op] += u64::from(done.length);
             }
-            if let Some(split) = &mut self.split {
-                split.record_waits(&done.waits);
-            }
-            self.answered += 1;
+            self.split.record_waits(&done.waits);
             self.waits += done.waits;
             self.untaken_ns += untaken.as_nanos();
             let whole = done.waits.total() + untaken;

@@ -5,29 +5,21 @@ use super::page::{
     Labels, Page, Seconds,
 };
 use super::process::process;
+use super::{Detail, OP_NAMES, OPS, promises};
 use crate::backend::RemoteState;
-
-use super::{Detail, DriveSnapshot, OPS, VolumeSnapshot, promises, shares};
+use crate::figures::{DriveFigures, VolumeFigures, shares};
 
 /// Upper bounds of the buckets of a stage's histogram as powers of two of nanoseconds: 1 us to 34 s.
 const STAGE_BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;
-pub(crate) const OP_NAMES: [&str; OPS] = [
-    "read",
-    "write",
-    "flush",
-    "discard",
-    "write_zeroes",
-    "extents",
-];
 
 /// Everything, as text of the type [`super::CONTENT_TYPE`].
-pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail, log_dropped: u64) -> String {
+pub(crate) fn render(drives: &[DriveFigures], detail: Detail, log_dropped: u64) -> String {
     let mut page = Page::default();
     process(&mut page, log_dropped);
     drive_families(&mut page, drives);
     promises::drives(&mut page, drives);
     promises::tenants(&mut page, drives, detail);
-    let volumes: Vec<&VolumeSnapshot> = drives.iter().flat_map(|d| &d.volumes).collect();
+    let volumes: Vec<&VolumeFigures> = drives.iter().flat_map(|d| &d.volumes).collect();
     info(&mut page, drives);
     promises::volumes(&mut page, drives, detail);
     counters(&mut page, &volumes, detail);
@@ -44,17 +36,17 @@ pub(crate) fn render(drives: &[DriveSnapshot], detail: Detail, log_dropped: u64)
     page.text()
 }
 
-fn of_volume(volume: &VolumeSnapshot) -> Labels<'_, 1> {
+fn of_volume(volume: &VolumeFigures) -> Labels<'_, 1> {
     [("volume", &volume.name)]
 }
 
 /// The label of a volume, and one more.
-fn with<'a>(volume: &'a VolumeSnapshot, label: &'static str, value: &'a str) -> Labels<'a, 2> {
+fn with<'a>(volume: &'a VolumeFigures, label: &'static str, value: &'a str) -> Labels<'a, 2> {
     [("volume", &volume.name), (label, value)]
 }
 
-fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
-    type Pick = fn(&DriveSnapshot) -> u64;
+fn drive_families(page: &mut Page, drives: &[DriveFigures]) {
+    type Pick = fn(&DriveFigures) -> u64;
     let counts: [(&str, _, &str, Pick); 3] = [
         (
             "live",
@@ -96,7 +88,7 @@ fn drive_families(page: &mut Page, drives: &[DriveSnapshot]) {
 }
 
 /// Where each volume belongs, for those that ask by drive or tenant.
-fn info(page: &mut Page, drives: &[DriveSnapshot]) {
+fn info(page: &mut Page, drives: &[DriveFigures]) {
     let samples = drives.iter().flat_map(|drive| {
         drive.volumes.iter().map(|volume| {
             let labels = [
@@ -111,23 +103,23 @@ fn info(page: &mut Page, drives: &[DriveSnapshot]) {
     page.family(Gauge, "weir_volume_info", help, samples);
 }
 
-fn counters(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
-    type Pick = fn(&VolumeSnapshot) -> &[u64; OPS];
+fn counters(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
+    type Pick = fn(&VolumeFigures) -> &[u64; OPS];
     let families: [(&str, &str, Pick); 3] = [
         (
             "weir_requests_total",
             "Requests that completed without an error.",
-            |v| &v.tally.requests,
+            |v| &v.counts.requests,
         ),
         (
             "weir_bytes_total",
             "Bytes of requests that completed without an error.",
-            |v| &v.tally.bytes,
+            |v| &v.counts.bytes,
         ),
         (
             "weir_errors_total",
             "Commands that the storage failed.",
-            |v| &v.tally.errors,
+            |v| &v.counts.errors,
         ),
     ];
     for (name, help, pick) in families {
@@ -141,8 +133,8 @@ fn counters(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
 }
 
 /// The stages that a request passes, and the time of all requests in each.
-fn staged(volume: &VolumeSnapshot) -> [(&'static str, u64); 3] {
-    let waits = &volume.tally.waits;
+fn staged(volume: &VolumeFigures) -> [(&'static str, u64); 3] {
+    let waits = &volume.waits;
     [
         ("limit", waits.limit.as_nanos()),
         ("elevator", waits.elevator.as_nanos()),
@@ -150,9 +142,9 @@ fn staged(volume: &VolumeSnapshot) -> [(&'static str, u64); 3] {
     ]
 }
 
-fn waits(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
+fn waits(page: &mut Page, volumes: &[&VolumeFigures], detail: Detail) {
     let samples = volumes.iter().flat_map(|volume| {
-        let untaken = ("shard", volume.tally.untaken_ns);
+        let untaken = ("shard", volume.untaken_ns);
         let stages = std::iter::once(untaken).chain(staged(volume));
         let stages = stages.filter(|(_, sum)| *sum > 0 || detail == Detail::Full);
         stages.map(|(stage, sum)| (with(volume, "stage", stage), Seconds(sum.into())))
@@ -161,34 +153,34 @@ fn waits(page: &mut Page, volumes: &[&VolumeSnapshot], detail: Detail) {
                 elevator, in the drive.";
     page.family(Counter, "weir_wait_seconds_total", help, samples);
     let processor = volumes.iter().map(|volume| {
-        let seconds = Seconds(volume.tally.processor_ns.into());
+        let seconds = Seconds(volume.processor_ns.into());
         (of_volume(volume), seconds)
     });
     let help = "Estimated CPU time that the server spent on the volume's requests, in seconds.";
     page.family(Counter, "weir_processor_seconds_total", help, processor);
 }
 
-fn latencies(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+fn latencies(page: &mut Page, volumes: &[&VolumeFigures]) {
     let name = "weir_latency_seconds";
     page.histograms(
         name,
         "Time from the arrival of a request to its completion, in seconds.",
     );
     for volume in volumes {
-        let latency = &volume.tally.latency;
+        let latency = &volume.latency;
         let sum = Seconds(latency.sum_ns());
         page.histogram(name, &of_volume(volume), latency.cumulative(), sum);
     }
 }
 
-fn stages(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+fn stages(page: &mut Page, volumes: &[&VolumeFigures]) {
     let name = "weir_stage_seconds";
     page.histograms(
         name,
         "Time of requests in each stage, in seconds: throttled by a limit, in the elevator, in the drive.",
     );
     for volume in volumes {
-        let Some(split) = &volume.tally.split else {
+        let Some(split) = &volume.split else {
             continue;
         };
         let stages = [&split.limit, &split.elevator, &split.drive];
@@ -204,8 +196,8 @@ fn stages(page: &mut Page, volumes: &[&VolumeSnapshot]) {
     }
 }
 
-fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
-    type Pick = fn(&VolumeSnapshot) -> u64;
+fn gauges(page: &mut Page, volumes: &[&VolumeFigures]) {
+    type Pick = fn(&VolumeFigures) -> u64;
     let families: [(&str, &str, Pick); 3] = [
         ("weir_connections", "Connections of clients.", |v| {
             v.connections.into()
@@ -213,7 +205,7 @@ fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
         (
             "weir_live",
             "Requests that were accepted and are not completed.",
-            |v| v.tally.live.into(),
+            |v| v.live.into(),
         ),
         (
             "weir_sync_failed",
@@ -233,7 +225,7 @@ fn gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
 }
 
 /// Of volumes that another server has.
-fn remotes(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+fn remotes(page: &mut Page, volumes: &[&VolumeFigures]) {
     type Pick = fn(&RemoteState) -> u64;
     let families: [(Kind, &str, &str, Pick); 4] = [
         (
@@ -269,27 +261,23 @@ fn remotes(page: &mut Page, volumes: &[&VolumeSnapshot]) {
 }
 
 /// Of volumes whose min several servers keep.
-fn gateways(page: &mut Page, volumes: &[&VolumeSnapshot]) {
-    let shared = || {
-        volumes
-            .iter()
-            .filter_map(|v| Some((of_volume(v), v.shared?)))
-    };
-    let parts = shared().map(|(labels, shared)| (labels, shared.part));
+fn gateways(page: &mut Page, volumes: &[&VolumeFigures]) {
+    let shared = || volumes.iter().filter(|v| v.part.is_some());
+    let parts = shared().filter_map(|v| Some((of_volume(v), v.part?)));
     let help = "Fraction of a min shared by several servers that this server promises.";
     page.family(Gauge, "weir_gateway_part", help, parts);
-    let lapses = shared().map(|(labels, shared)| (labels, shared.lapses));
+    let lapses = shared().map(|v| (of_volume(v), v.lapses));
     let help = "Number of times that this fraction was lost because the lease in etcd expired.";
     page.family(Counter, "weir_gateway_lease_lost_total", help, lapses);
 }
 
-fn further_gauges(page: &mut Page, volumes: &[&VolumeSnapshot]) {
+fn further_gauges(page: &mut Page, volumes: &[&VolumeFigures]) {
     let limited = volumes.iter().map(|v| (of_volume(v), v.limited));
     let help = "Accepted requests that are throttled by a limit.";
     page.family(Gauge, "weir_limited", help, limited);
 }
 
-fn share_family(page: &mut Page, drives: &[DriveSnapshot]) {
+fn share_family(page: &mut Page, drives: &[DriveFigures]) {
     let volumes = drives
         .iter()
         .flat_map(|drive| drive.volumes.iter().zip(shares(&drive.volumes)));
@@ -310,7 +298,7 @@ mod tests {
     use weir_measure::promise::{Promise, Rate};
 
     /// A volume that has been read, written and flushed for weeks, of a tenant, with a max, whose promise was kept, short and excused.
-    fn volume(name: &str) -> VolumeSnapshot {
+    fn volume(name: &str) -> VolumeFigures {
         let mut tally = Tally::new();
         for op in [Op::Read, Op::Write, Op::Flush] {
             for ns in [50_000, 200_000, 5_000_000, 2_000_000_000_000] {
@@ -359,19 +347,16 @@ mod tests {
             (promise.seconds().kept, promise.seconds().all_short()),
             (1, 1)
         );
-        VolumeSnapshot {
+        VolumeFigures {
             name: name.to_owned(),
             tenant: Some("customer-17".to_owned()),
             size: 1 << 40,
             share: 100,
             tenant_share: 100,
             connections: 4,
-            tally,
             limited: 12,
             oldest_ns: 12_345_678,
-            sync_failed: false,
-            remote: None,
-            shared: None,
+            ..VolumeFigures::of(&tally, Detail::Usual)
         }
     }
 
@@ -387,9 +372,9 @@ mod tests {
         }
     }
 
-    fn drive(volumes: usize) -> DriveSnapshot {
+    fn drive(volumes: usize) -> DriveFigures {
         let names = (0..volumes).map(|n| format!("customer-{n:04}"));
-        DriveSnapshot {
+        DriveFigures {
             name: "nvme0".to_owned(),
             live: 0,
             in_flight: 0,

@@ -16,11 +16,6 @@ use super::volume::{Tenant, Volume};
 use crate::backend::RemoteState;
 use crate::metrics::{Causes, Tally};
 
-/// What a contract promises.
-pub(super) fn rate(contract: &Contract) -> Option<Rate> {
-    Rate::new(contract.min, contract.min_iops)
-}
-
 /// What the shard knows of a request that is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
@@ -280,7 +275,7 @@ impl Drive {
     pub(super) fn put_promises_in_force(&mut self, now: Instant) {
         self.has_new_terms = true;
         for volume in self.volumes.iter_mut().flatten() {
-            let rate = rate(&volume.contract());
+            let rate = Rate::of(&volume.contract());
             let promise = &mut volume.tally.promise;
             promise.pass(now.as_nanos(), Window::default(), 0);
             promise.change(rate);
@@ -308,7 +303,7 @@ impl Drive {
                 |at| before.swap_remove(at),
             );
             tenant.promise.pass(now.as_nanos(), Window::default(), 0);
-            tenant.promise.change(rate(&contract));
+            tenant.promise.change(Rate::of(&contract));
             self.tenants.push(tenant);
         }
         for volume in self.volumes.iter_mut().flatten() {

@@ -19,7 +19,8 @@ use super::seen::{SeenLayer, Viewed};
 use super::volume::{Piece, Started, Tenant, Volume};
 use crate::backend::{Backend, Context, Data, Finished, Job};
 use crate::errno::EIO;
-use crate::metrics::{Detail, DriveSnapshot, TenantSnapshot};
+use crate::figures::{DriveFigures, TenantFigures};
+use crate::metrics::Detail;
 use crate::record::Tape;
 use crate::slab::Slab;
 
@@ -494,7 +495,7 @@ impl Drive {
     }
 
     /// How things stand, for the metrics.
-    pub(crate) fn snapshot(&mut self, now: Instant, detail: Detail) -> DriveSnapshot {
+    pub(crate) fn snapshot(&mut self, now: Instant, detail: Detail) -> DriveFigures {
         self.pass(now);
         let mut gauges = vec![(0, 0); self.volumes.len()];
         for (space, stream) in self.open_streams() {
@@ -509,13 +510,13 @@ impl Drive {
         let volumes =
             volumes.filter_map(|(volume, gauge)| Some(volume.as_ref()?.snapshot(gauge, detail)));
         let volumes = volumes.collect();
-        let tenants = self.tenants.iter().map(|tenant| TenantSnapshot {
+        let tenants = self.tenants.iter().map(|tenant| TenantFigures {
             name: tenant.name.clone(),
             rate: tenant.promise.rate(),
             seconds: *tenant.promise.seconds(),
             causes: tenant.causes.clone(),
         });
-        DriveSnapshot {
+        DriveFigures {
             name: self.name.clone(),
             live: self.layer.layer().live(),
             in_flight: self.layer.layer().in_flight(),

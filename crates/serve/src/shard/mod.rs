@@ -44,7 +44,8 @@ use weir_core::{Instant, Layer, Request, Span};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
 use crate::clock::Clock;
-use crate::metrics::{Detail, DriveSnapshot};
+use crate::figures::DriveFigures;
+use crate::metrics::Detail;
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
@@ -93,7 +94,7 @@ pub(crate) enum Mail {
     /// up, and after as long again what is not durable.
     Drain(Duration),
     /// Say how things stand.
-    Snapshot(Detail, Sender<Vec<DriveSnapshot>>),
+    Snapshot(Detail, Sender<Vec<DriveFigures>>),
     /// Hand out what explains the requests of a volume; nothing, if it is not this shard's.
     Explain {
         volume: String,

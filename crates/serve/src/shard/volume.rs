@@ -11,7 +11,8 @@ use super::asked::Answers;
 use super::shared::Shared;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
-use crate::metrics::{Causes, Detail, SharedSnapshot, Tally, VolumeSnapshot};
+use crate::figures::VolumeFigures;
+use crate::metrics::{Causes, Detail, Tally};
 use weir_config::os_error;
 
 /// What the storage was asked to do.
@@ -178,13 +179,13 @@ impl Volume {
         &self,
         (limited, oldest_ns): (u32, u64),
         detail: Detail,
-    ) -> VolumeSnapshot {
+    ) -> VolumeFigures {
         let VolumeTerms {
             contract,
             tenant,
             shared,
         } = &self.terms;
-        VolumeSnapshot {
+        VolumeFigures {
             name: self.name.clone(),
             tenant: tenant.as_ref().map(|t| t.name.clone()),
             share: contract.share,
@@ -194,12 +195,10 @@ impl Volume {
             oldest_ns,
             sync_failed: self.sync_failed,
             remote: self.backend.remote(),
-            shared: shared.then_some(SharedSnapshot {
-                part: self.shared.part,
-                lapses: self.shared.lapses,
-            }),
+            part: shared.then_some(self.shared.part),
+            lapses: self.shared.lapses,
             size: self.size,
-            tally: self.tally.at(detail),
+            ..VolumeFigures::of(&self.tally, detail)
         }
     }
 

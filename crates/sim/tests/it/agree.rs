@@ -64,7 +64,7 @@ impl Metrics {
         let clients = (0..scenario.clients.len()).map(|client| {
             let contract = scenario.contract(client);
             Counted {
-                rate: Rate::new(contract.min, contract.min_iops),
+                rate: Rate::of(&contract),
                 stream: None,
                 live: 0,
                 longest: [0; 2],
