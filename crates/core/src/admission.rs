@@ -3,7 +3,6 @@
 use crate::contract::{Capacity, Class, Contract, Rates};
 use crate::group::{DEPTH_MAX, Groups};
 use crate::id::{GroupId, ROOT};
-use crate::mutant;
 use crate::refusal::{Promised, Refusal};
 use crate::time::mul_div_ceil;
 
@@ -46,9 +45,6 @@ pub(crate) fn admit(groups: &Groups, capacity: Option<Capacity>) -> Result<Promi
         iops: total.iops,
         millionths,
     };
-    if mutant::is(mutant::ADMISSION_SKIPPED) {
-        return Ok(promised);
-    }
     match capacity {
         Some(capacity) if millionths > PROMISABLE => {
             Err(Refusal::OverCapacity { promised, capacity })

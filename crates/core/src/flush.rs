@@ -5,7 +5,6 @@
 
 use crate::id::{QueueId, SpaceId};
 use crate::list::{Links, List};
-use crate::mutant;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -108,10 +107,7 @@ impl Flushes {
     pub(crate) fn end(&mut self, space: SpaceId, queue: QueueId) -> Option<u32> {
         let at = self.lane(space, queue);
         let lane = &mut self.lanes[at as usize];
-        let mut request = self.requests.pop_front(&mut lane.running);
-        if request.is_none() && mutant::is(mutant::FLUSH_JOINS_RUNNING) {
-            request = self.requests.pop_front(&mut lane.waiting);
-        }
+        let request = self.requests.pop_front(&mut lane.running);
         match request {
             Some(request) => self.all_links.remove(&mut self.all, request),
             None => self.make_ready(at),

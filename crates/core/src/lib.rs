@@ -43,7 +43,6 @@ mod layer;
 mod leaves;
 mod list;
 pub mod merge;
-pub mod mutant;
 mod pool;
 mod reading;
 pub mod record;

@@ -5,7 +5,6 @@ use crate::group::Groups;
 use crate::id::{GroupId, QueueId, SpaceId, StreamId, Tag};
 use crate::list::NIL;
 use crate::merge::{self, Commands};
-use crate::mutant;
 use crate::pool::{HalfLine, Lines, Pool};
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::shape::{DriveShape, Sizes};
@@ -487,9 +486,6 @@ impl Pieces {
         let spare = self.spare;
         let queue = self.slots[tag.0 as usize].piece.queue;
         debug_assert!(self.slots[tag.0 as usize].next_free == TAKEN && self.spares > 0);
-        if mutant::is(mutant::STALLED_TAG_REUSED) {
-            return self.remove(tag);
-        }
         self.slots[tag.0 as usize].next_free = STALLED;
         let slot = &mut self.slots[spare as usize];
         self.spare = slot.next_free;

@@ -6,7 +6,6 @@
 //! how the kernel asks a program to be a block device.
 #![forbid(unsafe_code)]
 
-pub mod mutant;
 pub mod nbd;
 pub mod notify;
 pub mod ring;

@@ -3,7 +3,6 @@
 mod corpus;
 mod forged;
 mod limits;
-mod mutants;
 mod random;
 mod recording;
 mod steady;

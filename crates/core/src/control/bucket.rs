@@ -1,6 +1,5 @@
 //! An exact token bucket: a rate, a burst, and the instant at which it will be full again.
 
-use crate::mutant;
 use crate::{Instant, Span};
 
 const NANOS: u128 = 1_000_000_000;
@@ -66,16 +65,9 @@ impl Bucket {
             self.fraction = 0;
         }
         let rate = u128::from(self.rate);
-        let mut amount = u128::from(amount);
-        if mutant::is(mutant::DEBT_FORGIVEN) {
-            amount = amount.min(rate * u128::from(self.burst.as_nanos().max(1_000)) / NANOS);
-        }
-        let owed = amount * NANOS + u128::from(self.fraction);
+        let owed = u128::from(amount) * NANOS + u128::from(self.fraction);
         self.full += Span::from_nanos(u64::try_from(owed / rate).unwrap_or(u64::MAX));
         self.fraction = (owed % rate) as u64;
-        if mutant::is(mutant::REFILL_TRUNCATED) {
-            self.fraction = 0;
-        }
     }
 }
 

@@ -13,7 +13,6 @@ use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
 use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
-use crate::mutant;
 use crate::request::Flags;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
@@ -256,9 +255,6 @@ impl Controller for Latency {
         while at != NIL && GroupId(at) != ROOT {
             let node = &mut self.nodes[at as usize];
             node.in_flight -= 1;
-            if mutant::is(mutant::LATENCY_PLACE_KEPT) && took.is_none() {
-                node.in_flight += 1;
-            }
             let parent = node.parent;
             if node.target > Span::ZERO
                 && let Some(took) = took

@@ -15,7 +15,6 @@ use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
 use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
-use crate::mutant;
 use crate::request::Request;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
@@ -289,9 +288,6 @@ impl Throttle {
                 if ready > latest {
                     (latest, level) = (ready, group * 2 + (queue & 1));
                 }
-            }
-            if mutant::is(mutant::ANCESTOR_LIMIT_SKIPPED) {
-                break;
             }
             group = node.above;
         }

@@ -1,9 +1,8 @@
 //! Tags come back from the drive.
 
 use super::Layer;
-use crate::mutant;
 use crate::table::{Piece, Stage};
-use crate::{Completion, Instant, Outcome, QueueId, Tag};
+use crate::{Completion, Instant, Outcome, Tag};
 
 impl Layer {
     /// A batch of completions. Tags that are not in flight are counted and ignored.
@@ -27,9 +26,6 @@ impl Layer {
             return self.complete_stalled(now, completion);
         };
         let Some(outcome) = completion.outcome else {
-            if mutant::is(mutant::BUSY_LOSES_PIECE) {
-                return;
-            }
             self.requeue(now, tag);
             return;
         };
@@ -104,10 +100,7 @@ impl Layer {
     fn end_flush(&mut self, now: Instant, request: u32) {
         let live = &self.cx.table.requests[request];
         let (space, outcome) = (live.request.space, live.outcome);
-        let mut queue = self.cx.table.queue_of(request);
-        if mutant::is(mutant::QUEUES_SHARE_FLUSH) {
-            queue = QueueId(0);
-        }
+        let queue = self.cx.table.queue_of(request);
         while let Some(member) = self.flushes.end(space, queue) {
             let live = &mut self.cx.table.requests[member];
             live.stage = Stage::Drive;

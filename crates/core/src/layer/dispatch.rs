@@ -4,9 +4,7 @@ use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
 use crate::stream::State;
 use crate::table::{Live, Piece, Stage};
-use crate::{
-    Dispatch, Done, Flags, Instant, Op, QueueId, Reason, Request, Span, Tag, Waits, Wake, mutant,
-};
+use crate::{Dispatch, Done, Instant, Op, QueueId, Reason, Request, Span, Tag, Waits, Wake};
 use alloc::vec::Vec;
 
 impl Layer {
@@ -25,10 +23,7 @@ impl Layer {
 
     #[inline]
     fn decide(&mut self, now: Instant, out: &mut Vec<Output>) -> Option<Wake> {
-        let mut answers_first = self.config.merge.ahead && !self.finished.is_empty();
-        if mutant::is(mutant::ANSWERS_FOR_NOTHING) {
-            answers_first = self.config.merge.ahead;
-        }
+        let answers_first = self.config.merge.ahead && !self.finished.is_empty();
         self.report(out);
         if answers_first {
             // A process that a completion wakes runs before the queue does, and what it sends is chosen from as well.
@@ -42,9 +37,6 @@ impl Layer {
         }
         let elevator = self.dispatch(now, out);
         if self.chain.due() == Instant::MAX {
-            return elevator;
-        }
-        if mutant::is(mutant::LATER_TIMER_OVERWRITES) && elevator.is_some() {
             return elevator;
         }
         Wake::earlier(self.chain.wake(), elevator)
@@ -65,9 +57,6 @@ impl Layer {
             self.report_slow(out);
         }
         self.finished.clear();
-        if mutant::is(mutant::DONE_TWICE) {
-            self.answer_twice(out);
-        }
         self.notify(out);
     }
 
@@ -261,10 +250,6 @@ impl Layer {
         let queue = self.cx.table.pieces.last(tag).queue;
         self.busy.add(now, queue, tag);
         self.cx.table.pieces.close(queue);
-        if mutant::is(mutant::BUSY_QUEUE_HOLDS_ALL) {
-            let next = (queue.0 + 1) % self.config.drive.queues;
-            self.cx.table.pieces.close(QueueId(next));
-        }
     }
 }
 
@@ -297,10 +282,6 @@ fn between(from: Instant, to: Instant) -> Span {
 /// A piece of a request as the drive sees it.
 #[inline]
 fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length: u32) -> Dispatch {
-    let mut flags = request.flags;
-    if mutant::is(mutant::FUA_IGNORED) {
-        flags = Flags::NONE;
-    }
     Dispatch {
         queue,
         tag,
@@ -308,7 +289,7 @@ fn dispatch_of(request: &Request, queue: QueueId, tag: Tag, within: u32, length:
         cookie: request.cookie,
         space: request.space,
         op: request.op,
-        flags,
+        flags: request.flags,
         offset: request.offset + u64::from(within),
         length,
         within,

@@ -1,7 +1,6 @@
 //! Which streams to read from: they are told to pause when they have too much here, and to go on when they may.
 
 use super::{Layer, Output};
-use crate::mutant;
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -21,9 +20,6 @@ impl Layer {
             live >= most || self.queue_time(index) > QUEUE_MAX
         };
         if wanted == stream.paused {
-            return;
-        }
-        if mutant::is(mutant::RESUME_LOST) && !wanted {
             return;
         }
         self.cx.table.streams[index].paused = wanted;
@@ -96,9 +92,6 @@ impl Layer {
 
     /// Tells a stream that there is room, unless it is to pause anyway.
     fn resume(&mut self, index: u32) {
-        if mutant::is(mutant::RESUME_LOST) {
-            return;
-        }
         self.cx.table.streams[index].owed_resume = true;
         self.owe_notice(index);
     }

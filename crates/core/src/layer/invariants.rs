@@ -3,7 +3,7 @@
 use super::{Config, Layer};
 use crate::stream::State;
 use crate::table::{Live, Stage};
-use crate::{GroupId, Op, QueueId, ROOT, mutant};
+use crate::{GroupId, Op, QueueId, ROOT};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -44,11 +44,8 @@ fn sum_up(sums: &mut [u64], parts: impl Iterator<Item = (u32, u64)>) {
 }
 
 impl Layer {
-    /// A call is over. A bug that is built in on purpose is for the auditors to notice.
+    /// A call is over.
     pub(super) fn check(&mut self) {
-        if mutant::is_any() {
-            return;
-        }
         self.check.calls_left -= 1;
         if self.check.calls_left == 0 {
             self.check.calls_left = self.check.interval;

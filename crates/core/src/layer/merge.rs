@@ -4,7 +4,6 @@ use super::{Layer, Output};
 use crate::elevator::{AnyElevator, Next};
 use crate::event::Event;
 use crate::merge::{Join, Side};
-use crate::mutant;
 use crate::table::{Piece, Stage};
 use crate::{Cookie, Instant, StreamId, Tag, Wake};
 use alloc::vec::Vec;
@@ -247,9 +246,6 @@ impl Layer {
     /// Something happens to one request alone: if it is part of a command that is not in the drive, that is taken apart. Its
     /// requests wait for themselves again and merge with nothing any more.
     pub(super) fn dissolve_command(&mut self, now: Instant, request: u32) {
-        if mutant::is(mutant::MERGED_GIVEN_UP_SENT) {
-            return;
-        }
         if !self.merging {
             return;
         }
@@ -300,9 +296,6 @@ impl Layer {
             next = self.cx.table.merges.next(id);
             self.cx.table.merges.part(id);
             if id == leader {
-                continue;
-            }
-            if mutant::is(mutant::MERGED_MEMBER_LOST) && next.is_none() {
                 continue;
             }
             let live = &mut self.cx.table.requests[id];

@@ -9,7 +9,6 @@ mod front;
 #[cfg(debug_assertions)]
 mod invariants;
 mod merge;
-mod planted;
 mod plug;
 mod session;
 mod stall;

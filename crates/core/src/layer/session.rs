@@ -1,7 +1,6 @@
 //! Streams come, stop reading their answers, give requests up, and go.
 
 use super::{Layer, OpenError};
-use crate::mutant;
 use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Cookie, Instant, Outcome, StreamId, StreamSpec};
@@ -82,12 +81,8 @@ impl Layer {
             return;
         }
         self.cx.table.streams[index].set_state(if held { State::Held } else { State::Open });
-        let mut withdraw = held;
-        if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
-            withdraw = false;
-        }
         self.for_each_of(index, |layer, request| {
-            if withdraw {
+            if held {
                 layer.withdraw(now, request);
                 layer.hold_in_space(now, request);
             } else if layer.cx.table.requests[request].stage == Stage::OnHold {
@@ -128,9 +123,6 @@ impl Layer {
         let Some((request, _)) = called.min_by_key(|(_, live)| live.number) else {
             return false;
         };
-        if mutant::is(mutant::TAG_FREED_ON_CANCEL) && self.free_tag(now, request) {
-            return true;
-        }
         self.give_up(now, request);
         #[cfg(debug_assertions)]
         self.check();

@@ -3,7 +3,6 @@
 
 use super::Layer;
 use crate::list::{Links, List};
-use crate::mutant;
 use crate::request::Op;
 use crate::stream::State;
 #[cfg(debug_assertions)]
@@ -58,9 +57,6 @@ impl Stall {
         self.silent += 1;
         self.admitted = 0;
         self.allowed = u32::from(self.silent <= PROBES);
-        if mutant::is(mutant::STALLED_SPACE_GOES_ON) {
-            self.allowed = self.bound;
-        }
         self.changed = now;
     }
 
@@ -257,9 +253,6 @@ impl Layer {
             };
             let live = &mut self.cx.table.requests[request];
             if self.cx.table.streams[live.request.stream.index].state != State::Open {
-                continue;
-            }
-            if mutant::is(mutant::STALL_NEVER_ENDS) && stall.allowed > 1 {
                 continue;
             }
             stall.admitted += u32::from(stall.is_on);

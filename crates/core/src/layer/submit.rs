@@ -1,7 +1,6 @@
 //! Requests come in: checked, counted against their stream, charged by the limits, put in the elevator.
 
 use super::{Layer, Rejected};
-use crate::mutant;
 use crate::stream::{State, Stream};
 use crate::table::Stage;
 use crate::{Instant, Op, QueueId, Reject, Request, StreamId};
@@ -98,9 +97,6 @@ impl Layer {
         let (tagged, Request { stream, op, .. }) = (live.tagged, live.request);
         let stream = &self.cx.table.streams[stream.index];
         let (through_chain, mut on_hold) = (stream.through_chain, stream.state == State::Held);
-        if mutant::is(mutant::HELD_STREAM_DISPATCHED) {
-            on_hold = false;
-        }
         let mut holder = None;
         on_hold |= self.must_wait_for_space(request);
         // What has a scheduler tag is in the drive in part and was past the chain before.
@@ -136,9 +132,6 @@ impl Layer {
     /// Where a request goes that is past the chain.
     fn stage_behind_chain(&self, request: u32, op: Op) -> Stage {
         if op == Op::Flush {
-            if mutant::is(mutant::FLUSH_IGNORED) {
-                return Stage::Drive;
-            }
             Stage::Flush
         } else if self.tags.has(self.cx.table.queue_of(request))
             && !self.is_submitter_asleep(request)

@@ -1,6 +1,5 @@
 //! Scheduler tags (Linux: `nr_requests`): a number for each hardware queue.
 
-use crate::mutant;
 use crate::{DriveShape, QueueId, Sizes};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -70,9 +69,6 @@ impl SchedulerTags {
     pub(super) fn release_in(&mut self, queue: QueueId) {
         if let Some(left) = self.queues.get_mut(usize::from(queue.0)) {
             *left += 1;
-            if mutant::is(mutant::QUEUE_TAG_LOST) {
-                *left -= 1;
-            }
             debug_assert!(*left <= self.each, "a tag is free twice");
         } else {
             debug_assert!(self.left <= self.each, "a tag is free twice");

@@ -1,7 +1,6 @@
 //! Which commands may be one, and which of those in the elevator a request may join.
 
 use super::{Join, Side};
-use crate::mutant;
 use crate::request::Flags;
 use crate::table::{Live, Table, piece_max};
 
@@ -57,10 +56,7 @@ impl Table {
     pub(crate) fn join(&mut self, leader: u32, other: u32, side: Side) -> bool {
         let (own, joined) = (self.requests[leader].request, self.requests[other].request);
         let length = own.length + joined.length;
-        let mut most = piece_max(own.op, self.shape.max_transfer);
-        if mutant::is(mutant::MERGED_BEYOND_LIMIT) {
-            most = u32::MAX;
-        }
+        let most = piece_max(own.op, self.shape.max_transfer);
         if length > most || !self.merges.fits(leader, other) {
             self.merges.close(leader);
             return false;

@@ -4,7 +4,6 @@ mod allocations;
 mod bounds;
 mod cost;
 mod decisions;
-mod invariants;
 mod layer;
 mod listened;
 mod low;

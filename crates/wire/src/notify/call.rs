@@ -1,6 +1,5 @@
 //! Calls: when the guest is told of responses.
 
-use crate::mutant;
 use weir_core::{Instant, Span};
 
 /// How responses are told of.
@@ -247,9 +246,6 @@ impl Calls {
     }
 
     fn put_off(&mut self, until: Instant) -> Decision {
-        if mutant::is(mutant::CALL_TIMER_LOST) {
-            return Decision::Nothing;
-        }
         self.due = Some(until);
         Decision::Wait(until)
     }

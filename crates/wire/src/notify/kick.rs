@@ -1,6 +1,5 @@
 //! Kicks: when the queue is looked at.
 
-use crate::mutant;
 use weir_core::{Instant, Span};
 
 /// How a guest's kicks are answered. Every time in it counts as a second if it is longer: nobody is forgotten.
@@ -99,9 +98,6 @@ impl Kicks {
     /// The queue is enabled: look, since a kick may have come before.
     pub fn enable(&mut self, now: Instant) -> Plan {
         self.enabled = true;
-        if mutant::is(mutant::EARLY_KICK_DROPPED) {
-            return Plan::Nothing;
-        }
         // It was not the guest that woke us: nothing is charged to it.
         let paid = self.paid;
         let plan = self.wake(now, false);
@@ -169,10 +165,7 @@ impl Kicks {
             }
         };
         // A look that nobody asked for and that found nothing: the next request may wake us, else we would wake for ever.
-        let mut until = until.filter(|until| *until > now && (self.by_kick || self.found > 0));
-        if mutant::is(mutant::THROTTLE_NEVER_REARMS) {
-            until = until.and(Some(Instant::MAX));
-        }
+        let until = until.filter(|until| *until > now && (self.by_kick || self.found > 0));
         self.set(until.map_or(Plan::Arm, Plan::Wait))
     }
 

@@ -7,7 +7,6 @@ use super::{Account, Cost, Cursor, Slot, Stage};
 use crate::control::controller::Verdict;
 use crate::cx::Cx;
 use crate::list::NIL;
-use crate::mutant;
 use crate::request::{Flags, Op, Request};
 use crate::table::Live;
 use crate::time::{Instant, Span};
@@ -167,9 +166,6 @@ impl Cost {
             let slot = &mut self.slots[id as usize];
             let price = relative(slot.absolute, hwi);
             budget -= price.cast_signed();
-            if mutant::is(mutant::COST_BUDGET_IGNORED) {
-                budget = 0;
-            }
             if budget < 0 {
                 self.await_budget(group, budget.unsigned_abs(), now);
                 return;
@@ -208,11 +204,6 @@ impl Cost {
     /// The first waiter of a group lacks this much budget: sets its timer, and notes what is known of it then.
     #[inline]
     fn await_budget(&mut self, group: u32, lacks: u64, now: &Now) {
-        if mutant::is(mutant::COST_TIMER_LOST) {
-            self.timers.clear(group);
-            self.rests.forget(group);
-            return;
-        }
         let timer = self.set_timer(group, lacks, now);
         let (generation, until) = (self.weights.generation(), now.v.wrapping_add(lacks));
         self.rests.note(group, generation, until, timer);

@@ -8,7 +8,6 @@
 use super::vtime::Now;
 use super::weights::relative;
 use super::{Account, Cost};
-use crate::mutant;
 use crate::time::Span;
 
 /// Debt from which on a group is delayed, and from which on it is delayed longest, in hundredths of a period.
@@ -79,9 +78,6 @@ impl Cost {
         self.active.wake(group);
         let account = self.account_mut(group);
         account.usage = account.usage.saturating_add(cost);
-        if mutant::is(mutant::COST_DEBT_FORGOTTEN) {
-            return;
-        }
         account.debt = account.debt.saturating_add(cost);
     }
 

@@ -33,7 +33,6 @@ use crate::heap::Heap;
 use crate::id::{GroupId, ROOT, SpaceId};
 use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
-use crate::mutant;
 use crate::request::Request;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
@@ -384,9 +383,6 @@ impl Controller for Cost {
         let live = &cx.table.requests[id];
         if took.is_some() && !slot.is_merged {
             self.record(cx.now, live, slot.waited);
-        }
-        if mutant::is(mutant::COST_DONE_FORGOTTEN) {
-            return passes;
         }
         if slot.group == NIL {
             return passes;

@@ -4,7 +4,6 @@
 use super::vtime::{MARGIN_TARGET, Now, PER_NSEC, ahead};
 use super::weights::{ONE, absolute};
 use super::{Account, Cost};
-use crate::mutant;
 use crate::request::Op;
 use crate::time::Span;
 
@@ -308,9 +307,6 @@ impl Cost {
     }
 
     fn transfer(&mut self, now: &Now) {
-        if mutant::is(mutant::COST_NOTHING_DONATED) {
-            return;
-        }
         if !self.donation.settle(&self.weights) {
             return;
         }

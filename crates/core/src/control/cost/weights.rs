@@ -6,7 +6,6 @@
 //! the root, is its *hweight*: its part of the drive, in 65536ths.
 
 use crate::list::NIL;
-use crate::mutant;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -106,9 +105,6 @@ impl Weights {
 
     /// Changed weights count from now on.
     pub(super) fn commit(&mut self) {
-        if mutant::is(mutant::COST_WEIGHTS_STALE) {
-            return;
-        }
         if core::mem::take(&mut self.changed) {
             self.generation += 1;
         }

@@ -5,7 +5,6 @@ use super::Low;
 use crate::control::slices::Rate;
 use crate::cx::Cx;
 use crate::list::NIL;
-use crate::mutant;
 use crate::time::Instant;
 
 /// The scale goes no further.
@@ -124,11 +123,7 @@ impl Low {
                 node.overflowed[direction] = tick;
             }
         }
-        let mut below = self.is_below(now, tick, group);
-        if mutant::is(mutant::LOW_NEVER_DOWN) {
-            below = false;
-        }
-        if below {
+        if self.is_below(now, tick, group) {
             self.limits.pace.downgrade(tick, slice);
         }
         self.limits.nodes[group as usize].passed = [(0, 0); 2];
@@ -153,9 +148,6 @@ impl Low {
 
     fn is_idle(&self, now: Instant, group: u32) -> bool {
         let node = &self.limits.nodes[group as usize];
-        if mutant::is(mutant::LOW_NEVER_IDLE) {
-            return !node.is_limited();
-        }
         !node.is_limited() || node.idle_detector.is_idle(now, node.idle)
     }
 

@@ -11,7 +11,6 @@ use crate::heap::Heap;
 use crate::id::{GroupId, ROOT};
 use crate::knobs::Kind;
 use crate::list::{Links, List, NIL};
-use crate::mutant;
 use crate::sample::{Sample, Take};
 use crate::table::Table;
 use crate::time::{Instant, Span};
@@ -326,11 +325,7 @@ impl Levels {
                 }
                 self.pop(group, direction);
                 let begun = self.levels[group as usize].slices[direction].start;
-                let mut charged = amount;
-                if mutant::is(mutant::SLICES_UNCHARGED) {
-                    charged.bytes = 0;
-                }
-                self.charge(rates, tick, group, direction, charged);
+                self.charge(rates, tick, group, direction, amount);
                 if parent == NIL {
                     self.requests.push_back(&mut self.passed, id);
                     continue;

@@ -23,7 +23,6 @@ use crate::cx::Cx;
 use crate::id::{GroupId, ROOT};
 use crate::knobs::Kind;
 use crate::list::NIL;
-use crate::mutant;
 use crate::sample::Take;
 use crate::table::Table;
 use crate::time::{Instant, Span};
@@ -133,9 +132,6 @@ impl Controller for Slices {
             }
             below = Some(group);
             group = self.levels.parent(group);
-            if mutant::is(mutant::SLICES_ABOVE_IGNORED) {
-                break;
-            }
         }
         cx.events.publish(cx.now, || released(live));
         Verdict::Pass
@@ -162,9 +158,6 @@ impl Controller for Slices {
     }
 
     fn due(&self) -> Instant {
-        if mutant::is(mutant::SLICES_TIMER_LOST) {
-            return Instant::MAX;
-        }
         self.levels.next()
     }
 

@@ -3,7 +3,6 @@
 //!
 //! Time is counted in ticks. What the rate allows is rounded up to whole slices, so requests leave in bursts.
 
-use crate::mutant;
 use crate::request::Request;
 use crate::shape::DriveShape;
 use crate::table::piece_max;
@@ -153,9 +152,6 @@ impl Slice {
 
     /// A request goes.
     pub(in crate::control) fn charge(&mut self, amount: Amount) {
-        if mutant::is(mutant::LOW_NOT_CHARGED) {
-            return;
-        }
         self.bytes = self.bytes.saturating_add(amount.bytes);
         self.requests += u64::from(amount.requests);
     }

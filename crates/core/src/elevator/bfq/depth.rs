@@ -3,8 +3,8 @@
 //! Where there are tags for all requests there can be nobody waits for one, and nothing is limited.
 
 use super::Bfq;
+use crate::Request;
 use crate::table::Table;
-use crate::{Request, mutant};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -59,9 +59,6 @@ impl Bfq {
     pub(super) fn is_within_depth(&self, request: u32, table: &Table) -> bool {
         let raised = self.symmetry.raised_busy() > 0;
         let (limit, full) = (self.depth).of_kind(&table.requests[request].request, raised);
-        if mutant::is(mutant::DEPTH_IGNORED) {
-            return true;
-        }
         if full {
             return false;
         }

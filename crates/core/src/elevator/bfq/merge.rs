@@ -21,7 +21,7 @@ use crate::elevator::common::seek::Place;
 use crate::elevator::common::think::Think;
 use crate::list::NIL;
 use crate::tree::{Forest, Tree};
-use crate::{Instant, Span, StreamId, mutant};
+use crate::{Instant, Span, StreamId};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -248,9 +248,6 @@ impl Bfq {
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
         let seeky = queue.history.is_seeky(self.config.seeky_threshold);
-        if mutant::is(mutant::SEEKY_STAY_MERGED) {
-            return;
-        }
         if queue.sharing.is_shared && seeky {
             queue.sharing.split_pending = true;
         }

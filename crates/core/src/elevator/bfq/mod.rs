@@ -51,7 +51,6 @@ use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
 use crate::merge::{Join, Side};
-use crate::mutant;
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
@@ -155,10 +154,7 @@ impl Bfq {
     /// What the next piece of a request of queue `q` is charged, in sectors (Linux: `bfq_serv_to_charge`).
     #[inline]
     fn charge(&self, q: u32, request: u32) -> u64 {
-        let mut sectors = self.order.item(request).charge();
-        if mutant::is(mutant::CHARGED_BY_REQUEST) {
-            sectors = 1;
-        }
+        let sectors = self.order.item(request).charge();
         let queue = self.queue(q);
         if queue.sync || queue.raising.is_raised() || self.symmetry.is_broken_for(queue) {
             sectors

@@ -14,7 +14,7 @@ use crate::list::NIL;
 use crate::stream::State;
 use crate::table::Table;
 use crate::wake::{Reason, Wake};
-use crate::{Instant, Span, mutant};
+use crate::{Instant, Span};
 
 /// The least time for which the drive idles for a raised queue (Linux: in `bfq_arm_slice_timer`).
 const RAISED_IDLE: Span = Span::from_millis(20);
@@ -55,9 +55,6 @@ impl Turn {
 
     /// Its time is over (Linux: `bfq_bfqq_budget_timeout`).
     pub(super) fn timed_out(&self, now: Instant) -> bool {
-        if mutant::is(mutant::TIMEOUT_IGNORED) {
-            return false;
-        }
         now >= self.timeout_at
     }
 }

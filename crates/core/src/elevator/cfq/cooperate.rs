@@ -11,7 +11,6 @@ use crate::cx::Cx;
 use crate::elevator::common::seek::Place;
 use crate::event::Expiry;
 use crate::list::NIL;
-use crate::mutant;
 use crate::tree::{Sorted, Tree};
 
 /// Requests at most this number of sectors apart are near (Linux: `CFQQ_CLOSE_THR`).
@@ -77,9 +76,6 @@ impl Cfq {
         let other = self.queue(found);
         let same = other.group == queue.group && other.class == queue.class;
         let fits = same && other.sync && !other.is_seeky();
-        if mutant::is(mutant::CFQ_NOBODY_COOPERATES) {
-            return None;
-        }
         fits.then_some(found)
     }
 
@@ -155,9 +151,6 @@ impl Cfq {
     /// The turn of a queue is over: if it is shared and seeky, its streams part (Linux: in `__cfq_slice_expired`).
     pub(super) fn reconsider_sharing(&mut self, q: u32) {
         let queue = &mut self.queues[q as usize];
-        if mutant::is(mutant::CFQ_NEVER_PARTED) {
-            return;
-        }
         if queue.sharing.is_shared && queue.is_seeky() {
             queue.sharing.parts = true;
         }

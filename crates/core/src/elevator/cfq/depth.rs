@@ -2,8 +2,8 @@
 
 use super::Cfq;
 use super::service::Class;
+use crate::Instant;
 use crate::table::Table;
-use crate::{Instant, mutant};
 
 /// A drive that had this number of requests inside queues (Linux: `CFQ_HW_QUEUE_MIN`).
 const QUEUES_FROM: u32 = 5;
@@ -78,9 +78,6 @@ impl Cfq {
             } else {
                 self.config.quantum
             };
-            if mutant::is(mutant::CFQ_QUANTUM_IGNORED) {
-                most = u32::MAX;
-            }
         }
         if !queue.sync && self.config.low_latency {
             most = most.min(self.async_depth(now, queue.dispatched));

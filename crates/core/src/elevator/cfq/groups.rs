@@ -8,7 +8,7 @@ use crate::elevator::common::think::Think;
 use crate::id::GroupId;
 use crate::table::Table;
 use crate::tree::{Sorted, Tree, before};
-use crate::{Instant, ROOT, Span, mutant};
+use crate::{Instant, ROOT, Span};
 use alloc::vec::Vec;
 
 /// Parts of the drive are counted in `1 << PART_BITS`ths, virtual time in as many of a nanosecond (Linux: `CFQ_SERVICE_SHIFT`).
@@ -179,10 +179,7 @@ impl Groups {
             Some(last) => self.order.key(last).wrapping_add(BEHIND_LAST),
             None => self.least,
         };
-        let before = core::mem::replace(&mut self.get_mut(group).vdisktime, vdisktime);
-        if mutant::is(mutant::CFQ_GROUP_RETURNS_EARLY) {
-            self.get_mut(group).vdisktime = before;
-        }
+        self.get_mut(group).vdisktime = vdisktime;
         self.enter(group);
     }
 
@@ -198,10 +195,7 @@ impl Groups {
 
     /// The group has used a number of nanoseconds, or requests. Its part is worked out anew (Linux: `cfq_group_served`).
     pub(super) fn charge(&mut self, group: u32, used: u64) {
-        let mut part = self.get(group).part;
-        if mutant::is(mutant::CFQ_WEIGHT_IGNORED) {
-            part = 1 << PART_BITS;
-        }
+        let part = self.get(group).part;
         debug_assert!(
             self.order.contains(group),
             "a group is charged that is not busy"

@@ -2,10 +2,10 @@
 
 use super::Cfq;
 use super::service::{Class, Type};
+use crate::Instant;
 use crate::cx::Cx;
 use crate::event::Expiry;
 use crate::list::NIL;
-use crate::{Instant, mutant};
 
 impl Cfq {
     /// Linux: `cfq_should_preempt`.
@@ -39,9 +39,6 @@ impl Cfq {
             return true;
         }
         if new.class != old.class {
-            if mutant::is(mutant::CFQ_REALTIME_WAITS) {
-                return false;
-            }
             return new.class < old.class;
         }
         let together = Type::Together;

@@ -4,7 +4,6 @@
 //! A stream that takes the last request of a list may go on for a batch, and so may one that has waited: a process would otherwise wake up
 //! for a single request. All others wait until some are free again.
 
-use crate::mutant;
 use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -69,9 +68,6 @@ impl Requests {
         let runs_out = list.taken + 1 >= self.limit;
         let waits = runs_out && list.is_full && !expected && !self.is_in_batch(now, of.stream);
         let most = self.limit + self.limit / 2;
-        if mutant::is(mutant::CFQ_REQUESTS_UNLIMITED) {
-            return true;
-        }
         !waits && list.taken < most
     }
 

@@ -9,7 +9,7 @@ use crate::elevator::Next;
 use crate::event::{Event, Expiry};
 use crate::list::NIL;
 use crate::wake::{Reason, Wake};
-use crate::{Instant, Span, mutant};
+use crate::{Instant, Span};
 
 /// A time slice. It begins when the first request of the turn comes back.
 #[derive(Clone, Copy, Debug)]
@@ -57,9 +57,6 @@ impl Turn {
 
     /// Linux: `cfq_slice_used`.
     pub(super) fn is_used_up(&self, now: Instant) -> bool {
-        if mutant::is(mutant::CFQ_SLICE_ENDLESS) {
-            return false;
-        }
         self.slice.is_some_and(|slice| now >= slice.end)
     }
 
@@ -202,11 +199,7 @@ impl Cfq {
         let mut request = self.queue(q).next;
         if !self.turn.fifo_checked {
             self.turn.fifo_checked = true;
-            let mut overdue = self.order.overdue(self.queue(q), now);
-            if mutant::is(mutant::CFQ_FIFO_IGNORED) {
-                overdue = None;
-            }
-            if let Some(overdue) = overdue {
+            if let Some(overdue) = self.order.overdue(self.queue(q), now) {
                 self.turn.must_send = true;
                 request = overdue;
             }

@@ -4,7 +4,7 @@
 use super::Cfq;
 use super::service::{Class, Kind, TYPES, Type};
 use crate::tree::before;
-use crate::{Instant, Span, mutant};
+use crate::{Instant, Span};
 
 /// A tick of the clock of most kernels of the time: `HZ` = 1000.
 pub(super) const TICK: Span = Span::from_millis(1);
@@ -183,9 +183,6 @@ impl Cfq {
         } else {
             self.config.slice_async
         };
-        if mutant::is(mutant::CFQ_LEVEL_IGNORED) {
-            return base;
-        }
         // A fifth for each level.
         let fifth = base.as_nanos() / 5;
         Span::from_nanos(base.as_nanos() + 4 * fifth - u64::from(level) * fifth)

@@ -9,7 +9,7 @@ use super::unit::{Cost, Entity};
 use crate::event::{Event, Events};
 use crate::list::NIL;
 use crate::table::Table;
-use crate::{GroupId, Instant, Span, mutant};
+use crate::{GroupId, Instant, Span};
 
 /// Nothing goes now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,17 +38,13 @@ impl Contracts {
         if !self.parked.is_empty() && !self.dirty.is_full(now) {
             self.unpark(now);
         }
-        let mut urgent = self.reservations.first_urgent();
-        if mutant::is(mutant::REALTIME_NOT_URGENT) {
-            urgent = None;
-        }
-        if let Some(group) = urgent {
+        if let Some(group) = self.reservations.first_urgent() {
             return self.choose_urgent(now, group, table);
         }
         if let Some(served) = self.continue_serving(now, table) {
             return Ok(served);
         }
-        if let Some(group) = self.behind(now) {
+        if let Some(group) = self.reservations.behind(now) {
             let offer = self.offer_reserved(now, group, table);
             return match self.blocking_reservation(now, &offer, group, table) {
                 None => {
@@ -61,27 +57,12 @@ impl Contracts {
         self.choose_by_share(now, table, events)
     }
 
-    /// The reservation that is behind its promise and has the earliest deadline.
-    fn behind(&mut self, now: Instant) -> Option<u32> {
-        if mutant::is(mutant::BEHIND_IGNORED) {
-            return None;
-        }
-        self.reservations.behind(now)
-    }
-
     /// The next piece of a realtime client, or of one that is behind its promise by far, and by more than the realtime client is behind
     /// its max: the drive is too slow for both, and gives each its part.
     fn choose_urgent(&mut self, now: Instant, realtime: u32, table: &Table) -> Result<Offer, Held> {
-        let behind = self.behind(now);
+        let behind = self.reservations.behind(now);
         let most = self.reservations.lag(now, realtime).max(YIELD);
-        let mut late = behind.filter(|&g| self.reservations.lag(now, g) > most);
-        if mutant::is(mutant::REALTIME_STARVES_PROMISES) {
-            late = None;
-        }
-        if mutant::is(mutant::PROMISES_STARVE_REALTIME) && self.served != NIL {
-            let served = Some(self.served);
-            late = served.filter(|&g| self.shares.is_active(Entity(g)));
-        }
+        let late = behind.filter(|&g| self.reservations.lag(now, g) > most);
         if let Some(late) = late
             && let Some(offer) = self.offer_late(now, late, most, table)
         {
@@ -237,7 +218,7 @@ impl Contracts {
     /// True for a write of a client without a promise while enough has been written before the next flush of one that has.
     #[inline]
     fn waits_for_flush(&self, now: Instant, offer: &Offer, table: &Table) -> bool {
-        if !self.dirty.is_full(now) || !self.bounds_hold() {
+        if !self.dirty.is_full(now) || !self.config.bound_in_flight {
             return false;
         }
         let live = &table.requests[offer.request];
@@ -313,12 +294,7 @@ impl Contracts {
         events: &mut Events,
     ) -> Result<Offer, Held> {
         self.publish(now, group, events);
-        let mut first =
-            self.shares.is_active(Entity(group)) && !self.reservations.is_ahead(now, group);
-        if mutant::is(mutant::BEHIND_IGNORED) {
-            first = false;
-        }
-        if first {
+        if self.shares.is_active(Entity(group)) && !self.reservations.is_ahead(now, group) {
             self.serve(now, group);
             return Ok(self.offer_reserved(now, group, table));
         }

@@ -35,7 +35,7 @@ use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Live, Table};
 use crate::time::mul_div_ceil;
 use crate::wake::{Reason, Wake};
-use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag, mutant};
+use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
 use choice::Held;
@@ -157,14 +157,6 @@ impl Contracts {
         }
     }
 
-    /// True if what others have in flight is bounded for the sake of promises.
-    fn bounds_hold(&self) -> bool {
-        if mutant::is(mutant::BOUND_IGNORED) {
-            return false;
-        }
-        self.config.bound_in_flight
-    }
-
     /// Accounts for a piece that goes.
     fn take(&mut self, now: Instant, offer: Offer, table: &Table) {
         let live = &table.requests[offer.request];
@@ -219,10 +211,7 @@ impl Contracts {
         self.reservations
             .observe_dispatch(now, group, bytes, offer.cost, offer.last, counts);
         let entity = self.shares.of_stream(offer.stream);
-        let mut charge = self.charge_of(work, offer, request);
-        if mutant::is(mutant::RESERVATION_NOT_CHARGED) && offer.top != Entity::NONE {
-            charge = Charge(0);
-        }
+        let charge = self.charge_of(work, offer, request);
         self.shares.charge(now, entity, charge, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
             self.shares.deactivate(entity, !self.model.may_turn());
@@ -403,7 +392,7 @@ impl Schedule for Contracts {
         } else {
             Span::ZERO
         };
-        let free = !self.bounds_hold() || self.config.is_remote();
+        let free = !self.config.bound_in_flight || self.config.is_remote();
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
                 .late_by_flush(now, time, self.pace.running(), behind, asks)

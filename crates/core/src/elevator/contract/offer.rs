@@ -46,7 +46,7 @@ impl Contracts {
         if whole {
             return (most, last);
         }
-        let portion = if self.bounds_hold() && !self.reservations.is_urgent(live.group) {
+        let portion = if self.config.bound_in_flight && !self.reservations.is_urgent(live.group) {
             self.reservations
                 .piece_limit(now, live.group, self.window.delay())
         } else {
@@ -114,7 +114,7 @@ impl Contracts {
         behind: u32,
         table: &Table,
     ) -> Option<u32> {
-        if self.reservations.bounds_nobody() || !self.bounds_hold() {
+        if self.reservations.bounds_nobody() || !self.config.bound_in_flight {
             return None;
         }
         self.find_blocking_reservation(now, offer, behind, table)

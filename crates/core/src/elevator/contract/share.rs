@@ -13,7 +13,6 @@ use super::learned::arrival::Presence;
 use super::unit::{Charge, Entity};
 use crate::heap::Heap;
 use crate::list::NIL;
-use crate::mutant;
 use crate::tournament::Tournaments;
 use crate::tree::before;
 use crate::{GroupId, Instant, Span};
@@ -262,7 +261,7 @@ impl Shares {
     /// The absent group of which the stream, whose turn it is, is ahead by more than the slack, if there is one.
     #[inline]
     pub(super) fn absent_behind(&mut self, now: Instant, entity: Entity) -> Option<u32> {
-        if self.absent == 0 || mutant::is(mutant::ABSENT_IGNORED) {
+        if self.absent == 0 {
             return None;
         }
         let mut at = entity.0;
@@ -331,18 +330,12 @@ impl Shares {
     /// The group of the idle class that has waited too long, if one has.
     #[inline]
     pub(super) fn overdue(&self, now: Instant) -> Option<u32> {
-        if mutant::is(mutant::IDLE_CLASS_STARVED) {
-            return None;
-        }
         let (at, group) = self.overdue.first()?;
         (at <= now).then_some(group)
     }
 
     /// A group of the idle class is served, or begins to wait.
     fn served_idle(&mut self, now: Instant, group: u32) {
-        if mutant::is(mutant::IDLE_MEMBER_STARVED) && self.entities[group as usize].parent != 0 {
-            return;
-        }
         if self.idle_timeout > Span::ZERO {
             let ticket = self.overdue.ticket();
             self.overdue.set(group, now + self.idle_timeout, ticket);

@@ -6,7 +6,6 @@
 
 use super::config::Config;
 use super::domain::{DEPTHS, DOMAINS, TIMED};
-use crate::mutant;
 use crate::time::{Instant, Span};
 
 /// A latency is counted in quarters of the target (Linux: `KYBER_LATENCY_SHIFT`).
@@ -51,9 +50,6 @@ impl Histogram {
                 below
             })
             .count();
-        if mutant::is(mutant::KYBER_HISTOGRAM_KEPT) {
-            return bucket as u32;
-        }
         self.0 = [0; BUCKETS];
         bucket as u32
     }
@@ -125,14 +121,11 @@ impl Latency {
     }
 
     /// A piece is back (Linux: `kyber_completed_request`).
-    pub(super) fn ended(&mut self, domain: usize, now: Instant, mut total: Span, in_drive: Span) {
+    pub(super) fn ended(&mut self, domain: usize, now: Instant, total: Span, in_drive: Span) {
         let Some(timed) = self.timed.get_mut(domain) else {
             return;
         };
         let target = self.targets[domain];
-        if mutant::is(mutant::KYBER_TOTAL_IN_DRIVE) {
-            total = in_drive;
-        }
         timed.total.add(target, total);
         timed.in_drive.add(target, in_drive);
         self.due.get_or_insert(now + PERIOD);
@@ -163,11 +156,7 @@ impl Latency {
             let Some(p99) = timed.known(now, congested) else {
                 continue;
             };
-            let mut throttled = congested;
-            if mutant::is(mutant::KYBER_NEVER_THROTTLED) {
-                throttled = false;
-            }
-            if throttled || p99 >= QUARTERS {
+            if congested || p99 >= QUARTERS {
                 let depth = self.depths[domain] * (p99 + 1) / QUARTERS;
                 self.depths[domain] = depth.clamp(1, DEPTHS[domain]);
             }

@@ -20,7 +20,6 @@ use super::{Next, Schedule};
 use crate::cx::Cx;
 use crate::id::{QueueId, Tag};
 use crate::merge::Join;
-use crate::mutant;
 use crate::request::Op;
 use crate::sample::{Domain, Sample, Take, Wanted};
 use crate::table::Table;
@@ -102,12 +101,7 @@ impl Schedule for Kyber {
     fn next(&mut self, cx: &mut Cx) -> Next {
         self.latency.run(cx.now);
         let (in_drive, depths) = (&self.in_drive, &self.latency.depths);
-        let has_token = |domain: usize| {
-            if mutant::is(mutant::KYBER_DEPTH_IGNORED) {
-                return true;
-            }
-            in_drive[domain] < depths[domain]
-        };
+        let has_token = |domain: usize| in_drive[domain] < depths[domain];
         let pieces = &cx.table.pieces;
         for _ in 0..self.queues.len() {
             let turn = self.turn;
@@ -164,9 +158,6 @@ impl Schedule for Kyber {
         }
         let domain = domain::of(piece.op);
         self.in_drive[domain] -= 1;
-        if mutant::is(mutant::KYBER_TOKEN_LOST) {
-            self.in_drive[domain] += 1;
-        }
         let total = cx.now.since(self.came[piece.request as usize]);
         let in_drive = cx.now.since(piece.dispatched);
         self.latency.run_before(cx.now);

@@ -2,7 +2,6 @@
 
 use super::domain::{BATCHES, DOMAINS};
 use crate::list::{Links, List};
-use crate::mutant;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -80,10 +79,7 @@ impl Queue {
     /// The request of which a piece goes next: of the domain whose turn it is, or else of the next that has one and a place for it
     /// (Linux: `kyber_dispatch_request`).
     pub(super) fn choose(&mut self, has_place: impl Fn(usize) -> bool) -> Option<(usize, u32)> {
-        let mut goes_on = self.sent < BATCHES[self.domain];
-        if mutant::is(mutant::KYBER_BATCH_ENDLESS) {
-            goes_on = true;
-        }
+        let goes_on = self.sent < BATCHES[self.domain];
         if goes_on && let Some(request) = self.first(&has_place) {
             return Some((self.domain, request));
         }

@@ -2,7 +2,6 @@
 
 use super::queue::{Direction, Queue};
 use super::{MqDeadline, PRIORITIES};
-use crate::mutant;
 use crate::table::Table;
 use crate::time::Instant;
 
@@ -14,7 +13,7 @@ impl MqDeadline {
         }
         for priority in 0..PRIORITIES {
             let request = self.choose_at(priority, now);
-            if request.is_some() || self.is_in_the_way(priority) {
+            if request.is_some() || self.is_busy(priority) {
                 return request;
             }
         }
@@ -24,9 +23,6 @@ impl MqDeadline {
     /// A request that higher priorities have kept waiting for too long (Linux: `dd_dispatch_prio_aged_requests`).
     fn choose_aged(&mut self, now: Instant) -> Option<u32> {
         let busy = (0..PRIORITIES).filter(|&p| self.is_busy(p)).count();
-        if mutant::is(mutant::AGED_WAIT) {
-            return None;
-        }
         if busy < 2 {
             return None;
         }
@@ -45,14 +41,6 @@ impl MqDeadline {
             Some(next) if self.sent < self.config.fifo_batch => Some(next),
             _ => self.begin_batch(&queue, now),
         }
-    }
-
-    /// Lower priorities wait for this one.
-    fn is_in_the_way(&self, priority: usize) -> bool {
-        if mutant::is(mutant::PRIORITY_LEFT_EARLY) {
-            return false;
-        }
-        self.is_busy(priority)
     }
 
     /// Chooses the direction of a new batch, and where it begins.
@@ -93,9 +81,6 @@ impl MqDeadline {
             Direction::Read => self.config.read_expire,
             Direction::Write => self.config.write_expire,
         };
-        if mutant::is(mutant::DEADLINE_IGNORED) {
-            return false;
-        }
         self.waiting.entered(oldest) + expire <= now
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_core::control::{self, cost};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Op, Outcome,
@@ -337,12 +336,6 @@ impl Client {
         };
         Some(paced.max(self.rests_until))
     }
-}
-
-/// A test that has this runs alone: the bug in force is one for the whole process.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The root's number.

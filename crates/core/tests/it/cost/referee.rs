@@ -25,7 +25,7 @@
 
 use std::fmt::Write as _;
 
-use super::host::{Drive, Host, Job, READS, TOP, alone};
+use super::host::{Drive, Host, Job, READS, TOP};
 use weir_core::control::cost::{Config, Control, DonationRule};
 use weir_core::{Op, Span};
 
@@ -220,7 +220,6 @@ fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Job]) -> Vec<u64> {
 /// fiftieth of the drive more than it used, and takes everything back whenever its budget gets low.
 #[test]
 fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
-    let _alone = alone();
     let tree = config(20_000, 0, 10_000, 10_000);
     let flat = Config {
         donation: DonationRule::Flat,
@@ -255,7 +254,6 @@ fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
 
 #[test]
 fn everyone_gets_what_linux_gives() {
-    let _alone = alone();
     let mut table = String::new();
     let mut worst = 0;
     for row in ROWS {
@@ -306,7 +304,6 @@ const RISES: [u32; 12] = [
 /// `cost.vrate` every tenth of a second from the first on that is not 100.00, and requests a second in the end (weights 1 : 3).
 #[test]
 fn vrate_rises_as_linuxs_does() {
-    let _alone = alone();
     let run = vrates(config(1_000, 9_500, 5_000, 40_000), FAST, RISES.len());
     hold_against(run, &RISES, &[1_000, 3_000]);
 }
@@ -319,7 +316,6 @@ const FALLS: [u32; 13] = [
 /// `rrandiops=600 wrandiops=600`, `rpct=95 wpct=95 min=25 max=200` on `completion_nsec=20000000`: every request misses 10 ms.
 #[test]
 fn vrate_falls_as_linuxs_does() {
-    let _alone = alone();
     let drive = Drive {
         tags: 16,
         service: Span::from_nanos(20 * MS),
@@ -337,7 +333,6 @@ const SETTLES: [u32; 12] = [
 /// as fast as it is said to be, so that requests wait for tags.
 #[test]
 fn vrate_settles_where_tags_suffice() {
-    let _alone = alone();
     let drive = Drive {
         tags: 4,
         service: Span::from_nanos(MS),

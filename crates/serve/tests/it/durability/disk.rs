@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_config::Volume;
-use weir_core::{Flags, Instant, Op, Span, StreamId, Tag, mutant};
+use weir_core::{Flags, Instant, Op, Span, Tag};
 use weir_random::Rng;
 use weir_serve::backend::{Backend, Context, Data, Job, Prepare, Traits};
 use weir_uring::{Completion, Ring};
@@ -123,7 +123,6 @@ struct State {
 struct Write {
     first: usize,
     bytes: Vec<u8>,
-    stream: StreamId,
     completed: bool,
 }
 
@@ -137,7 +136,6 @@ impl State {
         let write = Write {
             first: first / SECTOR,
             bytes: here.to_vec(),
-            stream: job.stream,
             completed: false,
         };
         self.written += 1;
@@ -146,11 +144,10 @@ impl State {
     }
 
     /// What a flush that is submitted now covers.
-    fn covered(&self, stream: StreamId) -> Vec<u64> {
-        let own = mutant::is(mutant::FLUSH_OWN_CONNECTION);
+    fn covered(&self) -> Vec<u64> {
         let writes = self.unflushed.iter();
         writes
-            .filter(|(_, write)| write.completed && (!own || write.stream == stream))
+            .filter(|(_, write)| write.completed)
             .map(|(number, _)| *number)
             .collect()
     }
@@ -205,7 +202,7 @@ struct Disk {
 #[derive(Debug)]
 struct Running {
     /// `None`: it was answered already.
-    tag: Option<Tag>,
+    tag: Tag,
     data: Data,
     effect: Effect,
 }
@@ -240,7 +237,7 @@ impl Disk {
                     .each_target(|at, bytes| bytes.copy_from_slice(&here[at..at + bytes.len()]));
                 Effect::None
             }
-            Op::Flush => Effect::Sync(state.covered(job.stream)),
+            Op::Flush => Effect::Sync(state.covered()),
             Op::Write => Effect::Complete {
                 number: state.write(job),
                 durable: job.flags.has(Flags::FUA),
@@ -297,15 +294,11 @@ impl Backend for Disk {
             Ok(begun) => begun,
             Err(errno) => return cx.finish(job.tag, Err(errno), job.data),
         };
-        let mut running = Running {
-            tag: Some(job.tag),
+        let running = Running {
+            tag: job.tag,
             data: job.data,
             effect,
         };
-        if job.op == Op::Flush && mutant::is(mutant::ANSWER_BEFORE_SYNC) {
-            running.tag = None;
-            cx.finish(job.tag, Ok(()), Data::None);
-        }
         self.started += 1;
         self.running.insert((end, self.started), running);
         self.wait(cx);
@@ -319,9 +312,7 @@ impl Backend for Disk {
         {
             let running = entry.remove();
             let result = self.end(running.effect);
-            if let Some(tag) = running.tag {
-                cx.finish(tag, result, running.data);
-            }
+            cx.finish(running.tag, result, running.data);
         }
         self.wait(cx);
     }

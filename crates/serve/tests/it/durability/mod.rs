@@ -141,17 +141,8 @@ fn serve(directory: &Temp, volume: &str) -> (Server, Address) {
     (server, address)
 }
 
-/// A bug that the process was started to show.
-fn select() {
-    #[cfg(feature = "mutants")]
-    if let Ok(number) = std::env::var("WEIR_MUTANT") {
-        weir_core::mutant::select(number.parse().unwrap());
-    }
-}
-
 #[test]
 fn a_hundred_cuts_lose_nothing_that_was_promised() {
-    select();
     let directory = Temp::new();
     let (mut at_stake, mut lossy) = (0, 0);
     for seed in 0..CUTS {
@@ -192,32 +183,4 @@ fn a_hundred_cuts_lose_nothing_that_was_promised() {
     assert!(at_stake > 1000, "{at_stake} writes were promised");
     // Without a promise everything can be lost, else this disk would show no bug.
     assert!(lossy > 50, "{lossy} of {CUTS} cuts lost something");
-}
-
-/// Each bug in a process of its own, as a bug is switched on for all of a process.
-#[cfg(feature = "mutants")]
-#[test]
-fn the_bugs_of_durability_are_caught() {
-    use weir_core::mutant;
-    for bug in [
-        mutant::FLUSH_IGNORED,
-        mutant::FUA_IGNORED,
-        mutant::FLUSH_OWN_CONNECTION,
-        mutant::ANSWER_BEFORE_SYNC,
-    ] {
-        let run = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "durability::a_hundred_cuts_lose_nothing_that_was_promised",
-            ])
-            .env("WEIR_MUTANT", bug.to_string())
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
-        assert!(text.contains("running 1 test"), "{text}");
-        assert!(
-            !run.status.success() && text.contains(": lost ["),
-            "bug {bug}: {text}"
-        );
-    }
 }

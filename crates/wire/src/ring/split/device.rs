@@ -6,7 +6,6 @@ use super::{
     Areas, Broken, Chain, ChainError, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY, Settings,
     avail_event, available_entry, used_entry, used_event,
 };
-use crate::mutant;
 
 /// The device's half: takes chains, returns heads.
 #[derive(Debug)]
@@ -215,9 +214,7 @@ impl<M: Shared> Device<M> {
         }
         self.areas.used.store16(INDEX, new, Store::Release);
         self.published = new;
-        if !mutant::is(mutant::NO_FENCE_AT_RESPONSES) {
-            self.areas.used.fence();
-        }
+        self.areas.used.fence();
         // The first time, nobody knows what the driver has seen of the device that was here before us.
         let first = !std::mem::replace(&mut self.decided, true);
         let available = &self.areas.available;
@@ -235,12 +232,7 @@ impl<M: Shared> Device<M> {
     /// [`Broken`].
     pub fn arm(&mut self) -> Result<bool, Broken> {
         self.ask();
-        if !mutant::is(mutant::NO_FENCE_ARMING_REQUESTS) {
-            self.areas.used.fence();
-        }
-        if mutant::is(mutant::NO_FINAL_CHECK) {
-            return Ok(false);
-        }
+        self.areas.used.fence();
         Ok(self.read_index()? > 0)
     }
 

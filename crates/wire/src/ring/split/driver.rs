@@ -6,7 +6,6 @@ use super::{
     Areas, Buffer, DESCRIPTOR, Descriptor, FLAGS, INDEX, LayoutError, NO_INTERRUPT, NO_NOTIFY,
     Settings, avail_event, available_entry, used_entry, used_event,
 };
-use crate::mutant;
 
 /// The driver's half: gives chains, takes heads back.
 #[derive(Debug)]
@@ -150,9 +149,7 @@ impl<M: Shared> Driver<M> {
         let (old, new) = (self.decided, self.given);
         self.areas.available.store16(INDEX, new, Store::Release);
         self.decided = new;
-        if !mutant::is(mutant::NO_FENCE_AT_REQUESTS) {
-            self.areas.available.fence();
-        }
+        self.areas.available.fence();
         let used = &self.areas.used;
         if self.settings.event_idx {
             crossed16(
@@ -235,12 +232,7 @@ impl<M: Shared> Driver<M> {
             1
         };
         self.ask(count);
-        if !mutant::is(mutant::NO_FENCE_ARMING_RESPONSES) {
-            self.areas.available.fence();
-        }
-        if mutant::is(mutant::NO_FINAL_CHECK) {
-            return Ok(false);
-        }
+        self.areas.available.fence();
         Ok(self.read_index()? >= count)
     }
 

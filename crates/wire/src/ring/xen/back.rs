@@ -6,7 +6,6 @@ use super::{
     Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Refused, Request, Response, SLOT, TooSmall,
     check, slot, slots,
 };
-use crate::mutant;
 
 /// When the back end asks for the next event of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -122,9 +121,7 @@ impl<M: Shared> Back<M> {
         let (old, new) = (self.published, self.answered);
         self.shared.store32(RSP_PROD, new, Store::Release);
         self.published = new;
-        if !mutant::is(mutant::NO_FENCE_AT_RESPONSES) {
-            self.shared.fence();
-        }
+        self.shared.fence();
         crossed32(self.shared.load32(RSP_EVENT, Load::Relaxed), old, new)
     }
 
@@ -134,12 +131,7 @@ impl<M: Shared> Back<M> {
     /// [`Broken`], as [`look`](Self::look).
     pub fn arm(&mut self) -> Result<bool, Broken> {
         self.ask();
-        if !mutant::is(mutant::NO_FENCE_ARMING_REQUESTS) {
-            self.shared.fence();
-        }
-        if mutant::is(mutant::NO_FINAL_CHECK) {
-            return Ok(false);
-        }
+        self.shared.fence();
         Ok(self.read_index()? > 0)
     }
 

@@ -6,7 +6,6 @@ use super::{
     Broken, REQ_EVENT, REQ_PROD, RSP_EVENT, RSP_PROD, Request, Response, TooSmall, check, slot,
     slots,
 };
-use crate::mutant;
 
 /// The front end's half: gives requests, takes responses.
 #[derive(Debug)]
@@ -89,9 +88,7 @@ impl<M: Shared> Front<M> {
         let (old, new) = (self.published, self.pushed);
         self.shared.store32(REQ_PROD, new, Store::Release);
         self.published = new;
-        if !mutant::is(mutant::NO_FENCE_AT_REQUESTS) {
-            self.shared.fence();
-        }
+        self.shared.fence();
         crossed32(self.shared.load32(REQ_EVENT, Load::Relaxed), old, new)
     }
 
@@ -148,12 +145,7 @@ impl<M: Shared> Front<M> {
     pub fn arm_after(&mut self, count: u32) -> Result<bool, Broken> {
         let count = count.max(1);
         self.ask(count);
-        if !mutant::is(mutant::NO_FENCE_ARMING_RESPONSES) {
-            self.shared.fence();
-        }
-        if mutant::is(mutant::NO_FINAL_CHECK) {
-            return Ok(false);
-        }
+        self.shared.fence();
         Ok(self.read_index()? >= count)
     }
 

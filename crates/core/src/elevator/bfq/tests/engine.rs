@@ -36,7 +36,7 @@ fn times(engine: &Wf2q, e: u32) -> (u64, u64) {
 /// Backlogged queues against a fluid that serves all of them at once by weight. A queue is never ahead by more than its budget
 /// less its own part of it, and never behind by more than its budget and its part of the largest one. Exact, in sectors times
 /// the sum of weights; virtual time is rounded down by less than a sector over a run.
-pub(super) fn within_the_lag_bound(seed: u64) -> bool {
+fn within_the_lag_bound(seed: u64) -> bool {
     let mut random = Rng::new(seed);
     let mut draw = |n: u64| random.range(0, n - 1);
     let queues = 2 + draw(12) as usize;
@@ -217,7 +217,8 @@ fn a_groups_budget_is_that_of_its_next_member() {
 }
 
 /// The classes of sixty turns of 10 ms each, of a backlogged queue of each class.
-pub(super) fn class_log() -> std::string::String {
+#[test]
+fn classes_are_strict_but_for_one_idle_turn_in_two_hundred_milliseconds() {
     let mut engine = Wf2q::new(1, 3);
     for class in 0..3 {
         engine.add(u32::from(class) + 1, 0, class, 10);
@@ -238,13 +239,8 @@ pub(super) fn class_log() -> std::string::String {
             engine.requeue(e);
         }
     }
-    log
-}
-
-#[test]
-fn classes_are_strict_but_for_one_idle_turn_in_two_hundred_milliseconds() {
     assert_eq!(
-        class_log(),
+        log,
         "RRRRRRRRRRRRRRRRRRRRIRRRBBBBBBBBBBBBBBBBBIBBBBBBBIIIIIIIIIII"
     );
 }

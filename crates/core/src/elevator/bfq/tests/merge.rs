@@ -7,7 +7,6 @@ use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
 use crate::shape::{DriveShape, Sizes};
-use std::string::String;
 
 /// A drive that seeks, and three clients that each read one of three chunks, one at a time.
 fn three(merge: bool, random_from: u64) -> Host {
@@ -64,22 +63,18 @@ fn those_who_interleave_share_their_turns() {
 }
 
 /// The first turns after three clients that interleave began to read at random, at one second.
-fn after_a_second() -> String {
+#[test]
+fn those_who_turn_out_seeky_part() {
     let mut host = three(true, SECOND);
     host.run(ms(980));
     host.turns();
     host.run(ms(1_070));
     let log = log(&mut host, 3, 7);
     // The beginning of the first was before that.
-    log.split_once('\n')
-        .map_or(String::new(), |(_, rest)| rest.into())
-}
-
-#[test]
-fn those_who_turn_out_seeky_part() {
+    let (_, rest) = log.split_once('\n').unwrap();
     // At the end of the shared turn that is seen, and each gets turns of its own with its next request.
     check(
-        &after_a_second(),
+        rest,
         "
         0 995420-1028975 16384 BudgetExhausted 16384 16384
         0 1028975-1029040 39421 Preempted 32 2522
@@ -89,12 +84,6 @@ fn those_who_turn_out_seeky_part() {
         0 1030956-1031022 39421 Preempted 32 2522
         ",
     );
-}
-
-/// The same, for tests that look for bugs.
-#[cfg(feature = "mutants")]
-pub(super) fn the_seeky_part() -> bool {
-    after_a_second().lines().count() == 6
 }
 
 /// A client that reads at random, and four more of twice its weight that start together a second later, on flash: the percentage that the

@@ -7,8 +7,6 @@ mod depth;
 mod engine;
 mod inject;
 mod merge;
-#[cfg(feature = "mutants")]
-mod mutants;
 mod oracle;
 mod raising;
 mod shares;

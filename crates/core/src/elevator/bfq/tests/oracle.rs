@@ -383,15 +383,11 @@ impl Pair {
     }
 }
 
-/// The step at which engine and oracle part, if they do.
-pub(super) fn difference(seed: u64, steps: u32) -> Option<u32> {
-    let mut pair = Pair::new(seed);
-    (0..steps).find(|_| !pair.step())
-}
-
 #[test]
 fn the_engine_chooses_as_a_scan_does() {
     for seed in 1..=20 {
-        assert_eq!(difference(seed, 10_000), None, "seed {seed}");
+        let mut pair = Pair::new(seed);
+        let difference = (0..10_000).find(|_| !pair.step());
+        assert_eq!(difference, None, "seed {seed}");
     }
 }

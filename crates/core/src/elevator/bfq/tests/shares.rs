@@ -46,9 +46,9 @@ fn a_random_reader_gets_its_share_among_fifteen_streamers() {
     assert!(total >= 175_000, "{total} kB/s");
 }
 
-/// Shares of 1, 2, 4 and 8 with requests of different sizes over ten seconds: the largest deviation from what each should get,
-/// in thousandths of it.
-pub(super) fn deviation() -> u64 {
+/// Shares of 1, 2, 4 and 8 with requests of different sizes over ten seconds.
+#[test]
+fn shares_divide_the_drive() {
     let shares = [1, 2, 4, 8].map(|share| (share, None));
     let mut host = Host::new(bfq(windowed()), &shares);
     let clients = [128, 64, 128, 32].map(|kib| Client {
@@ -57,19 +57,13 @@ pub(super) fn deviation() -> u64 {
     });
     let clients = [0, 1, 2, 3].map(|g| host.add(clients[g].of(g)));
     host.run(10 * SECOND);
-    let deviation = |i: usize| {
-        let expected = host.total() * (1 << i) / 15;
-        let got = host.rate(clients[i]);
-        println!("share {}: {got} kB/s of {expected}", 1 << i);
-        got.abs_diff(expected) * 1_000 / expected
-    };
-    (0..4).map(deviation).max().unwrap_or(0)
-}
-
-#[test]
-fn shares_divide_the_drive() {
-    let deviation = deviation();
-    assert!(deviation < 20, "{deviation} thousandths");
+    for (share, client) in [1, 2, 4, 8].into_iter().zip(clients) {
+        let expected = host.total() * share / 15;
+        let got = host.rate(client);
+        println!("share {share}: {got} kB/s of {expected}");
+        let deviation = got.abs_diff(expected) * 1_000 / expected;
+        assert!(deviation < 20, "{deviation} thousandths");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::entity::{CLASSES, IDLE};
 use super::{ROOT, ServiceTree, Wf2q, tree_of};
 use crate::list::NIL;
 use crate::tree::before;
-use crate::{Instant, Span, mutant};
+use crate::{Instant, Span};
 
 /// How long the idle class may wait behind the others (Linux: `BFQ_CL_IDLE_TIMEOUT`).
 const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
@@ -39,11 +39,7 @@ impl Wf2q {
     /// Which entity to serve now: the idle class first if it has waited too long. The promotion is decided here, when it matters.
     pub(super) fn choose(&mut self, now: Instant, node: u32) -> Option<u32> {
         let at = self.nodes[node as usize].idle_class_at;
-        let mut overdue = now.since(at) > IDLE_CLASS_TIMEOUT;
-        if mutant::is(mutant::IDLE_CLASS_STARVED) {
-            overdue = false;
-        }
-        let promoted = if overdue {
+        let promoted = if now.since(at) > IDLE_CLASS_TIMEOUT {
             self.lookup_class(node, IDLE)
         } else {
             None
@@ -69,9 +65,6 @@ impl Wf2q {
         };
         if self.nodes[node as usize].in_service == NIL {
             tree.v = v;
-        }
-        if mutant::is(mutant::ELIGIBILITY_IGNORED) {
-            return self.forest.first(&tree.active);
         }
         self.forest.first_eligible(&tree.active, v)
     }

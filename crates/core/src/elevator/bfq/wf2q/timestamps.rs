@@ -2,9 +2,9 @@
 
 use super::super::entity::{Entity, IDLE, Place, delta};
 use super::{ROOT, Wf2q};
+use crate::Instant;
 use crate::list::NIL;
 use crate::tree::before;
-use crate::{Instant, mutant};
 
 impl Wf2q {
     /// Linux: `__bfq_activate_entity`.
@@ -20,9 +20,6 @@ impl Wf2q {
             self.forest.remove(&mut tree.idle, e);
             let ahead = before(least, entity.finish);
             entity.start = if ahead { entity.finish } else { least };
-            if mutant::is(mutant::IDLE_RESTARTS_AT_V) {
-                entity.start = least;
-            }
         } else {
             entity.start = least;
             tree.wsum += u64::from(entity.weight);
@@ -108,9 +105,6 @@ impl Wf2q {
                 .insert(&mut tree.idle, e, entity.finish, entity.start);
         } else {
             entity.place = Place::Out;
-            if mutant::is(mutant::WEIGHT_KEPT) {
-                return;
-            }
             tree.wsum -= u64::from(entity.weight);
         }
     }

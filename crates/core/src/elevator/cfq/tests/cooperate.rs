@@ -20,35 +20,27 @@ fn together(readers: u64, random_from: u64) -> Host {
     host
 }
 
-/// What a number of interleaved readers of one file reach on a disk of 250 MB/s, in kB/s.
-pub(super) fn interleaved(readers: u64) -> u64 {
-    let mut host = together(readers, u64::MAX);
-    host.run(20 * SECOND);
-    host.total()
-}
-
+/// Interleaved readers of one file on a disk of 250 MB/s.
 #[test]
 fn interleaved_readers_read_as_one() {
     for readers in 2..=9 {
-        let total = interleaved(readers);
+        let mut host = together(readers, u64::MAX);
+        host.run(20 * SECOND);
+        let total = host.total();
         assert!(total > 150_000, "{readers} readers: {total} kB/s");
     }
 }
 
-/// Two that read together and then at random, beside a third that goes on: what part of the disk that one has then, in percent.
-pub(super) fn left_to_the_third() -> u64 {
+/// Two that read together and then at random, beside a third that goes on.
+#[test]
+fn they_part_when_they_read_apart() {
     let mut host = together(2, 5 * SECOND);
     let third = host.add(READER);
     host.run(10 * SECOND);
     let before = host.bytes(third);
     host.run(30 * SECOND);
-    (host.bytes(third) - before) / 20 / 2_500_000
-}
-
-#[test]
-fn they_part_when_they_read_apart() {
     // Two queues that are random take the drive from each other, and the queue that takes it is put a second before its time: the third waits
     // that long for each slice of 100 ms. One queue, were they still merged, would have half of the time.
-    let percent = left_to_the_third();
+    let percent = (host.bytes(third) - before) / 20 / 2_500_000;
     assert!((5..15).contains(&percent), "{percent} %");
 }

@@ -3,8 +3,6 @@
 mod chaos;
 mod cooperate;
 mod merge;
-#[cfg(feature = "mutants")]
-mod mutants;
 mod requests;
 mod shares;
 mod turns;

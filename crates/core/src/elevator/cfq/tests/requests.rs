@@ -24,7 +24,7 @@ fn writes_take_no_requests_of_reads() {
 
 /// The longest that a request of four random readers with a hundred each takes on a disk, in milliseconds, with a number of requests to be
 /// had.
-pub(super) fn longest(nr_requests: u32) -> u64 {
+fn longest(nr_requests: u32) -> u64 {
     let config = Config {
         nr_requests,
         ..Config::default()

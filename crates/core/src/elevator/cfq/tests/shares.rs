@@ -27,7 +27,8 @@ fn at_level(level: u8) -> Client {
 
 /// Sequential readers of groups with weights of 100, 200, 400 and 200, the last of them with members of 100 and 300, on a disk for two
 /// minutes.
-pub(super) fn weights_off_by() -> u64 {
+#[test]
+fn groups_share_a_disk_by_weight_at_every_level() {
     let top = [100, 200, 400, 200].map(|weight| (weight, None));
     let members = [(100, Some(3)), (300, Some(3))];
     let mut host = disk(Config::default(), &[&top[..], &members].concat());
@@ -35,17 +36,13 @@ pub(super) fn weights_off_by() -> u64 {
         host.add(READER.of(group));
     }
     host.run(120 * SECOND);
-    off_by(&host, &[100, 200, 400, 50, 150])
-}
-
-#[test]
-fn groups_share_a_disk_by_weight_at_every_level() {
-    let off = weights_off_by();
+    let off = off_by(&host, &[100, 200, 400, 50, 150]);
     assert!(off < 30, "{off} thousandths");
 }
 
-/// A group was away while another was served for ten seconds: whether it takes more than its part when it comes back.
-pub(super) fn who_returns_gets_its_part() -> bool {
+/// A group was away while another was served for ten seconds: it takes no more than its part when it comes back.
+#[test]
+fn a_group_that_was_away_is_owed_nothing() {
     let mut host = disk(Config::default(), &[(100, None); 3]);
     host.add(READER.of(0));
     host.add(Client {
@@ -57,16 +54,11 @@ pub(super) fn who_returns_gets_its_part() -> bool {
     let late = host.add(READER.of(2));
     host.run(12 * SECOND);
     let (stayed, came) = (host.bytes(0) - before, host.bytes(late));
-    came < stayed * 3 / 2
+    assert!(came < stayed * 3 / 2, "{came} beside {stayed}");
 }
 
 #[test]
-fn a_group_that_was_away_is_owed_nothing() {
-    assert!(who_returns_gets_its_part());
-}
-
-/// What a reader of level 0 gets on a disk of what one of level 7 does, in tenths.
-pub(super) fn levels() -> u64 {
+fn a_slice_is_the_longer_the_higher_the_level() {
     let config = Config {
         low_latency: false,
         ..Config::default()
@@ -75,13 +67,8 @@ pub(super) fn levels() -> u64 {
     host.add(at_level(0));
     host.add(at_level(7));
     host.run(60 * SECOND);
-    host.bytes(0) * 10 / host.bytes(1)
-}
-
-#[test]
-fn a_slice_is_the_longer_the_higher_the_level() {
     // 180 ms against 40; going there comes before a slice begins.
-    let tenths = levels();
+    let tenths = host.bytes(0) * 10 / host.bytes(1);
     assert!((43..=47).contains(&tenths), "{tenths} tenths");
 }
 
@@ -96,8 +83,9 @@ fn levels_keep_their_proportion_where_slices_are_shortened() {
     assert!(off < 60, "{off} thousandths");
 }
 
-/// The longest wait of a realtime reader that thinks, in milliseconds, and the least that one of three others is served, in kB/s.
-pub(super) fn realtime_wait() -> (u64, u64) {
+/// A realtime reader that thinks beside three others.
+#[test]
+fn the_realtime_class_takes_the_drive_at_once() {
     let mut host = disk(Config::default(), &[]);
     let reader = Client {
         think: ms(20),
@@ -106,13 +94,8 @@ pub(super) fn realtime_wait() -> (u64, u64) {
     let reader = host.add(reader.class(PriorityClass::Realtime));
     let others: Vec<usize> = (0..3).map(|_| host.add(READER)).collect();
     host.run(20 * SECOND);
-    let served = others.iter().map(|&c| host.rate(c)).min();
-    (host.gap_ms(reader), served.unwrap())
-}
-
-#[test]
-fn the_realtime_class_takes_the_drive_at_once() {
-    let (wait, others) = realtime_wait();
+    let others = others.iter().map(|&c| host.rate(c)).min().unwrap();
+    let wait = host.gap_ms(reader);
     // Its own seek, and the request of another that is in the drive with one of its own.
     assert!(wait < 40, "{wait} ms");
     assert!(others > 1_000, "{others} kB/s");

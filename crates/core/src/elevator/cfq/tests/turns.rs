@@ -7,8 +7,9 @@ use crate::event::{Event, Expiry};
 use crate::sample::{Sample, Wanted};
 use crate::{GroupId, Op, Span};
 
-/// The longest wait of a reader beside one that always has something in its queue, in milliseconds.
-pub(super) fn wait_beside_greedy() -> u64 {
+/// A reader beside one that always has something in its queue.
+#[test]
+fn a_turn_ends_with_its_slice() {
     let mut host = disk(Config::default(), &[]);
     host.add(Client {
         depth: 8,
@@ -16,17 +17,13 @@ pub(super) fn wait_beside_greedy() -> u64 {
     });
     let reader = host.add(READER);
     host.run(10 * SECOND);
-    host.gap_ms(reader)
-}
-
-#[test]
-fn a_turn_ends_with_its_slice() {
-    let wait = wait_beside_greedy();
+    let wait = host.gap_ms(reader);
     assert!(wait < 200, "{wait} ms");
 }
 
-/// The most requests that two readers with many have in a drive of 32 tags at a time.
-pub(super) fn most_in_drive() -> usize {
+/// Two readers with many requests on a drive of 32 tags.
+#[test]
+fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
     let config = Config {
         flash_idles: true,
         slice_idle: Span::from_millis(1),
@@ -42,13 +39,8 @@ pub(super) fn most_in_drive() -> usize {
     host.run(2 * SECOND);
     let sent = host.sent.len();
     assert!(sent > 100, "{sent}");
-    host.most_in_drive
-}
-
-#[test]
-fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
     // Those of the one whose turn is over are there, too, when the next begins.
-    let most = most_in_drive();
+    let most = host.most_in_drive;
     assert!(most <= 16, "{most}");
     let mut host = flash(Config::default(), &[]);
     host.add(Client {
@@ -59,8 +51,9 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
     assert_eq!(host.most_in_drive, 32, "alone it may fill it");
 }
 
-/// The longest that a request of a random writer took whose queue has a sequential one's requests, too, in milliseconds.
-pub(super) fn oldest_wait() -> u64 {
+/// A random writer whose queue has a sequential one's requests, too.
+#[test]
+fn what_is_overdue_begins_a_turn() {
     let mut host = disk(Config::default(), &[]);
     let op = Op::Write;
     host.add(Client {
@@ -70,12 +63,7 @@ pub(super) fn oldest_wait() -> u64 {
     });
     host.add(Client { op, ..RANDOM });
     host.run(20 * SECOND);
-    host.longest_ms()
-}
-
-#[test]
-fn what_is_overdue_begins_a_turn() {
-    let wait = oldest_wait();
+    let wait = host.longest_ms();
     assert!(wait < 1_000, "{wait} ms");
 }
 

@@ -35,7 +35,6 @@ use crate::group::Groups;
 use crate::heap::Heap;
 use crate::id::GroupId;
 use crate::list::NIL;
-use crate::mutant;
 use crate::table::{Live, Stage};
 use crate::time::mul_div_floor;
 use crate::tree::{Forest, Sorted, Tree};
@@ -241,10 +240,7 @@ impl Reservations {
     pub(crate) fn set_contracts(&mut self, now: Instant, groups: &Groups) {
         self.notice_standstill(now);
         for slot in 0..groups.capacity() {
-            let mut group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
-            if mutant::is(mutant::TENANT_PROMISE_IGNORED) {
-                group = group.filter(|g| g.children == 0);
-            }
+            let group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
             let contract = group.map(|g| g.contract);
             self.set_one(now, slot, contract.as_ref());
         }
@@ -265,13 +261,7 @@ impl Reservations {
 
     fn set_one(&mut self, now: Instant, slot: u32, contract: Option<&Contract>) {
         let existed = self.table[slot as usize].exists();
-        let mut reserved = contract.map(Contract::reserved).unwrap_or_default();
-        if mutant::is(mutant::MIN_IOPS_IGNORED) {
-            reserved.iops = 0;
-        }
-        if mutant::is(mutant::PROMISE_FORGOTTEN_ON_CHANGE) && existed {
-            (reserved.bytes, reserved.iops) = (0, 0);
-        }
+        let reserved = contract.map(Contract::reserved).unwrap_or_default();
         let realtime = contract.is_some_and(|c| c.class == Class::Realtime);
         let due = now.saturating_sub(self.late);
         let r = &mut self.table[slot as usize];

@@ -62,17 +62,3 @@ fn a_client_with_one_small_read_at_a_time_costs_others_no_more_than_may_be_given
     let [before, after] = [none.total(1), some.total(1)];
     assert!(after >= before * 120 / 100, "{after}, not {before}");
 }
-
-#[cfg(feature = "mutants")]
-#[test]
-#[ignore = "switches a bug on for the whole process: run it alone"]
-fn a_bug_that_forgets_the_absent_is_noticed() {
-    use crate::mutant;
-    let _alone = mutant::alone();
-    let asked = 900..=1_100;
-    assert!(asked.contains(&play(&two(10, 2)).0));
-    mutant::select(mutant::ABSENT_IGNORED);
-    let (part, _) = play(&two(10, 2));
-    mutant::select(0);
-    assert!(!asked.contains(&part), "{part}");
-}

@@ -55,7 +55,7 @@ fn nothing_changes_while_all_are_within_their_targets() {
 
 /// In the second quarter of its target a domain keeps two quarters of its depth, and so on.
 #[test]
-pub(super) fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
+fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
     for (total, depth) in [(10_000, 32), (10_001, 64), (25_000, 96), (40_000, 128)] {
         let mut bench = Bench::new();
         bench.end(500, READ, 8_000, 8_000);
@@ -66,7 +66,7 @@ pub(super) fn who_is_within_its_target_gives_way_when_the_drive_is_congested() {
 
 /// What waits for the drive for long counts as slow although the drive is fast.
 #[test]
-pub(super) fn the_wait_for_the_drive_counts() {
+fn the_wait_for_the_drive_counts() {
     let mut bench = Bench::new();
     bench.end(500, READ, 8_000, 8_000);
     bench.end(500, WRITE, 30_000, 500);
@@ -94,7 +94,7 @@ fn percentiles_leave_out_the_slowest() {
 
 /// A depth comes back by up to twice in a period when its domain is beyond its target, and never goes below one.
 #[test]
-pub(super) fn depths_fall_to_one_and_rise_again() {
+fn depths_fall_to_one_and_rise_again() {
     let mut bench = Bench::new();
     let mut seen = std::vec::Vec::new();
     for _ in 0..5 {
@@ -143,7 +143,7 @@ fn what_was_known_of_a_domain_counts_once() {
 
 /// What has been judged is not judged again.
 #[test]
-pub(super) fn a_histogram_begins_anew() {
+fn a_histogram_begins_anew() {
     let mut bench = Bench::new();
     bench.end(5_000, READ, 8_000, 8_000);
     bench.end(5_000, WRITE, 100, 100);

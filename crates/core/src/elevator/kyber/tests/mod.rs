@@ -2,8 +2,6 @@
 
 mod depth;
 mod linux;
-#[cfg(feature = "mutants")]
-mod mutants;
 mod order;
 
 use super::Config;

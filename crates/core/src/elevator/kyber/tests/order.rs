@@ -20,7 +20,7 @@ fn runs(order: &[u64]) -> Vec<(u64, usize)> {
 }
 
 #[test]
-pub(super) fn domains_take_turns_by_batches() {
+fn domains_take_turns_by_batches() {
     let mut host = Host::new(&Config::default(), 1, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     let kinds = [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes];
@@ -57,7 +57,7 @@ pub(super) fn domains_take_turns_by_batches() {
 
 /// Nobody is held back by a domain that has no place left: the turn passes on, and comes back with the place.
 #[test]
-pub(super) fn a_domain_has_as_many_in_the_drive_as_it_may() {
+fn a_domain_has_as_many_in_the_drive_as_it_may() {
     let mut host = Host::new(&Config::default(), 512, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     for n in 0..40 {
