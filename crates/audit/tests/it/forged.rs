@@ -1,5 +1,9 @@
-//! Every auditor finds what it is there for, when what a layer did is forged on the way to it.
+//! Every auditor finds what it is there for, when what a layer did is forged on the way to it. The
+//! planted bugs that auditors must notice in a layer itself apply to the sources.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use weir_audit::random::{Random, record};
 use weir_audit::{Audit, Found};
 use weir_core::record::{Call, Replay};
@@ -243,4 +247,25 @@ fn sums_that_are_wrong_are_noticed_by_admission() {
         _ => Forged::As,
     };
     assert_eq!(first(&audit(more)), "admission");
+}
+
+/// Each patch of a planted bug applies to the sources, and states what must notice the bug.
+#[test]
+fn planted_bugs_apply() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut patches = 0;
+    for entry in fs::read_dir(package.join("mutants")).expect("it is there") {
+        let patch = entry.expect("it can be read").path();
+        let text = fs::read_to_string(&patch).expect("it can be read");
+        let is_stated = text.starts_with("Bug: ") && text.contains("\nNoticed by: ");
+        assert!(is_stated, "{} has no header", patch.display());
+        let mut check = Command::new("git");
+        check.args(["apply", "--check"]).arg(&patch);
+        let output = check.current_dir(package.join("../..")).output();
+        let output = output.expect("git is installed");
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {why}", patch.display());
+        patches += 1;
+    }
+    assert!(patches > 80, "{patches} patches");
 }
