@@ -1,7 +1,6 @@
 //! Records as JSON Lines: one object per line.
 
-use std::io::{self, BufRead, Write};
-use std::{error, fmt};
+use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
@@ -37,64 +36,6 @@ pub fn write_records<'a, W: Write>(
         out.write_all(line.as_bytes())?;
     }
     out.flush()
-}
-
-/// Reads records, one per line; empty lines are skipped, unknown fields ignored.
-///
-/// Each item is a record or the error of its line; after an I/O error of `input` the iterator ends.
-pub fn read_records<R: BufRead>(input: R) -> impl Iterator<Item = Result<Record, ReadError>> {
-    let mut failed = false;
-    input
-        .lines()
-        .enumerate()
-        .take_while(move |(_, line)| !std::mem::replace(&mut failed, line.is_err()))
-        .filter(|(_, line)| line.as_ref().map_or(true, |l| !l.trim().is_empty()))
-        .map(|(i, line)| {
-            let at = |reason| ReadError {
-                line: i + 1,
-                reason,
-            };
-            let line = line.map_err(|e| at(Reason::Io(e)))?;
-            serde_json::from_str(&line).map_err(|e| at(Reason::Json(e)))
-        })
-}
-
-/// A line that is not a record, or could not be read.
-#[derive(Debug)]
-pub struct ReadError {
-    line: usize,
-    reason: Reason,
-}
-
-#[derive(Debug)]
-enum Reason {
-    Io(io::Error),
-    Json(serde_json::Error),
-}
-
-impl ReadError {
-    /// The line's number, from 1.
-    pub fn line(&self) -> usize {
-        self.line
-    }
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.reason {
-            Reason::Io(e) => write!(f, "cannot read line {}: {e}", self.line),
-            Reason::Json(e) => write!(f, "line {} is not a result record: {e}", self.line),
-        }
-    }
-}
-
-impl error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match &self.reason {
-            Reason::Io(e) => Some(e),
-            Reason::Json(e) => Some(e),
-        }
-    }
 }
 
 /// JSON with three digits after the point, which in microseconds are nanoseconds.

@@ -10,9 +10,9 @@
 //! - [`State`]: what a controller or elevator was doing over time;
 //! - [`Breakdown`] and [`Split`]: where requests spent their time;
 //! - [`Meter`]: all of these for one client;
-//! - [`Run`], [`Record`], [`write_records`], [`read_records`]: the result record and its JSON Lines form;
+//! - [`Run`], [`Record`], [`write_records`]: the result record and its JSON Lines form;
 //! - [`Need`]: the drives that clients need under a policy;
-//! - [`jain`], [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions.
+//! - [`median`], [`ratio`], [`Interval`]: figures over several clients or repetitions.
 //!
 //! `docs/glossary.md` and `docs/code-terms.md` define the terms.
 
@@ -37,10 +37,10 @@ mod state;
 pub use apart::{Apart, Kind};
 pub use breakdown::{Breakdown, Split};
 pub use course::{Course, Level, Spread};
-pub use figures::{jain, median, ratio};
+pub use figures::{median, ratio};
 pub use histogram::Histogram;
 pub use interval::Interval;
-pub use jsonl::{ReadError, read_records, to_line, write_records};
+pub use jsonl::{to_line, write_records};
 pub use meter::Meter;
 pub use need::Need;
 pub use occupancy::Occupancy;

@@ -115,13 +115,6 @@ impl Series {
     pub fn worst(&self, end_ns: u64) -> Option<u64> {
         self.complete(end_ns).iter().map(|w| w.bytes).min()
     }
-
-    /// The fraction (0 to 1) of complete windows with at least `bytes`; `None` without a complete window.
-    pub fn fraction_at_least(&self, end_ns: u64, bytes: u64) -> Option<f64> {
-        let windows = self.complete(end_ns);
-        let reached = windows.iter().filter(|w| w.bytes >= bytes).count();
-        (!windows.is_empty()).then(|| reached as f64 / windows.len() as f64)
-    }
 }
 
 /// Bandwidth in MB/s (10^6 bytes per second); 0 over no time.
@@ -162,9 +155,7 @@ mod tests {
         let mut s = Series::covering(0, 10, 35);
         s.add(25, 9);
         assert_eq!(s.worst(30), Some(0));
-        assert_eq!(s.fraction_at_least(30, 9), Some(1.0 / 3.0));
         assert_eq!(s.worst(9), None);
-        assert_eq!(s.fraction_at_least(9, 0), None);
         assert_eq!(
             s.complete(40).len(),
             4,

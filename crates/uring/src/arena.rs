@@ -187,19 +187,6 @@ impl SharedBuf {
         shared.0.len = (range.end - range.start) as u32;
         shared
     }
-
-    /// Converts back to exclusive access if this is the only reference; otherwise returns itself.
-    ///
-    /// # Errors
-    ///
-    /// Itself, if the buffer has other references.
-    pub fn try_into_buf(self) -> Result<Buf, Self> {
-        if self.0.region.buddy.borrow().refs(self.0.unit) == 1 {
-            Ok(Buf(self.0))
-        } else {
-            Err(self)
-        }
-    }
 }
 
 impl Clone for SharedBuf {
@@ -375,16 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_holder_may_write_again() {
+    fn the_last_holder_frees_the_memory() {
         let arena = Arena::new(4096).unwrap();
         let first = arena.alloc(512).unwrap().into_shared();
         let second = first.slice(0..100);
-        let first = first.try_into_buf().unwrap_err();
-        drop(second);
-        let mut buf = first.try_into_buf().unwrap();
-        buf.fill(1);
+        drop(first);
         assert_eq!(arena.available(), 4096 - 512);
-        drop(buf);
+        drop(second);
         assert_eq!(arena.available(), 4096);
     }
 

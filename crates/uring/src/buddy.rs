@@ -103,11 +103,6 @@ impl Buddy {
             .expect("fewer than 2^32 references");
     }
 
-    /// Number of references to a block in use.
-    pub(crate) fn refs(&self, unit: u32) -> u32 {
-        self.blocks[unit as usize].refs
-    }
-
     /// Drops a reference; the block is freed with the last one.
     pub(crate) fn release(&mut self, unit: u32) {
         let block = &mut self.blocks[unit as usize];
@@ -257,7 +252,7 @@ mod tests {
         let unit = buddy.take(0).unwrap();
         buddy.share(unit);
         buddy.release(unit);
-        assert_eq!((buddy.refs(unit), buddy.take(0)), (1, None));
+        assert_eq!((buddy.blocks[unit as usize].refs, buddy.take(0)), (1, None));
         buddy.release(unit);
         assert_eq!(buddy.take(0), Some(unit));
     }

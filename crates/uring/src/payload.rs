@@ -143,14 +143,6 @@ impl Payload {
         }
     }
 
-    /// The parts of a guest's memory that were read into or written from.
-    pub fn into_guest(self) -> Option<Vec<GuestSlice>> {
-        match self {
-            Self::Guest(slices) => Some(slices),
-            _ => None,
-        }
-    }
-
     pub(crate) fn is_guest(&self) -> bool {
         matches!(self, Self::Guest(_))
     }

@@ -1,9 +1,7 @@
 //! The JSON form of the result record: golden bytes, and back.
 
 use proptest::prelude::*;
-use weir_measure::{
-    Latency, LimitedBy, Place, Record, SplitUs, read_records, to_line, write_records,
-};
+use weir_measure::{Latency, LimitedBy, Place, Record, SplitUs, to_line};
 
 fn plain() -> Record {
     Record {
@@ -76,47 +74,6 @@ fn a_full_record_has_the_optional_fields_after_them() {
     );
 }
 
-#[test]
-fn lines_are_read_back_and_bad_ones_named() {
-    let mut text = Vec::new();
-    write_records(&mut text, [&plain(), &plain()]).expect("memory takes every byte");
-    let text = String::from_utf8(text).expect("JSON is UTF-8");
-    let later = text
-        .lines()
-        .next()
-        .expect("there are lines")
-        .replace("}}", r#"},"later":[1]}"#);
-    let text = format!("{text}\n{{\"scenario\":1}}\n{later}\n");
-    let read: Vec<_> = read_records(text.as_bytes()).collect();
-    assert_eq!(read.len(), 4);
-    let error = read[2].as_ref().expect_err("the scenario is a number");
-    assert_eq!(error.line(), 4);
-    assert!(
-        error
-            .to_string()
-            .starts_with("line 4 is not a result record: invalid type"),
-        "{error}"
-    );
-    let back = read[3].as_ref().expect("unknown fields are ignored");
-    assert_eq!(to_line(back), to_line(&plain()));
-}
-
-#[test]
-fn an_input_that_fails_ends_the_reading() {
-    let bytes: &[u8] = b"\xff\xfe\n{}\n";
-    let read: Vec<_> = read_records(bytes).collect();
-    assert_eq!(
-        read.len(),
-        1,
-        "text that is not UTF-8 is an error of the input"
-    );
-    assert!(
-        read[0]
-            .as_ref()
-            .is_err_and(|e| e.to_string().contains("cannot read line 1"))
-    );
-}
-
 proptest! {
     #[test]
     fn what_was_written_is_what_is_read(
@@ -138,8 +95,7 @@ proptest! {
         };
         let line = to_line(&record);
         prop_assert!(!line.contains('\n'));
-        let back: Vec<_> = read_records(line.as_bytes()).collect();
-        prop_assert_eq!(back.len(), 1);
-        prop_assert_eq!(back[0].as_ref().expect("it was written by us"), &record);
+        let back: Record = serde_json::from_str(&line).expect("it was written by us");
+        prop_assert_eq!(back, record);
     }
 }

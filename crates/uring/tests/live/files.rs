@@ -26,13 +26,8 @@ fn what_is_written_is_read(mut ring: AnyRing) {
         ring.write(7, &file, at, buf.into(), sync).unwrap();
         let written = next(&mut ring);
         assert_eq!((written.user, written.result), (7, Ok(8192)));
-        let buf = written
-            .payload
-            .into_shared()
-            .unwrap()
-            .try_into_buf()
-            .unwrap();
-        assert_eq!(buf.window(), 4096..12288);
+        let buf = written.payload.into_shared().unwrap();
+        assert_eq!(buf[..], pattern(12288)[4096..]);
         assert_eq!(temp.bytes()[at as usize..][..8192], pattern(12288)[4096..]);
 
         let mut buf = filled(&ring, 16384, 0xee);
@@ -64,11 +59,10 @@ fn parts_of_one_buffer_are_written_at_the_same_time(mut ring: AnyRing) {
         ring.write(part as u64, &file, at as u64, window, Sync::No)
             .unwrap();
     }
-    let whole = whole.try_into_buf().unwrap_err();
+    drop(whole);
     for _ in 0..8 {
         assert_eq!(next(&mut ring).result, Ok(1 << 17));
     }
-    assert!(whole.try_into_buf().is_ok());
     assert_eq!(temp.bytes(), pattern(1 << 20));
 }
 
