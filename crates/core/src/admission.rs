@@ -12,11 +12,12 @@ pub const PROMISABLE: u64 = 900_000;
 /// Checks every contract of the tree by itself and against its parent, adds the promises up and holds them against the drive
 /// (max of the realtime clients plus min of the others at most 0.9 of the capacity). What is promised in bytes and what is promised in
 /// requests take the drive's time one beside the other, so their parts of it are added.
-pub(crate) fn admit(groups: &Groups, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
+pub(crate) fn admit(groups: &mut Groups, capacity: Option<Capacity>) -> Result<Promised, Refusal> {
     for (id, group) in groups.iter() {
         check_alone(id, &group.contract)?;
     }
-    let mut sums = groups.table(Rates::default());
+    let mut sums = core::mem::take(&mut groups.sums);
+    sums.fill(Rates::default());
     // Children before parents: a group's number says nothing about its depth, so go by depth.
     for depth in (1..=DEPTH_MAX).rev() {
         for (id, group) in groups.iter().filter(|(_, g)| g.depth == depth) {
@@ -38,18 +39,79 @@ pub(crate) fn admit(groups: &Groups, capacity: Option<Capacity>) -> Result<Promi
             parent.iops = parent.iops.saturating_add(counted.iops);
         }
     }
-    let total = sums[ROOT.0 as usize];
-    let millionths = capacity.map_or(0, |c| millionths(total, c));
-    let promised = Promised {
-        bytes: total.bytes,
-        iops: total.iops,
-        millionths,
-    };
+    let promised = promised(sums[ROOT.0 as usize], capacity);
+    groups.sums = sums;
     match capacity {
-        Some(capacity) if millionths > PROMISABLE => {
+        Some(capacity) if promised.millionths > PROMISABLE => {
             Err(Refusal::OverCapacity { promised, capacity })
         }
         _ => Ok(promised),
+    }
+}
+
+/// Gives a group without children another min in place, with the checks of [`admit`] and in time
+/// proportional to the group's depth. `None`, and nothing has changed, if the contract differs in
+/// more than its min, the group has children, or the change is refused.
+pub(crate) fn admit_min(
+    groups: &mut Groups,
+    (id, contract): (GroupId, Contract),
+    capacity: Option<Capacity>,
+) -> Option<Promised> {
+    let group = groups.get(id).filter(|g| id != ROOT && g.children == 0)?;
+    let before = group.contract;
+    let only_min = Contract {
+        min: contract.min,
+        min_iops: contract.min_iops,
+        ..before
+    };
+    check_alone(id, &contract).ok()?;
+    if contract != only_min || capacity.is_none() {
+        return None;
+    }
+    // The sums that differ afterwards: up to the next group with a promise of its own.
+    let mut sums = [None; DEPTH_MAX as usize];
+    let (mut from, mut to) = (before.reserved(), contract.reserved());
+    let mut below = id;
+    for slot in &mut sums {
+        if below == ROOT {
+            break;
+        }
+        let above = groups.get(below)?.parent;
+        let sum = groups.sums[above.0 as usize];
+        if sum.bytes.max(sum.iops) == u64::MAX {
+            return None;
+        }
+        let bytes = (sum.bytes - from.bytes).checked_add(to.bytes)?;
+        let iops = (sum.iops - from.iops).checked_add(to.iops)?;
+        *slot = Some((above, Rates { bytes, iops }));
+        let own = groups.get(above)?.contract.reserved();
+        if own != Rates::default() {
+            if bytes > own.bytes || iops > own.iops {
+                return None;
+            }
+            break;
+        }
+        (from, to, below) = (sum, Rates { bytes, iops }, above);
+    }
+    let total = sums.iter().flatten().find(|(group, _)| *group == ROOT);
+    let total = total.map_or(groups.sums[ROOT.0 as usize], |(_, sum)| *sum);
+    let promised = promised(total, capacity);
+    if promised.millionths > PROMISABLE {
+        return None;
+    }
+    for (group, sum) in sums.into_iter().flatten() {
+        groups.sums[group.0 as usize] = sum;
+    }
+    groups.get_mut(id)?.contract = contract;
+    Some(promised)
+}
+
+/// What the sum of all promises takes of the drive.
+fn promised(total: Rates, capacity: Option<Capacity>) -> Promised {
+    Promised {
+        bytes: total.bytes,
+        iops: total.iops,
+        millionths: capacity.map_or(0, |c| millionths(total, c)),
     }
 }
 
@@ -134,21 +196,21 @@ mod tests {
 
     #[test]
     fn promises_up_to_nine_tenths_of_the_slower_direction() {
-        let groups = tree(&[add(G1, ROOT, min(40_000)), add(G2, ROOT, min(50_000))]).unwrap();
+        let mut groups = tree(&[add(G1, ROOT, min(40_000)), add(G2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
-            admit(&groups, DISK),
+            admit(&mut groups, DISK),
             Ok(Promised {
                 bytes: 90_000,
                 iops: 0,
                 millionths: 900_000
             })
         );
-        let groups = tree(&[add(G1, ROOT, min(41_000)), add(G2, ROOT, min(50_000))]).unwrap();
+        let mut groups = tree(&[add(G1, ROOT, min(41_000)), add(G2, ROOT, min(50_000))]).unwrap();
         assert!(matches!(
-            admit(&groups, DISK),
+            admit(&mut groups, DISK),
             Err(Refusal::OverCapacity { .. })
         ));
-        assert_eq!(admit(&groups, None), Err(Refusal::CapacityUnknown(G1)));
+        assert_eq!(admit(&mut groups, None), Err(Refusal::CapacityUnknown(G1)));
     }
 
     #[test]
@@ -161,9 +223,9 @@ mod tests {
             },
             ..Contract::DEFAULT
         };
-        let groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50_000))]).unwrap();
+        let mut groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
-            admit(&groups, DISK),
+            admit(&mut groups, DISK),
             Ok(Promised {
                 bytes: 50_000,
                 iops: 20,
@@ -175,7 +237,7 @@ mod tests {
             ..Contract::DEFAULT
         };
         assert_eq!(
-            admit(&tree(&[add(G1, ROOT, endless)]).unwrap(), DISK),
+            admit(&mut tree(&[add(G1, ROOT, endless)]).unwrap(), DISK),
             Err(Refusal::RealtimeWithoutMax(G1))
         );
     }
@@ -193,8 +255,9 @@ mod tests {
                 write_iops,
                 ..DISK.unwrap()
             };
-            let groups = tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10_000))]).unwrap();
-            admit(&groups, Some(capacity)).map(|p| p.millionths)
+            let mut groups =
+                tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10_000))]).unwrap();
+            admit(&mut groups, Some(capacity)).map(|p| p.millionths)
         };
         assert_eq!(part(50, 0, 0), Ok(280_000));
         assert_eq!(part(0, 20, 0), Ok(550_000));
@@ -213,18 +276,19 @@ mod tests {
 
     #[test]
     fn a_tenants_min_covers_its_members_or_is_refused() {
-        let inside = tree(&[add(G1, ROOT, min(50_000)), add(G2, G1, min(30_000))]).unwrap();
-        assert_eq!(admit(&inside, DISK).unwrap().bytes, 50_000);
-        let above = tree(&[add(G1, ROOT, min(20_000)), add(G2, G1, min(30_000))]).unwrap();
+        let mut inside = tree(&[add(G1, ROOT, min(50_000)), add(G2, G1, min(30_000))]).unwrap();
+        assert_eq!(admit(&mut inside, DISK).unwrap().bytes, 50_000);
+        let mut above = tree(&[add(G1, ROOT, min(20_000)), add(G2, G1, min(30_000))]).unwrap();
         assert_eq!(
-            admit(&above, DISK),
+            admit(&mut above, DISK),
             Err(Refusal::ChildrenAboveParent {
                 group: G1,
                 bytes: 30_000,
                 iops: 0
             })
         );
-        let implied = tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30_000))]).unwrap();
-        assert_eq!(admit(&implied, DISK).unwrap().bytes, 30_000);
+        let mut implied =
+            tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30_000))]).unwrap();
+        assert_eq!(admit(&mut implied, DISK).unwrap().bytes, 30_000);
     }
 }

@@ -1,6 +1,6 @@
 //! The tree that promises, weights and limits hang on.
 
-use crate::contract::{Capacity, Contract};
+use crate::contract::{Capacity, Contract, Rates};
 use crate::id::{GroupId, ROOT, SpaceId};
 use crate::knobs::Knobs;
 use crate::refusal::Refusal;
@@ -64,6 +64,8 @@ pub(crate) struct Group {
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     nodes: Vec<Option<Group>>,
+    /// For each group, the rates promised to its children, as of the last admission.
+    pub(crate) sums: Vec<Rates>,
 }
 
 impl Groups {
@@ -78,7 +80,10 @@ impl Groups {
             children: 0,
             streams: 0,
         });
-        Self { nodes }
+        Self {
+            sums: vec![Rates::default(); nodes.len()],
+            nodes,
+        }
     }
 
     pub(crate) fn capacity(&self) -> u32 {
@@ -99,11 +104,6 @@ impl Groups {
             .iter()
             .enumerate()
             .filter_map(|(i, n)| n.as_ref().map(|n| (GroupId(i as u32), n)))
-    }
-
-    /// A table with a place for every slot.
-    pub(crate) fn table<T: Clone>(&self, value: T) -> Vec<T> {
-        vec![value; self.nodes.len()]
     }
 
     /// The group and its ancestors up to, not including, the root.

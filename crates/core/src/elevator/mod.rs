@@ -20,6 +20,7 @@ use crate::rule::ConfigError;
 use crate::table::Table;
 use crate::tunable::Tuned;
 use alloc::boxed::Box;
+use core::ops::Range;
 use none::{Fifo, Queues};
 pub(crate) use schedule::{Next, Schedule};
 
@@ -155,8 +156,9 @@ impl AnyElevator {
         }
     }
 
-    /// Edits have been made to the tables, all of them.
-    pub(crate) fn change(&mut self, cx: &mut Cx, edits: &[Edit]) {
+    /// Edits have been made to the tables, all of them; only the promises of groups in these slots
+    /// may have changed.
+    pub(crate) fn change(&mut self, cx: &mut Cx, edits: &[Edit], slots: Range<u32>) {
         let Some(elevator) = self.other_mut() else {
             return;
         };
@@ -174,7 +176,7 @@ impl AnyElevator {
                 Edit::SetSpace { .. } => {}
             }
         }
-        elevator.settle(cx);
+        elevator.settle(cx, slots);
     }
 
     /// See [`Schedule::invariants`].

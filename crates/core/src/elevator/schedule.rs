@@ -6,6 +6,7 @@ use crate::id::{GroupId, Tag};
 use crate::merge::{Join, Side};
 use crate::sample::{Take, Wanted};
 use crate::wake::Wake;
+use core::ops::Range;
 
 /// What an elevator wants done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +33,9 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     fn remove_group(&mut self, _cx: &mut Cx, _id: GroupId) {}
     /// The drive's capacity changed.
     fn set_capacity(&mut self, _cx: &mut Cx) {}
-    /// All edits of a change have been made.
-    fn settle(&mut self, _cx: &mut Cx) {}
+    /// All edits of a change have been made; only the promises of groups in these slots may have
+    /// changed.
+    fn settle(&mut self, _cx: &mut Cx, _slots: Range<u32>) {}
     /// A request (or what is left of one that was taken out) enters.
     fn insert(&mut self, cx: &mut Cx, request: u32);
     /// A request that is inside leaves undispatched: given up, or its stream is on hold.

@@ -1,20 +1,27 @@
 //! Groups, contracts, spaces and capacity change: in force as a whole, or refused as a whole.
 
 use super::Layer;
-use crate::admission::admit;
+use crate::admission::{admit, admit_min};
 use crate::group::{Edit, Groups};
 use crate::{Capacity, Instant, Promised, Refusal};
 
 impl Layer {
     /// A list of edits, applied in order.
     ///
-    /// Takes memory and time in proportion to the number of groups: a control path.
+    /// Takes memory and time proportional to the number of groups, as a control path may. The
+    /// exception is a single edit that gives a group without children another min: it takes time
+    /// proportional to the outstanding requests, because servers that share a min divide it again
+    /// all the time. Its decisions are those of a whole change, except that the counters of other
+    /// promises go on, which a whole change takes anew.
     ///
     /// # Errors
     /// The tree would lose its shape or a promise could not be kept; then nothing of the list is in force.
     pub fn change(&mut self, now: Instant, edits: &[Edit]) -> Result<Promised, Refusal> {
         let now = self.advance(now);
         self.run_timers(now);
+        if let Some(promised) = self.change_min(edits) {
+            return Ok(promised);
+        }
         let (groups, capacity, promised) = self.edited(edits)?;
         self.cx.table.groups = groups;
         self.cx.table.shape.capacity = capacity;
@@ -27,11 +34,29 @@ impl Layer {
                 self.space_changed(now, id, size);
             }
         }
-        self.elevator.change(&mut self.cx, edits);
+        let all = 0..self.cx.table.groups.capacity();
+        self.elevator.change(&mut self.cx, edits, all);
         self.reconsider_pauses();
         #[cfg(debug_assertions)]
         self.check();
         Ok(promised)
+    }
+
+    /// Carries out a change of one min in place. `None`: the edits are others, or are refused.
+    fn change_min(&mut self, edits: &[Edit]) -> Option<Promised> {
+        let &[Edit::SetContract { id, contract }] = edits else {
+            return None;
+        };
+        // `io.low` makes a min a limit, which the groups above inherit.
+        if self.config.controllers.low.is_some() {
+            return None;
+        }
+        let table = &mut self.cx.table;
+        let promised = admit_min(&mut table.groups, (id, contract), table.shape.capacity)?;
+        self.elevator.change(&mut self.cx, edits, id.0..id.0 + 1);
+        #[cfg(debug_assertions)]
+        self.check();
+        Some(promised)
     }
 
     /// What [`change`](Self::change) would answer; nothing changes.
@@ -65,7 +90,7 @@ impl Layer {
                 _ => {}
             }
         }
-        let promised = admit(&groups, capacity)?;
+        let promised = admit(&mut groups, capacity)?;
         Ok((groups, capacity, promised))
     }
 

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
-use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Segment, SharedBuf};
+use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Ring, Segment, SharedBuf, Waker};
 
 use super::extents::Extents;
 use crate::created::Created;
@@ -90,7 +90,7 @@ pub trait Backend: fmt::Debug {
     /// Goes on with what was deferred ([`Context::budget`]), in a later turn.
     fn resume_deferred(&mut self, _cx: &mut Context<'_>) {}
 
-    /// The shard was woken by another thread, perhaps one of the backend's (it has the ring's waker).
+    /// A thread of the backend's has called by [`Context::caller`].
     fn woken(&mut self, _cx: &mut Context<'_>) {}
 }
 
@@ -202,12 +202,56 @@ pub struct Context<'a> {
     pub(crate) budget: u64,
     /// There is more to do.
     pub(crate) deferred: bool,
+    /// The list of the drive, and the space of the backend's volume.
+    pub(crate) news: (&'a News, u32),
+}
+
+/// The spaces of volumes for which other threads have results. It is a list, so that a wake-up costs
+/// no more than these.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct News(Arc<Mutex<Vec<u32>>>);
+
+impl News {
+    /// Takes all that are on the list.
+    pub(crate) fn take(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
+        // Nothing under the lock panics half-way through a change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls a shard from a thread of one of its backends.
+#[derive(Debug)]
+pub struct Caller {
+    pub(super) waker: Waker,
+    pub(super) news: News,
+    pub(super) space: u32,
+}
+
+impl Caller {
+    /// Has [`Backend::woken`] called, on the thread of the shard.
+    pub fn call(&self) {
+        self.news.lock().push(self.space);
+        self.waker.wake();
+    }
 }
 
 impl Context<'_> {
     /// The user value for an operation of this backend on the ring; `op` comes back in [`Backend::completed`].
     pub fn token(&self, op: u32) -> u64 {
         self.token | u64::from(op)
+    }
+
+    /// The way in which a thread of this backend's calls the shard.
+    pub fn caller(&self) -> Caller {
+        Caller {
+            waker: self.ring.waker(),
+            news: self.news.0.clone(),
+            space: self.news.1,
+        }
     }
 
     /// Ends a job: as asked, or with an error number of Linux. `data` is what came with it, windows as they were.

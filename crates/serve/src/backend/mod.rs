@@ -33,8 +33,10 @@ pub use device::DeviceOptions;
 pub use extents::{Allocation, EXTENTS_MAX, Extent, Extents};
 pub use file::{ImageOptions, OpenError, Opened};
 pub use found::{Found, Place};
-pub(crate) use interface::Finished;
-pub use interface::{Backend, Context, Data, Grow, Growth, Job, Prepare, RemoteState, Traits};
+pub use interface::{
+    Backend, Caller, Context, Data, Grow, Growth, Job, Prepare, RemoteState, Traits,
+};
+pub(crate) use interface::{Finished, News};
 pub use memory::Memory;
 pub use usage::of_path as uses;
 

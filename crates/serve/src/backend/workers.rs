@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weir_uring::Waker;
+use super::interface::Caller;
 
 /// Most threads of one pool.
 const THREADS: usize = 2;
@@ -38,7 +38,7 @@ struct State<T> {
 
 struct Task<T> {
     run: Box<dyn FnOnce() -> T + Send>,
-    waker: Waker,
+    caller: Caller,
 }
 
 impl<T: Send + 'static> Workers<T> {
@@ -59,16 +59,16 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// Has `run` carried out, then `waker` used, after which [`next`](Self::next) has what it returned. False if too many tasks wait
-    /// or the system gives no thread.
-    pub(super) fn submit(&self, waker: &Waker, run: impl FnOnce() -> T + Send + 'static) -> bool {
+    /// Has `run` carried out and then the shard called, after which [`next`](Self::next) returns its
+    /// result. False if too many tasks wait or the system gives no thread.
+    pub(super) fn submit(&self, caller: Caller, run: impl FnOnce() -> T + Send + 'static) -> bool {
         let mut state = self.shared.lock();
         if state.waiting.len() >= WAITING {
             return false;
         }
         state.waiting.push_back(Task {
             run: Box::new(run),
-            waker: waker.clone(),
+            caller,
         });
         if state.waiting.len() > state.idle && state.threads < THREADS {
             let shared = Arc::clone(&self.shared);
@@ -115,7 +115,7 @@ impl<T> Shared<T> {
                 let done = catch_unwind(AssertUnwindSafe(task.run));
                 state = self.lock();
                 state.done.push_back(done);
-                task.waker.wake();
+                task.caller.call();
                 continue;
             }
             if state.closed {
@@ -161,6 +161,7 @@ mod tests {
 
     use weir_uring::{AnyRing, Config, Ring};
 
+    use super::super::News;
     use super::*;
 
     fn ring() -> AnyRing {
@@ -172,13 +173,21 @@ mod tests {
         .unwrap()
     }
 
+    fn caller(ring: &AnyRing) -> Caller {
+        Caller {
+            waker: ring.waker(),
+            news: News::default(),
+            space: 0,
+        }
+    }
+
     #[test]
     fn every_task_is_answered_and_the_ring_woken() {
         let mut ring = ring();
         let workers = Workers::new();
         let mut missing: Vec<u32> = (0..50).collect();
         for task in missing.clone() {
-            assert!(workers.submit(&ring.waker(), move || task));
+            assert!(workers.submit(caller(&ring), move || task));
         }
         while !missing.is_empty() {
             while let Some(task) = workers.next() {
@@ -196,10 +205,10 @@ mod tests {
         let mut ring = ring();
         let workers = Workers::<()>::new();
         let payload: Box<dyn std::any::Any + Send> = Box::new("a fault of a test's");
-        assert!(workers.submit(&ring.waker(), || resume_unwind(payload)));
+        assert!(workers.submit(caller(&ring), || resume_unwind(payload)));
         ring.submit_and_wait(None).unwrap();
         assert!(catch_unwind(AssertUnwindSafe(|| workers.next())).is_err());
-        assert!(workers.submit(&ring.waker(), || ()), "the pool is whole");
+        assert!(workers.submit(caller(&ring), || ()), "the pool is whole");
     }
 
     #[test]
@@ -217,13 +226,13 @@ mod tests {
             }
         };
         for _ in 0..THREADS {
-            assert!(workers.submit(&ring.waker(), task()));
+            assert!(workers.submit(caller(&ring), task()));
             begun.recv().unwrap();
         }
         for _ in 0..WAITING {
-            assert!(workers.submit(&ring.waker(), task()));
+            assert!(workers.submit(caller(&ring), task()));
         }
-        assert!(!workers.submit(&ring.waker(), task()));
+        assert!(!workers.submit(caller(&ring), task()));
         let shared = Arc::clone(&workers.shared);
         drop(workers);
         drop(closed);

@@ -212,7 +212,7 @@ impl Shard {
             drive.touched = true;
         }
         drive.remove_leaving();
-        drive.plan = prepared.reload.plan;
+        drive.set_plan(prepared.reload.plan);
         let mut alone = Vec::new();
         for volume in drive.volumes.iter_mut().flatten() {
             if let Some(terms) = prepared.terms.remove(&volume.name) {
@@ -229,7 +229,8 @@ impl Shard {
             drive.add(started);
         }
         let of_parts = |v: &Volume| v.terms.shared || alone.contains(&v.group);
-        drive.put_parts_in_force(self.now, self.now, of_parts);
+        let spaces = drive.spaces(of_parts);
+        drive.put_parts_in_force(self.now, self.now, &spaces);
         drive.put_terms_in_force(self.now);
         self.tell_sizes(number, &prepared.grown)
     }

@@ -1,12 +1,13 @@
 //! One drive of a shard: the core's layer, the volumes, and what is under way between them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use weir_config::units::Size;
 use weir_config::{Plan, Room};
 use weir_core::{
-    Completion, Dispatch, Done, Flags, Instant, Op, Outcome, Output, Span, StreamId, Tag, Wake,
+    Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Op, Outcome, Output, Span,
+    StreamId, Tag, Wake,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -17,7 +18,7 @@ use super::model::Model;
 use super::payload::Payload;
 use super::seen::{SeenLayer, Viewed};
 use super::volume::{Piece, Started, Tenant, Volume};
-use crate::backend::{Backend, Context, Data, Finished, Job};
+use crate::backend::{Backend, Context, Data, Finished, Job, News};
 use crate::errno::EIO;
 use crate::figures::{DriveFigures, TenantFigures};
 use crate::metrics::Detail;
@@ -42,6 +43,8 @@ pub(crate) struct Drive {
     pub(crate) tape: Option<Tape>,
     /// The slots in force.
     pub(crate) plan: Plan,
+    /// The contracts that the plan tells the core of, which have the whole of each shared min.
+    pub(super) whole: BTreeMap<GroupId, Contract>,
     /// By number of the space.
     pub(crate) volumes: Vec<Option<Volume>>,
     pub(crate) requests: Slab<Pending>,
@@ -61,6 +64,7 @@ pub(crate) struct Drive {
     pub(crate) touched: bool,
     /// A vector used again in every turn.
     out: Vec<Output>,
+    news: News,
     /// What is left of [`TURN`].
     budget: u64,
     /// Volumes that have deferred something, in the order of their turn.
@@ -71,6 +75,8 @@ pub(crate) struct Drive {
     pub(super) lapses_at: Instant,
     /// Mins or weights have changed, and the shard's schedule does not know it yet.
     pub(super) has_new_terms: bool,
+    /// The same of the mins of the volumes in these spaces alone.
+    pub(super) new_mins: Vec<u32>,
     /// The shard slept before this turn, so the latency of what the drive returned is the drive's and not the shard's.
     pub(super) is_timely: bool,
     /// When to look whether remote servers answer.
@@ -161,6 +167,7 @@ impl Drive {
         Self {
             name,
             number,
+            whole: whole(&plan),
             plan,
             volumes: std::iter::repeat_with(|| None)
                 .take(config.sizes.spaces as usize)
@@ -178,11 +185,13 @@ impl Drive {
             completions: Vec::new(),
             touched: false,
             out: Vec::new(),
+            news: News::default(),
             budget: TURN,
             deferred: VecDeque::new(),
             syncing: None,
             lapses_at: Instant::MAX,
             has_new_terms: true,
+            new_mins: Vec::new(),
             is_timely: true,
             look_at: Instant::MAX,
             layer,
@@ -205,6 +214,7 @@ impl Drive {
             finished: &mut self.finished,
             budget: self.budget.min(VISIT),
             deferred: false,
+            news: (&self.news, space),
         };
         let before = cx.budget;
         let result = call(volume.backend.as_mut(), &mut cx);
@@ -225,6 +235,19 @@ impl Drive {
             }
             self.with_backend(ring, now, space, |backend, cx| backend.resume_deferred(cx));
         }
+    }
+
+    /// From now on these slots are in force.
+    pub(super) fn set_plan(&mut self, plan: Plan) {
+        self.whole = whole(&plan);
+        self.plan = plan;
+    }
+
+    /// The spaces of the volumes that `which` picks.
+    pub(super) fn spaces(&self, which: impl Fn(&Volume) -> bool) -> Vec<u32> {
+        let volumes = (0..).zip(&self.volumes);
+        let picked = volumes.filter(|(_, volume)| volume.as_ref().is_some_and(&which));
+        picked.map(|(space, _)| space).collect()
     }
 
     /// Adds a volume.
@@ -261,9 +284,9 @@ impl Drive {
         }
     }
 
-    /// Lets every backend look at what another thread has for it.
+    /// Lets backends look at what other threads have for them.
     pub(crate) fn woken(&mut self, ring: &mut AnyRing, now: Instant) {
-        for space in 0..self.volumes.len() as u32 {
+        for space in self.news.take() {
             self.with_backend(ring, now, space, |backend, cx| backend.woken(cx));
         }
     }
@@ -555,6 +578,16 @@ impl Drive {
     pub(crate) fn is_idle(&self) -> bool {
         self.layer.layer().live() == 0 && self.layer.layer().in_flight() == 0
     }
+}
+
+/// The contracts that a plan tells the core of.
+fn whole(plan: &Plan) -> BTreeMap<GroupId, Contract> {
+    let edits = plan.edits.iter();
+    let added = edits.filter_map(|edit| match *edit {
+        Edit::AddGroup { id, contract, .. } => Some((id, contract)),
+        _ => None,
+    });
+    added.collect()
 }
 
 #[cfg(test)]

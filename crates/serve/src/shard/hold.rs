@@ -3,13 +3,12 @@
 //! The whole was admitted on the drive, so any part has room. The core and the judge of promises know the part alone. It is over at its time
 //! whatever the thread does that tells of parts: the shard looks before it does anything else in a turn.
 
-use weir_config::Plan;
-use weir_core::{Contract, Edit, GroupId, Instant};
+use weir_core::{Edit, Instant};
 use weir_measure::Window;
 
+use super::count::rate;
 use super::drive::Drive;
 use super::shared::{Held, Shared, Used};
-use super::volume::Volume;
 
 impl Drive {
     /// From now on a volume's part is this; what it used, or nothing if it is not this drive's.
@@ -27,10 +26,11 @@ impl Drive {
         } else {
             Shared::nothing(held.lapses)
         };
-        if volume.contract() != was && !self.put_parts_in_force(now, now, |v| v.name == name) {
+        // A part that was renewed ends later than this, which `lapse` finds then.
+        self.lapses_at = self.lapses_at.min(volume.shared.until);
+        if volume.contract() != was && !self.put_parts_in_force(now, now, &[space as u32]) {
             self.volumes[space].as_mut()?.shared = before;
         }
-        self.find_lapse();
         let tally = &mut self.volumes[space].as_mut()?.tally;
         tally.promise.pass(now.as_nanos(), Window::default(), 0);
         Some(Used {
@@ -45,42 +45,38 @@ impl Drive {
         if self.lapses_at > now {
             return;
         }
+        let lapsed = self.spaces(|volume| volume.shared.until <= now);
+        let volumes = lapsed.iter().map(|space| &self.volumes[*space as usize]);
         // What was promised until then is judged until then.
-        let at = self.lapses_at;
-        self.pass(at);
-        let mut lapsed = Vec::new();
-        for volume in self.volumes.iter_mut().flatten() {
-            if volume.shared.until <= now {
-                volume.shared = Shared::nothing(volume.shared.lapses);
-                lapsed.push(volume.group);
+        if let Some(at) = volumes.flatten().map(|volume| volume.shared.until).min() {
+            self.pass(at);
+            for &space in &lapsed {
+                if let Some(volume) = &mut self.volumes[space as usize] {
+                    volume.shared = Shared::nothing(volume.shared.lapses);
+                }
             }
+            self.put_parts_in_force(now, at, &lapsed);
         }
-        self.put_parts_in_force(now, at, |v| lapsed.contains(&v.group));
-        self.find_lapse();
-    }
-
-    fn find_lapse(&mut self) {
         let volumes = self.volumes.iter().flatten();
         let next = volumes.map(|volume| volume.shared.until).min();
         self.lapses_at = next.unwrap_or(Instant::MAX);
     }
 
-    /// Tells the core, and from `since` on those that judge, what is promised here to the volumes that `which` picks; whether the core takes
-    /// it.
+    /// Applies the parts of the volumes in these spaces: in the core, and from `since` on for those
+    /// that judge promises. False if the core refuses them.
     pub(super) fn put_parts_in_force(
         &mut self,
         now: Instant,
         since: Instant,
-        which: impl Fn(&Volume) -> bool,
+        spaces: &[u32],
     ) -> bool {
-        let plan = &self.plan;
-        let volumes = self.volumes.iter().flatten();
-        let edits = volumes.filter(|volume| which(volume)).filter_map(|volume| {
-            let whole = told(plan, volume.group)?;
-            Some(Edit::SetContract {
-                id: volume.group,
-                contract: volume.here(&whole),
-            })
+        let volumes = spaces
+            .iter()
+            .filter_map(|s| self.volumes[*s as usize].as_ref());
+        let edits = volumes.filter_map(|volume| {
+            let contract = volume.here(self.whole.get(&volume.group)?);
+            let id = volume.group;
+            Some(Edit::SetContract { id, contract })
         });
         let edits: Vec<Edit> = edits.collect();
         if edits.is_empty() {
@@ -97,15 +93,15 @@ impl Drive {
             return false;
         }
         self.touched = true;
-        self.put_promises_in_force(since);
+        for &space in spaces {
+            if let Some(volume) = &mut self.volumes[space as usize] {
+                let rate = rate(&volume.contract());
+                let promise = &mut volume.tally.promise;
+                promise.pass(since.as_nanos(), Window::default(), 0);
+                promise.change(rate);
+                self.new_mins.push(space);
+            }
+        }
         true
     }
-}
-
-/// The contract that the core is told of a group on a fresh start.
-fn told(plan: &Plan, group: GroupId) -> Option<Contract> {
-    plan.edits.iter().find_map(|edit| match edit {
-        Edit::AddGroup { id, contract, .. } if *id == group => Some(*contract),
-        _ => None,
-    })
 }

@@ -380,7 +380,8 @@ fn open_drive(
     for setup in volumes {
         drive.add(setup.start(&drive.plan)?);
     }
-    drive.put_parts_in_force(now, now, |volume| volume.terms.shared);
+    let shared = drive.spaces(|volume| volume.terms.shared);
+    drive.put_parts_in_force(now, now, &shared);
     drive.put_terms_in_force(now);
     Ok(drive)
 }

@@ -171,6 +171,9 @@ struct Overheads {
 struct Drive {
     volumes: Vec<Account>,
     tenants: Vec<Option<Reservation>>,
+    /// The sum of the volumes' mins for each tenant, bytes per second, and last that of volumes
+    /// without a tenant.
+    sums: Vec<u64>,
 }
 
 /// What a volume has of the processor.
@@ -272,20 +275,14 @@ impl Schedule {
             self.drives.push(Drive::default());
         }
         let old = &mut self.drives[drive];
-        let renewed = |rate: Option<Rate>, was: Option<Reservation>| {
-            let at = was.map_or(Instant::ZERO, |was| was.at);
-            rate.map(|rate| Reservation { rate, at })
-        };
-        for (number, rate) in terms.tenants.into_iter().enumerate() {
-            let was = old.tenants.get(number).copied().flatten();
-            let tenant = renewed(rate, was);
-            match old.tenants.get_mut(number) {
-                Some(slot) => *slot = tenant,
-                None => old.tenants.push(tenant),
-            }
+        let tenants = terms.tenants.len().max(old.tenants.len());
+        old.tenants.resize(tenants, None);
+        for (tenant, rate) in old.tenants.iter_mut().zip(terms.tenants) {
+            *tenant = renewed(rate, *tenant);
         }
         old.volumes
             .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
+        old.sums = vec![0; tenants + 1];
         for (account, terms) in old.volumes.iter_mut().zip(terms.volumes) {
             let terms = terms.unwrap_or(Terms {
                 weight: 1,
@@ -295,9 +292,26 @@ impl Schedule {
             account.weight = terms.weight.max(1);
             account.min = renewed(terms.min, account.min);
             account.tenant = terms.tenant;
+            old.sums[account.tenant.unwrap_or(tenants)] += size(account.min);
         }
         self.promised = self.drives.iter().map(Drive::promised).sum();
         self.list_ready();
+    }
+
+    /// From now on a volume has this min, in time proportional to the number of tenants unless it
+    /// had none before. Its clock goes on.
+    pub(super) fn set_min(&mut self, (drive, space): VolumeId, min: Option<Rate>) {
+        let drive = &mut self.drives[drive];
+        let account = &mut drive.volumes[space as usize];
+        let before = account.min;
+        account.min = renewed(min, before);
+        let tenant = account.tenant.unwrap_or(drive.tenants.len());
+        let is_new = before.is_none() && account.ready > 0;
+        drive.sums[tenant] = drive.sums[tenant] - size(before) + size(account.min);
+        self.promised = self.drives.iter().map(Drive::promised).sum();
+        if is_new {
+            self.list_ready();
+        }
     }
 
     /// Lists the flows with requests again: which have a min may have changed.
@@ -430,7 +444,9 @@ impl Schedule {
     pub(super) fn charge(&mut self, flow: u32, now: Instant, work: Work) {
         self.spent += work.cost;
         let of = &mut self.flows[flow];
-        let Drive { volumes, tenants } = &mut self.drives[of.volume.0];
+        let Drive {
+            volumes, tenants, ..
+        } = &mut self.drives[of.volume.0];
         let account = &mut volumes[of.volume.1 as usize];
         account.spent += work.cost;
         let tenant = account.tenant.and_then(|at| tenants.get_mut(at)?.as_mut());
@@ -596,19 +612,24 @@ impl Schedule {
 }
 
 impl Drive {
-    /// What the mins of volumes and tenants come to, bytes per second.
+    /// The sum of the mins of volumes and tenants, bytes per second.
     fn promised(&self) -> u64 {
-        let size = |min: &Option<Reservation>| min.as_ref().map_or(0, Reservation::size);
-        let alone = self.volumes.iter().filter(|volume| volume.tenant.is_none());
-        let alone = alone.map(|volume| size(&volume.min)).sum::<u64>();
-        let tenants = self.tenants.iter().enumerate().map(|(number, own)| {
-            let volumes = self.volumes.iter();
-            let members = volumes.filter(|volume| volume.tenant == Some(number));
-            let members = members.map(|volume| size(&volume.min)).sum::<u64>();
-            members.max(size(own))
-        });
+        let alone = self.sums.last().copied().unwrap_or_default();
+        let tenants = self.tenants.iter().zip(&self.sums);
+        let tenants = tenants.map(|(own, members)| size(*own).max(*members));
         alone.saturating_add(tenants.sum())
     }
+}
+
+/// A min in bytes per second; a request counts as a page.
+fn size(min: Option<Reservation>) -> u64 {
+    min.as_ref().map_or(0, Reservation::size)
+}
+
+/// Another min in the place of one whose clock goes on.
+fn renewed(rate: Option<Rate>, was: Option<Reservation>) -> Option<Reservation> {
+    let at = was.map_or(Instant::ZERO, |was| was.at);
+    rate.map(|rate| Reservation { rate, at })
 }
 
 #[cfg(test)]
@@ -824,6 +845,11 @@ mod tests {
                         tenants: Vec::new(),
                     };
                     schedule.set_terms(0, terms);
+                }
+                if rng.range(0, 20) == 0 {
+                    schedule.set_min((0, client), Rate::new(rng.range(0, 9) * MB, 0));
+                    let mins = schedule.drives[0].volumes.iter().map(|v| size(v.min));
+                    assert_eq!(schedule.promised, mins.sum::<u64>());
                 }
                 now += Span::from_nanos(rng.range(0, 100_000));
             }

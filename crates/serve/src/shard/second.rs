@@ -106,8 +106,15 @@ impl Shard {
     /// Tells the schedule which mins and weights hold.
     pub(super) fn schedule_terms(&mut self) {
         for (number, drive) in self.drives.iter_mut().enumerate() {
+            let new_mins = std::mem::take(&mut drive.new_mins);
             if std::mem::take(&mut drive.has_new_terms) {
                 self.schedule.set_terms(number, drive.processor_terms());
+                continue;
+            }
+            for space in new_mins {
+                let volume = drive.volumes[space as usize].as_ref();
+                let min = volume.and_then(|volume| volume.tally.promise.rate());
+                self.schedule.set_min((number, space), min);
             }
         }
     }

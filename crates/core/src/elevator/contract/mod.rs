@@ -39,6 +39,7 @@ use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
 use choice::Held;
+use core::ops::Range;
 use learned::afterwork::Afterwork;
 use learned::cost::{self, Model, Place};
 use learned::window::Window;
@@ -520,16 +521,23 @@ impl Schedule for Contracts {
     }
 
     /// Takes the promises and what is in flight anew.
-    fn settle(&mut self, cx: &mut Cx) {
+    fn settle(&mut self, cx: &mut Cx, slots: Range<u32>) {
         let (now, table) = (cx.now, &cx.table);
         // A stream that waited for a flush to begin may have a promise now.
         self.unpark(now);
-        self.reservations.set_contracts(now, &table.groups);
+        let reservations = &mut self.reservations;
+        reservations.set_contracts(now, &table.groups, slots.clone());
         let sent = &self.sent;
+        let outstanding = slots.clone().map(|slot| {
+            let presence = self.shares.presence(GroupId(slot));
+            presence.arrivals.outstanding() as usize
+        });
+        let outstanding = outstanding.sum();
         let requests = table
             .requests
             .iter()
-            .filter(|(_, live)| is_outstanding(live));
+            .filter(|(_, live)| slots.contains(&live.group.0) && is_outstanding(live))
+            .take(outstanding);
         let requests = requests.map(|(slot, live)| (live.group, table.left(slot).into()));
         let pieces = table.pieces.iter().filter(|(_, p)| p.op != Op::Flush);
         let pieces = pieces.map(|(_, p)| {
@@ -537,10 +545,9 @@ impl Schedule for Contracts {
             let cost = sent[p.request as usize].cost / u64::from(live.pieces.max(1));
             (live.group, cost, p.op, p.length.into())
         });
-        self.reservations.recount(requests, pieces);
+        reservations.recount(&slots, requests, pieces);
         let shares = &self.shares;
-        self.reservations
-            .restart_waiting(|g| shares.is_active(Entity(g)));
+        reservations.restart_waiting(slots, |g| shares.is_active(Entity(g)));
     }
 
     #[cfg(debug_assertions)]

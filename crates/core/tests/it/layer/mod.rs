@@ -3,6 +3,7 @@
 mod commands;
 mod driver;
 mod found;
+mod mins;
 mod stalled;
 
 use weir_core::{Config, Edit, GroupId, Instant, Layer, Priority, SpaceId, StreamId, StreamSpec};
@@ -11,14 +12,16 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(us * 1_000)
 }
 
-/// A layer with a space of 1 GiB.
+/// A space of 1 GiB.
+const SPACE: Edit = Edit::SetSpace {
+    id: SpaceId(0),
+    size: Some(1 << 30),
+};
+
+/// A layer with [`SPACE`].
 fn layer(config: Config) -> Layer {
     let mut layer = Layer::new(config).unwrap();
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(1 << 30),
-    };
-    layer.change(at(0), &[space]).unwrap();
+    layer.change(at(0), &[SPACE]).unwrap();
     layer
 }
 

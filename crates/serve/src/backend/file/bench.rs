@@ -6,7 +6,9 @@ use std::time::Duration;
 use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Config, Ring, Segment};
 
-use super::super::{Allocation, Backend, Context, Data, Extents, Finished, Job, Prepare, Traits};
+use super::super::{
+    Allocation, Backend, Context, Data, Extents, Finished, Job, News, Prepare, Traits,
+};
 
 /// Random numbers of a test.
 #[derive(Clone, Debug)]
@@ -85,6 +87,7 @@ impl Bench {
             finished: &mut self.finished,
             budget: u64::MAX,
             deferred: false,
+            news: (&News::default(), 0),
         };
         call(self.backend.as_mut(), &mut cx);
     }

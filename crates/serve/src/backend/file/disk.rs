@@ -328,7 +328,7 @@ impl Disk {
             };
             Done::Space(slot, result)
         };
-        if !self.workers.submit(&cx.ring.waker(), task) {
+        if !self.workers.submit(cx.caller(), task) {
             self.busy(slot, cx);
         }
     }
@@ -442,7 +442,7 @@ impl Disk {
             let medium = Arc::clone(&self.medium);
             let (range, extents) = (range.clone(), extents.clone());
             let task = move || Done::Extents(slot, medium.find(range, extents));
-            if self.workers.submit(&cx.ring.waker(), task) {
+            if self.workers.submit(cx.caller(), task) {
                 return;
             }
             if !self.workers.is_idle() {

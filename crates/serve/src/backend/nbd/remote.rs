@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_config::Remote as Settings;
 use weir_core::{Flags, Instant, Op, Span};
-use weir_uring::{Arena, Buf, Completion, Ring, SharedBuf};
+use weir_uring::{Arena, Buf, Completion, SharedBuf};
 use weir_wire::nbd::TransmissionFlags;
 
 use super::super::rmw::{Mode, Ranges};
@@ -328,7 +328,7 @@ impl Remote {
             std::thread::sleep(nap);
             (nap == pause).then(|| dial(&settings, read_only, patience))
         };
-        away.idle = !self.workers.submit(&cx.ring.waker(), task);
+        away.idle = !self.workers.submit(cx.caller(), task);
         if away.idle {
             cx.defer();
         }

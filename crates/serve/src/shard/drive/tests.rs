@@ -261,6 +261,9 @@ fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
     assert!(out <= tags + 8, "{out} requests are there");
     answers.store(true, Ordering::Relaxed);
     for ms in 61_000..62_000 {
+        bench
+            .drive
+            .with_backend(&mut bench.ring, at(ms), 0, |_, cx| cx.caller().call());
         bench.drive.woken(&mut bench.ring, at(ms));
         for ended in bench.turn_at(at(ms)) {
             let found = hung.iter().position(|&id| id == ended);

@@ -18,7 +18,7 @@ use weir_config::Volume;
 use weir_core::{Flags, Instant, Op, Span, Tag};
 use weir_random::Rng;
 use weir_serve::backend::{Backend, Context, Data, Job, Prepare, Traits};
-use weir_uring::{Completion, Ring};
+use weir_uring::Completion;
 
 use super::ledger::SECTOR;
 
@@ -255,11 +255,11 @@ impl Disk {
         };
         if !self.waiting.swap(true, Ordering::SeqCst) {
             let left = Duration::from_nanos(end.since(cx.now).as_nanos());
-            let (waiting, waker) = (Arc::clone(&self.waiting), cx.ring.waker());
+            let (waiting, caller) = (Arc::clone(&self.waiting), cx.caller());
             std::thread::spawn(move || {
                 std::thread::sleep(left);
                 waiting.store(false, Ordering::SeqCst);
-                waker.wake();
+                caller.call();
             });
         }
     }

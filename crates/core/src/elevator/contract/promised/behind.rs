@@ -6,6 +6,7 @@ use crate::elevator::contract::unit::{Bytes, Cost, average};
 use crate::list::NIL;
 use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Op, Span};
+use core::ops::Range;
 
 impl Reservations {
     /// A request of `bytes` was submitted.
@@ -162,27 +163,29 @@ impl Reservations {
         }
     }
 
-    /// Everything is counted anew, since contracts or the tree changed: from each request its group and the bytes of it that have not
-    /// been sent, from each piece in the drive its group, modelled cost, operation and bytes.
+    /// Counts again everything that reservations in these slots have, because contracts or the tree
+    /// changed: from each request its group and the bytes of it that have not been sent, from each
+    /// piece in the drive its group, modelled cost, operation and bytes.
     pub(crate) fn recount(
         &mut self,
+        slots: &Range<u32>,
         requests: impl Iterator<Item = (GroupId, Bytes)>,
         pieces: impl Iterator<Item = (GroupId, Cost, Op, Bytes)>,
     ) {
-        for r in &mut self.table {
+        for r in &mut self.table[slots.start as usize..slots.end as usize] {
             (r.flight, r.bytes_in_drive) = (Cost::ZERO, Bytes::ZERO);
             r.promised_in_drive = Span::ZERO;
             r.outstanding = Bytes::ZERO;
             r.arrivals.forget_outstanding();
         }
         for (group, left) in requests {
-            self.for_each_reservation(group, |r| {
+            self.for_each_reservation(group, slots, |r| {
                 r.outstanding += left;
                 r.arrivals.count();
             });
         }
         for (group, cost, op, bytes) in pieces {
-            self.for_each_reservation(group, |r| {
+            self.for_each_reservation(group, slots, |r| {
                 r.outstanding += bytes;
                 r.bytes_in_drive += Bytes(op.charge(bytes.0));
                 r.flight += cost;
@@ -190,18 +193,25 @@ impl Reservations {
         }
     }
 
-    /// Every reservation on the path of a group.
-    fn for_each_reservation(&mut self, group: GroupId, mut what: impl FnMut(&mut Reservation)) {
+    /// Every reservation in these slots on the path of a group.
+    fn for_each_reservation(
+        &mut self,
+        group: GroupId,
+        slots: &Range<u32>,
+        mut what: impl FnMut(&mut Reservation),
+    ) {
         let mut at = self.nearest[group.0 as usize];
         while at != NIL {
-            what(&mut self.table[at as usize]);
+            if slots.contains(&at) {
+                what(&mut self.table[at as usize]);
+            }
             at = self.table[at as usize].above;
         }
     }
 
     /// A reservation with something to send waits, whatever it was promised before.
-    pub(crate) fn restart_waiting(&mut self, active: impl Fn(u32) -> bool) {
-        for at in 0..self.table.len() as u32 {
+    pub(crate) fn restart_waiting(&mut self, slots: Range<u32>, active: impl Fn(u32) -> bool) {
+        for at in slots {
             if self.table[at as usize].exists() {
                 self.update_bound(at);
                 if active(at) {

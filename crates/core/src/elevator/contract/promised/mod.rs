@@ -41,6 +41,7 @@ use crate::tree::{Forest, Sorted, Tree};
 use crate::{Instant, Op, ROOT, Span};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Reserved are this many 64ths more than was promised, so that a window that ends between two requests, or between two turns, keeps
 /// its promise.
@@ -236,15 +237,16 @@ impl Reservations {
         }
     }
 
-    /// The tree or its contracts changed.
-    pub(crate) fn set_contracts(&mut self, now: Instant, groups: &Groups) {
+    /// The tree or its contracts changed: those of groups in these slots, and no other group's
+    /// nearest reservation.
+    pub(crate) fn set_contracts(&mut self, now: Instant, groups: &Groups, slots: Range<u32>) {
         self.notice_standstill(now);
-        for slot in 0..groups.capacity() {
+        for slot in slots.clone() {
             let group = groups.get(GroupId(slot)).filter(|_| GroupId(slot) != ROOT);
             let contract = group.map(|g| g.contract);
             self.set_one(now, slot, contract.as_ref());
         }
-        for slot in 0..groups.capacity() {
+        for slot in slots {
             let mut reserved = groups
                 .get(GroupId(slot))
                 .into_iter()

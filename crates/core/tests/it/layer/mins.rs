@@ -1,0 +1,155 @@
+//! A change of one min, which is made in place, leads to the decisions of a whole change.
+
+use std::num::NonZeroU64;
+
+use super::{at, open};
+use weir_core::{
+    Capacity, Completion, Config, Contract, Edit, Flags, GroupId, Layer, Op, Output, ROOT, Request,
+    SpaceId, StreamId, Tag, elevator,
+};
+use weir_random::Rng;
+
+/// Two tenants with two groups each, of which the second has a min of its own. The last group hangs
+/// on the root.
+const PARENTS: [u32; 7] = [0, 0, 1, 1, 2, 2, 0];
+
+fn edits() -> Vec<Edit> {
+    let groups = (1..).zip(PARENTS).map(|(id, parent)| Edit::AddGroup {
+        id: GroupId(id),
+        parent: if parent == 0 { ROOT } else { GroupId(parent) },
+        contract: min(if id == 2 { 60_000_000 } else { 0 }),
+    });
+    let capacity = Capacity {
+        read: 300_000_000,
+        write: 200_000_000,
+        ..Capacity::NONE
+    };
+    std::iter::once(Edit::SetCapacity(Some(capacity)))
+        .chain(groups)
+        .collect()
+}
+
+fn min(min: u64) -> Contract {
+    Contract {
+        min,
+        ..Contract::DEFAULT
+    }
+}
+
+/// Two layers that receive the same calls, except that one changes mins in whole changes.
+struct Pair {
+    layers: [Layer; 2],
+    rng: Rng,
+    us: u64,
+    streams: Vec<StreamId>,
+    /// Whose requests are outstanding.
+    live: Vec<StreamId>,
+    in_drive: Vec<Tag>,
+    cookie: u64,
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let config = || {
+            let mut config = Config::of(elevator::Config::Contract(Default::default()));
+            config.drive.tags = 4;
+            config
+        };
+        let mut layers = [super::layer(config()), super::layer(config())];
+        let mut streams = Vec::new();
+        for layer in &mut layers {
+            layer.change(at(0), &edits()).unwrap();
+            streams = [3, 4, 5, 6, 7]
+                .map(|group| open(layer, GroupId(group)))
+                .into();
+        }
+        Self {
+            layers,
+            rng: Rng::new(seed),
+            us: 0,
+            streams,
+            live: Vec::new(),
+            in_drive: Vec::new(),
+            cookie: 0,
+        }
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(NonZeroU64::new(n).unwrap())
+    }
+
+    fn step(&mut self) {
+        self.us += self.below(2_000);
+        let now = at(self.us);
+        // The clients take turns.
+        let which = (self.us / 20_000 % 5) as usize;
+        // A whole change takes the counters of other promises anew, so none may have requests.
+        let own = self.streams[which];
+        let is_own = |stream: &StreamId| *stream == own && !(2..4).contains(&which);
+        match self.below(8) {
+            0..4 => {
+                self.cookie += 1;
+                let request = Request {
+                    stream: self.streams[which],
+                    space: SpaceId(0),
+                    op: if self.below(2) == 0 {
+                        Op::Read
+                    } else {
+                        Op::Write
+                    },
+                    flags: Flags::NONE,
+                    offset: self.below(1 << 10) << 20,
+                    length: 4096 << self.below(6),
+                    cookie: self.cookie,
+                    within: 0,
+                };
+                let taken = self.layers.each_mut().map(|l| l.submit(now, &[request]));
+                assert_eq!(taken[0], taken[1]);
+                self.live.extend(taken[0].map(|()| self.streams[which]));
+            }
+            4..7 if !self.in_drive.is_empty() => {
+                let done: Vec<_> = self.in_drive.drain(..).map(Completion::ok).collect();
+                self.layers.iter_mut().for_each(|l| l.complete(now, &done));
+            }
+            7 if self.live.iter().all(is_own) => {
+                let edit = Edit::SetContract {
+                    id: GroupId(3 + which as u32),
+                    contract: min(self.below(5) * 20_000_000),
+                };
+                let [one, whole] = &mut self.layers;
+                let changed = [
+                    one.change(now, &[edit]),
+                    whole.change(now, &[super::SPACE, edit]),
+                ];
+                assert_eq!(changed[0], changed[1], "{edit:?}");
+            }
+            _ => {}
+        }
+        let mut told = self.layers.each_mut().map(|layer| {
+            let mut out = Vec::new();
+            let wake = layer.poll(now, &mut out);
+            (out, wake)
+        });
+        assert_eq!(told[0], told[1], "at {} us", self.us);
+        for output in told[0].0.drain(..) {
+            match output {
+                Output::Dispatch(d) => self.in_drive.push(d.tag),
+                Output::Done(d) => {
+                    let at = self.live.iter().position(|stream| *stream == d.stream);
+                    self.live.swap_remove(at.unwrap());
+                }
+                Output::Pause(_) | Output::Resume(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_change_of_one_min_decides_as_a_whole_change_does() {
+    for seed in 0..50 {
+        let mut pair = Pair::new(seed);
+        for _ in 0..4_000 {
+            pair.step();
+        }
+    }
+}
