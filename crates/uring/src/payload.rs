@@ -52,7 +52,7 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// One segment of what [`Ring::send`](crate::Ring::send) and [`Ring::writev`](crate::Ring::writev) transfer: a header, or the
+/// One segment of what [`Ring::send`](crate::Ring::send) and [`Ring::write`](crate::Ring::write) transfer: a header, or the
 /// window of a buffer.
 #[derive(Clone, Debug)]
 pub enum Segment {
@@ -100,14 +100,40 @@ pub enum Payload {
     None,
     /// read, receive.
     Buf(Buf),
-    /// readv, receive into several.
+    /// read or receive into several.
     Bufs(Vec<Buf>),
     /// write.
     Shared(SharedBuf),
-    /// writev, send.
+    /// write of several, send.
     Segments(Vec<Segment>),
     /// A read into a guest's memory or a write from it.
     Guest(Vec<GuestSlice>),
+}
+
+/// Memory that a read can fill. No other crate can name it and make a read fill shared memory.
+pub trait Target: Into<Payload> {}
+
+/// Memory that a write can take its bytes from.
+pub trait Source: Into<Payload> {}
+
+/// Makes a type the memory of reads or writes, or both, by the form in which it is returned.
+macro_rules! memory {
+    ($($type:ty, $form:ident: $($use:ident)+;)+) => { $(
+        impl From<$type> for Payload {
+            fn from(memory: $type) -> Self {
+                Self::$form(memory)
+            }
+        }
+        $(impl $use for $type {})+
+    )+ };
+}
+
+memory! {
+    Buf, Buf: Target;
+    Vec<Buf>, Bufs: Target;
+    SharedBuf, Shared: Source;
+    Vec<Segment>, Segments: Source;
+    Vec<GuestSlice>, Guest: Target Source;
 }
 
 impl Payload {
@@ -119,7 +145,7 @@ impl Payload {
         }
     }
 
-    /// The buffers of a readv or vectored receive.
+    /// The buffers of a read or receive into several.
     pub fn into_bufs(self) -> Option<Vec<Buf>> {
         match self {
             Self::Bufs(bufs) => Some(bufs),
@@ -135,7 +161,7 @@ impl Payload {
         }
     }
 
-    /// The segments of a writev or send.
+    /// The segments of a write or send.
     pub fn into_segments(self) -> Option<Vec<Segment>> {
         match self {
             Self::Segments(segments) => Some(segments),

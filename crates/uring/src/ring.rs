@@ -6,11 +6,10 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use crate::arena::{Arena, Buf, SharedBuf};
-use crate::guest::GuestSlice;
+use crate::arena::{Arena, Buf};
 use crate::handle::Handle;
 use crate::operation::{Kind, Operation};
-use crate::payload::{Payload, Segment};
+use crate::payload::{Payload, Segment, Source, Target};
 use crate::waker::Waker;
 
 /// Maximum number of buffers and headers of one operation (the kernel's `IOV_MAX`).
@@ -114,126 +113,54 @@ pub trait Ring {
         ))
     }
 
-    /// Reads the file at `offset` (bytes) into the window of `into`. Short reads are continued;
-    /// a completion with fewer bytes than the window means the file ends there. On `O_DIRECT`
-    /// files offset, window start and length must be multiples of the file's alignment (`EINVAL`
-    /// otherwise).
+    /// Reads the file at `offset` (bytes) into the window of a [`Buf`], several in order, or a
+    /// guest's memory. Short reads are continued; a completion with fewer bytes than the windows
+    /// means the file ends there. On `O_DIRECT` files offset, window start and length must be
+    /// multiples of the file's alignment (`EINVAL` otherwise). If some of a guest's memory was taken
+    /// away it fails with `EFAULT`.
     ///
     /// # Errors
     ///
-    /// Rejected if the ring is full or the window is empty.
-    fn read(&mut self, user: u64, file: &Handle, offset: u64, into: Buf) -> Result<OpId, Rejected> {
-        self.queue(Operation::new(
-            user,
-            file,
-            Kind::Read { offset },
-            Payload::Buf(into),
-        ))
-    }
-
-    /// As [`Ring::read`], into several windows in order.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ring::read`]; also if there are more than [`MAX_PIECES`].
-    fn readv(
+    /// Rejected if the ring is full, there is no byte to read, or there are more than
+    /// [`MAX_PIECES`] windows.
+    fn read<P: Target>(
         &mut self,
         user: u64,
         file: &Handle,
         offset: u64,
-        into: Vec<Buf>,
+        into: P,
     ) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
             file,
             Kind::Read { offset },
-            Payload::Bufs(into),
+            into.into(),
         ))
     }
 
-    /// Writes the window of `from` to the file at `offset` (bytes). Short writes are continued:
-    /// it completes with all bytes or an error. With [`Sync::Data`] the data is durable at
-    /// completion, as after fdatasync(2) of just these bytes (`RWF_DSYNC`).
+    /// Writes the window of a [`SharedBuf`], several [`Segment`]s in order, or a guest's memory to the
+    /// file at `offset` (bytes). Short writes are continued: it completes with all bytes or an error.
+    /// With [`Sync::Data`] the data is durable at completion, as after fdatasync(2) of just these
+    /// bytes (`RWF_DSYNC`). If some of a guest's memory was taken away it fails with `EFAULT`; if the
+    /// guest changes the memory in the meantime, the data written is not one state of it.
     ///
     /// # Errors
     ///
-    /// Rejected if the ring is full or the window is empty.
-    fn write(
+    /// Rejected if the ring is full, there is no byte to write, or there are more than
+    /// [`MAX_PIECES`] segments.
+    fn write<P: Source>(
         &mut self,
         user: u64,
         file: &Handle,
         offset: u64,
-        from: SharedBuf,
+        from: P,
         sync: Sync,
     ) -> Result<OpId, Rejected> {
         self.queue(Operation::new(
             user,
             file,
             Kind::Write { offset, sync },
-            Payload::Shared(from),
-        ))
-    }
-
-    /// As [`Ring::write`], from several segments in order.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ring::write`]; also if there are more than [`MAX_PIECES`].
-    fn writev(
-        &mut self,
-        user: u64,
-        file: &Handle,
-        offset: u64,
-        from: Vec<Segment>,
-        sync: Sync,
-    ) -> Result<OpId, Rejected> {
-        self.queue(Operation::new(
-            user,
-            file,
-            Kind::Write { offset, sync },
-            Payload::Segments(from),
-        ))
-    }
-
-    /// As [`Ring::readv`], into a guest's memory. If some of it was taken away it fails with `EFAULT`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ring::readv`].
-    fn read_guest(
-        &mut self,
-        user: u64,
-        file: &Handle,
-        offset: u64,
-        into: Vec<GuestSlice>,
-    ) -> Result<OpId, Rejected> {
-        self.queue(Operation::new(
-            user,
-            file,
-            Kind::Read { offset },
-            Payload::Guest(into),
-        ))
-    }
-
-    /// As [`Ring::writev`], from a guest's memory. If some of it was taken away it fails with `EFAULT`; if it changes meanwhile, what
-    /// is written is not one state of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ring::writev`].
-    fn write_guest(
-        &mut self,
-        user: u64,
-        file: &Handle,
-        offset: u64,
-        from: Vec<GuestSlice>,
-        sync: Sync,
-    ) -> Result<OpId, Rejected> {
-        self.queue(Operation::new(
-            user,
-            file,
-            Kind::Write { offset, sync },
-            Payload::Guest(from),
+            from.into(),
         ))
     }
 
@@ -311,13 +238,13 @@ pub trait Ring {
         ))
     }
 
-    /// As [`Ring::writev`], and the operation that is queued next begins when this one has written everything: it ends with
+    /// As [`Ring::write`], and the operation that is queued next begins when this one has written everything: it ends with
     /// `ECANCELED` where the first attempt wrote less.
     ///
     /// # Errors
     ///
-    /// As [`Ring::writev`]; what is queued next is then on its own.
-    fn writev_linked(
+    /// As [`Ring::write`]; what is queued next is then on its own.
+    fn write_linked(
         &mut self,
         user: u64,
         file: &Handle,

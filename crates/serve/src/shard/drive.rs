@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_config::units::Size;
 use weir_config::{Plan, Room};
 use weir_core::{
-    Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Op, Outcome, Output, Span,
-    StreamId, Tag, Wake,
+    Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Op, Outcome, Output,
+    QueueId, SpaceId, Span, StreamId, Tag, Wake,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -17,7 +17,7 @@ use super::front::Ask;
 use super::model::Model;
 use super::payload::Payload;
 use super::seen::{SeenLayer, Viewed};
-use super::volume::{Piece, Started, Tenant, Volume};
+use super::volume::{Started, Tenant, Volume};
 use crate::backend::{Backend, Context, Data, Finished, Job, News};
 use crate::errno::EIO;
 use crate::figures::{DriveFigures, TenantFigures};
@@ -117,36 +117,29 @@ pub(crate) enum Notice {
 /// A piece in the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
-    cookie: u64,
-    pub(super) space: u32,
-    within: u32,
-    pub(super) op: Op,
-    flags: Flags,
-    offset: u64,
-    length: u32,
+    pub(super) piece: Dispatch,
     sent: Sent,
     /// When it was sent to a remote server, while that has it.
     pub(super) asked: Option<Asked>,
 }
 
-impl Flight {
-    fn piece(&self) -> Piece {
-        Piece {
-            op: self.op,
-            flags: self.flags,
-            offset: self.offset,
-            length: self.length,
-        }
-    }
+/// A flush of everything that is nobody's request.
+const FLUSH: Dispatch = Dispatch {
+    queue: QueueId(0),
+    tag: Tag(0),
+    stream: StreamId::from_bits(0),
+    cookie: 0,
+    space: SpaceId(0),
+    op: Op::Flush,
+    flags: Flags::NONE,
+    offset: 0,
+    length: 0,
+    within: 0,
+};
 
+impl Flight {
     const NONE: Self = Self {
-        cookie: 0,
-        space: 0,
-        within: 0,
-        op: Op::Flush,
-        flags: Flags::NONE,
-        offset: 0,
-        length: 0,
+        piece: FLUSH,
         sent: Sent::NONE,
         asked: None,
     };
@@ -405,13 +398,7 @@ impl Drive {
         let space = dispatch.space.0;
         let sent = self.counted.dispatched_at(now);
         self.flights[dispatch.tag.0 as usize] = Flight {
-            cookie: dispatch.cookie,
-            space,
-            within: dispatch.within,
-            op: dispatch.op,
-            flags: dispatch.flags,
-            offset: dispatch.offset,
-            length: dispatch.length,
+            piece: *dispatch,
             sent,
             asked: self.asked(now, space),
         };
@@ -449,12 +436,8 @@ impl Drive {
         match &mut self.model {
             // What is allocated is looked up in memory, whatever the drive does.
             Some(model) if job.op != Op::Extents => {
-                if let Err(job) = model.submit(now, dispatch, job) {
-                    self.finished.push(Finished {
-                        tag: job.tag,
-                        outcome: None,
-                        data: Data::None,
-                    });
+                if model.submit(now, dispatch, job).is_err() {
+                    self.end(dispatch.tag, None);
                 }
             }
             _ => {
@@ -482,29 +465,28 @@ impl Drive {
                 if let (Some(Outcome::Error(errno)), Some(volume)) =
                     (outcome, self.volumes[space as usize].as_mut())
                 {
-                    volume.failed(Piece::FLUSH, errno);
+                    volume.failed(&FLUSH, errno);
                 }
                 continue;
             }
             self.observe_answer(now, tag);
-            let flight = self.flights[tag.0 as usize];
+            let Flight { piece, sent, .. } = self.flights[tag.0 as usize];
+            let (space, op) = (piece.space.0, piece.op);
             if let (Some(Outcome::Error(errno)), Some(volume)) =
-                (outcome, self.volumes[flight.space as usize].as_mut())
+                (outcome, self.volumes[space as usize].as_mut())
             {
-                volume.failed(flight.piece(), errno);
+                volume.failed(&piece, errno);
             }
-            let alone = self.counted.returned_at(now, flight.sent);
+            let alone = self.counted.returned_at(now, sent);
             if outcome == Some(Outcome::Ok) {
-                self.count_piece(now, flight.space, flight.op, flight.length);
-                if let Some(pending) = self.requests.get_mut(flight.cookie as u32) {
-                    let whole = flight.length == pending.ask.length;
-                    pending.alone = alone && whole && self.is_timely && flight.op != Op::Extents;
-                    pending.payload.keep(flight.within, data);
+                self.count_piece(now, space, op, piece.length);
+                if let Some(pending) = self.requests.get_mut(piece.cookie as u32) {
+                    let whole = piece.length == pending.ask.length;
+                    pending.alone = alone && whole && self.is_timely && op != Op::Extents;
+                    pending.payload.keep(piece.within, data);
                 }
+                debug_assert!(op != Op::Read || piece.length > 0);
             }
-            debug_assert!(
-                outcome != Some(Outcome::Ok) || flight.op != Op::Read || flight.length > 0
-            );
             self.completions.push(Completion { tag, outcome });
         }
         // Nothing has finished meanwhile.

@@ -16,10 +16,11 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use weir_config::Limits;
-use weir_core::{Flags, Instant, Op};
+use weir_core::{Flags, Instant, Op, Span};
 use weir_uring::{AnyRing, Arena, Buf, Completion, GuestSlice, Ring};
 
 use super::client::{Client, State};
+use super::drive::Pending;
 use super::memory::{self, Pool};
 use super::payload::{GuestPayload, Payload};
 use super::schedule::{self, Work};
@@ -36,16 +37,6 @@ pub(crate) struct Ask {
     pub(crate) length: u32,
     /// The front end's name for it; the shard never looks into it.
     pub(crate) token: u64,
-}
-
-/// A request that was taken from a client, with its memory.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) ask: Ask,
-    /// Bytes reserved for it.
-    pub(crate) cost: u64,
-    /// Of a write, what is to be written.
-    pub(crate) payload: Payload,
 }
 
 /// Why no further request was taken.
@@ -235,7 +226,7 @@ pub(crate) struct Context<'a> {
     pub(crate) client: &'a mut Client,
     pub(super) slot: u32,
     pub(super) pool: &'a mut Pool,
-    pub(super) taken: &'a mut Vec<Taken>,
+    pub(super) taken: &'a mut Vec<Pending>,
     pub(super) waiting: &'a mut VecDeque<u32>,
     /// Vectors and payloads used again.
     pub(super) spare: &'a mut Spare,
@@ -364,8 +355,7 @@ impl Context<'_> {
         if bufs.capacity() > 0 {
             self.spare.bufs.push(payload.fill(bufs));
         }
-        self.work.add(ask.op, ask.length);
-        self.taken.push(Taken { ask, cost, payload });
+        self.push(ask, cost, payload);
     }
 
     /// An empty vector for [`Context::take_guest`].
@@ -376,9 +366,19 @@ impl Context<'_> {
     /// A request that was begun is complete: to the core. `slices` are the client's own memory, from which a write's bytes are taken and
     /// into which those of a read are put; as many as the request has, none where it has none.
     pub(crate) fn take_guest(&mut self, ask: Ask, cost: u64, slices: Vec<GuestSlice>) {
-        let payload = Payload::Guest(GuestPayload(slices));
+        self.push(ask, cost, Payload::Guest(GuestPayload(slices)));
+    }
+
+    fn push(&mut self, ask: Ask, cost: u64, payload: Payload) {
         self.work.add(ask.op, ask.length);
-        self.taken.push(Taken { ask, cost, payload });
+        self.taken.push(Pending {
+            client: self.slot,
+            ask,
+            cost,
+            payload,
+            alone: false,
+            untaken: Span::ZERO,
+        });
     }
 
     /// There is an answer to a request that was begun and never taken.

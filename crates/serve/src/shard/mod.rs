@@ -49,9 +49,10 @@ use crate::metrics::Detail;
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
+use drive::Pending;
 use drive::{Drive, Notice};
 use front::Attached;
-use front::{Spare, Taken};
+use front::Spare;
 use memory::Pool;
 use schedule::Schedule;
 use seen::{Seen, SeenLayer};
@@ -64,7 +65,7 @@ pub(crate) use front::{
     Answer, Ask, Attach, Context, Found, FrontEnd, Load, Look, Progress, Stop, Then, Unattached,
 };
 pub(crate) use memory::{PAGE, cost};
-pub(crate) use payload::is_direct_request;
+pub(crate) use payload::is_direct;
 pub(crate) use seen::Viewed;
 pub use shared::{Held, Used};
 pub(crate) use token::{DRIVES_MAX, SPACES_MAX};
@@ -259,7 +260,7 @@ struct Shard {
     /// answers.
     evicted: VecDeque<(Instant, u64)>,
     /// Vectors used again in every turn.
-    taken: Vec<Taken>,
+    taken: Vec<Pending>,
     batch: Vec<Request>,
     notices: Vec<Notice>,
     spare: Spare,

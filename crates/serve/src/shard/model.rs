@@ -1,7 +1,7 @@
 //! A modelled drive in real time: jobs wait as long as the drive would take, then the memory behind it carries them out.
 
 use weir_core::{Dispatch, Instant, Op, Span, Tag};
-use weir_drive::Drive;
+use weir_drive::{Busy, Drive};
 
 use crate::backend::Job;
 
@@ -49,21 +49,22 @@ impl Model {
         }
     }
 
-    /// Takes a job in; gives it back when the drive's queue is full.
+    /// Takes a job in.
+    ///
+    /// # Errors
+    /// The drive's queue is full.
     pub(crate) fn submit(
         &mut self,
         now: Instant,
         dispatch: &Dispatch,
         job: Job,
-    ) -> Result<(), Box<Job>> {
+    ) -> Result<(), Busy> {
         let mut placed = *dispatch;
         if dispatch.op != Op::Flush {
             let base = self.places[dispatch.space.0 as usize].1;
             placed.offset = placed.offset.saturating_add(base);
         }
-        if self.drive.submit(now.max(self.reached), &placed).is_err() {
-            return Err(Box::new(job));
-        }
+        self.drive.submit(now.max(self.reached), &placed)?;
         self.jobs[dispatch.tag.0 as usize] = Some((dispatch.space.0, job));
         Ok(())
     }

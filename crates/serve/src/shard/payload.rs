@@ -158,19 +158,14 @@ impl GuestPayload {
     }
 }
 
-/// Whether the storage can work on a guest's memory as it is.
-fn is_direct(slices: &[GuestSlice], offset: u64, traits: &Traits) -> bool {
+/// Whether the storage can work on a guest's memory as it is. If that is so for a request, it is so
+/// for its pieces that are cut at multiples of the storage's alignment.
+pub(crate) fn is_direct(slices: &[GuestSlice], offset: u64, traits: &Traits) -> bool {
     let align = traits.align as usize;
     traits.guest
         && slices.len() <= MAX_PIECES
         && offset.is_multiple_of(u64::from(traits.align))
         && slices.iter().all(|slice| slice.is_aligned(align))
-}
-
-/// Whether all pieces of a request at `offset` will find a guest's memory as the storage needs it, if they are cut at multiples of its
-/// alignment.
-pub(crate) fn is_direct_request(slices: &[GuestSlice], offset: u64, traits: &Traits) -> bool {
-    is_direct(slices, offset, traits)
 }
 
 /// What a guest's memory holds now, in the shard's; `None` if there is none.

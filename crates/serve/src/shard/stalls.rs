@@ -28,10 +28,10 @@ impl Drive {
         let Some(asked) = flight.asked.take() else {
             return;
         };
-        let volume = self.volumes[flight.space as usize].as_mut();
+        let volume = self.volumes[flight.piece.space.0 as usize].as_mut();
         if let Some(answers) = volume.and_then(|v| v.remote.as_mut()) {
             answers.silent = false;
-            if flight.op != Op::Flush {
+            if flight.piece.op != Op::Flush {
                 answers.observe(now.since(asked.at));
             }
         }
@@ -49,27 +49,27 @@ impl Drive {
                 continue;
             };
             self.look_at = now + LOOK;
-            let volume = self.volumes[flight.space as usize].as_ref();
+            let volume = self.volumes[flight.piece.space.0 as usize].as_ref();
             let answers = volume.and_then(|volume| volume.remote);
-            let longest = answers.map(|answers| answers.longest(flight.op));
+            let longest = answers.map(|answers| answers.longest(flight.piece.op));
             if longest.is_some_and(|longest| now.since(asked.at) >= longest) {
-                self.stall(now, flight.space);
+                self.stall(now, flight.piece.space);
             }
         }
     }
 
     /// The server of a volume hangs.
-    fn stall(&mut self, now: Instant, space: u32) {
-        if !self.layer.stall(now, SpaceId(space)) {
+    fn stall(&mut self, now: Instant, space: SpaceId) {
+        if !self.layer.stall(now, space) {
             return;
         }
         let mut requests = 0;
-        let of_volume = self.flights.iter_mut().filter(|f| f.space == space);
+        let of_volume = self.flights.iter_mut().filter(|f| f.piece.space == space);
         for asked in of_volume.filter_map(|flight| flight.asked.as_mut()) {
             asked.stalled = true;
             requests += 1;
         }
-        let Some(volume) = self.volumes[space as usize].as_mut() else {
+        let Some(volume) = self.volumes[space.0 as usize].as_mut() else {
             return;
         };
         let Some(answers) = volume.remote.as_mut() else {

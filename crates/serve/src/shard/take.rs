@@ -6,7 +6,7 @@ use super::Shard;
 use super::client::State;
 use super::drive::Pending;
 use super::front::Attached;
-use super::front::{Answer, Ask, Context, FrontEnd, Stop, Taken};
+use super::front::{Answer, Ask, Context, FrontEnd, Stop};
 use super::schedule::Work;
 use crate::errno::EINVAL;
 
@@ -53,8 +53,8 @@ impl Shard {
         }
         let stop = self.with_front(slot, |front, cx| front.take(cx));
         let mut taken = std::mem::take(&mut self.taken);
-        for taken in taken.drain(..) {
-            self.enter(slot, taken);
+        for pending in taken.drain(..) {
+            self.enter(pending);
         }
         self.taken = taken;
         if let Stop::Broken(reason) = &stop {
@@ -64,22 +64,17 @@ impl Shard {
     }
 
     /// A request is complete and goes to the core.
-    fn enter(&mut self, slot: u32, taken: Taken) {
-        let Taken { ask, cost, payload } = taken;
-        let client = &mut self.clients[slot].client;
+    fn enter(&mut self, mut pending: Pending) {
+        let client = &mut self.clients[pending.client].client;
+        let ask = pending.ask;
         client.live += 1;
         client.non_flush += u32::from(ask.op != Op::Flush);
         let drive = &mut self.drives[client.drive];
         let arrived = client.arrived.map(|arrived| arrived.earliest);
         drive.count_in(self.now, client.space, &ask, client.held, arrived);
-        let id = drive.requests.insert(Pending {
-            client: slot,
-            ask,
-            cost,
-            payload,
-            alone: false,
-            untaken: (client.arrived).map_or(Span::ZERO, |arrived| self.now.since(arrived.likely)),
-        });
+        let likely = client.arrived.map(|arrived| arrived.likely);
+        pending.untaken = likely.map_or(Span::ZERO, |at| self.now.since(at));
+        let id = drive.requests.insert(pending);
         let request = request(client.stream, client.space, &ask, id);
         self.batch.push(request);
     }

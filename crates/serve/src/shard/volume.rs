@@ -3,7 +3,7 @@
 use std::io;
 
 use weir_config::Plan;
-use weir_core::{Contract, Flags, GroupId, Op};
+use weir_core::{Contract, Dispatch, Flags, GroupId, Op};
 use weir_measure::promise::Promise;
 
 use super::ShardError;
@@ -14,38 +14,6 @@ use crate::errno::{EIO, ENOTCONN, ENOTSUP};
 use crate::figures::VolumeFigures;
 use crate::metrics::{Causes, Detail, Tally};
 use weir_config::os_error;
-
-/// What the storage was asked to do.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub(super) op: Op,
-    pub(super) flags: Flags,
-    /// First byte in the volume, and bytes; zero for a flush.
-    pub(super) offset: u64,
-    pub(super) length: u32,
-}
-
-impl Piece {
-    /// A flush of everything.
-    pub(super) const FLUSH: Self = Self {
-        op: Op::Flush,
-        flags: Flags::NONE,
-        offset: 0,
-        length: 0,
-    };
-
-    /// Its operation as people call it.
-    fn operation(&self) -> &'static str {
-        match self.op {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Flush => "flush",
-            Op::Discard => "trim",
-            Op::WriteZeroes => "write zeroes",
-            Op::Extents => "look-up of extents",
-        }
-    }
-}
 
 /// A volume of a drive.
 #[derive(Debug)]
@@ -203,8 +171,8 @@ impl Volume {
     }
 
     /// The storage failed a piece.
-    pub(super) fn failed(&mut self, piece: Piece, errno: u16) {
-        let Piece { op, flags, .. } = piece;
+    pub(super) fn failed(&mut self, piece: &Dispatch, errno: u16) {
+        let Dispatch { op, flags, .. } = *piece;
         if errno == ENOTSUP && flags.has(Flags::FAST_ZERO) {
             // What the client asked: whether zeroing is faster than writing here. It is not.
             return;
@@ -218,7 +186,7 @@ impl Volume {
             self.sync_failed = true;
             tracing::error!(
                 volume = %self.name,
-                operation = piece.operation(),
+                operation = operation(op),
                 offset = piece.offset,
                 length = piece.length,
                 error = os_error::message(&io::Error::from_raw_os_error(errno.into())),
@@ -227,12 +195,24 @@ impl Volume {
         } else if self.tally.errors_logged() {
             tracing::warn!(
                 volume = %self.name,
-                operation = piece.operation(),
+                operation = operation(op),
                 offset = piece.offset,
                 length = piece.length,
                 error = os_error::message(&io::Error::from_raw_os_error(errno.into())),
                 "the storage failed a request"
             );
         }
+    }
+}
+
+/// An operation as messages name it.
+fn operation(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Flush => "flush",
+        Op::Discard => "trim",
+        Op::WriteZeroes => "write zeroes",
+        Op::Extents => "look-up of extents",
     }
 }

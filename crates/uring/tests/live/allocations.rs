@@ -50,9 +50,10 @@ fn nothing_is_allocated_for_an_operation() {
         let buf = ring.arena().alloc(4096).unwrap();
         ring.recv(1, &socket, buf, Fill::Any).unwrap();
         let payload = ring.arena().alloc(8192).unwrap();
-        ring.write(2, &file, 0, payload.into(), Sync::No).unwrap();
+        ring.write(2, &file, 0, payload.into_shared(), Sync::No)
+            .unwrap();
         bufs.extend((0..2).map(|_| ring.arena().alloc(4096).unwrap()));
-        ring.readv(3, &file, 65536, bufs).unwrap();
+        ring.read(3, &file, 65536, bufs).unwrap();
         segments.push(Header::new([2; 16]).into());
         segments.push(ring.arena().alloc(4096).unwrap().into());
         ring.send(4, &socket, segments).unwrap();

@@ -23,7 +23,7 @@ fn what_is_written_is_read(mut ring: AnyRing) {
         let mut buf = ring.arena().alloc(12288).unwrap();
         buf.copy_from_slice(&pattern(12288));
         buf.set_window(4096..12288);
-        ring.write(7, &file, at, buf.into(), sync).unwrap();
+        ring.write(7, &file, at, buf.into_shared(), sync).unwrap();
         let written = next(&mut ring);
         assert_eq!((written.user, written.result), (7, Ok(8192)));
         let buf = written.payload.into_shared().unwrap();
@@ -142,7 +142,7 @@ fn what_makes_no_sense_is_rejected_with_the_buffer(mut ring: AnyRing) {
         assert_eq!(rejected.reason, Reason::Invalid);
     }
     let many = vec![Segment::from(Header::new([0])); 1025];
-    let rejected = ring.writev(0, &file, 0, many, Sync::No).unwrap_err();
+    let rejected = ring.write(0, &file, 0, many, Sync::No).unwrap_err();
     assert_eq!(rejected.reason, Reason::Invalid);
     assert_eq!(rejected.payload.into_segments().unwrap().len(), 1025);
     let rejected = ring
@@ -160,7 +160,7 @@ fn a_full_ring_says_so(mut ring: AnyRing) {
             user,
             &file,
             user * 4096,
-            filled(&ring, 4096, user as u8).into(),
+            filled(&ring, 4096, user as u8).into_shared(),
             Sync::No,
         )
         .unwrap();
@@ -182,7 +182,7 @@ fn a_full_ring_says_so(mut ring: AnyRing) {
 fn a_file_stays_open_for_what_is_queued_on_it(mut ring: AnyRing) {
     let temp = TempFile::new(0);
     let file = temp.direct();
-    ring.write(0, &file, 0, filled(&ring, 4096, 1).into(), Sync::No)
+    ring.write(0, &file, 0, filled(&ring, 4096, 1).into_shared(), Sync::No)
         .unwrap();
     drop(file);
     // Would take the number over if it were free.

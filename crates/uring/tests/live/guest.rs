@@ -37,7 +37,7 @@ fn what_a_guest_writes_is_read_by_a_guest(mut ring: AnyRing) {
     let page = PAGE as u32;
     for sync in [Sync::No, Sync::Data] {
         let from = slices(&guest, &[(2 * PAGE, page), (0, page)]);
-        ring.write_guest(3, &file, 8 * PAGE, from, sync).unwrap();
+        ring.write(3, &file, 8 * PAGE, from, sync).unwrap();
         let written = next(&mut ring);
         assert_eq!((written.user, written.result), (3, Ok(2 * PAGE as usize)));
         assert!(matches!(written.payload, Payload::Guest(from) if from.len() == 2));
@@ -49,7 +49,7 @@ fn what_a_guest_writes_is_read_by_a_guest(mut ring: AnyRing) {
     assert_eq!(second, &expected[..PAGE as usize]);
 
     let into = slices(&guest, &[(8 * PAGE, page), (12 * PAGE, page)]);
-    ring.read_guest(4, &file, 8 * PAGE, into).unwrap();
+    ring.read(4, &file, 8 * PAGE, into).unwrap();
     assert_eq!(next(&mut ring).result, Ok(2 * PAGE as usize));
     let mut back = vec![0; PAGE as usize];
     all.copy_to(12 * PAGE as usize, &mut back);
@@ -63,13 +63,13 @@ fn memory_that_was_taken_away_is_an_error(mut ring: AnyRing) {
     let guest = Mapping::new(&memory, 0, 4 * PAGE).unwrap();
     rustix::fs::ftruncate(&memory, 0).unwrap();
     let into = slices(&guest, &[(PAGE, PAGE as u32)]);
-    ring.read_guest(1, &file, 0, into).unwrap();
+    ring.read(1, &file, 0, into).unwrap();
     let read = next(&mut ring);
     assert_eq!(read.result, Err(Errno::FAULT));
     let Payload::Guest(from) = read.payload else {
         panic!("{:?}", read.payload);
     };
-    ring.write_guest(2, &file, 0, from, Sync::No).unwrap();
+    ring.write(2, &file, 0, from, Sync::No).unwrap();
     assert_eq!(next(&mut ring).result, Err(Errno::FAULT));
 }
 
@@ -80,7 +80,7 @@ fn a_mapping_lives_until_its_last_operation_has_ended(mut ring: AnyRing) {
     let guest = Mapping::new(&memory, 0, PAGE).unwrap();
     let into = slices(&guest, &[(0, PAGE as u32)]);
     temp.put(&[5; PAGE as usize]);
-    ring.read_guest(1, &file, 0, into).unwrap();
+    ring.read(1, &file, 0, into).unwrap();
     drop(guest);
     assert_eq!(next(&mut ring).result, Ok(PAGE as usize));
     let mut bytes = [0; 4];

@@ -70,7 +70,7 @@ fn every_buffer_works(mut ring: AnyRing) {
     for (mut buf, place) in bufs.into_iter().zip(0u8..) {
         buf.fill(place + 1);
         let at = u64::from(place) << 18;
-        ring.write(u64::from(place), &file, at, buf.into(), Sync::No)
+        ring.write(u64::from(place), &file, at, buf.into_shared(), Sync::No)
             .unwrap();
     }
     let mut back = Vec::new();

@@ -95,14 +95,14 @@ fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) ->
             let Some(bufs) = two(ring, bytes, step.split) else {
                 return false;
             };
-            ring.readv(user, file, offset, bufs)
+            ring.read(user, file, offset, bufs)
         }
         Verb::Write(sync) => {
             let Some(mut buf) = ring.arena().alloc(bytes) else {
                 return false;
             };
             buf.fill(step.fill);
-            ring.write(user, file, offset, buf.into(), sync)
+            ring.write(user, file, offset, buf.into_shared(), sync)
         }
         Verb::Writev(sync) => {
             let Some(mut bufs) = two(ring, bytes, step.split) else {
@@ -111,8 +111,8 @@ fn queue(ring: &mut AnyRing, file: &Handle, user: u64, step: Step, at: usize) ->
             for buf in &mut bufs {
                 buf.fill(step.fill);
             }
-            let segments = bufs.into_iter().map(Segment::from).collect();
-            ring.writev(user, file, offset, segments, sync)
+            let segments: Vec<_> = bufs.into_iter().map(Segment::from).collect();
+            ring.write(user, file, offset, segments, sync)
         }
         Verb::Punch => ring.fallocate(user, file, Fallocate::PunchHole, offset, bytes as u64),
         Verb::Flush => ring.fsync(user, file, true),

@@ -175,8 +175,8 @@ impl Disk {
         let (token, file) = (cx.token(slot), &self.file);
         let queued = match data {
             Data::Read(buf) => cx.ring.read(token, file, from, buf),
-            Data::ReadMany(bufs) => cx.ring.readv(token, file, from, bufs),
-            Data::Guest(slices) => cx.ring.read_guest(token, file, from, slices),
+            Data::ReadMany(bufs) => cx.ring.read(token, file, from, bufs),
+            Data::Guest(slices) => cx.ring.read(token, file, from, slices),
             Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Extents(_) => {
                 return self.end(slot, Err(EIO), cx);
             }
@@ -199,8 +199,8 @@ impl Disk {
         let (token, file) = (cx.token(slot), &self.file);
         let queued = match data {
             Data::Write(buf) => cx.ring.write(token, file, from, buf, sync),
-            Data::WriteMany(segments) => cx.ring.writev(token, file, from, segments, sync),
-            Data::Guest(slices) => cx.ring.write_guest(token, file, from, slices, sync),
+            Data::WriteMany(segments) => cx.ring.write(token, file, from, segments, sync),
+            Data::Guest(slices) => cx.ring.write(token, file, from, slices, sync),
             Data::None | Data::Read(_) | Data::ReadMany(_) | Data::Extents(_) => {
                 return self.end(slot, Err(EIO), cx);
             }

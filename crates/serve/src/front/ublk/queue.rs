@@ -183,7 +183,7 @@ impl Queue {
     pub(super) fn load(&mut self, tag: u16, bufs: Vec<Buf>, cx: &mut Context<'_>) {
         let token = cx.token(Operation::Copy.number(tag));
         let offset = payload_offset(self.number, tag);
-        match cx.ring.readv(token, &self.device, offset, bufs) {
+        match cx.ring.read(token, &self.device, offset, bufs) {
             Ok(_) => {
                 self.under_way += 1;
                 self.places[usize::from(tag)].copies = true;
@@ -205,7 +205,7 @@ impl Queue {
         let place = &mut self.places[usize::from(tag)];
         let mut segments = std::mem::take(&mut place.segments);
         segments.extend(bufs.map(Segment::from));
-        match cx.ring.writev_linked(token, &self.device, offset, segments) {
+        match cx.ring.write_linked(token, &self.device, offset, segments) {
             Ok(_) => {
                 place.copies = true;
                 self.storing += 1;

@@ -7,7 +7,7 @@ use weir_wire::ring::split::{Settings, TakeError};
 use weir_wire::virtio_blk::{Command, Request, Status, feature};
 
 use super::{Session, Under, Waiting};
-use crate::shard::{Ask, Context, Stop, cost, is_direct_request};
+use crate::shard::{Ask, Context, Stop, cost, is_direct};
 
 /// What came of one look at a queue.
 enum Step {
@@ -155,7 +155,7 @@ impl Session {
             return self.give_back(number, head, 0, cx);
         };
         let mut ask = self.ask();
-        let direct = is_direct_request(&slices, ask.offset, &self.disk.traits);
+        let direct = is_direct(&slices, ask.offset, &self.disk.traits);
         let cost = match ask.op {
             Op::Read | Op::Write if !direct => cost(ask.length, self.disk.traits.align),
             _ => 0,
