@@ -1,53 +1,29 @@
 //! `[listen]` and `[limits]`.
 
-use super::{DefaultValue, Key, Kind, Shape};
+use super::Shape;
 use crate::listen::Limits;
 use weir_core::Span;
 
 pub(crate) const LISTEN: Shape = Shape {
     name: "[listen]",
     about: "The addresses at which clients connect. They cannot be changed while the server runs.",
-    keys: &[&[
-        Key {
-            name: "nbd",
-            kind: Kind::List("1 to 64 addresses, no two alike"),
-            default: DefaultValue::Words(
-                "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
-            ),
-            about: "The addresses for NBD clients: `\"unix:/path\"` (at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
-                    `\"localhost:10809\"`. Port 0 selects any free port. The names of other hosts are not resolved.",
-            example: "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
-        },
-        Key {
-            name: "metrics",
-            kind: Kind::Text("an IP address and a port"),
-            default: DefaultValue::Words("no metrics are served"),
-            about: "The address at which the server answers `GET /metrics` over HTTP, in Prometheus' text format.",
-            example: "\"127.0.0.1:9809\"",
-        },
-        Key {
-            name: "insecure",
-            kind: Kind::Flag,
-            default: DefaultValue::Value("false"),
-            about: "Permits addresses that other machines can reach. There is neither encryption nor a password, so every machine that \
-                    reaches such an NBD address can read and write the volumes.",
-            example: "true",
-        },
-        Key {
-            name: "socket_mode",
-            kind: Kind::Text("an octal mode, `\"0000\"` to `\"0777\"`"),
-            default: DefaultValue::Value("\"0600\""),
-            about: "The permission bits of the Unix sockets.",
-            example: "\"0660\"",
-        },
-        Key {
-            name: "socket_owner",
-            kind: Kind::Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number"),
-            default: DefaultValue::Words("the user that runs the server"),
-            about: "The owner of the Unix sockets.",
-            example: "\"weir:107\"",
-        },
-    ]],
+    keys: &[keys! {
+        nbd: List("1 to 64 addresses, no two alike")
+            or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
+            "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
+            "The addresses for NBD clients: `\"unix:/path\"` (at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
+             `\"localhost:10809\"`. Port 0 selects any free port. The names of other hosts are not resolved.";
+        metrics: Text("an IP address and a port") or "no metrics are served", "\"127.0.0.1:9809\"",
+            "The address at which the server answers `GET /metrics` over HTTP, in Prometheus' text format.";
+        insecure: Flag = "false", "true",
+            "Permits addresses that other machines can reach. There is neither encryption nor a password, so every machine that \
+             reaches such an NBD address can read and write the volumes.";
+        socket_mode: Text("an octal mode, `\"0000\"` to `\"0777\"`") = "\"0600\"", "\"0660\"",
+            "The permission bits of the Unix sockets.";
+        socket_owner: Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
+            "\"weir:107\"",
+            "The owner of the Unix sockets.";
+    }],
 };
 
 /// Most bytes of payload.
@@ -56,68 +32,32 @@ const BYTES_MAX: u64 = 1 << 40;
 pub(crate) const LIMITS: Shape = Shape {
     name: "[limits]",
     about: "Limits on connections. They cannot be changed while the server runs.",
-    keys: &[&[
-        Key {
-            name: "connections",
-            kind: Kind::Count(1, Limits::CONNECTIONS_MAX as u64),
-            default: DefaultValue::Value("256"),
-            about: "The maximum number of connections. Connections in their handshake do not count: at most 256 of these can exist, and a new \
-                    one replaces another. Each promise (`min`, `min_iops` or `class = \"realtime\"` of a volume, or of a tenant for its \
-                    volumes together) reserves places: half of all places are divided equally among the promises, and each gets at least 1 and \
-                    at most 16. The other places are divided equally between hosts and users, for each of these between volumes, and for each \
-                    volume between processes. If all places are taken, a client that is entitled to a place replaces a connection of the group \
-                    that has the most connections, namely the one that has been idle for longest, even if that connection is busy. In addition, a sixteenth \
-                    more places exist for connections whose place is reserved. `serving.md` describes the rule.",
-            example: "64",
-        },
-        Key {
-            name: "requests_per_connection",
-            kind: Kind::Count(1, 65_536),
-            default: DefaultValue::Value("128"),
-            about: "The maximum number of requests of one connection that are not answered. When a connection reaches it, the server stops \
-                    reading from that connection.",
-            example: "256",
-        },
-        Key {
-            name: "bytes_per_connection",
-            kind: Kind::Size(64 << 10, BYTES_MAX, 1),
-            default: DefaultValue::Value("\"64MiB\""),
-            about: "The maximum payload of one connection's requests that are not answered. It must be at least `request_size`. When a \
-                    connection reaches it, the server stops reading from that connection.",
-            example: "\"32MiB\"",
-        },
-        Key {
-            name: "unsent_per_connection",
-            kind: Kind::Size(4096, BYTES_MAX, 1),
-            default: DefaultValue::Value("\"8MiB\""),
-            about: "The maximum size of one connection's replies that the client has not read. Beyond it, the server holds the requests of the \
-                    connection, except those in the drive and up to 1 MiB that a volume in memory processes at a time. One reply always fits.",
-            example: "\"1MiB\"",
-        },
-        Key {
-            name: "request_size",
-            kind: Kind::Size(64 << 10, 32 << 20, 1),
-            default: DefaultValue::Value("\"32MiB\""),
-            about: "The maximum length of a READ or WRITE request, a power of two. Longer requests fail with EINVAL.",
-            example: "\"1MiB\"",
-        },
-        Key {
-            name: "handshake_timeout",
-            kind: Kind::Time(Span::from_millis(1), Span::from_secs(3600)),
-            default: DefaultValue::Value("\"10s\""),
-            about: "The maximum duration of a handshake. If it takes longer, the server closes the connection.",
-            example: "\"2.5s\"",
-        },
-        Key {
-            name: "arena",
-            kind: Kind::Size(128 << 10, BYTES_MAX, 4096),
-            default: DefaultValue::Words(
-                "`\"128MiB\"`, or less if the memory of the machine or of the control group does not permit it",
-            ),
-            about: "The memory for payloads of each shard (the thread of a drive). It must be at least twice `request_size`, and at least \
-                    64KiB for each of `connections`. One eighth is used for receive buffers. Half of the rest is guaranteed to `connections` \
-                    in equal parts, and the other half is available to connections that need more.",
-            example: "\"64MiB\"",
-        },
-    ]],
+    keys: &[keys! {
+        connections: Count(1, Limits::CONNECTIONS_MAX as u64) = "256", "64",
+            "The maximum number of connections. Connections in their handshake do not count: at most 256 of these can exist, and a new \
+             one replaces another. Each promise (`min`, `min_iops` or `class = \"realtime\"` of a volume, or of a tenant for its \
+             volumes together) reserves places: half of all places are divided equally among the promises, and each gets at least 1 and \
+             at most 16. The other places are divided equally between hosts and users, for each of these between volumes, and for each \
+             volume between processes. If all places are taken, a client that is entitled to a place replaces a connection of the group \
+             that has the most connections, namely the one that has been idle for longest, even if that connection is busy. In addition, a sixteenth \
+             more places exist for connections whose place is reserved. `serving.md` describes the rule.";
+        requests_per_connection: Count(1, 65_536) = "128", "256",
+            "The maximum number of requests of one connection that are not answered. When a connection reaches it, the server stops \
+             reading from that connection.";
+        bytes_per_connection: Size(64 << 10, BYTES_MAX, 1) = "\"64MiB\"", "\"32MiB\"",
+            "The maximum payload of one connection's requests that are not answered. It must be at least `request_size`. When a \
+             connection reaches it, the server stops reading from that connection.";
+        unsent_per_connection: Size(4096, BYTES_MAX, 1) = "\"8MiB\"", "\"1MiB\"",
+            "The maximum size of one connection's replies that the client has not read. Beyond it, the server holds the requests of the \
+             connection, except those in the drive and up to 1 MiB that a volume in memory processes at a time. One reply always fits.";
+        request_size: Size(64 << 10, 32 << 20, 1) = "\"32MiB\"", "\"1MiB\"",
+            "The maximum length of a READ or WRITE request, a power of two. Longer requests fail with EINVAL.";
+        handshake_timeout: Time(Span::from_millis(1), Span::from_secs(3600)) = "\"10s\"", "\"2.5s\"",
+            "The maximum duration of a handshake. If it takes longer, the server closes the connection.";
+        arena: Size(128 << 10, BYTES_MAX, 4096) or "`\"128MiB\"`, or less if the memory of the machine or of the control group does not permit it",
+            "\"64MiB\"",
+            "The memory for payloads of each shard (the thread of a drive). It must be at least twice `request_size`, and at least \
+             64KiB for each of `connections`. One eighth is used for receive buffers. Half of the rest is guaranteed to `connections` \
+             in equal parts, and the other half is available to connections that need more.";
+    }],
 };

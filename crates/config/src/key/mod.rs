@@ -4,6 +4,28 @@
 //! bounds, unit, words and default from here ([`crate::document::Table`]), and `docs/configuration.md` is printed from here
 //! ([`crate::manual`]).
 
+/// The keys of a table, a row each: `name: kind`, the default, an example, and a description.
+///
+/// The default is `= "VALUE"`, or `or "words"` if words say it; a key without either is required.
+macro_rules! keys {
+    ($(
+        $name:ident: $kind:ident $(($($bounds:tt)*))? $(= $value:literal)? $(or $words:literal)?,
+        $example:literal,
+        $about:literal;
+    )*) => {
+        &[$($crate::key::Key {
+            name: stringify!($name),
+            kind: $crate::key::Kind::$kind $(($($bounds)*))?,
+            default: keys!(@default $(= $value)? $(or $words)?),
+            about: $about,
+            example: $example,
+        }),*]
+    };
+    (@default = $value:literal) => { $crate::key::DefaultValue::Value($value) };
+    (@default or $words:literal) => { $crate::key::DefaultValue::Words($words) };
+    (@default) => { $crate::key::DefaultValue::Needed };
+}
+
 mod apply;
 mod contract;
 mod drive;

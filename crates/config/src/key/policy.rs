@@ -10,136 +10,61 @@ pub(crate) const POLICY: Shape = Shape {
     name: "a policy",
     about: "A policy's file: an elevator with its tunables, controllers, and the effect of each part of a contract. `weir policies NAME` \
             prints one as a starting point.",
-    keys: &[&[
-        Key {
-            name: "name",
-            kind: Kind::Text("letters, digits, dots and dashes"),
-            default: DefaultValue::Needed,
-            about: "The policy's name in results. It must differ from the names of the policies that come with Weir, unless the policy is \
-                    identical to that one.",
-            example: "\"my-policy\"",
-        },
-        Key {
-            name: "about",
-            kind: Kind::Text("text"),
-            default: DefaultValue::Needed,
-            about: "A description. Its first line summarises the policy; the other lines give further information.",
-            example: "\"a short description\"",
-        },
-        Key {
-            name: "elevator",
-            kind: Kind::Text(
-                "the name of an elevator, which is also the name of its table of tunables",
-            ),
-            default: DefaultValue::Needed,
-            about: "The component that selects the next request for the drive. Linux calls it an I/O scheduler.",
-            example: "\"bfq\"",
-        },
-        Key {
-            name: "controllers",
-            kind: Kind::List(
-                "names: `\"max\"` or `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`",
-            ),
-            default: DefaultValue::Value("[]"),
-            about: "The controllers that throttle requests before they reach the elevator. `\"max\"` keeps limits exactly, while `\"io.max\"` \
-                    keeps them in time slices as Linux does.",
-            example: "[\"max\"]",
-        },
-        Key {
-            name: "knobs",
-            kind: Kind::Table("`[knobs]`"),
-            default: DefaultValue::Words(
-                "every part that the elevator and the controllers can keep",
-            ),
-            about: "The effect of each part of a contract.",
-            example: "{ min = \"weight\" }",
-        },
-        Key {
-            name: "max",
-            kind: Kind::Table("`[max]`"),
-            default: DefaultValue::Words("Linux's defaults"),
-            about: "The time slices in which the controller `\"io.max\"` counts.",
-            example: "{ throttle_sample_time = \"100ms\" }",
-        },
-        Key {
-            name: "low",
-            kind: Kind::Table("`[low]`"),
-            default: DefaultValue::Words("Linux's defaults"),
-            about: "The controller `\"io.low\"`: when a group counts as idle, and which requests its low limits count.",
-            example: "{ idle = \"5ms\" }",
-        },
-        Key {
-            name: "cost",
-            kind: Kind::Table("`[cost]`"),
-            default: DefaultValue::Words("a profile, selected by the kind of drive"),
-            about: "The model of the drive and the quality of service for the controller `\"io.cost\"`.",
-            example: "{ qos = \"ctrl=user rpct=95.00 rlat=5000\" }",
-        },
-        Key {
-            name: "derived",
-            kind: Kind::Table("`[derived]`"),
-            default: DefaultValue::Words("none"),
-            about: "Tunables that are calculated from the contracts.",
-            example: "{ max_budget = { window = \"1s\", percent = 10 } }",
-        },
-    ]],
+    keys: &[keys! {
+        name: Text("letters, digits, dots and dashes"), "\"my-policy\"",
+            "The policy's name in results. It must differ from the names of the policies that come with Weir, unless the policy is \
+             identical to that one.";
+        about: Text("text"), "\"a short description\"",
+            "A description. Its first line summarises the policy; the other lines give further information.";
+        elevator: Text("the name of an elevator, which is also the name of its table of tunables"), "\"bfq\"",
+            "The component that selects the next request for the drive. Linux calls it an I/O scheduler.";
+        controllers: List("names: `\"max\"` or `\"io.max\"`, `\"io.low\"`, `\"io.latency\"`, `\"io.cost\"`") = "[]",
+            "[\"max\"]",
+            "The controllers that throttle requests before they reach the elevator. `\"max\"` keeps limits exactly, while `\"io.max\"` \
+             keeps them in time slices as Linux does.";
+        knobs: Table("`[knobs]`") or "every part that the elevator and the controllers can keep",
+            "{ min = \"weight\" }",
+            "The effect of each part of a contract.";
+        max: Table("`[max]`") or "Linux's defaults", "{ throttle_sample_time = \"100ms\" }",
+            "The time slices in which the controller `\"io.max\"` counts.";
+        low: Table("`[low]`") or "Linux's defaults", "{ idle = \"5ms\" }",
+            "The controller `\"io.low\"`: when a group counts as idle, and which requests its low limits count.";
+        cost: Table("`[cost]`") or "a profile, selected by the kind of drive",
+            "{ qos = \"ctrl=user rpct=95.00 rlat=5000\" }",
+            "The model of the drive and the quality of service for the controller `\"io.cost\"`.";
+        derived: Table("`[derived]`") or "none", "{ max_budget = { window = \"1s\", percent = 10 } }",
+            "Tunables that are calculated from the contracts.";
+    }],
 };
 
 pub(crate) const KNOBS: Shape = Shape {
     name: "[knobs]",
     about: "The effect of each part of a contract under a policy. A part that is not listed is kept if the elevator and the controllers can \
             keep it.",
-    keys: &[&[
-        Key {
-            name: "min",
-            kind: Kind::Word(&words::<_, 5>(Min::WORDS)),
-            default: DefaultValue::Words(
-                "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, otherwise `\"ignored\"`",
-            ),
-            about: "`\"kept\"`: the elevator keeps the min. `\"weight\"`: weights are in proportion to the amount that each client is due, \
-                    which is its min plus its part, by share, of the capacity that all mins leave over. Within a tenant, they are in \
-                    proportion to the clients' parts of the tenant's due. A promise in requests per second counts as its fraction of the requests per second that the drive can do. If the capacity of the drive is unknown, all mins together count as 90 % of it. `\"limit\"`: the client gets at most its \
-                    min. `\"low\"`: the min is the low limit of `io.low`. `\"ignored\"`: the min has no effect on scheduling, but it counts \
-                    against the capacity.",
-            example: "\"weight\"",
-        },
-        Key {
-            name: "share",
-            kind: Kind::Word(&words::<_, 2>(Share::WORDS)),
-            default: DefaultValue::Words(
-                "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`; otherwise `\"ignored\"`",
-            ),
-            about: "`\"weight\"`: the elevator and `io.cost` divide the drive in proportion to the shares. `\"ignored\"`: all clients are equal.",
-            example: "\"weight\"",
-        },
-        Key {
-            name: "max",
-            kind: Kind::Word(&words::<_, 2>(Limit::WORDS)),
-            default: DefaultValue::Words(
-                "`\"limit\"` with controller `\"max\"` or `\"io.max\"`; otherwise `\"ignored\"`",
-            ),
-            about: "`\"limit\"`: the controller keeps the max. `\"ignored\"`: it has no effect.",
-            example: "\"limit\"",
-        },
-        Key {
-            name: "class",
-            kind: Kind::Word(&words::<_, 2>(ClassKnob::WORDS)),
-            default: DefaultValue::Words(
-                "`\"kept\"` with elevator `\"contract\"`; otherwise `\"ignored\"`",
-            ),
-            about: "`\"kept\"`: the elevator serves clients by their class. `\"ignored\"`: the class has no effect.",
-            example: "\"ignored\"",
-        },
-        Key {
-            name: "latency",
-            kind: Kind::Word(&words::<_, 2>(Target::WORDS)),
-            default: DefaultValue::Words(
-                "`\"target\"` with controller `\"io.latency\"`; otherwise `\"ignored\"`",
-            ),
-            about: "`\"target\"`: the contract's latency is the target of `io.latency`. `\"ignored\"`: it has no effect.",
-            example: "\"ignored\"",
-        },
-    ]],
+    keys: &[keys! {
+        min: Word(&words::<_, 5>(Min::WORDS))
+            or "`\"low\"` with controller `\"io.low\"`, `\"kept\"` with elevator `\"contract\"`, otherwise `\"ignored\"`",
+            "\"weight\"",
+            "`\"kept\"`: the elevator keeps the min. `\"weight\"`: weights are in proportion to the amount that each client is due, \
+             which is its min plus its part, by share, of the capacity that all mins leave over. Within a tenant, they are in \
+             proportion to the clients' parts of the tenant's due. A promise in requests per second counts as its fraction of the \
+             requests per second that the drive can do. If the capacity of the drive is unknown, all mins together count as 90 % of it. `\"limit\"`: the client gets at most its \
+             min. `\"low\"`: the min is the low limit of `io.low`. `\"ignored\"`: the min has no effect on scheduling, but it counts \
+             against the capacity.";
+        share: Word(&words::<_, 2>(Share::WORDS))
+            or "`\"weight\"` with an elevator that has weights, and with controller `\"io.cost\"`; otherwise `\"ignored\"`",
+            "\"weight\"",
+            "`\"weight\"`: the elevator and `io.cost` divide the drive in proportion to the shares. `\"ignored\"`: all clients are equal.";
+        max: Word(&words::<_, 2>(Limit::WORDS)) or "`\"limit\"` with controller `\"max\"` or `\"io.max\"`; otherwise `\"ignored\"`",
+            "\"limit\"",
+            "`\"limit\"`: the controller keeps the max. `\"ignored\"`: it has no effect.";
+        class: Word(&words::<_, 2>(ClassKnob::WORDS)) or "`\"kept\"` with elevator `\"contract\"`; otherwise `\"ignored\"`",
+            "\"ignored\"",
+            "`\"kept\"`: the elevator serves clients by their class. `\"ignored\"`: the class has no effect.";
+        latency: Word(&words::<_, 2>(Target::WORDS)) or "`\"target\"` with controller `\"io.latency\"`; otherwise `\"ignored\"`",
+            "\"ignored\"",
+            "`\"target\"`: the contract's latency is the target of `io.latency`. `\"ignored\"`: it has no effect.";
+    }],
 };
 
 /// A tunable of a controller, from the core's table.
@@ -219,33 +144,21 @@ pub(crate) const COST: Shape = Shape {
 pub(crate) const DERIVED: Shape = Shape {
     name: "[derived]",
     about: "Tunables that are calculated from the contracts and replace stated values. They are calculated when the drive starts.",
-    keys: &[&[Key {
-        name: "max_budget",
-        kind: Kind::Table("`max_budget = { ... }`"),
-        default: DefaultValue::Words("the elevator's own tunable"),
-        about: "The largest budget. It is half of the amount by which the smallest share can fall short in a window.",
-        example: "{ window = \"1s\", percent = 10 }",
-    }]],
+    keys: &[keys! {
+        max_budget: Table("`max_budget = { ... }`") or "the elevator's own tunable",
+            "{ window = \"1s\", percent = 10 }",
+            "The largest budget. It is half of the amount by which the smallest share can fall short in a window.";
+    }],
 };
 
 pub(crate) const BUDGET: Shape = Shape {
     name: "max_budget = { ... }",
     about: "The bound from which `max_budget` is calculated: budgets are so small that, within a window, no client gets less than its share of \
             the drive by more than this percentage because it has to wait for its turn.",
-    keys: &[&[
-        Key {
-            name: "window",
-            kind: Kind::Time(Span::from_millis(1), Span::from_secs(60)),
-            default: DefaultValue::Needed,
-            about: "The length of the window.",
-            example: "\"1s\"",
-        },
-        Key {
-            name: "percent",
-            kind: Kind::Count(1, 100),
-            default: DefaultValue::Needed,
-            about: "The permitted shortfall, in per cent of a share.",
-            example: "10",
-        },
-    ]],
+    keys: &[keys! {
+        window: Time(Span::from_millis(1), Span::from_secs(60)), "\"1s\"",
+            "The length of the window.";
+        percent: Count(1, 100), "10",
+            "The permitted shortfall, in per cent of a share.";
+    }],
 };
