@@ -1,82 +1,62 @@
 //! What a reload changed, in the words of the file.
 
-use crate::server::Server;
-use crate::text::{join, path};
-use std::collections::{BTreeMap, BTreeSet};
-use toml::de::{DeTable, DeValue};
+use crate::field::{Difference, Values, differences};
+use crate::server::{Drive, Server, Tenant, Volume};
+use crate::text::path;
+use std::collections::BTreeMap;
 
 /// What differs between two servers of which the second came by a reload of the first: a line for each volume and tenant that came or
 /// went, and for each key of the others that changed, defaults included.
 pub fn changes(old: &Server, new: &Server) -> Vec<String> {
-    let (was, now) = (keys(old), keys(new));
-    let volumes = |server: &Server| -> Vec<String> {
-        let all = server.volumes.iter();
-        all.map(|v| path("volume", &v.name)).collect()
-    };
-    let tenants = |server: &Server| -> Vec<String> {
-        let all = server.tenants.iter();
-        all.map(|t| path("tenant", &t.name)).collect()
-    };
-    let mut lines = Vec::new();
-    let mut whole = Vec::new();
-    for tables in [&tenants as &dyn Fn(&Server) -> Vec<String>, &volumes] {
-        let (before, after) = (tables(old), tables(new));
-        let without = |all: &[String], others: &[String]| -> Vec<String> {
-            let differ = all.iter().filter(|table| !others.contains(table));
-            differ.cloned().collect()
+    let (mut lines, mut all) = (Vec::new(), Vec::new());
+    let drives = new.drives.iter();
+    for (was, now) in drives.filter_map(|now| Some((old.drive(&now.name)?, now))) {
+        let capacity = |drive: &Drive| {
+            let values = drive.values().into_iter();
+            values.filter(|(key, _)| *key == "capacity").collect()
         };
-        for (what, tables) in [
-            ("was removed", without(&before, &after)),
-            ("was added", without(&after, &before)),
-        ] {
-            lines.extend(tables.iter().map(|table| format!("{table} {what}")));
-            whole.extend(tables.into_iter().map(|table| table + "."));
-        }
+        let at = path("drive", &now.name);
+        all.extend(differences(&at, capacity(was), capacity(now)));
     }
-    let both: BTreeSet<&String> = was.keys().chain(now.keys()).collect();
-    for key in both {
-        let said = whole.iter().any(|table| key.starts_with(table));
-        let (was, now) = (was.get(key), now.get(key));
-        if said || was == now {
-            continue;
+    all.extend(differences("server", old.values(), new.values()));
+    let name = |tenant: &Tenant| tenant.name.clone();
+    let tenants = [&old.tenants[..], &new.tenants];
+    lines.extend(named("tenant", tenants, name, Tenant::values, &mut all));
+    let name = |volume: &Volume| volume.name.clone();
+    let volumes = [&old.volumes[..], &new.volumes];
+    lines.extend(named("volume", volumes, name, Volume::values, &mut all));
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    lines.extend(all.into_iter().map(|(key, was, now)| {
+        let was = was.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
+        match now {
+            Some(now) => format!("{key} = {now} (was {was})"),
+            None => format!("{key} was removed (was {was})"),
         }
-        let before = was.map_or("nothing", |value| value);
-        lines.push(match now {
-            Some(now) => format!("{key} = {now} (was {before})"),
-            None => format!("{key} was removed (was {before})"),
-        });
-    }
+    }));
     lines
 }
 
-/// Every key that a reload can change and its value, as the file has them.
-fn keys(server: &Server) -> BTreeMap<String, String> {
-    let mut keys = BTreeMap::new();
-    let text = server.to_string();
-    // What it prints can be read.
-    if let Ok(file) = DeTable::parse(&text) {
-        add(&mut keys, "", file.get_ref(), &text);
+/// A line for each table of a kind that came or went. The keys that differ in the others go to `all`.
+fn named<T: PartialEq>(
+    kind: &str,
+    tables: [&[T]; 2],
+    name: fn(&T) -> String,
+    values: fn(&T) -> Values,
+    all: &mut Vec<Difference>,
+) -> Vec<String> {
+    let [was, now]: [BTreeMap<String, &T>; 2] =
+        tables.map(|tables| tables.iter().map(|table| (name(table), table)).collect());
+    let mut lines = Vec::new();
+    for (some, others, what) in [(&was, &now, "removed"), (&now, &was, "added")] {
+        let alone = some.keys().filter(|name| !others.contains_key(*name));
+        lines.extend(alone.map(|name| format!("{} was {what}", path(kind, name))));
     }
-    keys.retain(|key, _| {
-        let fixed = key.starts_with("drive.") && !key.contains(".capacity.");
-        !fixed
-            && !["gateways.", "limits.", "listen.", "manage."]
-                .iter()
-                .any(|t| key.starts_with(t))
-    });
-    keys
-}
-
-fn add(keys: &mut BTreeMap<String, String>, at: &str, table: &DeTable<'_>, text: &str) {
-    for (name, value) in table {
-        let at = join(at, name.get_ref());
-        match value.get_ref() {
-            DeValue::Table(table) => add(keys, &at, table, text),
-            _ => {
-                keys.insert(at, text[value.span()].to_owned());
-            }
+    for (name, now) in now {
+        if let Some(was) = was.get(&name).filter(|was| **was != now) {
+            all.extend(differences(&path(kind, &name), values(was), values(now)));
         }
     }
+    lines
 }
 
 #[cfg(test)]

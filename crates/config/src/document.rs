@@ -1,6 +1,7 @@
 //! A TOML file on its way to values: what is read is checked, and everything wrong is kept with its place.
 
 use crate::elsewhere;
+use crate::field::Field;
 use crate::key::{self, DefaultValue, Kind, Shape, UNDECLARED};
 use crate::nearest;
 use crate::places::Places;
@@ -241,6 +242,12 @@ impl<'a> Table<'a> {
         value.expect("its declaration has a value of that type")
     }
 
+    /// A field's value, or its default.
+    pub(crate) fn field<T: Field>(&self, doc: &mut Document<'_>, key: &str) -> T {
+        let value = self.entry(key).and_then(|entry| T::read(doc, &entry));
+        value.unwrap_or_else(|| T::absent(self.shape.key(key).expect("a field is a key")))
+    }
+
     /// A whole number, or its default.
     pub(crate) fn count<T>(&self, doc: &mut Document<'_>, key: &str) -> T
     where
@@ -443,6 +450,16 @@ impl<'a> Entry<'a> {
         };
         debug_assert!(T::try_from(most).is_ok(), "the most of {}", self.path);
         T::try_from(self.integer(doc, least..=most)?).ok()
+    }
+
+    /// A number as declared: a count, a size, or a rate.
+    pub(crate) fn number(&self, doc: &mut Document<'_>) -> Option<u64> {
+        match self.kind {
+            Kind::Size(..) => self.size(doc),
+            Kind::Rate => self.rate(doc),
+            Kind::Count(..) => self.count(doc),
+            _ => None,
+        }
     }
 
     /// A number of bytes as declared.

@@ -1,16 +1,14 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
-use crate::gateways::Gateways;
-use crate::listen::{Limits, Listen};
-use crate::manage::Manage;
-use crate::notify::Wakes;
+use crate::field::{Values, differences, unset};
+use crate::key::{Gateways, contract_keys};
 use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits};
 use crate::problem::Problem;
-use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume};
+use crate::read::SHAPE_KEYS;
+use crate::server::{Drive, Server, Volume};
 use crate::text::{join, path, quoted};
-use crate::units::{Size, Time};
+use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use weir_core::{Contract, Edit, GroupId, Knobs, SpaceId};
 
 /// What a new file changes: all of it is to be put in force, or nothing.
@@ -69,18 +67,21 @@ pub fn reload(old: &Server, plans: &[Plan], new: &Server) -> Result<Reload, Vec<
         }
     }
     for volume in &new.volumes {
-        if let Some(was) = old.volume(&volume.name) {
-            let at = path("volume", &volume.name);
-            fixed.values(&at, &volume_values(was), &volume_values(volume));
-            fixed.size(was, volume);
-        } else {
-            fixed.socket(volume);
+        match old.volume(&volume.name) {
+            // Most of thousands are as they were.
+            Some(was) if was == volume => {}
+            Some(was) => {
+                let at = path("volume", &volume.name);
+                fixed.values(&at, [was.values(), volume.values()], &LIVE);
+                fixed.size(was, volume);
+            }
+            None => fixed.socket(volume),
         }
     }
     for tenant in &new.tenants {
         if let Some(was) = old.tenant(&tenant.name) {
-            let value = |t: &Tenant| [("drive", quoted(&t.drive))];
-            fixed.values(&path("tenant", &tenant.name), &value(was), &value(tenant));
+            let at = path("tenant", &tenant.name);
+            fixed.values(&at, [was.values(), tenant.values()], &[]);
         }
     }
     let mut drives = Vec::new();
@@ -108,8 +109,8 @@ const RESTART: &str = "restart the server to apply the change, or undo it";
 const DRIVES: &str = "restart the server to add the drive, or remove it from the file";
 const DRIVES_STAY: &str = "restart the server to remove the drive, or add it to the file again";
 
-/// Keys, with those of the tables that they are in before them, and their values as texts.
-type Value = (&'static str, String);
+/// Keys of volumes that a running server can change, except those of contracts. A size has rules of its own.
+const LIVE: [&str; 3] = ["size", "ublk", "shared"];
 
 /// Finds what must not differ.
 struct Fixed<'a> {
@@ -127,8 +128,7 @@ impl Fixed<'_> {
     }
 
     /// Refuses a value that differs.
-    fn changed(&mut self, key: &str, was: &str, now: &str) {
-        let [from, to] = [was, now].map(|value| if value == "\"\"" { NOT_SET } else { value });
+    fn changed(&mut self, key: &str, from: &str, to: &str) {
         let message = format!("cannot be changed while the server is running ({from} → {to})");
         let back = if self.old.is_written(key) {
             format!("set the value back to {from}")
@@ -140,43 +140,34 @@ impl Fixed<'_> {
         self.problems.push(places.problem(key, message, Some(help)));
     }
 
-    /// Refuses the keys of a table whose values differ. One that is written in neither file follows from another, which is refused.
-    fn values(&mut self, table: &str, was: &[Value], now: &[Value]) {
-        for ((key, was), (_, now)) in was.iter().zip(now) {
-            let path = key
-                .split('.')
-                .fold(table.to_owned(), |at, key| join(&at, key));
-            let written = |server: &Server| server.places.keys.contains_key(&path);
-            if was != now && (written(self.old) || written(self.new)) {
-                self.changed(&path, was, now);
+    /// Refuses the keys of a table whose values differ, except those that a running server can change, as contracts, or that are
+    /// compared by themselves. A key that is written in neither file follows from another, which is refused.
+    fn values(&mut self, table: &str, [mut was, mut now]: [Values; 2], except: &[&str]) {
+        for values in [&mut was, &mut now] {
+            values
+                .retain(|(key, _)| !except.contains(key) && !contract_keys().any(|of| of == *key));
+        }
+        for (key, was, now) in differences(table, was, now) {
+            if self.old.is_written(&key) || self.new.is_written(&key) {
+                let [was, now] =
+                    [was, now].map(|value| value.map_or_else(|| NOT_SET.to_owned(), |v| v.shown()));
+                self.changed(&key, &was, &now);
             }
         }
     }
 
     fn server(&mut self) {
-        let (old, new) = (self.old, self.new);
-        self.values(
-            "listen",
-            &listen_values(&old.listen),
-            &listen_values(&new.listen),
-        );
-        self.values(
-            "manage",
-            &manage_values(&old.manage),
-            &manage_values(&new.manage),
-        );
-        self.values(
-            "gateways",
-            &gateways_values(old.gateways.as_ref()),
-            &gateways_values(new.gateways.as_ref()),
-        );
-        self.values(
-            "limits",
-            &limits_values(&old.limits),
-            &limits_values(&new.limits),
-        );
-        let threads = |server: &Server| [("priority", quoted(server.priority.name()))];
-        self.values("server", &threads(old), &threads(new));
+        let both = [self.old, self.new];
+        // What it permits is an address.
+        self.values("listen", both.map(|s| s.listen.values()), &["insecure"]);
+        self.values("manage", both.map(|s| s.manage.values()), &[]);
+        let gateways = both.map(|s| match &s.gateways {
+            Some(gateways) => gateways.values(),
+            None => unset(Gateways::default().values()),
+        });
+        self.values("gateways", gateways, &[]);
+        self.values("limits", both.map(|s| s.limits.values()), &[]);
+        self.values("server", both.map(Server::values), &["remove_in_use"]);
     }
 
     /// A volume may grow: clients know of no less than what they were told.
@@ -214,157 +205,16 @@ impl Fixed<'_> {
             };
             self.refuse(&key, "cannot be changed", RESTART);
         }
-        if was.model == now.model {
-            self.values(&at, &shape_values(was), &shape_values(now));
-        } else {
+        let mut except = vec!["policy", "capacity", "model", "path"];
+        if was.model != now.model {
             self.refuse(&join(&at, "model"), "cannot be changed", RESTART);
+            except.extend(SHAPE_KEYS);
         }
         if was.path != now.path {
             self.refuse(&join(&at, "path"), "cannot be changed", RESTART);
         }
-        let limits = join(&at, "limits");
-        self.values(
-            &limits,
-            &drive_limits_values(was),
-            &drive_limits_values(now),
-        );
+        self.values(&at, [was.values(), now.values()], &except);
     }
-}
-
-fn text<T>(value: Option<T>, print: impl FnOnce(T) -> String) -> String {
-    value.map_or_else(|| NOT_SET.to_owned(), print)
-}
-
-fn listen_values(listen: &Listen) -> Vec<Value> {
-    let nbd: Vec<String> = listen.nbd.iter().map(ToString::to_string).collect();
-    vec![
-        ("nbd", format!("{nbd:?}")),
-        ("metrics", text(listen.metrics, |m| m.to_string())),
-        ("socket_mode", format!("{:04o}", listen.socket_mode)),
-        ("socket_owner", quoted(&listen.socket_owner.to_string())),
-    ]
-}
-
-fn manage_values(manage: &Manage) -> Vec<Value> {
-    let path = |path: &PathBuf| quoted(&path.display().to_string());
-    vec![
-        ("socket", text(manage.socket.as_ref(), path)),
-        ("socket_mode", format!("{:04o}", manage.socket_mode)),
-        ("socket_owner", quoted(&manage.socket_owner.to_string())),
-        ("users", format!("{:?}", manage.users)),
-        ("groups", format!("{:?}", manage.groups)),
-        (
-            "storage",
-            text(manage.storage.as_ref(), |s| format!("{s:?}")),
-        ),
-        ("http", text(manage.http, |a| a.to_string())),
-        ("token_file", text(manage.token_file.as_ref(), path)),
-        ("manual", text(manage.manual.as_ref(), path)),
-    ]
-}
-
-fn gateways_values(gateways: Option<&Gateways>) -> Vec<Value> {
-    vec![
-        ("etcd", text(gateways, |g| format!("{:?}", g.etcd))),
-        ("prefix", text(gateways, |g| quoted(&g.prefix))),
-        ("lease", text(gateways, |g| Time(g.lease).to_string())),
-    ]
-}
-
-fn limits_values(limits: &Limits) -> Vec<Value> {
-    vec![
-        ("connections", limits.connections.to_string()),
-        (
-            "requests_per_connection",
-            limits.requests_per_connection.to_string(),
-        ),
-        (
-            "bytes_per_connection",
-            Size(limits.bytes_per_connection).to_string(),
-        ),
-        (
-            "unsent_per_connection",
-            Size(limits.unsent_per_connection).to_string(),
-        ),
-        ("request_size", Size(limits.request_size.into()).to_string()),
-        (
-            "handshake_timeout",
-            Time(limits.handshake_timeout).to_string(),
-        ),
-        ("arena", Size(limits.arena).to_string()),
-    ]
-}
-
-fn shape_values(drive: &Drive) -> Vec<Value> {
-    vec![
-        ("queues", drive.queues.to_string()),
-        ("tags", drive.tags.to_string()),
-        ("max_transfer", Size(drive.max_transfer.into()).to_string()),
-        ("rotational", drive.rotational.to_string()),
-    ]
-}
-
-fn drive_limits_values(drive: &Drive) -> Vec<Value> {
-    vec![
-        ("requests", drive.limits.requests.to_string()),
-        ("scheduler_tags", drive.limits.scheduler_tags.to_string()),
-        ("volumes", drive.limits.volumes.to_string()),
-        ("tenants", drive.limits.tenants.to_string()),
-    ]
-}
-
-fn volume_values(volume: &Volume) -> Vec<Value> {
-    let path = |path: &Path| quoted(&path.display().to_string());
-    let (mut file, mut device, mut memory, mut model) = (None, None, None, None);
-    let mut remote = None;
-    match &volume.storage {
-        Storage::File(at) => file = Some(path(at)),
-        Storage::Device(at) => device = Some(path(at)),
-        Storage::Nbd(at) => remote = Some(at),
-        Storage::Memory => memory = Some("true".to_owned()),
-        Storage::Model => model = Some("the drive's".to_owned()),
-    }
-    let same = |text| text;
-    let (spin, sleep) = match volume.notify.wakes {
-        Wakes::AtOnce => (None, None),
-        Wakes::Spin(span) => (Some(span), None),
-        Wakes::Sleep(span) => (None, Some(span)),
-    };
-    let cache = match volume.cache {
-        Cache::Direct => "\"direct\"",
-        Cache::Host => "\"host\"",
-    };
-    vec![
-        ("drive", quoted(&volume.drive)),
-        ("file", text(file, same)),
-        ("device", text(device, same)),
-        ("nbd", text(remote, |r| quoted(&r.text))),
-        (
-            "remote.connections",
-            text(remote, |r| r.connections.to_string()),
-        ),
-        ("remote.requests", text(remote, |r| r.requests.to_string())),
-        ("remote.wait", text(remote, |r| Time(r.wait).to_string())),
-        (
-            "remote.unflushed",
-            text(remote, |r| Size(r.unflushed).to_string()),
-        ),
-        ("memory", text(memory, same)),
-        ("model", text(model, same)),
-        ("read_only", volume.read_only.to_string()),
-        ("cache", cache.to_owned()),
-        ("listen.vhost", text(volume.vhost.as_deref(), path)),
-        ("listen.spin", text(spin, |s| Time(s).to_string())),
-        ("listen.sleep", text(sleep, |s| Time(s).to_string())),
-        ("listen.calls", quoted(volume.notify.calls.word())),
-        ("listen.call_count", volume.notify.call_count.to_string()),
-        (
-            "listen.call_delay",
-            Time(volume.notify.call_delay).to_string(),
-        ),
-        ("ublk_number", text(volume.ublk_number, |n| n.to_string())),
-        ("tenant", text(volume.tenant.as_deref(), quoted)),
-    ]
 }
 
 /// What changes on a drive that stays. That everything else stays as well is checked elsewhere.

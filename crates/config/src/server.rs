@@ -1,8 +1,6 @@
 //! What the server's file says, as plain typed values.
 
-use crate::gateways::Gateways;
-use crate::listen::{Limits, Listen};
-use crate::manage::Manage;
+use crate::key::{DriveLimits, Gateways, Limits, Listen, Manage};
 use crate::notify::Notify;
 use crate::places::Places;
 use crate::policy::Policy;
@@ -93,7 +91,8 @@ impl Server {
 
     /// The tenant of that name.
     pub fn tenant(&self, name: &str) -> Option<&Tenant> {
-        self.tenants.iter().find(|t| t.name == name)
+        let at = self.tenants.binary_search_by(|t| t.name.as_str().cmp(name));
+        Some(&self.tenants[at.ok()?])
     }
 
     /// The volumes of a drive, by name.
@@ -126,19 +125,6 @@ pub struct Drive {
     pub path: Span,
     /// Sizes of its tables.
     pub limits: DriveLimits,
-}
-
-/// Sizes of one drive's tables, fixed while the server runs (`[drive.NAME.limits]`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DriveLimits {
-    /// Live requests of all connections together: 1 to 2^20.
-    pub requests: u32,
-    /// Requests in the elevator and the drive together (Linux: `nr_requests`): 1 to 2^20.
-    pub scheduler_tags: u32,
-    /// Volumes it can have, those that come by reload included: 1 to 65536.
-    pub volumes: u32,
-    /// Tenants it can have, those that come by reload included: 0 to 65536.
-    pub tenants: u32,
 }
 
 /// What a client sees as one disk: an NBD export (`[volume.NAME]`).

@@ -1,6 +1,8 @@
 //! Contracts as a command line changes them: `--set alpha.min=20MB/s`.
 
+use crate::field;
 use crate::key::MAX;
+use crate::print::capacity_values;
 use crate::{Problem, Terms};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -80,8 +82,8 @@ impl Setting {
             Value::Table(Table::from_iter([("v".to_owned(), Value::Table(terms))])),
         )]));
         let text = format!(
-            "listen.nbd = [\"unix:/run/weir.sock\"]\n[drive.d]\npolicy = \"none\"\n{}\n{}\n",
-            stated(capacity.unwrap_or(ENDLESS)),
+            "listen.nbd = [\"unix:/run/weir.sock\"]\n[drive.d]\npolicy = \"none\"\ncapacity = {}\n{}\n",
+            field::Value::Table(capacity_values(capacity.or(Some(ENDLESS)))),
             own.unwrap_or_default()
         );
         let server = crate::parse("", &text).map_err(|problems| {
@@ -162,24 +164,6 @@ const ENDLESS: Capacity = Capacity {
     iops: 1_000_000_000_000,
     ..Capacity::NONE
 };
-
-/// A drive's capacity as a line of the file.
-fn stated(capacity: Capacity) -> String {
-    let requests = [
-        ("iops", capacity.iops),
-        ("read_iops", capacity.read_iops),
-        ("write_iops", capacity.write_iops),
-    ];
-    let requests = requests.into_iter().filter(|(_, rate)| *rate > 0);
-    let requests: Vec<String> = requests
-        .map(|(key, rate)| format!(", {key} = {rate}"))
-        .collect();
-    let Capacity { read, write, .. } = capacity;
-    format!(
-        "capacity = {{ read = \"{read}B/s\", write = \"{write}B/s\"{} }}",
-        requests.concat()
-    )
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! `[drive.NAME]`.
 
 use super::Shape;
+use crate::document::{Document, Table};
 use weir_core::Span;
 
 pub(crate) const DRIVE: Shape = Shape {
@@ -66,18 +67,19 @@ pub(crate) const CAPACITY: Shape = Shape {
     }],
 };
 
-pub(crate) const DRIVE_LIMITS: Shape = Shape {
-    name: "[drive.NAME.limits]",
-    about: "Sizes of the tables that the server allocates for one drive. They cannot be changed while the server runs.",
-    keys: &[keys! {
-        requests: Count(2, 1 << 20) or "sixteen times `limits.connections`, but at least 4096", "8192",
-            "The maximum number of requests of all connections together that are not completed. It must be at least eight times \
-             `limits.connections`, or at least twice `limits.requests_per_connection` if that is less.";
-        scheduler_tags: Count(1, 1 << 20) or "the value of `requests`", "512",
-            "The maximum number of requests in the elevator and the drive together, for each hardware queue (Linux: `nr_requests`).";
-        volumes: Count(1, 65_536) = "1024", "16",
-            "The maximum number of volumes of the drive, including those that a reload adds.";
-        tenants: Count(0, 65_536) = "256", "4",
-            "The maximum number of tenants of the drive, including those that a reload adds.";
-    }],
-};
+table! {
+    /// Sizes of one drive's tables, fixed while the server runs (`[drive.NAME.limits]`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct DriveLimits: DRIVE_LIMITS = "[drive.NAME.limits]",
+        "Sizes of the tables that the server allocates for one drive. They cannot be changed while the server runs.";
+
+    requests: u32 as Count(2, 1 << 20) or "sixteen times `limits.connections`, but at least 4096", "8192",
+        "The maximum number of requests of all connections together that are not completed. It must be at least eight times \
+         `limits.connections`, or at least twice `limits.requests_per_connection` if that is less.";
+    scheduler_tags: u32 as Count(1, 1 << 20) or "the value of `requests`", "512",
+        "The maximum number of requests in the elevator and the drive together, for each hardware queue (Linux: `nr_requests`).";
+    volumes: u32 as Count(1, 65_536) = "1024", "16",
+        "The maximum number of volumes of the drive, including those that a reload adds.";
+    tenants: u32 as Count(0, 65_536) = "256", "4",
+        "The maximum number of tenants of the drive, including those that a reload adds.";
+}

@@ -1,21 +1,22 @@
 //! `[gateways]`.
 
-use super::Shape;
+use crate::document::{Document, Table};
 use weir_core::Span;
 
-pub(crate) const GATEWAYS: Shape = Shape {
-    name: "[gateways]",
-    about: "The etcd through which several servers divide the min of a volume that all of them serve (`docs/gateways.md`). Each such volume \
-            has the key `shared`. This table cannot be changed while the server runs.",
-    keys: &[keys! {
-        etcd: List("URLs, `\"http://host:port\"`"), "[\"http://10.0.0.1:2379\", \"http://10.0.0.2:2379\"]",
-            "The endpoints of one etcd, version 3.4 or later. If one endpoint does not reply, the next one is used. Neither TLS nor \
-             etcd's users are supported, so use a network that only these machines can reach, or a tunnel.";
-        prefix: Text("a slash, and letters, digits and `.`, `_`, `-`, `/`") = "\"/weir\"", "\"/prod/weir\"",
-            "The beginning of the keys in etcd: `PREFIX/NAME/generation` and `PREFIX/NAME/member/LEASE`. It must be the same on all \
-             servers.";
-        lease: Time(Span::from_secs(2), Span::from_secs(60)) = "\"5s\"", "\"10s\"",
-            "The time, in whole seconds, for which the part of a dead server stays reserved for that server. It is also the time for \
-             which a server continues to use its part while it cannot reach etcd.";
-    }],
-};
+table! {
+    /// The store of minimums that several servers keep together (`[gateways]`), fixed while the server runs.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Gateways: GATEWAYS = "[gateways]",
+        "The etcd through which several servers divide the min of a volume that all of them serve (`docs/gateways.md`). Each such volume \
+         has the key `shared`. This table cannot be changed while the server runs.";
+
+    etcd: Vec<String> as List("URLs, `\"http://host:port\"`"), "[\"http://10.0.0.1:2379\", \"http://10.0.0.2:2379\"]",
+        "The endpoints of one etcd, version 3.4 or later. If one endpoint does not reply, the next one is used. Neither TLS nor \
+         etcd's users are supported, so use a network that only these machines can reach, or a tunnel.";
+    prefix: String as Text("a slash, and letters, digits and `.`, `_`, `-`, `/`") = "\"/weir\"", "\"/prod/weir\"",
+        "The beginning of the keys in etcd: `PREFIX/NAME/generation` and `PREFIX/NAME/member/LEASE`. It must be the same on all \
+         servers.";
+    lease: Span as Time(Span::from_secs(2), Span::from_secs(60)) = "\"5s\"", "\"10s\"",
+        "The time, in whole seconds, for which the part of a dead server stays reserved for that server. It is also the time for \
+         which a server continues to use its part while it cannot reach etcd.";
+}

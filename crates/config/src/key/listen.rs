@@ -1,63 +1,76 @@
 //! `[listen]` and `[limits]`.
 
-use super::Shape;
-use crate::listen::Limits;
+use crate::document::{Document, Table};
+use crate::listen::{Address, Owner};
+use std::net::SocketAddr;
 use weir_core::Span;
 
-pub(crate) const LISTEN: Shape = Shape {
-    name: "[listen]",
-    about: "The addresses at which clients connect. They cannot be changed while the server runs.",
-    keys: &[keys! {
-        nbd: List("1 to 64 addresses, no two alike")
-            or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
-            "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
-            "The addresses for NBD clients: `\"unix:/path\"` (at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
-             `\"localhost:10809\"`. Port 0 selects any free port. The names of other hosts are not resolved.";
-        metrics: Text("an IP address and a port") or "no metrics are served", "\"127.0.0.1:9809\"",
-            "The address at which the server answers `GET /metrics` over HTTP, in Prometheus' text format.";
-        insecure: Flag = "false", "true",
-            "Permits addresses that other machines can reach. There is neither encryption nor a password, so every machine that \
-             reaches such an NBD address can read and write the volumes.";
-        socket_mode: Text("an octal mode, `\"0000\"` to `\"0777\"`") = "\"0600\"", "\"0660\"",
-            "The permission bits of the Unix sockets.";
-        socket_owner: Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
-            "\"weir:107\"",
-            "The owner of the Unix sockets.";
-    }],
-};
+table! {
+    /// Where the server listens (`[listen]`).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Listen: LISTEN = "[listen]",
+        "The addresses at which clients connect. They cannot be changed while the server runs.";
+
+    nbd: Vec<Address> as List("1 to 64 addresses, no two alike")
+        or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
+        "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
+        "The addresses for NBD clients: `\"unix:/path\"` (at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
+         `\"localhost:10809\"`. Port 0 selects any free port. The names of other hosts are not resolved.";
+    metrics: Option<SocketAddr> as Text("an IP address and a port") or "no metrics are served", "\"127.0.0.1:9809\"",
+        "The address at which the server answers `GET /metrics` over HTTP, in Prometheus' text format.";
+    insecure: bool as Flag = "false", "true",
+        "Permits addresses that other machines can reach. There is neither encryption nor a password, so every machine that \
+         reaches such an NBD address can read and write the volumes.";
+    socket_mode: u32 as Text("an octal mode, `\"0000\"` to `\"0777\"`") = "\"0600\"", "\"0660\"",
+        "The permission bits of the Unix sockets.";
+    socket_owner: Owner as Text("`\"user:group\"`, `\"user\"` or `\":group\"`, by name or number") or "the user that runs the server",
+        "\"weir:107\"",
+        "The owner of the Unix sockets.";
+}
 
 /// Most bytes of payload.
 const BYTES_MAX: u64 = 1 << 40;
 
-pub(crate) const LIMITS: Shape = Shape {
-    name: "[limits]",
-    about: "Limits on connections. They cannot be changed while the server runs.",
-    keys: &[keys! {
-        connections: Count(1, Limits::CONNECTIONS_MAX as u64) = "256", "64",
-            "The maximum number of connections. Connections in their handshake do not count: at most 256 of these can exist, and a new \
-             one replaces another. Each promise (`min`, `min_iops` or `class = \"realtime\"` of a volume, or of a tenant for its \
-             volumes together) reserves places: half of all places are divided equally among the promises, and each gets at least 1 and \
-             at most 16. The other places are divided equally between hosts and users, for each of these between volumes, and for each \
-             volume between processes. If all places are taken, a client that is entitled to a place replaces a connection of the group \
-             that has the most connections, namely the one that has been idle for longest, even if that connection is busy. In addition, a sixteenth \
-             more places exist for connections whose place is reserved. `serving.md` describes the rule.";
-        requests_per_connection: Count(1, 65_536) = "128", "256",
-            "The maximum number of requests of one connection that are not answered. When a connection reaches it, the server stops \
-             reading from that connection.";
-        bytes_per_connection: Size(64 << 10, BYTES_MAX, 1) = "\"64MiB\"", "\"32MiB\"",
-            "The maximum payload of one connection's requests that are not answered. It must be at least `request_size`. When a \
-             connection reaches it, the server stops reading from that connection.";
-        unsent_per_connection: Size(4096, BYTES_MAX, 1) = "\"8MiB\"", "\"1MiB\"",
-            "The maximum size of one connection's replies that the client has not read. Beyond it, the server holds the requests of the \
-             connection, except those in the drive and up to 1 MiB that a volume in memory processes at a time. One reply always fits.";
-        request_size: Size(64 << 10, 32 << 20, 1) = "\"32MiB\"", "\"1MiB\"",
-            "The maximum length of a READ or WRITE request, a power of two. Longer requests fail with EINVAL.";
-        handshake_timeout: Time(Span::from_millis(1), Span::from_secs(3600)) = "\"10s\"", "\"2.5s\"",
-            "The maximum duration of a handshake. If it takes longer, the server closes the connection.";
-        arena: Size(128 << 10, BYTES_MAX, 4096) or "`\"128MiB\"`, or less if the memory of the machine or of the control group does not permit it",
-            "\"64MiB\"",
-            "The memory for payloads of each shard (the thread of a drive). It must be at least twice `request_size`, and at least \
-             64KiB for each of `connections`. One eighth is used for receive buffers. Half of the rest is guaranteed to `connections` \
-             in equal parts, and the other half is available to connections that need more.";
-    }],
-};
+table! {
+    /// What connections may take (`[limits]`), fixed while the server runs.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Limits: LIMITS = "[limits]",
+        "Limits on connections. They cannot be changed while the server runs.";
+
+    connections: u32 as Count(1, Limits::CONNECTIONS_MAX as u64) = "256", "64",
+        "The maximum number of connections. Connections in their handshake do not count: at most 256 of these can exist, and a new \
+         one replaces another. Each promise (`min`, `min_iops` or `class = \"realtime\"` of a volume, or of a tenant for its \
+         volumes together) reserves places: half of all places are divided equally among the promises, and each gets at least 1 and \
+         at most 16. The other places are divided equally between hosts and users, for each of these between volumes, and for each \
+         volume between processes. If all places are taken, a client that is entitled to a place replaces a connection of the group \
+         that has the most connections, namely the one that has been idle for longest, even if that connection is busy. In addition, a sixteenth \
+         more places exist for connections whose place is reserved. `serving.md` describes the rule.";
+    requests_per_connection: u32 as Count(1, 65_536) = "128", "256",
+        "The maximum number of requests of one connection that are not answered. When a connection reaches it, the server stops \
+         reading from that connection.";
+    bytes_per_connection [64 << 20]: u64 as Size(64 << 10, BYTES_MAX, 1) = "\"64MiB\"", "\"32MiB\"",
+        "The maximum payload of one connection's requests that are not answered. It must be at least `request_size`. When a \
+         connection reaches it, the server stops reading from that connection.";
+    unsent_per_connection: u64 as Size(4096, BYTES_MAX, 1) = "\"8MiB\"", "\"1MiB\"",
+        "The maximum size of one connection's replies that the client has not read. Beyond it, the server holds the requests of the \
+         connection, except those in the drive and up to 1 MiB that a volume in memory processes at a time. One reply always fits.";
+    request_size [32 << 20]: u32 as Size(64 << 10, 32 << 20, 1) = "\"32MiB\"", "\"1MiB\"",
+        "The maximum length of a READ or WRITE request, a power of two. Longer requests fail with EINVAL.";
+    handshake_timeout: Span as Time(Span::from_millis(1), Span::from_secs(3600)) = "\"10s\"", "\"2.5s\"",
+        "The maximum duration of a handshake. If it takes longer, the server closes the connection.";
+    arena [128 << 20]: u64 as Size(128 << 10, BYTES_MAX, 4096) or "`\"128MiB\"`, or less if the memory of the machine or of the control group does not permit it",
+        "\"64MiB\"",
+        "The memory for payloads of each shard (the thread of a drive). It must be at least twice `request_size`, and at least \
+         64KiB for each of `connections`. One eighth is used for receive buffers. Half of the rest is guaranteed to `connections` \
+         in equal parts, and the other half is available to connections that need more.";
+}
+
+impl Limits {
+    /// Most connections: each takes two places in a ring.
+    pub const CONNECTIONS_MAX: u32 = 3840;
+
+    /// The least arena for `connections` connections: 64 KiB each.
+    pub const fn arena_min(&self) -> u64 {
+        self.connections as u64 * (64 << 10)
+    }
+}

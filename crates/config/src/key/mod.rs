@@ -26,6 +26,54 @@ macro_rules! keys {
     (@default) => { $crate::key::DefaultValue::Needed };
 }
 
+/// A table of a file whose keys are the fields of a struct, a row for both: `field: type as kind` and on as in `keys!`.
+///
+/// `[VALUE]` after the field says that the key is read by hand, and what the field is until then.
+macro_rules! table {
+    (
+        $(#[$meta:meta])*
+        pub struct $Type:ident: $SHAPE:ident = $name:literal, $of:literal;
+        $(
+            $field:ident $([$until:expr])?: $type:ty as $kind:ident $(($($bounds:tt)*))? $(= $value:literal)? $(or $words:literal)?,
+            $example:literal,
+            $about:literal;
+        )*
+    ) => {
+        pub(crate) const $SHAPE: $crate::key::Shape = $crate::key::Shape {
+            name: $name,
+            about: $of,
+            keys: &[keys! {
+                $($field: $kind $(($($bounds)*))? $(= $value)? $(or $words)?, $example, $about;)*
+            }],
+        };
+
+        $(#[$meta])*
+        pub struct $Type {
+            $(#[doc = $about] pub $field: $type,)*
+        }
+
+        impl $Type {
+            /// The value of each key.
+            pub(crate) fn values(&self) -> $crate::field::Values {
+                $crate::field::values!($SHAPE; $($field: self.$field,)*)
+            }
+
+            /// Reads each key that is not read by hand.
+            pub(crate) fn read(doc: &mut Document<'_>, table: &Table<'_>) -> Self {
+                Self { $($field: table!(@read doc, table, $field $([$until])?),)* }
+            }
+        }
+
+        impl Default for $Type {
+            fn default() -> Self {
+                Self::read(&mut Document::new("", ""), &Table::absent(&$SHAPE))
+            }
+        }
+    };
+    (@read $doc:ident, $table:ident, $field:ident [$until:expr]) => { $until };
+    (@read $doc:ident, $table:ident, $field:ident) => { $table.field($doc, stringify!($field)) };
+}
+
 mod apply;
 mod contract;
 mod drive;
@@ -41,11 +89,15 @@ mod volume;
 
 pub(crate) use apply::{APPLIES, APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
 pub(crate) use contract::{KEYS as CONTRACTS, MAX};
+pub use drive::DriveLimits;
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use gateways::GATEWAYS;
+pub use gateways::Gateways;
 pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
+pub use listen::{Limits, Listen};
 pub(crate) use manage::MANAGE;
+pub use manage::Manage;
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER};
 pub(crate) use scenario::{

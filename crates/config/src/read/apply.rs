@@ -3,16 +3,14 @@
 use super::{Draft, contract, knobs, named, policy, volume};
 use crate::document::{Document, Entry, Table};
 use crate::host::{Cgroup, Drive, Member, Queue, UNITS};
-use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
-use crate::listen::{Limits, Listen, Owner};
-use crate::manage::Manage;
+use crate::key::{
+    APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, DriveLimits, Limits, Listen, Manage, QUEUE,
+};
 use crate::measured;
 use crate::notify::Notify;
 use crate::places::Places;
 use crate::profile;
-use crate::server::{
-    Cache, Drive as ServedDrive, DriveLimits, Server, Storage, Tenant, ThreadPriority, Volume,
-};
+use crate::server::{Cache, Drive as ServedDrive, Server, Storage, Tenant, ThreadPriority, Volume};
 use crate::text::{path, quoted};
 use crate::tunable;
 use crate::{Policy, server};
@@ -341,13 +339,7 @@ fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
     });
     Server {
         drives: drives.collect(),
-        listen: Listen {
-            nbd: Vec::new(),
-            metrics: None,
-            insecure: false,
-            socket_mode: 0,
-            socket_owner: Owner::default(),
-        },
+        listen: Listen::default(),
         manage: Manage::default(),
         gateways: None,
         limits: Limits::default(),

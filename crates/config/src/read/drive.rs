@@ -2,19 +2,18 @@
 
 use super::policy;
 use crate::document::{Document, Entry, Table};
-use crate::key::{CAPACITY, DRIVE, DRIVE_LIMITS};
-use crate::listen::Limits;
+use crate::key::{CAPACITY, DRIVE, DRIVE_LIMITS, DriveLimits, Limits};
 use crate::measured::{self, rounded};
 use crate::policy::Policy;
 use crate::profile;
-use crate::server::{Drive, DriveLimits};
+use crate::server::Drive;
 use crate::text::path;
 use crate::tunable;
 use crate::units::Rate;
 use weir_core::{Capacity, DriveShape, Span};
 
 /// What a model says of itself; not to be said again.
-pub(super) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
+pub(crate) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
 
 /// Places in all queues together.
 const PLACES_MAX: u64 = 65_536;
@@ -179,13 +178,12 @@ fn drive_limits<'a>(
     table: Option<&Table<'a>>,
     limits: &Limits,
 ) -> DriveLimits {
-    let mut count = |key| table?.count_if_any(doc, key);
-    let default = limits.connections.saturating_mul(16).max(4096);
-    let requests = count("requests").unwrap_or(default);
-    DriveLimits {
-        requests,
-        scheduler_tags: count("scheduler_tags").unwrap_or(requests),
-        volumes: count("volumes").unwrap_or(1024),
-        tenants: count("tenants").unwrap_or(256),
+    let mut own = table.map_or_else(DriveLimits::default, |t| DriveLimits::read(doc, t));
+    if own.requests == 0 {
+        own.requests = limits.connections.saturating_mul(16).max(4096);
     }
+    if own.scheduler_tags == 0 {
+        own.scheduler_tags = own.requests;
+    }
+    own
 }

@@ -1,8 +1,7 @@
 //! `[gateways]`, and the names of what is shared.
 
 use crate::document::{Document, Entry, Table};
-use crate::gateways::Gateways;
-use crate::key::GATEWAYS;
+use crate::key::{GATEWAYS, Gateways};
 use crate::text::quoted;
 
 /// Most endpoints: an etcd has seven members at the most, by its manual's advice.
@@ -17,22 +16,18 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
     let table = root.entry("gateways")?.table(doc, &GATEWAYS)?;
     let etcd = doc.required(&table, "etcd", "write etcd = [\"http://127.0.0.1:2379\"]");
     let etcd = etcd.map_or_else(Vec::new, |entry| endpoints(doc, &entry));
-    let lease = table.time(doc, "lease");
-    if !lease.as_nanos().is_multiple_of(1_000_000_000)
+    let mut gateways = Gateways::read(doc, &table);
+    gateways.etcd = etcd;
+    if !gateways.lease.as_nanos().is_multiple_of(1_000_000_000)
         && let Some(entry) = table.entry("lease")
     {
         let help = "write whole seconds, for example \"5s\"; etcd does not support fractions";
         doc.report(&entry, "must be whole seconds", help);
     }
-    let prefix = match table.entry("prefix") {
-        Some(entry) => prefix(doc, &entry),
-        None => table.default("prefix"),
-    };
-    Some(Gateways {
-        etcd,
-        prefix,
-        lease,
-    })
+    if let Some(entry) = table.entry("prefix") {
+        gateways.prefix = prefix(doc, &entry);
+    }
+    Some(gateways)
 }
 
 /// The addresses of a list of URLs.

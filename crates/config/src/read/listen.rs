@@ -1,8 +1,8 @@
 //! `[listen]` and `[limits]`.
 
 use crate::document::{Document, Entry, Table};
-use crate::key::{LIMITS, LISTEN};
-use crate::listen::{Address, Id, Limits, Listen, Owner};
+use crate::key::{LIMITS, LISTEN, Limits, Listen};
+use crate::listen::{Address, Id, Owner};
 use crate::text::{join, quoted};
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,18 +21,11 @@ pub(super) fn listen<'a>(
     root: &Table<'a>,
     (other_sockets, found): (bool, bool),
 ) -> Listen {
-    let mut listen = Listen {
-        nbd: Vec::new(),
-        metrics: None,
-        insecure: false,
-        socket_mode: 0o600,
-        socket_owner: Owner::default(),
-    };
     let entry = listed(doc, root, "listen", found);
     let Some(table) = entry.and_then(|e| e.table(doc, &LISTEN)) else {
-        return listen;
+        return Listen::default();
     };
-    listen.insecure = table.flag(doc, "insecure");
+    let mut listen = Listen::read(doc, &table);
     if let Some(entry) = listed(doc, &table, "nbd", found) {
         listen.nbd = addresses(doc, &entry, listen.insecure);
     }
@@ -282,12 +275,10 @@ pub(super) fn id(text: &str) -> Option<Id> {
 }
 
 pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
-    let mut limits = Limits::default();
     let Some(table) = root.entry("limits").and_then(|e| e.table(doc, &LIMITS)) else {
-        return limits;
+        return Limits::default();
     };
-    limits.connections = table.count(doc, "connections");
-    limits.requests_per_connection = table.count(doc, "requests_per_connection");
+    let mut limits = Limits::read(doc, &table);
     let before = doc.found();
     let size = table.entry("request_size");
     if let Some(size) = size.and_then(|e| request_size(doc, &e)) {
@@ -299,7 +290,6 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
     } else {
         1
     };
-    limits.unsent_per_connection = table.size(doc, "unsent_per_connection");
     let mut bytes = |key, least, unit| table.entry(key)?.size_from(doc, least, unit);
     if let Some(bytes) = bytes("bytes_per_connection", least, 1) {
         limits.bytes_per_connection = bytes;
@@ -325,7 +315,6 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
             ),
         );
     }
-    limits.handshake_timeout = table.time(doc, "handshake_timeout");
     limits
 }
 

@@ -3,9 +3,8 @@
 use super::listen::{id, socket_mode, socket_owner, socket_path, tcp};
 use super::volume::absolute;
 use crate::document::{Document, Entry, Table};
-use crate::key::MANAGE;
-use crate::listen::{Address, Id, Listen};
-use crate::manage::Manage;
+use crate::key::{Listen, MANAGE, Manage};
+use crate::listen::{Address, Id};
 use crate::text::quoted;
 use std::net::SocketAddr;
 use std::path::{Component, PathBuf};

@@ -18,7 +18,7 @@ use toml::de::DeTable;
 
 pub(crate) use apply::host;
 pub(crate) use contract::{contract, knobs};
-pub(crate) use drive::capacity;
+pub(crate) use drive::{SHAPE_KEYS, capacity};
 
 /// A server as far as it could be read.
 #[derive(Debug)]
