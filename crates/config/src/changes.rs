@@ -36,7 +36,8 @@ pub fn changes(old: &Server, new: &Server) -> Vec<String> {
     lines
 }
 
-/// A line for each table of a kind that came or went. The keys that differ in the others go to `all`.
+/// A line for each table of a kind that came or went. The keys that differ in the others go to
+/// `all`.
 fn named<T: PartialEq>(
     kind: &str,
     tables: [&[T]; 2],

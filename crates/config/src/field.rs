@@ -1,4 +1,4 @@
-//! Values of keys by their types: how each is read, what it is where it is left out, and how it is written.
+//! Values of keys by their types: how a value is read, its default, and how it is written.
 
 use crate::document::{Document, Entry};
 use crate::key::{DefaultValue, Key, Kind};
@@ -122,8 +122,8 @@ pub(crate) trait Field: Show + Default {
     }
 }
 
-/// A declared number: bytes, bytes a second, nanoseconds, permission bits, or a count. Zero is none if the key has no default and zero
-/// is not permitted.
+/// The value of a declared number: bytes, bytes a second, nanoseconds, permission bits, or a count.
+/// Zero is none if the key has no default and zero is not permitted.
 fn number(number: u64, key: &Key) -> Option<Value> {
     let (least, value) = match key.kind {
         Kind::Size(least, ..) => (least, Value::Unit(Size(number).to_string())),

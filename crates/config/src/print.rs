@@ -124,7 +124,7 @@ impl Server {
 }
 
 impl Drive {
-    /// The value of each key, except those of tunables. A drive that is a model has the model's shape.
+    /// The value of each key, except those of tunables. The shape of a model is the model's.
     pub(crate) fn values(&self) -> Values {
         let own = self.model.is_none().then_some(self);
         values!(DRIVE;

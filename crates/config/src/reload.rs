@@ -109,7 +109,8 @@ const RESTART: &str = "restart the server to apply the change, or undo it";
 const DRIVES: &str = "restart the server to add the drive, or remove it from the file";
 const DRIVES_STAY: &str = "restart the server to remove the drive, or add it to the file again";
 
-/// Keys of volumes that a running server can change, except those of contracts. A size has rules of its own.
+/// Keys of volumes that a running server can change, except those of contracts. A size has rules of
+/// its own.
 const LIVE: [&str; 3] = ["size", "ublk", "shared"];
 
 /// Finds what must not differ.
@@ -140,8 +141,9 @@ impl Fixed<'_> {
         self.problems.push(places.problem(key, message, Some(help)));
     }
 
-    /// Refuses the keys of a table whose values differ, except those that a running server can change, as contracts, or that are
-    /// compared by themselves. A key that is written in neither file follows from another, which is refused.
+    /// Refuses the keys of a table whose values differ, except contracts and the keys in `except`:
+    /// a running server can change these, or they are compared by themselves. A key that is written
+    /// in neither file follows from another, which is refused.
     fn values(&mut self, table: &str, [mut was, mut now]: [Values; 2], except: &[&str]) {
         for values in [&mut was, &mut now] {
             values

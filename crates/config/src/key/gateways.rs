@@ -4,7 +4,8 @@ use crate::document::{Document, Table};
 use weir_core::Span;
 
 table! {
-    /// The store of minimums that several servers keep together (`[gateways]`), fixed while the server runs.
+    /// The store of minimums that several servers keep together (`[gateways]`), fixed while the
+    /// server runs.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Gateways: GATEWAYS = "[gateways]",
         "The etcd through which several servers divide the min of a volume that all of them serve (`docs/gateways.md`). Each such volume \

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 table! {
-    /// Where the management interface is, and for which processes (`[manage]`), fixed while the server runs.
+    /// The sockets of the management interface, and the processes that can use it (`[manage]`),
+    /// fixed while the server runs.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Manage: MANAGE = "[manage]",
         "The management interface (`docs/management.md`), through which `weir ctl`, `weir top`, a browser or your own program can inspect \

@@ -26,9 +26,10 @@ macro_rules! keys {
     (@default) => { $crate::key::DefaultValue::Needed };
 }
 
-/// A table of a file whose keys are the fields of a struct, a row for both: `field: type as kind` and on as in `keys!`.
+/// A table of a file whose keys are the fields of a struct. A row declares both: `field: type as
+/// kind`, then as in `keys!`.
 ///
-/// `[VALUE]` after the field says that the key is read by hand, and what the field is until then.
+/// With `[VALUE]` after the field, the key is read by hand. The field has this value until then.
 macro_rules! table {
     (
         $(#[$meta:meta])*

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Problem, apply, parse, policy, profile, sheet};
+use File::{Apply, Policy, Profile, Server, Sheet};
 
 /// What reads a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +100,11 @@ const BFQ_WITH_ALL: &[(&str, &str)] = &[
     ("controllers", "[\"io.max\", \"io.low\", \"io.cost\"]"),
 ];
 const PLACES: &[Place] = &[
-    server(&ROOT, "", &[SOCKET, DISK]),
-    server(&DRIVE, "drive.fast", &[SOCKET, DISK, NAMED]),
-    server(
+    place(&ROOT, Server, "", &[SOCKET, DISK]),
+    place(&DRIVE, Server, "drive.fast", &[SOCKET, DISK, NAMED]),
+    place(
         &CAPACITY,
+        Server,
         "drive.fast.capacity",
         &[
             SOCKET,
@@ -110,19 +112,22 @@ const PLACES: &[Place] = &[
             ("drive.fast.capacity.write", "\"120MB/s\""),
         ],
     ),
-    server(&DRIVE_LIMITS, "drive.fast.limits", &[SOCKET, DISK]),
-    server(
+    place(&DRIVE_LIMITS, Server, "drive.fast.limits", &[SOCKET, DISK]),
+    place(
         &LISTEN,
+        Server,
         "listen",
         &[SOCKET, DISK, ("listen.metrics", "\"127.0.0.1:9809\"")],
     ),
-    server(
+    place(
         &GATEWAYS,
+        Server,
         "gateways",
         &[SOCKET, DISK, ETCD, ("gateways.lease", "\"9s\"")],
     ),
-    server(
+    place(
         &MANAGE,
+        Server,
         "manage",
         &[
             SOCKET,
@@ -132,26 +137,27 @@ const PLACES: &[Place] = &[
             ("manage.token_file", "\"/var/lib/weir/token\""),
         ],
     ),
-    server(&LIMITS, "limits", &[SOCKET, DISK]),
-    server(&SERVER, "server", &[SOCKET, DISK]),
-    server(&VOLUME, "volume.alpha", VOLUME_LINES),
-    server(&ATTACH, "volume.alpha.listen", ATTACH_LINES),
-    server(&REMOTE, "volume.alpha.remote", REMOTE_LINES),
-    server(&TENANT, "tenant.acme", VOLUME_LINES),
-    server(&MAX, "tenant.acme.max", VOLUME_LINES),
-    apply(&APPLY, ""),
-    apply(&APPLY_DRIVE, "drive.fast"),
-    apply(&QUEUE, "drive.fast.queue"),
-    apply(&APPLY_VOLUME, "volume.alpha"),
-    apply(&APPLY_TENANT, "tenant.acme"),
-    policy_file(&POLICY, "", BFQ_WITH_ALL),
-    policy_file(&KNOBS, "knobs", EVERYTHING),
-    policy_file(&IO_MAX, "max", BFQ_WITH_ALL),
-    policy_file(&LOW, "low", BFQ_WITH_ALL),
-    policy_file(&COST, "cost", BFQ_WITH_ALL),
-    policy_file(&DERIVED, "derived", BFQ_WITH_ALL),
-    policy_file(
+    place(&LIMITS, Server, "limits", &[SOCKET, DISK]),
+    place(&SERVER, Server, "server", &[SOCKET, DISK]),
+    place(&VOLUME, Server, "volume.alpha", VOLUME_LINES),
+    place(&ATTACH, Server, "volume.alpha.listen", ATTACH_LINES),
+    place(&REMOTE, Server, "volume.alpha.remote", REMOTE_LINES),
+    place(&TENANT, Server, "tenant.acme", VOLUME_LINES),
+    place(&MAX, Server, "tenant.acme.max", VOLUME_LINES),
+    place(&APPLY, Apply, "", APPLY_LINES),
+    place(&APPLY_DRIVE, Apply, "drive.fast", APPLY_LINES),
+    place(&QUEUE, Apply, "drive.fast.queue", APPLY_LINES),
+    place(&APPLY_VOLUME, Apply, "volume.alpha", APPLY_LINES),
+    place(&APPLY_TENANT, Apply, "tenant.acme", APPLY_LINES),
+    place(&POLICY, Policy, "", BFQ_WITH_ALL),
+    place(&KNOBS, Policy, "knobs", EVERYTHING),
+    place(&IO_MAX, Policy, "max", BFQ_WITH_ALL),
+    place(&LOW, Policy, "low", BFQ_WITH_ALL),
+    place(&COST, Policy, "cost", BFQ_WITH_ALL),
+    place(&DERIVED, Policy, "derived", BFQ_WITH_ALL),
+    place(
         &BUDGET,
+        Policy,
         "derived.max_budget",
         &[
             ("name", "\"x\""),
@@ -161,54 +167,24 @@ const PLACES: &[Place] = &[
             ("derived.max_budget.percent", "10"),
         ],
     ),
-    sheet(&PROFILE, File::Profile, ""),
-    sheet(&SHEET, File::Sheet, ""),
-    sheet(&FIT, File::Sheet, "fit.service"),
-    sheet(&PLAUSIBLE, File::Sheet, "plausible.service"),
-    sheet(&FIGURE, File::Sheet, "figure[0]"),
+    place(&PROFILE, Profile, "", MODEL),
+    place(&SHEET, Sheet, "", MODEL),
+    place(&FIT, Sheet, "fit.service", MODEL),
+    place(&PLAUSIBLE, Sheet, "plausible.service", MODEL),
+    place(&FIGURE, Sheet, "figure[0]", MODEL),
 ];
 
-const fn server(
+const fn place(
     shape: &'static Shape,
+    file: File,
     path: &'static str,
     lines: &'static [(&'static str, &'static str)],
 ) -> Place {
-    Place {
-        shape,
-        file: File::Server,
-        path,
-        lines,
-    }
-}
-
-const fn apply(shape: &'static Shape, path: &'static str) -> Place {
-    Place {
-        shape,
-        file: File::Apply,
-        path,
-        lines: APPLY_LINES,
-    }
-}
-
-const fn policy_file(
-    shape: &'static Shape,
-    path: &'static str,
-    lines: &'static [(&'static str, &'static str)],
-) -> Place {
-    Place {
-        shape,
-        file: File::Policy,
-        path,
-        lines,
-    }
-}
-
-const fn sheet(shape: &'static Shape, file: File, path: &'static str) -> Place {
     Place {
         shape,
         file,
         path,
-        lines: MODEL,
+        lines,
     }
 }
 
@@ -255,7 +231,7 @@ impl Place {
         }
         match value {
             // An array of tables, a table in one line: the value goes inside.
-            value if figure || self.file == File::Sheet && !self.path.is_empty() => {
+            value if figure || self.file == Sheet && !self.path.is_empty() => {
                 let outer = if figure { "figure" } else { self.path };
                 let inner = self.shape.keys().filter_map(|k| {
                     let own = if k.name == key.name {
@@ -286,11 +262,11 @@ impl Place {
 
     fn read(&self, text: &str) -> Result<String, Vec<Problem>> {
         match self.file {
-            File::Server => parse("", text).map(|s| s.to_string()),
-            File::Apply => apply::parse("", text).map(|h| format!("{:?}", h.drives)),
-            File::Policy => policy::read(text, "").map(|p| policy::print(&p)),
-            File::Profile => profile::read(&without_sheet(text), "").map(|p| format!("{p:?}")),
-            File::Sheet => sheet::read(text, "").map(|s| format!("{s:?}")),
+            Server => parse("", text).map(|s| s.to_string()),
+            Apply => apply::parse("", text).map(|h| format!("{:?}", h.drives)),
+            Policy => policy::read(text, "").map(|p| policy::print(&p)),
+            Profile => profile::read(&without_sheet(text), "").map(|p| format!("{p:?}")),
+            Sheet => sheet::read(text, "").map(|s| format!("{s:?}")),
         }
     }
 
@@ -360,7 +336,7 @@ fn no_other_key_is_accepted() {
             example: "true",
         };
         // The tables in one line have the keys of their shape only.
-        if place.file == File::Sheet && !place.path.is_empty() {
+        if place.file == Sheet && !place.path.is_empty() {
             continue;
         }
         assert!(place.refuses(&key, "true"), "{}", place.shape.name);
