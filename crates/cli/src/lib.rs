@@ -7,7 +7,6 @@ mod calibrate;
 mod check;
 mod compare;
 mod ctl;
-mod demo;
 mod drive;
 mod drives;
 mod examples;
@@ -21,6 +20,7 @@ mod leftovers;
 mod lists;
 mod manual;
 mod modelled;
+mod once;
 mod output;
 mod plan;
 mod play;
@@ -30,7 +30,6 @@ mod record;
 mod replay;
 mod scenario;
 mod serve;
-mod standings;
 mod top;
 mod unkept;
 mod whole;
@@ -66,7 +65,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show the effect of Weir: one drive and sixteen clients, with and without contracts
-    Demo(demo::Options),
+    Demo(compare::demo::Options),
     /// Compare policies on modelled drives: the throughput and latency of each client, and the reasons
     Compare(compare::Options),
     /// Find the number of drives that clients need under each policy to get what they are promised
@@ -132,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         log::StartError::Writer(_) => Failure::Run(error.to_string()),
     })?;
     match &arguments.command {
-        Command::Demo(options) => demo::run(options),
+        Command::Demo(options) => compare::demo::run(options),
         Command::Compare(options) => compare::run(options),
         Command::Plan(options) => plan::run(options),
         Command::Apply(options) => apply::run(options),

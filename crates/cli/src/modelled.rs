@@ -3,6 +3,7 @@
 use crate::drive;
 use crate::drives;
 use crate::failure::Failure;
+use crate::once;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use weir_config::profile::Profile;
 use weir_core::Capacity;
@@ -24,11 +25,6 @@ pub(crate) struct Drive {
 }
 
 impl Drive {
-    /// A drive by name or by its profile's file.
-    pub(crate) fn find(name: &str) -> Result<Self, Failure> {
-        drives::find(name).map(Self::of)
-    }
-
     fn of(profile: Profile) -> Self {
         Self {
             about: profile.summary().to_owned(),
@@ -46,17 +42,17 @@ impl Drive {
             name,
             about,
             is_real: true,
-            ..Self::find(kind)?
+            capacity: OnceLock::from(None),
+            ..Self::of(drives::find(kind)?)
         })
     }
 
-    /// The drives of these words, each once, in the order in which they come first.
-    ///
-    /// # Errors
-    /// As [`Self::find`], or two different ones have one name.
-    pub(crate) fn all(words: &[String]) -> Result<Vec<Self>, Failure> {
-        let profiles = words.iter().map(|word| drives::find(word));
-        Self::of_all(profiles.collect::<Result<_, _>>()?)
+    /// A device or image of this host, of which only what it can do is known.
+    pub(crate) fn measured(name: String, capacity: Capacity) -> Result<Self, Failure> {
+        Ok(Self {
+            capacity: OnceLock::from(Some(capacity)),
+            ..Self::real(name, String::new(), "demo")?
+        })
     }
 
     /// The drives of these profiles, each once, in the order in which they come first.
@@ -64,18 +60,9 @@ impl Drive {
     /// # Errors
     /// Two different ones have one name.
     pub(crate) fn of_all(profiles: Vec<Profile>) -> Result<Vec<Self>, Failure> {
-        let mut drives: Vec<Self> = Vec::new();
-        for profile in profiles {
-            match drives.iter().find(|d| d.name == profile.name) {
-                None => drives.push(Self::of(profile)),
-                Some(same) if same.config == profile.drive => {}
-                Some(_) => {
-                    let reason = format!("--drive: two drives have the name {}", profile.name);
-                    return Err(Failure::Usage(reason));
-                }
-            }
-        }
-        Ok(drives)
+        let same = |a: &Profile, b: &Profile| a.drive == b.drive;
+        let profiles = once::each(profiles, "--drive: two drives", |p| &p.name, same)?;
+        Ok(profiles.into_iter().map(Self::of).collect())
     }
 
     /// Bytes a second that one client reads in sequence.
@@ -98,7 +85,9 @@ impl Drive {
         scenario: &weir_sim::Scenario,
     ) -> Result<Vec<Option<Alone>>, weir_sim::Error> {
         let contracts = (0..scenario.clients.len()).map(|at| scenario.contract(at));
-        if contracts.into_iter().all(|c| c.min == 0 && c.min_iops == 0) {
+        // Of a drive that was measured it is not known.
+        let is_measured = self.is_real && self.capacity().is_some();
+        if is_measured || contracts.into_iter().all(|c| c.min == 0 && c.min_iops == 0) {
             return Ok(Vec::new());
         }
         // Others that want it wait meanwhile.
@@ -118,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_client_alone_gets_no_more_than_its_max_under_each_policy() {
-        let drive = Drive::find("demo").unwrap();
+        let drive = Drive::of(drives::find("demo").unwrap());
         let mut scenario = weir_sim::scenario::demo(weir_core::Span::from_secs(1));
         let free = drive.alone(&scenario).unwrap()[0].unwrap();
         // As a policy does that sets a limit of its own.

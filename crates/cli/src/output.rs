@@ -60,6 +60,87 @@ pub(crate) struct Draft {
     fresh: Option<Leftover>,
 }
 
+/// The files to which a command writes its results, next to its tables: `N` of lines, and a page.
+#[derive(Debug)]
+pub(crate) struct Files<const N: usize> {
+    lines: [Option<Output>; N],
+    page: Option<Draft>,
+}
+
+/// Refuses a page on standard output.
+pub(crate) fn check_page(html: Option<&Path>) -> Result<(), Failure> {
+    if html.is_some_and(|path| path.as_os_str() == "-") {
+        let reason = "--html cannot write to standard output; write a file name";
+        return Err(Failure::Usage(reason.into()));
+    }
+    Ok(())
+}
+
+impl<const N: usize> Files<N> {
+    /// Opens everything before the first run.
+    pub(crate) fn open(
+        lines: [Option<&Path>; N],
+        html: Option<&Path>,
+        leftovers: &Leftovers,
+    ) -> Result<Self, Failure> {
+        let mut opened = [const { None }; N];
+        for (opened, path) in opened.iter_mut().zip(lines) {
+            *opened = path.map(|path| Output::open(path, leftovers)).transpose()?;
+        }
+        let page = html.map(|path| Draft::open(path, leftovers)).transpose()?;
+        Ok(Self {
+            lines: opened,
+            page,
+        })
+    }
+
+    /// The same files, with this one for the page.
+    pub(crate) fn with_page(self, page: Draft) -> Self {
+        Self {
+            page: Some(page),
+            ..self
+        }
+    }
+
+    /// Whether something else than the tables goes to standard output.
+    fn is_quiet(&self) -> bool {
+        self.lines.iter().flatten().any(Output::is_standard)
+    }
+
+    /// Says something before the tables, if there is something to say.
+    pub(crate) fn announce(&self, line: Option<String>) -> Result<(), Failure> {
+        match line {
+            Some(line) if self.is_quiet() => tell(&line),
+            Some(line) => print(&(line + "\n\n"))?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Writes everything, and prints the tables unless something else goes to standard output.
+    pub(crate) fn write(
+        self,
+        page: impl FnOnce() -> String,
+        lines: [&dyn Fn() -> String; N],
+        tables: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let quiet = self.is_quiet();
+        let written = self.page.map(|draft| draft.write(&page())).transpose()?;
+        for (output, lines) in self.lines.into_iter().zip(lines) {
+            if let Some(output) = output {
+                output.write(&lines())?;
+            }
+        }
+        if !quiet {
+            print(&tables())?;
+        }
+        if let Some(path) = written {
+            tell(&format!("wrote {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
 impl Output {
     /// Opens what an option names; an existing file keeps what is in it until there are results.
     pub(crate) fn open(path: &Path, leftovers: &Leftovers) -> Result<Self, Failure> {

@@ -3,11 +3,13 @@
 use crate::check;
 use crate::failure::Failure;
 use crate::lists;
+use crate::once;
 use crate::output;
 use clap::Args;
 use std::path::Path;
 use weir_config::Policy;
 use weir_config::policy::{self, Refused};
+use weir_config::scenario::Script;
 
 /// Which policy.
 #[derive(Debug, Args)]
@@ -35,32 +37,27 @@ pub fn find(word: &str) -> Result<Policy, Failure> {
     })
 }
 
-/// The policies of words, as [`unique`].
+/// The policies of words, each once.
 ///
 /// # Errors
-/// As [`find`] and [`unique`].
+/// As [`find`]; or two different ones have one name.
 pub(crate) fn all(words: &[String]) -> Result<Vec<Policy>, Failure> {
-    let policies = words.iter().map(|word| find(word));
-    unique(policies.collect::<Result<_, _>>()?)
+    unique(once::found(words, find)?)
 }
 
-/// These policies, each once, in the order in which they come first.
+/// These policies, each once; without any those that a scenario is about.
 ///
 /// # Errors
 /// Two different ones have one name.
-pub(crate) fn unique(all: Vec<Policy>) -> Result<Vec<Policy>, Failure> {
-    let mut policies: Vec<Policy> = Vec::new();
-    for policy in all {
-        match policies.iter().find(|p| p.name == policy.name) {
-            None => policies.push(policy),
-            Some(same) if *same == policy => {}
-            Some(_) => {
-                let reason = format!("--policy: two policies have the name {}", policy.name);
-                return Err(Failure::Usage(reason));
-            }
-        }
+pub(crate) fn chosen(policies: &[Policy], script: &Script) -> Result<Vec<Policy>, Failure> {
+    match policies {
+        [] => all(script.policies()),
+        some => unique(some.to_vec()),
     }
-    Ok(policies)
+}
+
+fn unique(policies: Vec<Policy>) -> Result<Vec<Policy>, Failure> {
+    once::each(policies, "--policy: two policies", |p| &p.name, Policy::eq)
 }
 
 /// True for the policy that the others are seen beside.

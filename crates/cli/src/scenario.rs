@@ -8,6 +8,9 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use weir_config::scenario::{self, SUITES, Script, suite};
 
+/// How the names of scenarios' files end.
+const ENDINGS: [&str; 2] = ["toml", "fio"];
+
 /// What about which scenario.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -95,13 +98,14 @@ pub fn all(word: &str) -> Result<Vec<Script>, Failure> {
 }
 
 fn read(word: &str) -> Result<Script, Failure> {
-    if !is_file(word) {
+    if !lists::is_file(word, &ENDINGS) {
         return scenario::find(word).map_err(|e| unknown(&e));
     }
     scenario::load(Path::new(word)).map_err(|problems| check::refuse(&problems))
 }
 
-/// The cases of a scenario to play if these are asked for: all if none is; one without a name where it has none.
+/// The cases of a scenario to play if these are asked for, each once: all if none is; one without a
+/// name where it has none.
 ///
 /// # Errors
 /// It does not have one of them.
@@ -116,25 +120,18 @@ pub(crate) fn cases(script: &Script, asked: &[String]) -> Result<Vec<Option<Stri
         return Err(Failure::Usage(format!("--case {unknown}: {name} {there}")));
     }
     let chosen = if asked.is_empty() { all } else { asked };
-    Ok(match chosen {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
-    })
+    let mut cases: Vec<Option<String>> = Vec::new();
+    for case in chosen.iter().cloned().map(Some) {
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
+    }
+    if cases.is_empty() {
+        cases.push(None);
+    }
+    Ok(cases)
 }
 
 fn unknown(unknown: &scenario::Unknown) -> Failure {
-    let run = if unknown.nearest.is_some() {
-        " Run"
-    } else {
-        "; run"
-    };
-    Failure::Usage(format!(
-        "{unknown}{run} `weir scenarios` for a list; the name of a file must contain a slash or end in .toml or .fio"
-    ))
-}
-
-/// Whether a word names a file and not a scenario that comes with Weir.
-fn is_file(word: &str) -> bool {
-    let ends = |e: &std::ffi::OsStr| e == "toml" || e == "fio";
-    word.contains('/') || Path::new(word).extension().is_some_and(ends)
+    lists::unknown(unknown, unknown.nearest, "scenarios", &ENDINGS)
 }

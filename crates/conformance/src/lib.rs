@@ -15,9 +15,10 @@ pub mod validation;
 pub mod verdict;
 
 use experiment::Experiment;
+use rayon::prelude::*;
 use sample::Sample;
 use std::path::{Path, PathBuf};
-use std::{env, fs, thread};
+use std::{env, fs};
 
 /// Samples of each case.
 pub const RUNS: u32 = 8;
@@ -43,7 +44,8 @@ pub fn stored(directory: &Path, experiment: &Experiment) -> Result<Vec<Sample>, 
     }
 }
 
-/// Plays all cases that have samples of Linux in the simulator, a thread a run, and writes the comparison.
+/// Plays all cases that have samples of Linux in the simulator, in parallel, and writes the
+/// comparison.
 ///
 /// # Errors
 /// A file that cannot be read, or a case that cannot be played.
@@ -63,17 +65,9 @@ pub fn compare() -> Result<page::Written, String> {
                 cases.push((case, Vec::new()));
                 continue;
             }
-            let weir: Result<Vec<Vec<Sample>>, String> = thread::scope(|scope| {
-                let runs = (1..=RUNS)
-                    .map(|run| scope.spawn(move || play::play(experiment, case, run, SECONDS)));
-                let runs: Vec<_> = runs.collect();
-                runs.into_iter()
-                    .map(|run| {
-                        run.join()
-                            .unwrap_or_else(|_| Err("a run panicked".to_owned()))
-                    })
-                    .collect()
-            });
+            let runs = (1..=RUNS).into_par_iter();
+            let weir = runs.map(|run| play::play(experiment, case, run, SECONDS));
+            let weir: Result<Vec<Vec<Sample>>, String> = weir.collect();
             cases.push((case, verdict::rows(&linux, &weir?.concat())));
         }
         compared.push((experiment, cases));

@@ -27,4 +27,4 @@ pub use compare::{
 };
 pub use demo::{DemoReport, PolicyResult, demo_page, demo_table};
 pub use plan::{PlanReport, PlanRow, plan_page, plan_table};
-pub use table::{Column, NO_TERMINAL, Table, named, terminal_width, wrap};
+pub use table::{Column, NO_TERMINAL, Table, capital, named, terminal_width, wrap};

@@ -218,8 +218,8 @@ pub fn named(client: &str) -> String {
     }
 }
 
-/// With a capital letter first.
-pub(crate) fn capital(text: &str) -> String {
+/// The text with a capital letter first.
+pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use weir_calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
 use weir_config::units::Size;
 use weir_core::Span;
+use weir_report::number::figure as digits;
 use weir_report::{Column, Table, wrap};
 
 /// A figure whose confidence interval is wider, to each side, says little.
@@ -222,13 +223,4 @@ fn uncertainty(part: Option<f64>) -> String {
 
 fn yes(steady: bool) -> String {
     if steady { "yes" } else { "no" }.to_owned()
-}
-
-/// Four digits of a figure, or all before the point.
-fn digits(figure: f64) -> String {
-    match figure {
-        1000.0.. => format!("{figure:.0}"),
-        100.0..1000.0 => format!("{figure:.1}"),
-        _ => format!("{figure:.2}"),
-    }
 }

@@ -1,15 +1,12 @@
 //! What a scenario asks of its result, and what was published of the same: columns, lines, and whether it came out.
 
-use super::work::{Cell, Outcome, Plan, Played};
+use super::work::{Cell, Outcome, Pair, Plan, Played};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Bounds, Expect, Figure, Script, Whose};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
 use weir_report::{ComparedDrive, ComparedFigure, named};
-
-/// A cell with its repetitions.
-type Pair = (Cell, Vec<Outcome>);
 
 /// Whether the table shows the target's latency: unless all that is asked for is how bandwidth is divided.
 pub(super) fn shows_latency(script: &Script) -> bool {

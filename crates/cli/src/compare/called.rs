@@ -1,13 +1,13 @@
-//! A comparison in virtual time as another program asks for it, with records as its result.
+//! A comparison as values, as the command and other programs ask for it.
 
-use super::on::On;
+use super::on::{self, On};
+use super::runs;
 use super::work::{self, Plan};
-use super::{clients, runs, unique};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::modelled::Drive;
 use crate::progress::Progress;
-use crate::{drives, policies, scenario};
+use crate::{drives, once, policies, scenario};
 use std::sync::Arc;
 use weir_config::Policy;
 use weir_config::profile::Profile;
@@ -41,37 +41,36 @@ impl Comparison {
     /// # Errors
     /// Something does not go together, a run fails, or it was interrupted.
     pub fn play(&self, interrupt: &Interrupt) -> Result<Vec<Record>, Failure> {
-        let plans = self.scripts.iter().map(|script| self.plan(script));
-        let plans = plans.collect::<Result<Vec<_>, _>>()?;
-        let mut all = work::play(&plans, self.jobs, interrupt, &mut Progress::silent())?;
+        let plans = self.plans(&Arc::new(vec![On::Sim]))?;
+        let all = work::play(&plans, self.jobs, interrupt, &mut Progress::silent())?;
         if let Some((signal, missing)) = interrupt.signal().zip(runs::missing(&plans, &all)) {
             return Err(Failure::Interrupted(signal, missing));
-        }
-        for (plan, cells) in plans.iter().zip(&mut all) {
-            clients::find_starved(plan, cells);
         }
         let runs = all.into_iter().flatten().flat_map(|(_, runs)| runs);
         Ok(runs.flat_map(|run| run.records).collect())
     }
 
-    fn plan(&self, script: &Script) -> Result<Plan, Failure> {
-        let own = script.drives().iter().map(|word| drives::find(word));
-        let profiles = match &self.drives[..] {
-            [] => own.collect::<Result<Vec<_>, _>>()?,
-            some => some.to_vec(),
+    /// What is going to be played in these places, a plan for each scenario.
+    pub(super) fn plans(&self, on: &Arc<Vec<On>>) -> Result<Vec<Plan>, Failure> {
+        let plan = |script: &Script| {
+            let own = || once::found(script.drives(), drives::find);
+            let plan = Plan {
+                cases: scenario::cases(script, &self.cases)?,
+                policies: policies::chosen(&self.policies, script)?,
+                drives: match (on::device(on), &self.drives[..]) {
+                    (Some(device), some) => on::drives(device, on, some)?,
+                    (None, []) => Drive::of_all(own()?)?,
+                    (None, some) => Drive::of_all(some.to_vec())?,
+                },
+                script: script.clone(),
+                on: on.clone(),
+                repetitions: self.repetitions,
+                seconds: self.seconds,
+                audit: self.audit,
+            };
+            on::check(&plan)?;
+            Ok(plan)
         };
-        Ok(Plan {
-            cases: scenario::cases(script, &unique(&self.cases))?,
-            drives: Drive::of_all(profiles)?,
-            policies: match &self.policies[..] {
-                [] => policies::all(script.policies())?,
-                some => policies::unique(some.to_vec())?,
-            },
-            script: script.clone(),
-            on: Arc::new(vec![On::Sim]),
-            repetitions: self.repetitions,
-            seconds: self.seconds,
-            audit: self.audit,
-        })
+        self.scripts.iter().map(plan).collect()
     }
 }

@@ -1,14 +1,12 @@
 //! Policies under which a case came to equal results, and why.
 
-use super::work::{Cell, Outcome, Plan};
+use super::work::{Outcome, Pair, Plan};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_core::{Contract, Knobs};
+use weir_explain::list;
 use weir_measure::Record;
 use weir_sim::Scenario;
-
-/// A cell with its repetitions.
-type Pair = (Cell, Vec<Outcome>);
 
 /// Lines on policies of one drive whose rows are equal: why they are, and what to add so that they differ. A scenario whose table is about its
 /// target alone says itself what to expect.
@@ -50,10 +48,7 @@ fn line(plan: &Plan, set: &[&Pair]) -> String {
     let head = plan.case(*cell);
     let head = head.map_or_else(String::new, |case| format!("{case}: "));
     let names: Vec<String> = set.iter().map(|(cell, _)| plan.label(*cell)).collect();
-    let names = match names.split_last() {
-        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-        None => String::new(),
-    };
+    let names = list(&names);
     let policies: Vec<&Policy> = set.iter().map(|(cell, _)| plan.policy(*cell)).collect();
     let (why, add) = reason(&outcomes[0].scenario, &policies);
     format!("{head}{names} give equal results, because {why}. {add}.")

@@ -1,8 +1,10 @@
-//! `weir compare`: policies beside each other, on drives and in cases, in virtual time or under Linux.
+//! `weir compare`: policies beside each other, on drives and in cases: in virtual time, on a real
+//! server or under Linux.
 
 mod asked;
 mod called;
 mod clients;
+pub(crate) mod demo;
 mod equal;
 mod on;
 mod pooled;
@@ -15,19 +17,19 @@ mod work;
 
 pub use called::Comparison;
 
+use crate::drives;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
-use crate::modelled::Drive;
-use crate::output::{self, Draft, Output};
+use crate::once;
+use crate::output::{self, Files};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::Args;
-use on::On;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -66,7 +68,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DEVICE")]
     destroy: Option<PathBuf>,
     /// Number of repetitions, 1 to 10000, each with different random numbers. A scenario without random numbers needs only one [default:
-    /// that of the scenario, or else 10; 1 under Linux]
+    /// that of the scenario, or else 10; 1 under Linux and on a real server]
     #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=10_000))]
     repetitions: Option<u32>,
     /// Seconds that are measured in each run, 1 to 3600 [default: those of the scenario]
@@ -95,45 +97,73 @@ pub(crate) struct Options {
     html: Option<PathBuf>,
 }
 
+impl Options {
+    /// The comparison that is asked for, as values.
+    fn comparison(&self, suite: Option<&Suite>) -> Result<Comparison, Failure> {
+        if let (Some(suite), Some(case)) = (suite, self.cases.first()) {
+            let name = suite.name;
+            let reason = format!(
+                "--case {case}: {name} is a suite of several scenarios, which have their own cases"
+            );
+            return Err(Failure::Usage(reason));
+        }
+        let names = suite.map_or_else(
+            || vec![&self.scenario[..]],
+            |suite| suite.scenarios.to_vec(),
+        );
+        let scripts = names.into_iter().map(|name| {
+            let mut script = scenario::find(name)?;
+            script.set(&self.set);
+            if self.check && script.expects().is_empty() {
+                let reason = format!(
+                    "--check: {} has no requirement; add an [[expect]]",
+                    script.name()
+                );
+                return Err(Failure::Usage(reason));
+            }
+            Ok(script)
+        });
+        Ok(Comparison {
+            scripts: scripts.collect::<Result<_, _>>()?,
+            drives: once::found(&self.drives, drives::find)?,
+            cases: self.cases.clone(),
+            policies: once::found(&self.policies, policies::find)?,
+            repetitions: self.repetitions,
+            seconds: self.seconds,
+            jobs: self.jobs.count(),
+            audit: self.audit,
+        })
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
-    if options.html.as_ref().is_some_and(|p| p.as_os_str() == "-") {
-        let reason = "--html cannot write to standard output; write a file name";
-        return Err(Failure::Usage(reason.into()));
-    }
+    output::check_page(options.html.as_deref())?;
     let is_standard = |path: &Option<PathBuf>| path.as_ref().is_some_and(|p| p.as_os_str() == "-");
     if is_standard(&options.json) && is_standard(&options.trace) {
         let reason = "--json and --trace cannot both write to standard output; write a file name for one of them";
         return Err(Failure::Usage(reason.into()));
     }
+    let leftovers = Leftovers::watch()?;
     let suite = suite(&options.scenario);
-    let on = Arc::new(on::all(options)?);
-    let plans = match suite {
-        Some(suite) => plans(suite, options, &on)?,
-        None => vec![plan(&options.scenario, options, &on)?],
-    };
+    let on = Arc::new(on::all(options, &leftovers)?);
+    let comparison = options.comparison(suite)?;
+    let plans = comparison.plans(&on)?;
     let drive = plans.first().filter(|_| options.drives.is_empty());
     let drive = drive.and_then(|plan| scenario::drive_of_jobs(&plan.script));
     unkept::tell(plans.iter().flat_map(Plan::played));
-    let leftovers = Leftovers::watch()?;
-    let files = Files::open(options, &leftovers)?;
-    match drive {
-        Some(line) if files.is_quiet() => output::tell(&line),
-        Some(line) => output::print(&(line + "\n\n"))?,
-        None => {}
-    }
+    let lines = [options.json.as_deref(), options.trace.as_deref()];
+    let files = Files::open(lines, options.html.as_deref(), &leftovers)?;
+    files.announce(drive)?;
     let interrupt = leftovers.interrupt();
     let name = suite.map_or_else(|| plans[0].script.name(), |suite| suite.name);
-    let mut all = play(name, &plans, options.jobs.count(), interrupt)?;
-    for (plan, cells) in plans.iter().zip(&mut all) {
-        clients::find_starved(plan, cells);
-    }
+    let all = play(name, &plans, comparison.jobs, interrupt)?;
     let missing = interrupt.signal().zip(runs::missing(&plans, &all));
     let count: usize = all.iter().flatten().map(|(_, runs)| runs.len()).sum();
     let words = missing.as_ref().map(|(_, words)| words.as_str());
     let shown = match count {
         0 => Ok(()),
-        _ => files.show(suite, &plans, &all, words),
+        _ => show(files, suite, &plans, &all, words),
     };
     let took = began.elapsed().as_secs_f64();
     let took = format!("{count} runs in {took:.1} s");
@@ -150,75 +180,38 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     checked.unwrap_or(Ok(()))
 }
 
-/// Where results go, beside the tables.
-struct Files {
-    json: Option<Output>,
-    trace: Option<Output>,
-    page: Option<Draft>,
-}
-
-impl Files {
-    /// Opens everything before the first run.
-    fn open(options: &Options, leftovers: &Leftovers) -> Result<Self, Failure> {
-        let open = |path: &Option<PathBuf>| {
-            let opened = path.as_ref().map(|path| Output::open(path, leftovers));
-            opened.transpose()
-        };
-        let (json, trace) = (open(&options.json)?, open(&options.trace)?);
-        let page = (options.html.as_ref()).map(|path| Draft::open(path, leftovers));
-        Ok(Self {
-            json,
-            trace,
-            page: page.transpose()?,
-        })
+/// Writes everything, and prints the tables unless something else goes to standard output. `missing`: which runs are.
+fn show(
+    files: Files<2>,
+    suite: Option<&Suite>,
+    plans: &[Plan],
+    all: &[Played],
+    missing: Option<&str>,
+) -> Result<(), Failure> {
+    let played = plans.iter().zip(all).filter(|(_, cells)| !cells.is_empty());
+    let reports = played.map(|(plan, cells)| report::report(plan, cells));
+    let mut reports = reports.collect::<Result<Vec<_>, _>>()?;
+    if let (Some(missing), Some(first)) = (missing, reports.first_mut()) {
+        first.notes.insert(0, format!("Interrupted: {missing}."));
     }
-
-    /// Whether something else than the tables goes to standard output.
-    fn is_quiet(&self) -> bool {
-        let outputs = [&self.json, &self.trace];
-        outputs.into_iter().flatten().any(Output::is_standard)
-    }
-
-    /// Writes everything, and prints the tables unless something else goes to standard output. `missing`: which runs are.
-    fn show(
-        self,
-        suite: Option<&Suite>,
-        plans: &[Plan],
-        all: &[Played],
-        missing: Option<&str>,
-    ) -> Result<(), Failure> {
-        let played = plans.iter().zip(all).filter(|(_, cells)| !cells.is_empty());
-        let reports = played.map(|(plan, cells)| report::report(plan, cells));
-        let mut reports = reports.collect::<Result<Vec<_>, _>>()?;
-        if let (Some(missing), Some(first)) = (missing, reports.first_mut()) {
-            first.notes.insert(0, format!("Interrupted: {missing}."));
-        }
-        let quiet = self.is_quiet();
-        let written = self.page.map(|page| match suite {
-            Some(suite) => page.write(&suite_page(&SuiteReport {
-                name: suite.name.into(),
-                about: suite.about.into(),
-                parts: reports.clone(),
-            })),
-            None => page.write(&compare_page(&reports[0])),
+    let page = || match suite {
+        Some(suite) => suite_page(&SuiteReport {
+            name: suite.name.into(),
+            about: suite.about.into(),
+            parts: reports.clone(),
+        }),
+        None => compare_page(&reports[0]),
+    };
+    let records = || all.iter().map(|cells| lines(cells)).collect();
+    let states = || all.iter().map(|cells| states(cells)).collect();
+    let tables = || {
+        let tables = reports.iter().map(|report| {
+            let head = suite.map(|_| format!("# {}\n\n", report.scenario));
+            head.unwrap_or_default() + &compare_table(report, output::width())
         });
-        let written = written.transpose()?;
-        if let Some(json) = self.json {
-            json.write(&all.iter().map(|cells| lines(cells)).collect::<String>())?;
-        }
-        if let Some(trace) = self.trace {
-            trace.write(&all.iter().map(|cells| states(cells)).collect::<String>())?;
-        }
-        for (at, report) in reports.iter().enumerate().filter(|_| !quiet) {
-            let before = ["\n", ""][usize::from(at == 0)];
-            let head = suite.map(|_| format!("{before}# {}\n\n", report.scenario));
-            output::print(&(head.unwrap_or_default() + &compare_table(report, output::width())))?;
-        }
-        if let Some(path) = written {
-            output::tell(&format!("wrote {}", path.display()));
-        }
-        Ok(())
-    }
+        tables.collect::<Vec<_>>().join("\n")
+    };
+    files.write(page, [&records, &states], tables)
 }
 
 /// Whether everything that is required of any scenario came out. Of several, those of which nothing is required are left out.
@@ -240,68 +233,6 @@ fn check(plans: &[Plan], all: &[Played]) -> Result<(), Failure> {
     Err(Failure::Run(failed.join("\n")))
 }
 
-/// The plans of all scenarios of a suite.
-fn plans(suite: &Suite, options: &Options, on: &Arc<Vec<On>>) -> Result<Vec<Plan>, Failure> {
-    if let Some(case) = options.cases.first() {
-        let name = suite.name;
-        let reason = format!(
-            "--case {case}: {name} is a suite of several scenarios, which have their own cases"
-        );
-        return Err(Failure::Usage(reason));
-    }
-    let plans = suite.scenarios.iter().map(|name| plan(name, options, on));
-    plans.collect()
-}
-
-/// Everything that is going to be played.
-fn plan(name: &str, options: &Options, on: &Arc<Vec<On>>) -> Result<Plan, Failure> {
-    let mut script = scenario::find(name)?;
-    script.set(&options.set);
-    if options.check && script.expects().is_empty() {
-        let reason = format!(
-            "--check: {} has no requirement; add an [[expect]]",
-            script.name()
-        );
-        return Err(Failure::Usage(reason));
-    }
-    let drives = match &options.drives[..] {
-        [] => script.drives(),
-        some => some,
-    };
-    let cases = scenario::cases(&script, &unique(&options.cases))?;
-    let policies = match &options.policies[..] {
-        [] => policies::all(script.policies())?,
-        some => policies::all(some)?,
-    };
-    let drives = match on::device(on) {
-        Some(device) => on::drives(device, on, &options.drives)?,
-        None => Drive::all(drives)?,
-    };
-    let plan = Plan {
-        repetitions: options.repetitions,
-        on: on.clone(),
-        script,
-        drives,
-        cases,
-        policies,
-        seconds: options.seconds,
-        audit: options.audit,
-    };
-    on::check(&plan)?;
-    Ok(plan)
-}
-
-/// Each value once, in the order in which they come first.
-fn unique<T: PartialEq + Clone>(values: &[T]) -> Vec<T> {
-    let mut all = Vec::new();
-    for value in values {
-        if !all.contains(value) {
-            all.push(value.clone());
-        }
-    }
-    all
-}
-
 /// Plays everything under a name, with a bar on a terminal. Returns what came of each plan; after an interrupt, what there is of it.
 fn play(
     name: &str,
@@ -309,10 +240,10 @@ fn play(
     jobs: usize,
     interrupt: &Interrupt,
 ) -> Result<Vec<Played>, Failure> {
-    let total = plans.iter().map(Plan::runs).sum();
+    let total: usize = plans.iter().map(Plan::runs).sum();
     let work = format!("{total} runs");
     // Where nothing is drawn, one run of a cell is enough, which its first run shows.
-    let mut progress = Progress::new(work::step(total), format!("up to {work}")).at_most();
+    let mut progress = Progress::new(work::step(total as f64), format!("up to {work}")).at_most();
     progress.name(name, &work);
     interrupt.hold();
     let all = work::play(plans, jobs, interrupt, &mut progress);
@@ -349,8 +280,9 @@ mod tests {
         let crate::Command::Compare(options) = arguments.command else {
             panic!("another command");
         };
-        let on = Arc::new(on::all(&options).unwrap());
-        let plans = [plan(&options.scenario, &options, &on).unwrap()];
+        let on = Arc::new(on::all(&options, &Leftovers::default()).unwrap());
+        let plans = options.comparison(None).unwrap().plans(&on).unwrap();
+        let plans: [Plan; 1] = plans.try_into().unwrap();
         let all = play("", &plans, jobs, &Interrupt::default()).unwrap();
         (plans, all)
     }

@@ -11,7 +11,7 @@ use weir_sim::Scenario;
 /// Says how much of the drive's time the promises of each case take, next to the part of its capacity that they are. `None`: nothing is
 /// promised, or the time is unknown, because a client goes through the page cache or the drive has no bound.
 pub(super) fn line(plan: &Plan, drive: &Drive, cells: &[&(Cell, Vec<Outcome>)]) -> Option<String> {
-    let capacity = drive.capacity().filter(|_| !drive.is_real)?;
+    let capacity = drive.capacity()?;
     let mut parts: Vec<(&str, Shares)> = Vec::new();
     for (cell, outcomes) in cells {
         let case = plan.case(*cell).unwrap_or_default();

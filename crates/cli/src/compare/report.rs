@@ -90,9 +90,10 @@ fn one(
                 total_mb_per_s: pooled.total_mb_per_s,
                 busy: pooled.busy,
                 parts_us: pooled.split.parts().to_vec(),
-                why: match plan.on[cell.on] {
-                    On::Sim => why::sentence(&plan.script, plan.policy(*cell), pooled, &beside),
-                    On::Guest(_) | On::Linux(_) => why::of_kernel(pooled),
+                why: if plan.on[cell.on].knows_waits() {
+                    why::sentence(&plan.script, plan.policy(*cell), pooled, &beside)
+                } else {
+                    why::of_kernel(pooled)
                 },
                 clients: Vec::new(),
                 trouble: Vec::new(),
@@ -156,8 +157,9 @@ fn lines_of(plan: &Plan, cells: &[&Pool], case: usize) -> Vec<String> {
     for (cell, pooled) in cells.iter().filter(|(cell, _)| cell.case == case) {
         let beside = beside(plan, cells, *cell);
         // A kernel does not tell where the time of requests goes.
-        if matches!(plan.on[cell.on], On::Sim) {
-            each.push(why::short(plan.policy(*cell), pooled, &beside));
+        if plan.on[cell.on].knows_waits() {
+            let name = plan.label(*cell);
+            each.push(why::short(&name, plan.policy(*cell), pooled, &beside));
         }
         let verdict = why::verdict(&plan.script, plan.policy(*cell), pooled, &beside);
         verdicts.extend(verdict.map(|v| format!("{head}{v}")));
@@ -254,7 +256,7 @@ fn notes(plan: &Plan, cells: &Played, rings: bool) -> Vec<String> {
              them weighs by their number (n). p99: of the run in which it was highest. In virtual time; drives are models."
         )
     }];
-    if plan.on.iter().any(On::is_real) {
+    if !plan.on.iter().all(On::is_virtual) {
         notes[0] = notes[0].replace(" In virtual time; drives are models.", "");
     }
     let figure = |e: &Expect| matches!(e.asked, Asked::Figure(_));

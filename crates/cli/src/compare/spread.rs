@@ -62,17 +62,10 @@ mod tests {
             drew,
             scenario: weir_sim::Scenario::new("test", drive, Span::from_secs(1)),
             latency: Histogram::new(),
-            run: weir_measure::Run {
-                scenario: String::new(),
-                drive: String::new(),
-                case: String::new(),
-                policy: String::new(),
-                repeat: 0,
-                place: None,
-                seed: None,
-            },
+            run: weir_measure::Run::default(),
             over_time: None,
             notes: Vec::new(),
+            live: None,
         }
     }
 

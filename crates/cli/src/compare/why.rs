@@ -6,6 +6,7 @@ use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
 use weir_explain::{Place, Takes, list};
 use weir_measure::promise::Fate;
+use weir_report::capital;
 use weir_report::number::{figure, percent, plain, short as digits};
 
 /// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
@@ -21,8 +22,7 @@ pub(super) struct Beside<'a> {
 const NOTICEABLE: f64 = 0.02;
 
 /// In a few words: where the largest part of the target's time went, and what became of the others.
-pub(super) fn short(policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
-    let name = &policy.name;
+pub(super) fn short(name: &str, policy: &Policy, pooled: &Pooled, beside: &Beside<'_>) -> String {
     let Some((part, place)) = main_part(&pooled.split) else {
         return format!("{name} no request was answered");
     };
@@ -165,13 +165,6 @@ fn main_part(split: &Split) -> Option<(f64, &'static str)> {
     largest.filter(|(part, _)| *part > 0.0)
 }
 
-/// With a capital letter first.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,16 +223,16 @@ mod tests {
             others: "readers",
         };
         assert_eq!(
-            short(&named("none"), &none, &beside),
+            short("none", &named("none"), &none, &beside),
             "none 97% in the drive's queue"
         );
-        let same = short(&named("io.latency"), &none, &beside);
+        let same = short("io.latency", &named("io.latency"), &none, &beside);
         assert_eq!(
             same,
             "io.latency 97% in the drive's queue (others not held back)"
         );
         let idle = "bfq 99% being served (others 80% waiting while the elevator idles, keep 10%)";
-        assert_eq!(short(&named("bfq"), &bfq, &beside), idle);
+        assert_eq!(short("bfq", &named("bfq"), &bfq, &beside), idle);
         assert_eq!(
             sentence(&latency(), &named("none"), &none, &beside),
             "A request of the target takes 39.0 ms and is in the drive's queue for 97% of it, behind commands of the readers: 31.0 are \
@@ -251,7 +244,7 @@ mod tests {
              time and get 10% of what they get under none. All together get 90.00 MB/s; the drive is busy for 97% of the time."
         );
         let nothing = pooled(Split::default(), queued(), 0.0, 500.0);
-        let said = short(&named("none"), &nothing, &beside);
+        let said = short("none", &named("none"), &nothing, &beside);
         assert_eq!(said, "none no request was answered");
     }
 

@@ -1,26 +1,24 @@
 //! The runs of a comparison, over several threads.
 
-use super::on::{On, Ran};
-use super::runs;
+use super::on::On;
+use super::on::serve::{self, Measured};
+use super::{clients, runs};
 use crate::check;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::threads;
 use crate::modelled::Drive;
 use crate::progress::Progress;
-use crate::standings::standings;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
-use weir_config::units::Time;
 use weir_core::Span;
-use weir_explain::Standings;
 use weir_measure::Run as Named;
-use weir_measure::{Course, Histogram, Record, State};
-use weir_sim::{Alone, Auditors, Results, Run, Scenario};
+use weir_measure::{Course, Histogram, Meter, Record, State};
+use weir_sim::{Alone, Scenario};
 
 /// Everything that is going to be played.
 #[derive(Debug)]
@@ -65,6 +63,8 @@ pub(super) struct Outcome {
     pub(super) over_time: Option<OverTime>,
     /// In what the place is not as the policy, a sentence each; in the simulator the changes of contracts that were refused.
     pub(super) notes: Vec<String>,
+    /// What was measured on a real server.
+    pub(super) live: Option<Measured>,
 }
 
 /// How a run went over time.
@@ -81,6 +81,49 @@ pub(super) struct OverTime {
 
 /// Windows of a run over time.
 const WINDOWS: u64 = 200;
+
+/// A repetition of a cell, for the place that plays it.
+pub(super) struct Repetition<'a> {
+    pub(super) run: Named,
+    pub(super) scenario: &'a Scenario,
+    pub(super) policy: &'a Policy,
+    /// What each client gets with the drive to itself, where that is known.
+    pub(super) alone: &'a [Option<Alone>],
+    /// The target's number among the clients.
+    pub(super) target: usize,
+    /// Every decision is checked by auditors.
+    pub(super) audit: bool,
+    pub(super) interrupt: &'a Interrupt,
+    /// Receives the part (0 to 1) of the run that is over.
+    pub(super) passed: &'a dyn Fn(f64),
+}
+
+impl Repetition<'_> {
+    /// The length of a window over time, if this is the repetition of which such windows are kept.
+    pub(super) fn step(&self) -> Option<Span> {
+        let step = Span::from_nanos(self.scenario.duration.as_nanos() / WINDOWS);
+        (self.run.repeat == 0).then_some(step)
+    }
+
+    /// The outcome, where the place returns these records and has measured this of the target.
+    pub(super) fn outcome(self, records: Vec<Record>, target: &Meter) -> Outcome {
+        Outcome {
+            records,
+            drew: true,
+            latency: target.latency().clone(),
+            over_time: target.course().map(|latency| OverTime {
+                latency: latency.clone(),
+                depth: Vec::new(),
+                step_ns: self.scenario.duration.as_nanos() / WINDOWS,
+                states: Vec::new(),
+            }),
+            scenario: self.scenario.clone(),
+            run: self.run,
+            notes: Vec::new(),
+            live: None,
+        }
+    }
+}
 
 impl Plan {
     /// The cells, in the order of results: by drive, case, policy and place. A place that has nothing for a policy is left out.
@@ -136,13 +179,16 @@ impl Plan {
         let drive = &self.drives[cell.drive];
         let choice = Choice {
             drive: &drive.config,
-            capacity: drive.capacity().filter(|_| !drive.is_real),
+            capacity: drive.capacity(),
             case: self.case(cell),
             policy: &self.policy(cell).name,
             seconds: self.seconds,
         };
         let refuse = |problems: Vec<_>| check::refuse(&problems);
-        let scenario = self.script.scenario(&choice).map_err(refuse)?;
+        let mut scenario = self.script.scenario(&choice).map_err(refuse)?;
+        if let On::Serve(live) = &self.on[cell.on] {
+            live.divide(&mut scenario)?;
+        }
         let mut policy = self.policy(cell).clone();
         let tuned = self.script.tune(&choice, &mut policy);
         tuned.map_err(refuse)?;
@@ -160,113 +206,40 @@ impl Plan {
         self.built().map(|(_, played)| played)
     }
 
-    /// Plays a repetition of a cell. `None`: it was abandoned for an interrupt.
+    /// Plays a repetition of a cell. `passed` receives the part (0 to 1) of it that is over.
+    /// `None`: it was abandoned for an interrupt.
     fn play(
         &self,
         cell: Cell,
         repetition: u32,
         interrupt: &Interrupt,
+        passed: &dyn Fn(f64),
     ) -> Result<Option<Outcome>, Failure> {
         let drive = &self.drives[cell.drive];
         let (scenario, policy) = self.build(cell)?;
         let alone = drive.alone(&scenario);
         let alone = alone.map_err(|error| self.failed(cell, &error.of(&scenario)))?;
-        let step = Span::from_nanos(scenario.duration.as_nanos() / WINDOWS);
-        let on = &self.on[cell.on];
-        if !matches!(on, On::Sim) {
-            let step = (repetition == 0).then_some(step);
-            let go_on = || interrupt.signal().is_none();
-            let what = (&scenario, &policy, repetition);
-            let ran = on.play(what, &drive.name, &alone, step, go_on);
-            let ran = ran.map_err(|error| self.failed(cell, &error))?;
-            return Ok(ran.map(|ran| self.elsewhere(cell, &scenario, ran)));
-        }
-        let mut auditors = self.audit.then(Auditors::new);
-        let mut standings = standings(&scenario);
-        let mut observers: Vec<&mut dyn weir_sim::Observer> = Vec::new();
-        observers.extend(auditors.as_mut().map(|auditors| auditors as _));
-        observers.extend(standings.as_mut().map(|standings| standings as _));
-        let mut run = Run::observed(&scenario, &policy, repetition, observers)
-            .map_err(|error| self.failed(cell, &error.of(&scenario)))?;
-        if repetition == 0 {
-            run = run.followed(step);
-        }
-        let results = run.run_while(|_| interrupt.signal().is_none());
-        let Some(mut results) = results.map_err(|error| self.failed(cell, &error.of(&scenario)))?
-        else {
-            return Ok(None);
-        };
-        if let Some(found) = auditors.map(|a| a.end(false)).filter(|f| !f.is_empty()) {
-            let first = found.kept().first().map(ToString::to_string);
-            let reason = format!(
-                "the auditors found {} violations, first: {}",
-                found.total(),
-                first.unwrap_or_default()
-            );
-            return Err(self.failed(cell, &reason));
-        }
-        results.standings = standings.map(Standings::into_all).unwrap_or_default();
-        Ok(Some(self.outcome(drive, &scenario, &alone, results)))
-    }
-
-    /// What came of a run under a kernel.
-    fn elsewhere(&self, cell: Cell, scenario: &Scenario, ran: Ran) -> Outcome {
-        let name = self.script.target();
-        let target = ran.clients.iter().find(|c| c.name == name);
-        let meter = &target.expect("a script checks its target").meter;
-        let record = &ran.records[0];
-        Outcome {
-            // Two runs on a real drive are never the same.
-            drew: self.on[cell.on].is_real() || weir_play::draws(scenario),
-            scenario: scenario.clone(),
-            latency: meter.latency().clone(),
+        let target = self.script.target();
+        let target = scenario.clients.iter().position(|c| c.name == target);
+        let ran = self.on[cell.on].play(Repetition {
             run: Named {
-                scenario: record.scenario.clone(),
-                drive: record.drive.clone(),
-                case: record.case.clone(),
-                policy: record.policy.clone(),
-                repeat: record.repeat,
-                place: record.place,
-                seed: record.seed,
+                scenario: scenario.name.clone(),
+                drive: drive.name.clone(),
+                case: scenario.case.clone(),
+                policy: policy.name.clone(),
+                repeat: repetition,
+                place: None,
+                seed: Some(weir_load::seed(&scenario.name, repetition, 0)),
             },
-            over_time: meter.course().map(|latency| OverTime {
-                latency: latency.clone(),
-                depth: Vec::new(),
-                step_ns: scenario.duration.as_nanos() / WINDOWS,
-                states: Vec::new(),
-            }),
-            notes: ran.notes,
-            records: ran.records,
-        }
-    }
-
-    fn outcome(
-        &self,
-        drive: &Drive,
-        scenario: &Scenario,
-        alone: &[Option<Alone>],
-        mut results: Results,
-    ) -> Outcome {
-        results.run.drive.clone_from(&drive.name);
-        let records = results.records(alone);
-        let name = self.script.target();
-        let target = results.clients.iter().find(|c| c.name == name);
-        let meter = &target.expect("a script checks its target").meter;
-        let over_time = results.depth.as_ref().zip(meter.course());
-        Outcome {
-            records,
-            drew: results.drew,
-            scenario: scenario.clone(),
-            latency: meter.latency().clone(),
-            run: results.run.clone(),
-            over_time: over_time.map(|(depth, latency)| OverTime {
-                latency: latency.clone(),
-                depth: depth.means(meter.end_ns()),
-                step_ns: depth.step_ns(),
-                states: results.states.clone(),
-            }),
-            notes: refused_changes(scenario, &results),
-        }
+            scenario: &scenario,
+            policy: &policy,
+            alone: &alone,
+            target: target.expect("a script checks its target"),
+            audit: self.audit,
+            interrupt,
+            passed,
+        });
+        ran.map_err(|error| self.failed(cell, &error))
     }
 
     /// A run failed: which, and why.
@@ -284,27 +257,20 @@ impl Plan {
     }
 }
 
-/// The changes of contracts that were refused during a run, a sentence each.
-fn refused_changes(scenario: &Scenario, results: &Results) -> Vec<String> {
-    let of = |(at, refusal): &(weir_core::Instant, weir_core::Refusal)| {
-        let after = Time(at.since(weir_core::Instant::ZERO));
-        let why = weir_sim::Error::Refused(*refusal).of(scenario);
-        format!(
-            "the [[change]] at {after} was refused, and the previous contract stays, because {why}"
-        )
-    };
-    results.refusals.iter().map(of).collect()
-}
+/// A cell with its repetitions.
+pub(super) type Pair = (Cell, Vec<Outcome>);
 
-/// What came of a plan: its cells of which there is a run, each with its repetitions.
-pub(super) type Played = Vec<(Cell, Vec<Outcome>)>;
+/// What came of a plan: its cells of which there is a run.
+pub(super) type Played = Vec<Pair>;
 
 /// A run: the place of its cell among those of all plans, and the repetition.
 type Job = (usize, u32);
 
-/// Plays all plans, `jobs` runs at a time: every cell once, and then those in which something is drawn again and again, all in turn, so that
-/// an interrupt finds as many repetitions of one as of another. The outcomes come in the order of the plans, whatever the number of jobs;
-/// of several failures it is that of the run that was begun first.
+/// Plays all plans, `jobs` runs at a time, or one at a time if any is in real time: every cell
+/// once, and then those in which something is drawn again and again, all in turn, so that an
+/// interrupt finds as many repetitions of one as of another. The outcomes come in the order of the
+/// plans, whatever the number of jobs; of several failures it is that of the run that was begun
+/// first.
 pub(super) fn play(
     plans: &[Plan],
     jobs: usize,
@@ -316,6 +282,9 @@ pub(super) fn play(
         cells.map(move |cell| (plan, cell))
     });
     let cells: Vec<(&Plan, Cell)> = cells.collect();
+    let is_live = |on: &On| matches!(on, On::Serve(_));
+    let is_live = plans.iter().any(|plan| plan.on.iter().any(is_live));
+    let jobs = if is_live { 1 } else { jobs };
     let mut outcomes: Vec<Vec<Outcome>> = cells.iter().map(|_| Vec::new()).collect();
     let first: Vec<Job> = (0..cells.len()).map(|cell| (cell, 0)).collect();
     let played = pass(&cells, &first, jobs, interrupt, |done| {
@@ -337,10 +306,10 @@ pub(super) fn play(
     let again: Vec<Job> = again.collect();
     if interrupt.signal().is_none() {
         let total = first.len() + again.len();
-        progress.resize(step(total), format!("{total} runs"));
+        progress.resize(step(total as f64), format!("{total} runs"));
     }
     let played = pass(&cells, &again, jobs, interrupt, |done| {
-        progress.set(step(first.len() + done));
+        progress.set(step(first.len() as f64 + done));
     });
     for ((cell, _), outcome) in played? {
         outcomes[cell].push(outcome);
@@ -348,24 +317,28 @@ pub(super) fn play(
     let mut outcomes = outcomes.into_iter();
     let all = plans.iter().map(|plan| {
         let cells = plan.cells().into_iter().zip(outcomes.by_ref());
-        cells.filter(|(_, outcomes)| !outcomes.is_empty()).collect()
+        let mut cells: Played = cells.filter(|(_, runs)| !runs.is_empty()).collect();
+        serve::judge(plan, &mut cells)?;
+        clients::find_starved(plan, &mut cells);
+        Ok(cells)
     });
-    Ok(all.collect())
+    all.collect()
 }
 
 /// A run's length on the bar.
-pub(super) fn step(runs: usize) -> Duration {
-    Duration::from_secs(runs as u64)
+pub(super) fn step(runs: f64) -> Duration {
+    Duration::from_secs_f64(runs)
 }
 
-/// Plays these runs, which begin in this order, and tells `done` how many are over. After an interrupt none begins, and those that have
-/// begun are abandoned.
+/// Plays these runs, which begin in this order, and tells `done` how many are over, with the part
+/// of the one that is running if runs are played one by one. After an interrupt none begins, and
+/// those that have begun are abandoned.
 fn pass(
     cells: &[(&Plan, Cell)],
     runs: &[Job],
     jobs: usize,
     interrupt: &Interrupt,
-    done: impl Fn(usize) + Sync,
+    done: impl Fn(f64) + Sync,
 ) -> Result<Vec<(Job, Outcome)>, Failure> {
     let (count, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let play = |(number, &(cell, repetition)): (usize, &Job)| {
@@ -373,9 +346,14 @@ fn pass(
             return None;
         }
         let (plan, at) = cells[cell];
-        let outcome = plan.play(at, repetition, interrupt).transpose()?;
+        let passed = |part| {
+            if jobs == 1 {
+                done(count.load(Ordering::Relaxed) as f64 + part);
+            }
+        };
+        let outcome = plan.play(at, repetition, interrupt, &passed).transpose()?;
         failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-        done(count.fetch_add(1, Ordering::Relaxed) + 1);
+        done((count.fetch_add(1, Ordering::Relaxed) + 1) as f64);
         Some((number, outcome.map(|outcome| ((cell, repetition), outcome))))
     };
     // In order, one after the other: what is not begun comes after the first that fails.

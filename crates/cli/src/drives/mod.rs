@@ -5,6 +5,7 @@ mod validation;
 
 use crate::check;
 use crate::failure::Failure;
+use crate::lists::{is_file, unknown};
 use crate::output;
 use clap::{Args, Subcommand};
 use std::path::Path;
@@ -52,29 +53,15 @@ pub fn find(drive: &str) -> Result<Profile, Failure> {
     if drive.starts_with('{') {
         return profile::read_inline(drive).map_err(|problems| check::refuse(&problems));
     }
-    if is_file(drive) {
+    if is_file(drive, &["toml"]) {
         return profile::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
     }
-    profile::find(drive).map_err(|unknown| {
-        let run = if unknown.nearest.is_some() {
-        " Run"
-    } else {
-        "; run"
-    };
-        Failure::Usage(format!(
-            "{unknown}{run} `weir drives` for a list; the name of a file must contain a slash or end in .toml"
-        ))
-    })
-}
-
-/// Whether a word names a file and not a drive that comes with Weir.
-fn is_file(word: &str) -> bool {
-    word.contains('/') || Path::new(word).extension().is_some_and(|e| e == "toml")
+    profile::find(drive).map_err(|e| unknown(&e, e.nearest, "drives", &["toml"]))
 }
 
 /// The sheet of a name or a file.
 fn sheet(drive: &str) -> Result<Sheet, Failure> {
-    if is_file(drive) {
+    if is_file(drive, &["toml"]) {
         return sheet::load(Path::new(drive)).map_err(|problems| check::refuse(&problems));
     }
     let profile = find(drive)?;

@@ -92,6 +92,9 @@ pub(crate) fn how(record: &Record, (short, applied): (u64, u64)) -> String {
     if record.fate() == Fate::NotJudged {
         return "was not judged: the run has no whole second".to_owned();
     }
+    if record.fate() == Fate::Invalid {
+        return "was not judged: the machine was too busy".to_owned();
+    }
     let depth = seconds.excused_as(Excuse::Depth);
     if seconds.short == 0 && depth > 0 {
         return format!(

@@ -1,7 +1,8 @@
-//! A plan as another program asks for it, with what is needed as its result.
+//! A plan as values, as the command and other programs ask for it.
 
 use super::fleet::Fleet;
-use super::{report, search};
+use super::report;
+use super::search::{self, Asked};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::modelled::Drive;
@@ -38,32 +39,46 @@ impl Planning {
     /// # Errors
     /// Something does not go together, a run fails, or it was interrupted.
     pub fn search(&self, interrupt: &Interrupt) -> Result<Vec<Need>, Failure> {
-        let script = &self.script;
-        let profiles = match (&self.drives[..], script.drives()) {
+        let mut needs = Vec::new();
+        let (drives, policies) = self.chosen()?;
+        for asked in self.asked(&drives, &policies, interrupt)? {
+            let found = search::all(&asked, self.jobs, |_, _| {})?;
+            let report = report(&asked, &found)?;
+            needs.extend(report.rows.into_iter().map(|row| row.need));
+        }
+        Ok(needs)
+    }
+
+    /// The kinds of drives and the policies.
+    pub(super) fn chosen(&self) -> Result<(Vec<Drive>, Vec<Policy>), Failure> {
+        let drives = match (&self.drives[..], self.script.drives()) {
             ([], []) => return Err(Failure::Usage("set --drive: the scenario has none".into())),
             ([], [first, ..]) => vec![drives::find(first)?],
             (some, _) => some.to_vec(),
         };
-        let policies = match &self.policies[..] {
-            [] => policies::all(script.policies())?,
-            some => policies::unique(some.to_vec())?,
-        };
+        let policies = policies::chosen(&self.policies, &self.script)?;
+        Ok((Drive::of_all(drives)?, policies))
+    }
+
+    /// The searches, one for each kind of drive.
+    pub(super) fn asked<'a>(
+        &'a self,
+        drives: &'a [Drive],
+        policies: &'a [Policy],
+        interrupt: &'a Interrupt,
+    ) -> Result<Vec<Asked<'a>>, Failure> {
+        let script = &self.script;
         let asked: Vec<String> = self.case.iter().cloned().collect();
         let case = scenario::cases(script, &asked)?.swap_remove(0);
-        let mut needs = Vec::new();
-        for drive in Drive::of_all(profiles)? {
-            let fleet = Fleet::new(script, &drive, case.clone(), self.seconds, interrupt)?;
-            let asked = search::Asked {
-                fleet: &fleet,
-                policies: &policies,
+        let asked = drives.iter().map(|drive| {
+            Ok(Asked {
+                fleet: Fleet::new(script, drive, case.clone(), self.seconds, interrupt)?,
+                policies,
                 repetitions: self.repetitions.unwrap_or_else(|| script.repetitions()),
                 keep: self.keep,
                 interrupt,
-            };
-            let found = search::all(&asked, self.jobs, |_, _| {})?;
-            let report = report(&asked, script.load(), &drive, &found)?;
-            needs.extend(report.rows.into_iter().map(|row| row.need));
-        }
-        Ok(needs)
+            })
+        });
+        asked.collect()
     }
 }

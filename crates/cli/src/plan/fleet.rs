@@ -14,8 +14,8 @@ use weir_sim::{Alone, Scenario};
 /// The clients, and what they share.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
-    script: &'a Script,
-    drive: &'a Drive,
+    pub(super) script: &'a Script,
+    pub(super) drive: &'a Drive,
     case: Option<String>,
     seconds: Option<u32>,
     clients: usize,
@@ -76,11 +76,6 @@ impl<'a> Fleet<'a> {
             fleet.alone.extend(alone);
         }
         Ok(fleet)
-    }
-
-    /// The scenario's name.
-    pub(super) fn name(&self) -> &str {
-        self.script.name()
     }
 
     /// How many clients there are.

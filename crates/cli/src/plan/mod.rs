@@ -6,19 +6,19 @@ mod search;
 
 pub use called::Planning;
 
+use crate::drives;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::jobs::Jobs;
 use crate::leftovers::Leftovers;
-use crate::modelled::Drive;
-use crate::output::{self, Draft, Output};
+use crate::once;
+use crate::output::{self, Files};
 use crate::policies;
 use crate::progress::Progress;
 use crate::scenario;
 use crate::unkept;
 use crate::whole;
 use clap::Args;
-use fleet::Fleet;
 use search::{Found, Packed};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -64,90 +64,60 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
-    if options.html.as_ref().is_some_and(|p| p.as_os_str() == "-") {
-        let reason = "--html cannot write to standard output; write a file name";
-        return Err(Failure::Usage(reason.into()));
-    }
-    let script = scenario::find(&options.scenario)?;
-    let drives = match (&options.drives[..], script.drives()) {
-        ([], []) => return Err(Failure::Usage("set --drive: the scenario has none".into())),
-        ([], drives) => &drives[..1],
-        (some, _) => some,
+    output::check_page(options.html.as_deref())?;
+    let planning = Planning {
+        script: scenario::find(&options.scenario)?,
+        drives: once::found(&options.drives, drives::find)?,
+        case: options.case.clone(),
+        policies: once::found(&options.policies, policies::find)?,
+        keep: options.keep,
+        repetitions: options.repetitions,
+        seconds: options.seconds,
+        jobs: options.jobs.count(),
     };
-    let drives = Drive::all(drives)?;
-    let policies = match &options.policies[..] {
-        [] => policies::all(script.policies())?,
-        some => policies::all(some)?,
-    };
-    let asked: Vec<String> = options.case.iter().cloned().collect();
-    let case = scenario::cases(&script, &asked)?.swap_remove(0);
     let interrupt = Interrupt::default();
-    let fleets = drives
+    let (drives, policies) = planning.chosen()?;
+    let asked = planning.asked(&drives, &policies, &interrupt)?;
+    let played = asked
         .iter()
-        .map(|drive| Fleet::new(&script, drive, case.clone(), options.seconds, &interrupt));
-    let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
-    let played = fleets
-        .iter()
-        .flat_map(|fleet| policies.iter().map(|p| fleet.played(p)));
+        .flat_map(|asked| policies.iter().map(|p| asked.fleet.played(p)));
     unkept::tell(played.collect::<Result<Vec<_>, _>>()?);
     let leftovers = Leftovers::watch()?;
-    let json = (options.json.as_ref()).map(|path| Output::open(path, &leftovers));
-    let json = json.transpose()?;
-    let page = (options.html.as_ref()).map(|path| Draft::open(path, &leftovers));
-    let page = page.transpose()?;
-    if let (true, Some(line)) = (options.drives.is_empty(), scenario::drive_of_jobs(&script)) {
-        if json.as_ref().is_some_and(Output::is_standard) {
-            output::tell(&line);
-        } else {
-            output::print(&(line + "\n\n"))?;
-        }
-    }
-    let asked = fleets.iter().map(|fleet| search::Asked {
-        interrupt: &interrupt,
-        fleet,
-        policies: &policies,
-        repetitions: options.repetitions.unwrap_or_else(|| script.repetitions()),
-        keep: options.keep,
-    });
-    let asked: Vec<search::Asked<'_>> = asked.collect();
-    let all = search_all(&asked, &drives, options.jobs.count())?;
+    let lines = [options.json.as_deref()];
+    let files = Files::open(lines, options.html.as_deref(), &leftovers)?;
+    let drive = scenario::drive_of_jobs(&planning.script);
+    files.announce(drive.filter(|_| options.drives.is_empty()))?;
+    let all = search_all(&asked, planning.jobs)?;
     let searches: usize = all.iter().map(Vec::len).sum();
-    let found = || asked.iter().zip(&drives).zip(&all);
-    let reports = found().map(|((asked, drive), found)| report(asked, script.load(), drive, found));
+    let reports = asked
+        .iter()
+        .zip(&all)
+        .map(|(asked, found)| report(asked, found));
     let reports = reports.collect::<Result<Vec<_>, _>>()?;
-    let written = page.map(|page| page.write(&plan_page(&reports)));
-    let quiet = json.as_ref().is_some_and(Output::is_standard);
-    if let Some(json) = json {
+    let needs = || {
         let rows = reports.iter().flat_map(|report| &report.rows);
-        let lines = rows.map(|row| row.need.to_line() + "\n");
-        json.write(&lines.collect::<String>())?;
-    }
-    if !quiet {
+        rows.map(|row| row.need.to_line() + "\n").collect()
+    };
+    let tables = || {
         let tables = reports.iter().map(|r| plan_table(r, output::width()));
-        output::print(&tables.collect::<Vec<_>>().join("\n"))?;
-    }
-    if let Some(path) = written.transpose()? {
-        output::tell(&format!("wrote {}", path.display()));
-    }
+        tables.collect::<Vec<_>>().join("\n")
+    };
+    files.write(|| plan_page(&reports), [&needs], tables)?;
     let took = began.elapsed().as_secs_f64();
     output::tell(&format!("{searches} searches in {took:.1} s"));
     Ok(())
 }
 
 /// Searches with each kind of drive, with a bar on a terminal.
-fn search_all(
-    asked: &[search::Asked<'_>],
-    drives: &[Drive],
-    jobs: usize,
-) -> Result<Vec<Vec<Found>>, Failure> {
+fn search_all(asked: &[search::Asked<'_>], jobs: usize) -> Result<Vec<Vec<Found>>, Failure> {
     let second = |n: usize| Duration::from_secs(n as u64);
     let searches =
         |asked: &search::Asked<'_>| (asked.policies.len() + 1) * asked.repetitions as usize;
     let total = asked.iter().map(searches).sum();
     let mut progress = Progress::new(second(total), format!("{total} searches"));
     let mut all = Vec::new();
-    for (asked, drive) in asked.iter().zip(drives) {
-        progress.name(&drive.name, &format!("{total} searches"));
+    for asked in asked {
+        progress.name(&asked.fleet.drive.name, &format!("{total} searches"));
         let found = search::all(asked, jobs, |done, at| match at {
             Some(at) => progress.note(format!("{total} searches, {at}")),
             None => progress.set(second(done)),
@@ -190,12 +160,8 @@ fn why(need: &Need, found: &[Found]) -> Option<String> {
 }
 
 /// What the table and the page show. The first of what was found is a drive for each client.
-fn report(
-    asked: &search::Asked<'_>,
-    load: &str,
-    drive: &Drive,
-    found: &[Found],
-) -> Result<PlanReport, Failure> {
+fn report(asked: &search::Asked<'_>, found: &[Found]) -> Result<PlanReport, Failure> {
+    let (script, drive) = (asked.fleet.script, asked.fleet.drive);
     let peak = drive.peak()? as f64 / 1e6;
     let promised = asked.fleet.promised();
     let rows = rows(asked, found).map(|(policy, found)| {
@@ -212,7 +178,7 @@ fn report(
         let enough = packed.as_ref().and_then(|_| *searches.iter().max()?);
         let needed_in = searches.iter().filter(|drives| **drives == enough).count();
         let need = Need {
-            scenario: asked.fleet.name().to_owned(),
+            scenario: script.name().to_owned(),
             drive: drive.name.clone(),
             case: asked.fleet.case().to_owned(),
             policy,
@@ -230,7 +196,7 @@ fn report(
         PlanRow { need, used, why }
     });
     Ok(PlanReport {
-        load: load.to_owned(),
+        load: script.load().to_owned(),
         drive: format!("{}: {}", drive.name, drive.about),
         rows: rows.collect(),
         notes: vec![

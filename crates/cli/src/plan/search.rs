@@ -14,7 +14,7 @@ use weir_sim::{ClientSpec, Error, Run};
 /// What is searched for.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
-    pub(super) fleet: &'a Fleet<'a>,
+    pub(super) fleet: Fleet<'a>,
     pub(super) policies: &'a [Policy],
     pub(super) repetitions: u32,
     /// How many of a hundred seconds are to be kept.

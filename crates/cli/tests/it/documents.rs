@@ -462,7 +462,9 @@ fn short(words: &[String]) -> Option<Vec<String>> {
         "demo" if words.windows(2).any(|two| two == ["--on", "sim"]) => (2, &["--seconds", "1"]),
         _ => return None,
     };
-    let is_elsewhere = ["guest", "linux", "shop.fio"].map(has).contains(&true);
+    let is_elsewhere = ["serve", "guest", "linux", "shop.fio"]
+        .map(has)
+        .contains(&true);
     if words.len() < least
         || words.get(2)?.starts_with("--") && words[1] != "demo"
         || is_long

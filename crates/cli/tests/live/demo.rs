@@ -75,30 +75,6 @@ fn in_virtual_time_the_same_is_said_twice() {
     assert!(first.out.contains("reader-15"), "{}", first.out);
 }
 
-/// The same run from either player: the same figures, the same reasons, the same name for the drive.
-#[test]
-fn the_demo_and_a_comparison_say_the_same_of_the_same_run() {
-    let scratch = Scratch::new();
-    for drive in ["demo", "hitachi-hts72755"] {
-        let both = ["--drive", drive, "--seconds", "2"];
-        let policies = ["--policy", "none", "--policy", "contract"];
-        let demo = [&["--on", "sim"], &both[..], &policies].concat();
-        let demo = records(&scratch, &demo);
-        let more = ["--repetitions", "1", "--json", "-"];
-        let compare = [&["compare", "contract"], &both[..], &policies, &more].concat();
-        let said = run(&scratch, &compare);
-        let lines = said.out.lines();
-        let compared: Vec<Value> = lines.map(|l| serde_json::from_str(l).unwrap()).collect();
-        assert_eq!(demo.len(), 2 * CLIENTS);
-        for (demo, compared) in demo.iter().zip(&compared) {
-            assert_eq!(demo, compared);
-        }
-        assert!(demo.iter().all(|r| r["drive"] == drive), "{drive}");
-        let busy = number(of(&demo, "none", "total"), "drive_busy_percent");
-        assert!(busy > 90.0 && busy <= 100.0, "{busy}");
-    }
-}
-
 /// A promise is held against what its client gets alone: nobody else is blamed for the rest, and the client not for what others had.
 #[test]
 fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
@@ -301,7 +277,7 @@ fn an_interrupt_shows_the_policies_that_are_over() {
     let (out, err) = (said.stdout, said.stderr);
     let (out, err) = (String::from_utf8_lossy(&out), String::from_utf8_lossy(&err));
     assert_eq!(said.status.code(), Some(130), "{err}");
-    let missing = "1 of 3 policies; missing: bfq, contract";
+    let missing = "1 of 3 runs; missing: 1 of 1 on demo (bfq @serve, contract @serve)";
     assert!(err.ends_with(&format!("interrupted: {missing}\n")), "{err}");
     assert!(err.contains("wrote weir-demo.html\n"), "{err}");
     assert!(out.starts_with("none: "), "{out}");

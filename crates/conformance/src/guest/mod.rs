@@ -4,13 +4,13 @@ pub mod page;
 pub mod play;
 pub mod row;
 
+use rayon::prelude::*;
 use row::{Row, Rows};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use weir_guest::Kernel;
 use weir_play::guest::Lab;
 
@@ -116,33 +116,11 @@ pub fn compare() -> Result<page::Written, String> {
         .iter()
         .filter(|row| linux.contains_key(&row.name()))
         .collect();
-    let next = Mutex::new(played.iter());
-    let weir = Mutex::new(BTreeMap::new());
-    let work = || -> Result<(), String> {
-        loop {
-            let row = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(row) = row else { return Ok(()) };
-            let figures = play::weir(row)?;
-            let mut weir = weir.lock().unwrap_or_else(PoisonError::into_inner);
-            weir.insert(row.name(), figures);
-        }
-    };
-    in_threads(&work)?;
-    let weir = weir.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(page::write(&rows, &linux, &weir))
-}
-
-/// Does the same in a thread for each processor. The first problem.
-fn in_threads(work: &(impl Fn() -> Result<(), String> + Sync)) -> Result<(), String> {
-    let count = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-        let ended = threads.into_iter().map(|t| {
-            t.join()
-                .unwrap_or_else(|_| Err("a run panicked".to_owned()))
-        });
-        ended.collect()
-    })
+    let weir = played
+        .par_iter()
+        .map(|row| Ok((row.name(), play::weir(row)?)));
+    let weir: Result<BTreeMap<String, Figures>, String> = weir.collect();
+    Ok(page::write(&rows, &linux, &weir?))
 }
 
 /// Plays the rows whose figures are missing, or those of them that contain one of the words, in guests with the program `weir`, and stores each
@@ -169,30 +147,20 @@ pub fn fill(weir: &Path, program: Option<&str>, which: &[&str]) -> Result<(), St
             labs.insert(row.kernel.clone(), Lab::new(kernel, weir.to_owned()));
         }
     }
-    let next = Mutex::new(missing.iter());
-    let (figures, problems) = (Mutex::new(there), Mutex::new(Vec::new()));
-    let work = || -> Result<(), String> {
-        loop {
-            let row = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(row) = row else { return Ok(()) };
-            match play::linux(row, &labs[&row.kernel]) {
-                Ok(of_row) => {
-                    eprintln!("{}: {of_row:?}", row.name());
-                    let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
-                    figures.insert(row.name(), of_row);
-                    write(&rows, &figures)?;
-                }
-                Err(problem) => {
-                    eprintln!("{problem}");
-                    let mut all = problems.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.push(problem);
-                }
-            }
+    let figures = Mutex::new(there);
+    let play = |row: &&Row| match play::linux(row, &labs[&row.kernel]) {
+        Ok(of_row) => {
+            eprintln!("{}: {of_row:?}", row.name());
+            let mut figures = figures.lock().unwrap_or_else(PoisonError::into_inner);
+            figures.insert(row.name(), of_row);
+            write(&rows, &figures).err()
+        }
+        Err(problem) => {
+            eprintln!("{problem}");
+            Some(problem)
         }
     };
-    in_threads(&work)?;
-    let problems = problems.into_inner();
-    let problems = problems.unwrap_or_else(PoisonError::into_inner);
+    let problems: Vec<String> = missing.par_iter().filter_map(play).collect();
     if problems.is_empty() {
         Ok(())
     } else {

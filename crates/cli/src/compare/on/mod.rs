@@ -1,22 +1,24 @@
-//! Where a comparison is played: in the simulator, under a kernel in a guest, under this machine's kernel.
+//! Where a comparison is played: in the simulator, on a real server, under a kernel in a guest,
+//! under this machine's kernel.
 
 mod linux;
+pub(super) mod serve;
+mod sim;
 
 use super::Options;
-use super::work::{Outcome, Plan, Played};
+use super::work::{Outcome, Plan, Played, Repetition};
 use crate::failure::Failure;
+use crate::leftovers::Leftovers;
 use crate::modelled::Drive;
 use clap::ValueEnum;
-use weir_config::Policy;
 use weir_config::policy::Controller;
-use weir_config::scenario::Scenario;
-use weir_core::Span;
+use weir_config::profile::Profile;
+use weir_config::{Policy, ThreadPriority};
 use weir_guest::Kernel;
 use weir_measure::promise::Beside;
 use weir_measure::{Place, Record, TOTAL};
 use weir_play::guest::Lab;
 use weir_play::{Jobs, measure};
-use weir_sim::{Alone, ClientResult};
 
 use linux::Device;
 
@@ -25,6 +27,8 @@ use linux::Device;
 pub(super) enum Word {
     /// The simulator, in virtual time
     Sim,
+    /// A real server and real clients on the modelled drive, in real time
+    Serve,
     /// An unmodified Linux in a guest, in virtual time, on the modelled drive
     Guest,
     /// The Linux of this machine, on a device
@@ -35,23 +39,16 @@ pub(super) enum Word {
 #[derive(Debug)]
 pub(super) enum On {
     Sim,
+    Serve(serve::Live),
     Guest(Lab),
     Linux(Device),
-}
-
-/// What came of a run elsewhere than in the simulator.
-pub(super) struct Ran {
-    pub(super) clients: Vec<ClientResult>,
-    pub(super) records: Vec<Record>,
-    /// In what the kernel is not as the policy.
-    pub(super) notes: Vec<String>,
 }
 
 /// The places that are asked for.
 ///
 /// # Errors
 /// Options that do not go together, no kernel, a device that must not be used.
-pub(super) fn all(options: &Options) -> Result<Vec<On>, Failure> {
+pub(super) fn all(options: &Options, leftovers: &Leftovers) -> Result<Vec<On>, Failure> {
     let asked = |word| options.on.contains(&word);
     let usage = |reason: &str| Err(Failure::Usage(reason.to_owned()));
     if options.device.is_some() != asked(Word::Linux) {
@@ -74,6 +71,11 @@ pub(super) fn all(options: &Options) -> Result<Vec<On>, Failure> {
     for word in words {
         match word {
             Word::Sim => all.push(On::Sim),
+            Word::Serve => all.push(On::Serve(serve::Live {
+                storage: None,
+                priority: ThreadPriority::Auto,
+                leftovers: leftovers.clone(),
+            })),
             Word::Guest => all.extend(guests(&options.kernels)?),
             Word::Linux => {
                 let device = options.device.iter();
@@ -123,26 +125,32 @@ impl On {
                     minor.unwrap_or("?")
                 )
             }
+            Self::Serve(_) => " @serve".to_owned(),
             Self::Linux(_) => " @linux".to_owned(),
         }
     }
 
-    /// Whether it is a real drive.
-    pub(super) fn is_real(&self) -> bool {
-        matches!(self, Self::Linux(_))
+    /// Whether its time is virtual, so that another run of the same is the same.
+    pub(super) fn is_virtual(&self) -> bool {
+        matches!(self, Self::Sim | Self::Guest(_))
+    }
+
+    /// Whether it is known there where the time of requests goes: a kernel does not tell.
+    pub(super) fn knows_waits(&self) -> bool {
+        matches!(self, Self::Sim | Self::Serve(_))
     }
 
     /// Repetitions, unless some are asked for: those of the scenario, or one, which takes a minute of a guest.
     pub(super) fn repetitions(&self, of_scenario: u32) -> u32 {
         match self {
             Self::Sim => of_scenario,
-            Self::Guest(_) | Self::Linux(_) => 1,
+            Self::Serve(_) | Self::Guest(_) | Self::Linux(_) => 1,
         }
     }
 
     /// Why a policy cannot be played there; `None`: it can.
     pub(super) fn refuses(&self, policy: &Policy) -> Option<String> {
-        if matches!(self, Self::Sim) {
+        if self.knows_waits() {
             return None;
         }
         let queue = weir_config::apply::Queue::default();
@@ -164,59 +172,57 @@ impl On {
         ))
     }
 
-    /// Plays a repetition of a scenario under a policy. `None`: in the simulator, or it was abandoned.
-    pub(super) fn play(
-        &self,
-        (scenario, policy, repetition): (&Scenario, &Policy, u32),
-        drive: &str,
-        alone: &[Option<Alone>],
-        step: Option<Span>,
-        go_on: impl Fn() -> bool,
-    ) -> Result<Option<Ran>, String> {
-        let mut run = weir_measure::Run {
-            scenario: scenario.name.clone(),
-            drive: drive.to_owned(),
-            case: scenario.case.clone(),
-            policy: policy.name.clone(),
-            repeat: repetition,
-            place: None,
-            seed: Some(weir_load::seed(&scenario.name, repetition, 0)),
-        };
-        let (played, kernel, path, notes) = match self {
-            Self::Sim => return Ok(None),
+    /// Plays a repetition. `None`: it was abandoned for an interrupt.
+    pub(super) fn play(&self, mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
+        let (scenario, policy, repeat) = (played.scenario, played.policy, played.run.repeat);
+        let go_on = || played.interrupt.signal().is_none();
+        let (place, ran) = match self {
+            Self::Sim => return sim::play(played),
+            Self::Serve(live) => return serve::play(live, played),
             Self::Guest(lab) => {
-                run.place = Some(Place::Guest);
-                match lab.play(scenario, policy, repetition, &go_on) {
-                    Err(_) if !go_on() => return Ok(None),
-                    Err(error) => return Err(error.to_string()),
-                    Ok(done) => {
-                        let kernel = lab.kernel();
-                        let path = (done.path_ns as f64 / 1e3, done.left_ns as f64 / 1e3);
-                        let path = kernel.program().is_none().then_some(path);
-                        (done.played, kernel.release().to_owned(), path, done.notes)
-                    }
-                }
+                let ran = lab.play(scenario, policy, repeat, go_on).map(|done| {
+                    let kernel = lab.kernel();
+                    let path = (done.path_ns as f64 / 1e3, done.left_ns as f64 / 1e3);
+                    let path = kernel.program().is_none().then_some(path);
+                    (done.played, kernel.release().to_owned(), path, done.notes)
+                });
+                (Place::Guest, ran.map_err(|error| error.to_string()))
             }
             Self::Linux(device) => {
-                run.place = Some(Place::Linux);
-                match device.play(scenario, policy, repetition, &go_on) {
-                    Err(_) if !go_on() => return Ok(None),
-                    Err(error) => return Err(error),
-                    Ok((played, notes)) => (played, linux::release(), None, notes),
-                }
+                let ran = device.play(scenario, policy, repeat, &go_on);
+                let ran = ran.map(|(ran, notes)| (ran, linux::release(), None, notes));
+                (Place::Linux, ran)
             }
         };
-        let mut ran = records(scenario, &run, &played, alone, step);
-        ran.notes = notes;
-        if let Some(total) = ran.records.last_mut() {
-            total.processor_percent = Some(played.processor_percent);
+        if ran.is_err() && !go_on() {
+            return Ok(None);
         }
-        for record in &mut ran.records {
+        let (ran, kernel, path, notes) = ran?;
+        played.run.place = Some(place);
+        let measured = measure(scenario, repeat, &ran.logs, ran.began_ns, played.step());
+        let total = &measured.total;
+        let clients = measured.clients.iter().enumerate();
+        let records = clients.map(|(at, client)| {
+            let alone = played.alone.get(at).copied().flatten();
+            client.record(&played.run, alone, &Beside::new(total.seconds()))
+        });
+        let mut of_all = played.run.record(TOTAL, total);
+        of_all.processor_percent = Some(ran.processor_percent);
+        let of_all = of_all.with_series(total.plot(), total.end_ns());
+        let mut records: Vec<Record> = records.chain([of_all]).collect();
+        for record in &mut records {
             record.kernel = Some(kernel.clone());
             record.path_us = path.map(|(path, _)| path);
             record.path_left_us = path.map(|(_, left)| left);
         }
-        Ok(Some(ran))
+        let target = &measured.clients[played.target].meter;
+        // Two runs on a real drive are never the same.
+        let drew = !self.is_virtual() || weir_play::draws(scenario);
+        Ok(Some(Outcome {
+            drew,
+            notes,
+            ..played.outcome(records, target)
+        }))
     }
 }
 
@@ -224,7 +230,7 @@ impl On {
 pub(super) fn device(on: &[On]) -> Option<&Device> {
     on.iter().find_map(|on| match on {
         On::Linux(device) => Some(device),
-        On::Sim | On::Guest(_) => None,
+        On::Sim | On::Serve(_) | On::Guest(_) => None,
     })
 }
 
@@ -232,10 +238,14 @@ pub(super) fn device(on: &[On]) -> Option<&Device> {
 ///
 /// # Errors
 /// There is no such model, or none or several where one is needed.
-pub(super) fn drives(device: &Device, on: &[On], words: &[String]) -> Result<Vec<Drive>, Failure> {
-    let others = on.iter().any(|on| !on.is_real());
-    match words {
-        [_] => Drive::all(words),
+pub(super) fn drives(
+    device: &Device,
+    on: &[On],
+    profiles: &[Profile],
+) -> Result<Vec<Drive>, Failure> {
+    let others = on.iter().any(|on| !matches!(on, On::Linux(_)));
+    match profiles {
+        [_] => Drive::of_all(profiles.to_vec()),
         [] if !others => {
             let kind = ["demo", DISK][usize::from(device.is_rotational())];
             let name = device.path.display().to_string();
@@ -252,22 +262,27 @@ pub(super) fn drives(device: &Device, on: &[On], words: &[String]) -> Result<Vec
 /// What stands for a disk where a scenario says what differs on disks.
 const DISK: &str = "hitachi-hts72755";
 
-/// Refuses what no place can play, before anything is played.
+/// Refuses what a place cannot play, before anything is played.
 ///
 /// # Errors
-/// A scenario that is not for a kernel, or no policy that one has.
+/// A scenario that is not for a server or kernel, or no policy that a kernel has.
 pub(super) fn check(plan: &Plan) -> Result<(), Failure> {
     if plan.on.iter().all(|on| matches!(on, On::Sim)) {
         return Ok(());
     }
     for (cell, (scenario, _)) in plan.built() {
-        if let (On::Guest(_) | On::Linux(_), Err(refused)) =
-            (&plan.on[cell.on], Jobs::new(&scenario, 0))
-        {
+        let refused = match &plan.on[cell.on] {
+            On::Sim => None,
+            On::Serve(_) => serve::unsupported(&scenario)
+                .map(|why| format!("on a real server: {why}; use --on sim")),
+            On::Guest(_) | On::Linux(_) => {
+                let refused = Jobs::new(&scenario, 0).err();
+                refused.map(|refused| format!("under Linux: {refused}"))
+            }
+        };
+        if let Some(refused) = refused {
             let name = plan.script.name();
-            return Err(Failure::Usage(format!(
-                "{name} cannot be played under Linux: {refused}"
-            )));
+            return Err(Failure::Usage(format!("{name} cannot be played {refused}")));
         }
     }
     for on in plan.on.iter() {
@@ -295,6 +310,13 @@ pub(super) fn notes(plan: &Plan, cells: &Played) -> Vec<String> {
         let kernel = record.kernel.as_deref().unwrap_or_default();
         match on {
             On::Sim => continue,
+            On::Serve(_) => {
+                let said = serve::notes(&outcomes);
+                notes.extend(said.map(|note| format!("{}: {note}", label.trim())));
+                let busy = outcomes.iter().filter_map(|o| Some((o, o.live.as_ref()?.busy?)));
+                let busy = busy.map(|(o, busy)| format!("{}{label}: {busy}", o.run.policy));
+                notes.extend(busy);
+            }
             On::Guest(lab) if lab.kernel().program().is_some() => notes.push(format!(
                 "{}: by Linux {kernel} as a program, in lockstep with the modelled drive: no path between the two, and processors that take no time.",
                 label.trim()
@@ -362,27 +384,4 @@ fn guest(label: &str, kernel: &str, outcomes: &[&Outcome]) -> String {
         "{label}: by Linux {kernel} in a guest, in virtual time, fio's clients on the modelled drive. The path to the model takes {takes} a request; answers come \
          sooner by that, and {left:.1} us were left of it at most."
     )
-}
-
-fn records(
-    scenario: &Scenario,
-    run: &weir_measure::Run,
-    played: &weir_play::Played,
-    alone: &[Option<Alone>],
-    step: Option<Span>,
-) -> Ran {
-    let measured = measure(scenario, run.repeat, &played.logs, played.began_ns, step);
-    let total = &measured.total;
-    let clients = measured.clients.iter().enumerate();
-    let records = clients.map(|(at, client)| {
-        let alone = alone.get(at).copied().flatten();
-        client.record(run, alone, &Beside::new(total.seconds()))
-    });
-    let of_all = run.record(TOTAL, total);
-    let of_all = of_all.with_series(total.plot(), total.end_ns());
-    Ran {
-        records: records.chain([of_all]).collect(),
-        clients: measured.clients,
-        notes: Vec::new(),
-    }
 }

@@ -1,42 +1,11 @@
-//! Which scenarios the demo can play.
+//! Which scenarios a real server with real clients can play.
 
-use super::On;
-use crate::failure::Failure;
-use weir_config::scenario::{Choice, Script};
+use weir_config::scenario::{Path, Scenario};
 use weir_core::{Flags, Priority, ROOT, Span};
-use weir_drive::{Config, null};
-use weir_sim::{Adapter, Merging, Path, Scenario};
+use weir_sim::{Adapter, Merging};
 
-/// Whether the demo can play a scenario there.
-///
-/// # Errors
-/// Why it cannot, and what can.
-pub(super) fn check(script: &Script, on: On) -> Result<(), Failure> {
-    let refuse = |why: &str| {
-        Err(Failure::Usage(format!(
-            "--scenario {}: {why}; use `weir compare` to play it in virtual time",
-            script.name()
-        )))
-    };
-    if !script.cases().is_empty() {
-        return refuse("the demo does not support cases");
-    }
-    if on == On::Sim {
-        return Ok(());
-    }
-    let drive = Config::Null(null::Config::demo());
-    let choice = Choice::new(&drive, None, "");
-    // What is wrong with it is said where it is played.
-    match script.scenario(&choice).ok().as_ref().and_then(not_live) {
-        Some(why) => refuse(&format!(
-            "{why}, which the demo does not support on a real server"
-        )),
-        None => Ok(()),
-    }
-}
-
-/// What of a scenario the demo's server and clients do not have.
-fn not_live(scenario: &Scenario) -> Option<&'static str> {
+/// The first thing of a scenario that a server and clients of this program do not support.
+pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static str> {
     let clients = &scenario.clients;
     let each = |group| clients.iter().filter(|c| c.group == group).count() == 1;
     let shared = clients.iter().enumerate();
@@ -101,12 +70,18 @@ fn not_live(scenario: &Scenario) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_config::scenario::{find, read};
+    use weir_config::scenario::{Choice, Script, find, read};
+    use weir_drive::{Config, null};
+
+    fn why(script: &Script) -> Option<&'static str> {
+        let drive = Config::Null(null::Config::demo());
+        unsupported(&script.scenario(&Choice::new(&drive, None, "")).unwrap())
+    }
 
     #[test]
     fn what_a_real_server_is_not_played_with_is_refused_with_a_reason() {
         for name in ["contract", "equal-readers", "shares", "max"] {
-            assert_eq!(check(&find(name).unwrap(), On::Serve), Ok(()), "{name}");
+            assert_eq!(why(&find(name).unwrap()), None, "{name}");
         }
         let client = "[[client]]\nname = \"a\"\nsize = \"1MiB\"\n";
         let cases = [
@@ -136,19 +111,9 @@ mod tests {
                 "its host merges requests",
             ),
         ];
-        for (more, why) in cases {
+        for (more, reason) in cases {
             let script = read(&format!("{client}{more}\n"), "x.toml").unwrap();
-            let refused = check(&script, On::Serve);
-            let Err(Failure::Usage(text)) = refused else {
-                panic!("{more}: {refused:?}")
-            };
-            assert!(
-                text.starts_with(&format!("--scenario x: {why}, ")),
-                "{text}"
-            );
-            assert_eq!(check(&script, On::Sim), Ok(()));
+            assert_eq!(why(&script), Some(reason), "{more}");
         }
-        let cases = check(&find("latency").unwrap(), On::Sim);
-        assert!(matches!(cases, Err(Failure::Usage(t)) if t.contains("does not support cases")));
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Host {
 
 /// How a busy machine disturbed a run: parts (0 to 1) of the time in which threads that were ready to run had no processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Busy {
+pub(in crate::compare) struct Busy {
     /// The server's thread, in the whole measurement.
     pub(crate) server: f64,
     /// The same, in its worst second.

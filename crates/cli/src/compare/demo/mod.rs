@@ -1,0 +1,193 @@
+//! `weir demo`: a comparison of policies for one scenario on one drive, with a table and a page of
+//! its own.
+
+mod best;
+mod report;
+mod storage;
+
+use super::on::serve::Live;
+use super::on::{self, On};
+use super::work::Plan;
+use super::{lines, play, runs};
+use crate::drive;
+use crate::drives;
+use crate::failure::Failure;
+use crate::leftovers::Leftovers;
+use crate::modelled::Drive;
+use crate::output::{self, Draft, Files};
+use crate::policies;
+use crate::scenario;
+use crate::unkept;
+use crate::whole;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::sync::Arc;
+use weir_config::{Storage, ThreadPriority};
+use weir_report::{demo_page, demo_table};
+
+/// The drive that is embedded.
+const EMBEDDED: &str = "demo";
+
+/// What to play, where, and what to write.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Seconds that are measured under each policy, 1 to 3600 [default: those of the scenario]
+    #[arg(long, value_name = "N", value_parser = |n: &str| whole::number(n, 1..=3600))]
+    seconds: Option<u32>,
+    /// A policy: a name that `weir policies` lists, a combination such as "bfq + io.latency", or a file. Can be repeated [default: the
+    /// policies of the scenario]
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<String>,
+    /// The load: the name of a scenario (see `weir scenarios`), a scenario file, or a job file of fio (.fio)
+    #[arg(long, default_value = "contract", value_name = "SCENARIO")]
+    scenario: String,
+    /// Read from this file instead of the embedded drive, bypassing the page cache. It is created with 1 GiB of data if it does not
+    /// exist
+    #[arg(long, value_name = "PATH", conflicts_with = "device")]
+    file: Option<PathBuf>,
+    /// Use this block device instead of the embedded drive. It is opened read-only
+    #[arg(long, value_name = "PATH")]
+    device: Option<PathBuf>,
+    /// Use this modelled drive instead of the embedded one: a name (see `weir drives`) or a profile file
+    #[arg(long, value_name = "DRIVE", conflicts_with_all = ["file", "device"])]
+    drive: Option<String>,
+    /// The place of the run: a real server in real time, or the simulator in virtual time
+    #[arg(long, value_enum, default_value = "serve", value_name = "PLACE")]
+    on: Word,
+    /// The priority of the real server's threads (`priority` in `[server]`). `auto` raises it if that is permitted. The clients' priority
+    /// does not change
+    #[arg(long, value_enum, default_value = "auto", value_name = "PRIORITY")]
+    priority: Priority,
+    /// Write the results of each client in each run as a line of JSON to this file. With -, write only this to standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The file to which the HTML page is written
+    #[arg(long, value_name = "FILE", default_value = "weir-demo.html")]
+    html: PathBuf,
+    /// Show a row for every client, even for identical clients
+    #[arg(long)]
+    all: bool,
+}
+
+/// Where the demo is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Word {
+    Serve,
+    Sim,
+}
+
+/// How the server's threads stand to other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Priority {
+    Auto,
+    Normal,
+    High,
+}
+
+/// Runs of the demo at a time in virtual time: one by one, so that the bar names what is played.
+const JOBS: usize = 1;
+
+impl Options {
+    /// The image or device instead of a modelled drive, if one is named.
+    fn storage(&self) -> Option<Storage> {
+        let file = self.file.clone().map(Storage::File);
+        file.or_else(|| self.device.clone().map(Storage::Device))
+    }
+
+    /// The plan: one scenario on a modelled drive, once under each policy. An image or device is
+    /// put in place of the drive later.
+    fn plan(&self, live: Live) -> Result<Plan, Failure> {
+        let script = scenario::find(&self.scenario)?;
+        let policies = match &self.policies[..] {
+            [] => policies::all(script.policies())?,
+            some => policies::all(some)?,
+        };
+        let drive = drives::find(self.drive.as_deref().unwrap_or(EMBEDDED))?;
+        let usage = |reason: &str| Err(Failure::Usage(reason.into()));
+        if self.on == Word::Sim && self.storage().is_some() {
+            return usage(
+                "--on sim supports modelled drives only; use --on serve with --file or --device",
+            );
+        }
+        if !script.cases().is_empty() {
+            let name = script.name();
+            return usage(&format!(
+                "--scenario {name}: the demo does not support cases; use `weir compare` to play it"
+            ));
+        }
+        if self.on == Word::Sim && self.priority == Priority::High {
+            return usage("--priority requires a real server; remove it, or use --on serve");
+        }
+        drive::capacity(&drive.drive)?;
+        let plan = Plan {
+            script,
+            drives: Drive::of_all(vec![drive])?,
+            cases: vec![None],
+            policies,
+            on: Arc::new(vec![match self.on {
+                Word::Serve => On::Serve(live),
+                Word::Sim => On::Sim,
+            }]),
+            repetitions: Some(1),
+            seconds: self.seconds,
+            audit: false,
+        };
+        on::check(&plan)?;
+        Ok(plan)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+    output::check_page(Some(&options.html))?;
+    let leftovers = Leftovers::watch()?;
+    let live = |storage| Live {
+        storage,
+        priority: match options.priority {
+            Priority::Auto => ThreadPriority::Auto,
+            Priority::Normal => ThreadPriority::Normal,
+            Priority::High => ThreadPriority::High,
+        },
+        leftovers: leftovers.clone(),
+    };
+    let mut plan = options.plan(live(None))?;
+    let files = Files::open([options.json.as_deref()], None, &leftovers)?;
+    let page = Draft::open(&options.html, &leftovers).map_err(|failure| match failure {
+        Failure::Run(reason) => Failure::Run(format!("{reason}; use another path with --html")),
+        other => other,
+    })?;
+    let files = files.with_page(page);
+    let storage = options.storage().map(|storage| {
+        let size = storage::prepare(&storage, &leftovers)?;
+        Ok((storage, size))
+    });
+    let storage = storage.transpose()?;
+    unkept::tell(plan.played());
+    if let Some(storage) = storage {
+        let live = live(Some(storage));
+        let name = [&options.file, &options.device]
+            .into_iter()
+            .flatten()
+            .next();
+        let name = name.map_or_else(String::new, |path| path.display().to_string());
+        let capacity = storage::measure(&live, &name)?;
+        plan.drives = vec![Drive::measured(name, capacity)?];
+        plan.on = Arc::new(vec![On::Serve(live)]);
+    }
+    let interrupt = leftovers.interrupt();
+    let plans = [plan];
+    let all = play(plans[0].script.name(), &plans, JOBS, interrupt)?;
+    let missing = interrupt.signal().zip(runs::missing(&plans, &all));
+    let mut shown = Ok(());
+    if !all[0].is_empty() {
+        let mut report = report::report(&plans[0], &all[0]);
+        if let Some((_, missing)) = &missing {
+            report.notes.insert(0, format!("Interrupted: {missing}."));
+        }
+        let table = || demo_table(&report, output::width(), options.all);
+        shown = files.write(|| demo_page(&report), [&|| lines(&all[0])], table);
+    }
+    match missing {
+        Some((signal, missing)) => Err(Failure::Interrupted(signal, missing).beside(shown)),
+        None => shown,
+    }
+}

@@ -1,0 +1,340 @@
+//! A real server in this process, on a socket of its own, with real clients over NBD, in real time.
+
+mod directory;
+mod host;
+mod supported;
+mod told;
+
+pub(in crate::compare) use host::Busy;
+pub(super) use supported::unsupported;
+
+use crate::compare::on::On;
+use crate::compare::work::{Cell, Outcome, Plan, Played, Repetition};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::leftovers::Leftovers;
+use host::Host;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use told::Told;
+use weir_client::{Fleet, Member};
+use weir_config::scenario::Scenario;
+use weir_config::{Address, Policy, Server as Config, Storage, ThreadPriority, profile};
+use weir_load::Region;
+use weir_measure::promise::{self, Beside, Fate, Rate, Terms};
+use weir_measure::{Meter, Place, Record, Run, TOTAL};
+use weir_serve::Server;
+use weir_sim::Alone;
+
+/// An answer that takes longer than this is taken for a failure.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Clients' parts of an image or device are multiples of this, and at least as long.
+pub(in crate::compare) const GRAIN: u64 = 1 << 20;
+
+/// Most clients of the scenarios that come with Weir, and clients of a measurement.
+pub(in crate::compare) const CLIENTS: u32 = 16;
+
+/// The servers of a comparison: one for each run.
+#[derive(Debug)]
+pub(in crate::compare) struct Live {
+    /// The image or device that clients read, and its size in bytes; `None`: the model of the
+    /// drive.
+    pub(in crate::compare) storage: Option<(Storage, u64)>,
+    pub(in crate::compare) priority: ThreadPriority,
+    pub(in crate::compare) leftovers: Leftovers,
+}
+
+/// The measurements of a run, from which its records follow once all runs are over.
+#[derive(Debug)]
+pub(in crate::compare) struct Measured {
+    /// What each client saw.
+    pub(in crate::compare) meters: Vec<Meter>,
+    /// What the server said meanwhile.
+    told: Told,
+    /// How long the threads waited for a processor meanwhile.
+    host: Host,
+    /// How a busy machine disturbed the run, if it did.
+    pub(in crate::compare) busy: Option<Busy>,
+    /// Whether the server's threads were raised above those of other programs.
+    pub(in crate::compare) raised: bool,
+}
+
+impl Live {
+    /// Gives each client a part of its own of an image or device.
+    ///
+    /// # Errors
+    /// There are too many clients for it.
+    pub(in crate::compare) fn divide(&self, scenario: &mut Scenario) -> Result<(), Failure> {
+        let Some((_, size)) = self.storage else {
+            return Ok(());
+        };
+        let clients = (scenario.clients.len() as u64).max(CLIENTS.into());
+        let part = size / clients / GRAIN * GRAIN;
+        if part == 0 {
+            let least = GRAIN * clients;
+            let reason = format!(
+                "the storage is too small: it has {size} bytes, and {clients} clients need at least {least}"
+            );
+            return Err(Failure::Run(reason));
+        }
+        for (client, number) in scenario.clients.iter_mut().zip(0..) {
+            client.region = Region {
+                start: number * part,
+                length: part,
+            };
+        }
+        Ok(())
+    }
+
+    /// Plays a repetition of a scenario under a policy on a server of its own. `None`: it was
+    /// abandoned for an interrupt.
+    pub(in crate::compare) fn measure(
+        &self,
+        (scenario, policy, repetition): (&Scenario, &Policy, u32),
+        interrupt: &Interrupt,
+        mut progress: impl FnMut(Duration),
+    ) -> Result<Option<Measured>, Failure> {
+        let directory = directory::private(&self.leftovers)?;
+        let socket = directory.path().join("nbd.sock");
+        let config = self.config(scenario, policy, &socket)?;
+        let server =
+            Server::start(&config, &weir_serve::Options::default()).map_err(Failure::run)?;
+        let fleet = fleet(scenario, repetition, socket);
+        let (mut host, mut told) = (Host::default(), Told::default());
+        let raised = host::is_raised();
+        let outcomes = fleet.run_while(|passed| {
+            host.watch(fleet.warm_up, passed);
+            told.watch(fleet.warm_up, passed, &server);
+            progress(passed);
+            interrupt.signal().is_none()
+        });
+        let outcomes = outcomes.map_err(Failure::run)?;
+        if !server.shutdown() {
+            return Err(Failure::Run("the server failed; see the log".into()));
+        }
+        let Some(outcomes) = outcomes else {
+            return Ok(None);
+        };
+        let mut meters = Vec::new();
+        for (outcome, member) in outcomes.into_iter().zip(&fleet.members) {
+            if let Some(error) = outcome.error {
+                return Err(Failure::Run(format!("{}: {error}", member.name)));
+            }
+            meters.push(outcome.meter);
+        }
+        let names = fleet.members.iter().map(|member| member.name.as_str());
+        Ok(Some(Measured {
+            busy: host.busy(names),
+            meters,
+            told,
+            host,
+            raised,
+        }))
+    }
+
+    /// A configuration of the server as one would write it: a volume for each client with its contract.
+    fn config(
+        &self,
+        scenario: &Scenario,
+        policy: &Policy,
+        socket: &Path,
+    ) -> Result<Config, Failure> {
+        let mut text = String::from("[drive.demo]\n");
+        let mut memory = "memory = true\n";
+        if self.storage.is_none() {
+            memory = "";
+            text.extend(["model = ", &profile::inline(&scenario.drive), "\n"]);
+        }
+        text += "[listen]\nnbd = [\"unix:/nbd.sock\"]\n";
+        for client in &scenario.clients {
+            let size = scenario.spaces[client.space.0 as usize];
+            let written = write!(
+                text,
+                "[volume.{}]\ndrive = \"demo\"\nsize = \"{size}B\"\n{memory}",
+                client.name
+            );
+            written.expect("memory takes every byte");
+        }
+        let parsed = weir_config::parse("", &text);
+        let mut config = parsed.map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Failure::Run(lines.join("\n"))
+        })?;
+        config.listen.nbd = vec![Address::Unix(socket.to_owned())];
+        config.priority = self.priority;
+        let drive = &mut config.drives[0];
+        drive.policy = policy.clone();
+        drive.capacity = scenario.capacity;
+        for (client, spec) in scenario.clients.iter().enumerate() {
+            let volume = config.volumes.iter_mut().find(|v| v.name == spec.name);
+            let volume = volume.expect("every client has a volume");
+            volume.contract = scenario.contract(client);
+            if let Some((storage, _)) = &self.storage {
+                volume.size = None;
+                volume.read_only = true;
+                volume.storage = storage.clone();
+            }
+        }
+        Ok(config)
+    }
+}
+
+fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
+    let members = scenario.clients.iter().map(|client| Member {
+        name: client.name.clone(),
+        export: client.name.clone(),
+        program: client.program,
+        region: Some(client.region),
+        seed: weir_load::seed(&scenario.name, repetition, client.sequence),
+    });
+    Fleet {
+        address: weir_client::Address::Unix(socket),
+        members: members.collect(),
+        warm_up: Duration::from_nanos(scenario.warm_up.as_nanos()),
+        length: Duration::from_nanos(scenario.duration.as_nanos()),
+        patience: PATIENCE,
+    }
+}
+
+/// Plays a repetition on a server. `None`: it was abandoned for an interrupt.
+pub(super) fn play(live: &Live, mut played: Repetition<'_>) -> Result<Option<Outcome>, String> {
+    played.run.place = Some(Place::Serve);
+    let Repetition {
+        scenario, passed, ..
+    } = played;
+    let whole = (scenario.warm_up + scenario.duration).as_nanos() as f64 / 1e9;
+    let run = (scenario, played.policy, played.run.repeat);
+    let measured = live.measure(run, played.interrupt, |at| {
+        passed(f64::min(at.as_secs_f64() / whole, 1.0));
+    });
+    let measured = measured.map_err(|failure| match failure {
+        Failure::Run(reason) => reason,
+        other => format!("{other:?}"),
+    })?;
+    Ok(measured.map(|measured| {
+        let target = &measured.meters[played.target];
+        let mut outcome = played.outcome(Vec::new(), target);
+        outcome.live = Some(measured);
+        outcome
+    }))
+}
+
+/// How to read what was played on servers, a sentence or two each.
+pub(in crate::compare) fn notes(outcomes: &[&Outcome]) -> impl Iterator<Item = String> {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let place = format!(
+        "A real server and real NBD clients in one process, over a Unix socket, in real time on a machine with {processors} processors. What \
+         else the machine does shows."
+    );
+    let live = outcomes.iter().find_map(|outcome| outcome.live.as_ref());
+    let raised = live.map(|live| {
+        let threads = if live.raised {
+            "The server's threads ran at nice -10, before those of other programs; the clients' did not."
+        } else {
+            "The server's threads ran at the usual priority (raising them was not wanted, or takes CAP_SYS_NICE or a RLIMIT_NICE of 30)."
+        };
+        threads.to_owned()
+    });
+    [place].into_iter().chain(raised)
+}
+
+/// Makes the records of all runs on servers when they are over: only then it is known how long a
+/// request takes without contention.
+pub(in crate::compare) fn judge(plan: &Plan, cells: &mut Played) -> Result<(), Failure> {
+    let is_live = |cell: &Cell| matches!(plan.on[cell.on], On::Serve(_));
+    let mut played: BTreeMap<(usize, usize), Vec<&Measured>> = BTreeMap::new();
+    for (cell, outcomes) in cells.iter().filter(|(cell, _)| is_live(cell)) {
+        let all = played.entry((cell.drive, cell.case)).or_default();
+        all.extend(outcomes.iter().filter_map(|outcome| outcome.live.as_ref()));
+    }
+    let fastest = |runs: Vec<&Measured>| {
+        let clients = 0..runs[0].meters.len();
+        let fastest = clients.map(|client| fastest(&runs, client));
+        fastest.collect::<Vec<Option<promise::Alone>>>()
+    };
+    let fastest: BTreeMap<_, _> = played
+        .into_iter()
+        .map(|(place, runs)| (place, fastest(runs)))
+        .collect();
+    for (cell, outcomes) in cells {
+        for outcome in outcomes {
+            if let Some(live) = &outcome.live {
+                let scenario = &outcome.scenario;
+                let alone = plan.drives[cell.drive].alone(scenario);
+                let alone = alone.map_err(|error| Failure::run(error.of(scenario)))?;
+                let fastest = &fastest[&(cell.drive, cell.case)];
+                outcome.records = live.records(&outcome.run, scenario, &alone, fastest);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A request of a client with its way to the server, as the fastest of all took, which was there on
+/// a busy machine, too.
+fn fastest(runs: &[&Measured], client: usize) -> Option<promise::Alone> {
+    let meters = runs.iter().map(|run| &run.meters[client]);
+    let answered: Vec<&Meter> = meters.filter(|m| m.requests() > 0).collect();
+    let sum = |count: fn(&Meter) -> u64| answered.iter().map(|m| count(m)).sum::<u64>();
+    Some(promise::Alone {
+        latency_ns: answered.iter().map(|m| m.latency().min()).min()?,
+        bytes: sum(Meter::bytes) / sum(Meter::requests),
+    })
+}
+
+impl Measured {
+    /// The measurements of all clients together.
+    pub(in crate::compare) fn total(&self, scenario: &Scenario) -> Meter {
+        let (start, length) = (scenario.warm_up.as_nanos(), scenario.duration.as_nanos());
+        Meter::total(start, length, &self.meters)
+    }
+
+    /// The result records as the simulator gives them. `alone` is what each client gets with the
+    /// drive to itself, without the way to the server, where that is known. With the drive to
+    /// itself, a request takes as long as the `fastest` took, and not less than the drive takes.
+    fn records(
+        &self,
+        run: &Run,
+        scenario: &Scenario,
+        alone: &[Option<Alone>],
+        fastest: &[Option<promise::Alone>],
+    ) -> Vec<Record> {
+        let total = self.total(scenario);
+        let names: Vec<String> = scenario.clients.iter().map(|c| c.name.clone()).collect();
+        let mut records = Vec::new();
+        for (client, meter) in self.meters.iter().enumerate() {
+            let spec = &scenario.clients[client];
+            let mut record = run.record(&spec.name, meter);
+            record = record.with_series(meter.plot(), meter.end_ns());
+            record.split_us = self.told.split(&spec.name);
+            if let Some(rate) = Rate::of(&scenario.contract(client)) {
+                let known = alone.get(client).copied().flatten();
+                let mb_per_s = known.map(|a| a.mb_per_s);
+                let least = known.map_or(0, |alone| alone.request.latency_ns);
+                let alone = fastest[client].map(|request| promise::Alone {
+                    latency_ns: request.latency_ns.max(least),
+                    ..request
+                });
+                let terms = Terms { rate, alone };
+                let beside = Beside {
+                    host_ns: &self.host.late_ns(&spec.name),
+                    told: &self.told.blames(&spec.name, &names),
+                    names: &names,
+                    ..Beside::new(total.seconds())
+                };
+                record = record.with_promise(&terms, mb_per_s, meter, &beside);
+                if self.busy.is_some_and(Busy::is_invalid) {
+                    record.promise = Some(Fate::Invalid);
+                }
+            }
+            records.push(record.with_limit(meter.think_us(spec.program.depth)));
+        }
+        let mut record = run.record(TOTAL, &total);
+        record.drive_busy_percent = self.told.busy_percent();
+        records.push(record.with_series(total.plot(), total.end_ns()));
+        records
+    }
+}
