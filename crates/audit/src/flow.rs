@@ -110,7 +110,7 @@ impl Flow {
         };
         let told = self.told(request.stream);
         let held = &mut told.held[usize::from(!request.op.is_read())];
-        for (sum, amount) in held.iter_mut().zip([requests, u64::from(request.charge())]) {
+        for (sum, amount) in held.iter_mut().zip([requests, request.charge()]) {
             *sum = if more {
                 *sum + amount
             } else {

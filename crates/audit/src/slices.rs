@@ -176,7 +176,7 @@ impl Slices {
         }
         let direction = usize::from(!live.request.op.is_read());
         let waited = model.now.since(live.submitted);
-        let bytes = u64::from(live.request.charge());
+        let bytes = live.request.charge();
         let own = live.group.0;
         for i in 0..self.nodes[own as usize].path.len() {
             let group = self.nodes[own as usize].path[i];

@@ -52,7 +52,7 @@ pub struct Ledger {
 /// How many requests of its client begin in a request, where one ends with each `size` bytes of it; zero: they do not.
 pub(crate) fn counted(request: &Request, size: u64) -> u64 {
     let first = u64::from(request.within);
-    let end = first + u64::from(request.charge());
+    let end = first + request.charge();
     match size {
         _ if first == 0 && end <= 1 => 1,
         0 => u64::from(first == 0),

@@ -5,8 +5,8 @@
 
 use weir_core::{Edit, Instant};
 use weir_measure::Window;
+use weir_measure::promise::Rate;
 
-use super::count::rate;
 use super::drive::Drive;
 use super::shared::{Held, Shared, Used};
 
@@ -95,7 +95,7 @@ impl Drive {
         self.touched = true;
         for &space in spaces {
             if let Some(volume) = &mut self.volumes[space as usize] {
-                let rate = rate(&volume.contract());
+                let rate = Rate::of(&volume.contract());
                 let promise = &mut volume.tally.promise;
                 promise.pass(since.as_nanos(), Window::default(), 0);
                 promise.change(rate);

@@ -142,7 +142,7 @@ impl Metrics {
         self.drive.requests += u64::from(now >= self.start);
         self.client(done.stream).live -= 1;
         self.tell(now, done.stream, |promise| {
-            promise.ended(done, false, false)
+            promise.ended(done, false, false);
         });
     }
 }

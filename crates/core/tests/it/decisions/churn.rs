@@ -518,7 +518,7 @@ impl Publish for Digest {
     fn publish(&mut self, now: Instant, event: Event) {
         self.add(now.as_nanos());
         match event {
-            Event::Released { cookie, bytes, .. } => self.all([cookie, bytes.into()]),
+            Event::Released { cookie, bytes, .. } => self.all([cookie, bytes]),
             Event::Throttled { cookie, .. } | Event::Passed { cookie, .. } => self.add(cookie),
             Event::Selected { stream, budget } => self.all([stream.slot().into(), budget]),
             Event::Expired {

@@ -51,7 +51,9 @@ struct Pair {
 impl Pair {
     fn new(seed: u64) -> Self {
         let config = || {
-            let mut config = Config::of(elevator::Config::Contract(Default::default()));
+            let mut config = Config::of(elevator::Config::Contract(
+                elevator::contract::Config::default(),
+            ));
             config.drive.tags = 4;
             config
         };
