@@ -94,7 +94,7 @@ fn fates(page: &mut String) {
             Fate::Noted(why) => ("noted", why),
             Fate::Refused(help) => ("refused", help),
         };
-        let _ = writeln!(page, "| {} | {fate} | {text} |", names(option.names));
+        let _ = writeln!(page, "| {} | {fate} | {text} |", names(&option.names));
     }
     *page += "\n### Refused values\n\n\
               These values of played options are refused:\n\n\

@@ -1,7 +1,7 @@
 //! A line of a job file as an option with its value.
 
 use super::Line;
-use super::table::{Fate, FioOption, NEUTRAL, OPTIONS};
+use super::table::{Fate, FioOption, OPTIONS};
 use crate::document::Document;
 use crate::nearest;
 
@@ -71,7 +71,7 @@ pub(super) fn line<'a>(
             notes.at(&at, name, format!("has no effect: {why}"), "");
             None
         }
-        Fate::Refused(_) if is_neutral(option, value) => {
+        Fate::Refused(_) if value.is_some_and(|v| option.neutral.contains(&v)) => {
             let what = "has no effect: the option is off or has its default value";
             notes.at(&at, name, what, "");
             None
@@ -86,12 +86,6 @@ pub(super) fn line<'a>(
 /// The refused option of a name, also where more than its name stands before the value.
 fn refused(word: &str) -> Option<&'static FioOption> {
     known(word).filter(|o| matches!(o.fate, Fate::Refused(_)))
-}
-
-/// Whether a refused option has a value that means the same as leaving the option out.
-fn is_neutral(option: &FioOption, value: Option<&str>) -> bool {
-    let neutral = NEUTRAL.iter().find(|n| option.names.contains(&n.0));
-    neutral.is_some_and(|(_, values)| value.is_some_and(|v| values.contains(&v)))
 }
 
 /// What to do about an option that fio does not have.
