@@ -29,7 +29,7 @@ pub fn parse(file: &str, text: &str) -> Result<Host, Vec<Problem>> {
     let Some(table) = tables(&mut doc, text) else {
         return Err(doc.into_problems());
     };
-    let (mut draft, drives) = read::host(&mut doc, table.get_ref());
+    let (mut draft, drives) = read::host(&mut doc, &table);
     check::check(&mut doc, &mut draft, None);
     if doc.found() > 0 {
         return Err(doc.into_problems());

@@ -8,16 +8,71 @@ use crate::places::Places;
 use crate::problem::Problem;
 use crate::text::{join, quoted};
 use crate::units::{Rate, Size, Time, UnitError};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
-use std::sync::LazyLock;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
+use toml::value::Datetime;
 use weir_core::Span;
 
 /// Problems that are kept; a file that has more is not helped by a longer list.
 const PROBLEMS_MAX: usize = 100;
+
+/// A value of a file that is TOML, by itself: it does not refer to the text.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    String(String),
+    /// A whole number, if it is one of 64 bits without a sign, and as it is written.
+    Integer(Option<u64>, String),
+    /// A number with a fraction, as it is written.
+    Float(String),
+    Boolean(bool),
+    Datetime(Datetime),
+    Array(Vec<Spanned<Self>>),
+    Table(Map),
+}
+
+/// The keys of a table with their values, each with its place in the text.
+pub(crate) type Map = BTreeMap<Spanned<String>, Spanned<Value>>;
+
+impl Value {
+    /// The keys and values of a table, if it is one.
+    pub(crate) fn as_table(&self) -> Option<&Map> {
+        match self {
+            Self::Table(map) => Some(map),
+            _ => None,
+        }
+    }
+}
+
+impl From<DeValue<'_>> for Value {
+    fn from(value: DeValue<'_>) -> Self {
+        let owned = |value: Spanned<DeValue<'_>>| {
+            Spanned::new(value.span(), Self::from(value.into_inner()))
+        };
+        match value {
+            DeValue::String(text) => Self::String(text.into_owned()),
+            DeValue::Integer(integer) => {
+                let number = u64::from_str_radix(integer.as_str(), integer.radix());
+                Self::Integer(number.ok(), integer.to_string())
+            }
+            DeValue::Float(float) => Self::Float(float.to_string()),
+            DeValue::Boolean(value) => Self::Boolean(value),
+            DeValue::Datetime(value) => Self::Datetime(value),
+            DeValue::Array(array) => Self::Array(array.into_iter().map(owned).collect()),
+            DeValue::Table(table) => {
+                let name = |key: Spanned<Cow<'_, str>>| {
+                    Spanned::new(key.span(), key.into_inner().into_owned())
+                };
+                let all = table.into_iter().map(|(k, v)| (name(k), owned(v)));
+                Self::Table(all.collect())
+            }
+        }
+    }
+}
 
 /// What is known about the file, and what is wrong with it.
 #[derive(Debug)]
@@ -40,7 +95,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) span: Range<usize>,
     /// What it can be, if it is declared.
     kind: Kind,
-    value: &'a DeValue<'a>,
+    value: &'a Value,
 }
 
 /// A table. What its shape says of a key is what the key is read by.
@@ -49,7 +104,7 @@ pub(crate) struct Table<'a> {
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
     shape: &'static Shape,
-    map: &'a DeTable<'a>,
+    map: &'a Map,
 }
 
 impl<'a> Document<'a> {
@@ -186,7 +241,7 @@ impl<'a> Document<'a> {
 
 impl<'a> Table<'a> {
     /// A file's outermost table, its keys not checked.
-    pub(crate) fn root(map: &'a DeTable<'a>, shape: &'static Shape) -> Self {
+    pub(crate) fn root(map: &'a Map, shape: &'static Shape) -> Self {
         Self {
             path: String::new(),
             span: 0..0,
@@ -224,7 +279,7 @@ impl<'a> Table<'a> {
 
     /// A table that is left out: each key has its default.
     pub(crate) fn absent(shape: &'static Shape) -> Self {
-        static EMPTY: LazyLock<DeTable<'static>> = LazyLock::new(DeTable::new);
+        static EMPTY: Map = Map::new();
         Self {
             path: String::new(),
             span: 0..0,
@@ -315,15 +370,13 @@ impl<'a> Table<'a> {
     }
 
     /// All entries in the order of their keys, with the keys.
-    pub(crate) fn entries(
-        &self,
-    ) -> impl Iterator<Item = (&'a Spanned<std::borrow::Cow<'a, str>>, Entry<'a>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a Spanned<String>, Entry<'a>)> {
         self.map
             .iter()
             .map(|(k, v)| (k, self.entry_of(k.get_ref(), v)))
     }
 
-    fn entry_of(&self, key: &str, value: &'a Spanned<DeValue<'a>>) -> Entry<'a> {
+    fn entry_of(&self, key: &str, value: &'a Spanned<Value>) -> Entry<'a> {
         Entry {
             path: join(&self.path, key),
             span: value.span(),
@@ -361,7 +414,7 @@ impl<'a> Entry<'a> {
 
     /// A table whose keys are names that people chose.
     pub(crate) fn names(&self, doc: &mut Document<'a>, kind: &str) -> Option<Table<'a>> {
-        let DeValue::Table(_) = self.value else {
+        let Value::Table(_) = self.value else {
             let help = format!("write one [{kind}.NAME] for each");
             doc.report(self, format_args!("{} is not a table", self.shown()), &help);
             return None;
@@ -371,7 +424,7 @@ impl<'a> Entry<'a> {
 
     /// A table whose keys are for [`Document::check_keys`] to see to.
     pub(crate) fn map(&self, doc: &mut Document<'a>) -> Option<Table<'a>> {
-        let DeValue::Table(map) = self.value else {
+        let Value::Table(map) = self.value else {
             self.mistyped(doc, "a table", "");
             return None;
         };
@@ -386,21 +439,21 @@ impl<'a> Entry<'a> {
     /// A string, if it is one: nothing is said if it is not.
     pub(crate) fn as_text(&self) -> Option<&'a str> {
         match self.value {
-            DeValue::String(text) => Some(text),
+            Value::String(text) => Some(text),
             _ => None,
         }
     }
 
     pub(crate) fn is_integer(&self) -> bool {
-        matches!(self.value, DeValue::Integer(_))
+        matches!(self.value, Value::Integer(..))
     }
 
     pub(crate) fn is_text(&self) -> bool {
-        matches!(self.value, DeValue::String(_))
+        matches!(self.value, Value::String(_))
     }
 
     pub(crate) fn is_table(&self) -> bool {
-        matches!(self.value, DeValue::Table(_))
+        matches!(self.value, Value::Table(_))
     }
 
     /// A string. `wanted` says what kind, `example` how it is written.
@@ -410,7 +463,7 @@ impl<'a> Entry<'a> {
         wanted: &str,
         example: &str,
     ) -> Option<&'a str> {
-        if let DeValue::String(text) = self.value {
+        if let Value::String(text) = self.value {
             return Some(text);
         }
         self.mistyped(doc, wanted, example);
@@ -494,7 +547,7 @@ impl<'a> Entry<'a> {
 
     /// `true` or `false`.
     pub(crate) fn boolean(&self, doc: &mut Document<'_>) -> Option<bool> {
-        if let DeValue::Boolean(value) = self.value {
+        if let Value::Boolean(value) = self.value {
             return Some(*value);
         }
         let help = "write true or false, without quotes";
@@ -508,9 +561,9 @@ impl<'a> Entry<'a> {
 
     /// The elements of an array.
     pub(crate) fn array(&self, doc: &mut Document<'_>, example: &str) -> Option<Vec<Self>> {
-        let DeValue::Array(array) = self.value else {
+        let Value::Array(array) = self.value else {
             match self.value {
-                DeValue::String(text) if example.starts_with("[\"") => {
+                Value::String(text) if example.starts_with("[\"") => {
                     let parts: Vec<String> = text.split(',').map(|t| quoted(t.trim())).collect();
                     let help = format!("write [{}]", parts.join(", "));
                     doc.report(
@@ -523,7 +576,7 @@ impl<'a> Entry<'a> {
             }
             return None;
         };
-        let element = |(i, value): (usize, &'a Spanned<DeValue<'a>>)| Self {
+        let element = |(i, value): (usize, &'a Spanned<Value>)| Self {
             path: format!("{}[{i}]", self.path),
             span: value.span(),
             kind: Kind::Other(""),
@@ -539,7 +592,7 @@ impl<'a> Entry<'a> {
         range: RangeInclusive<u64>,
     ) -> Option<u64> {
         let (low, high) = (range.start(), range.end());
-        let DeValue::Integer(integer) = self.value else {
+        let Value::Integer(value, shown) = self.value else {
             let wanted = format!("a whole number, {low} to {high}");
             let help = match self.bare() {
                 Some(bare) => format!("write {bare}, without quotes or commas"),
@@ -549,10 +602,9 @@ impl<'a> Entry<'a> {
             doc.report(self, what, &help);
             return None;
         };
-        let value = u64::from_str_radix(integer.as_str(), integer.radix());
-        let value = value.ok().filter(|v| range.contains(v));
+        let value = value.filter(|v| range.contains(v));
         if value.is_none() {
-            let what = format!("must be between {low} and {high}, not {integer}");
+            let what = format!("must be between {low} and {high}, not {shown}");
             doc.report(self, what, "");
         }
         value
@@ -560,7 +612,7 @@ impl<'a> Entry<'a> {
 
     /// The whole number that a string holds, perhaps with its digits grouped.
     fn bare(&self) -> Option<String> {
-        let DeValue::String(text) = self.value else {
+        let Value::String(text) = self.value else {
             return None;
         };
         let bare: String = text
@@ -577,15 +629,14 @@ impl<'a> Entry<'a> {
         doc: &mut Document<'_>,
         allowed: impl FnOnce() -> &'static str,
     ) -> Option<u64> {
-        let DeValue::Integer(integer) = self.value else {
+        let Value::Integer(value, _) = self.value else {
             self.mistyped(doc, &format!("a whole number, {}", allowed()), "");
             return None;
         };
-        let value = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
         if value.is_none() {
             self.not_permitted(doc, allowed());
         }
-        value
+        *value
     }
 
     /// Keeps the problem that a value of the right type is not permitted.
@@ -677,7 +728,7 @@ impl<'a> Entry<'a> {
         wanted: &str,
         example: &str,
     ) -> Option<T> {
-        if matches!(self.value, DeValue::Integer(_) | DeValue::Float(_)) {
+        if matches!(self.value, Value::Integer(..) | Value::Float(_)) {
             // The parser of units knows best what could follow a number.
             let text = self.shown();
             let error = text.parse::<T>().err();
@@ -711,13 +762,12 @@ impl<'a> Entry<'a> {
     /// The value in a text about it.
     pub(crate) fn shown(&self) -> String {
         match self.value {
-            DeValue::String(text) => quoted(text),
-            DeValue::Integer(integer) => integer.to_string(),
-            DeValue::Float(float) => float.to_string(),
-            DeValue::Boolean(value) => value.to_string(),
-            DeValue::Datetime(value) => value.to_string(),
-            DeValue::Array(_) => "an array".to_owned(),
-            DeValue::Table(_) => "a table".to_owned(),
+            Value::String(text) => quoted(text),
+            Value::Integer(_, number) | Value::Float(number) => number.clone(),
+            Value::Boolean(value) => value.to_string(),
+            Value::Datetime(value) => value.to_string(),
+            Value::Array(_) => "an array".to_owned(),
+            Value::Table(_) => "a table".to_owned(),
         }
     }
 }

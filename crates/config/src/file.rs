@@ -1,6 +1,6 @@
 //! A file's text, and its outermost table.
 
-use crate::document::{Document, Table};
+use crate::document::{Document, Map, Table, Value};
 use crate::key::UNDECLARED;
 use crate::os_error;
 use crate::problem::Problem;
@@ -11,8 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use toml::Spanned;
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 /// Longest file, bytes: that of a server with as many volumes as there may be.
 const FILE_MAX: usize = 16 << 20;
@@ -79,9 +78,7 @@ pub(crate) fn whole<T>(
 ) -> Result<T, Vec<Problem>> {
     let mut doc = Document::new(file, text);
     let table = tables(&mut doc, text);
-    let table = table
-        .as_ref()
-        .map(|t| Table::root(t.get_ref(), &UNDECLARED));
+    let table = table.as_ref().map(|t| Table::root(t, &UNDECLARED));
     match table.and_then(|t| read(&mut doc, &t)) {
         Some(value) if doc.found() == 0 => Ok(value),
         _ => Err(doc.into_problems()),
@@ -119,16 +116,27 @@ pub(crate) fn head<'a>(
     (name.map(|n| n.1), about.map(|a| a.1))
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Documents that this thread has parsed.
+    pub(crate) static PARSED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// The tables of a file; none if it is not TOML, or too long.
-pub(crate) fn tables<'a>(doc: &mut Document<'_>, text: &'a str) -> Option<Spanned<DeTable<'a>>> {
+pub(crate) fn tables(doc: &mut Document<'_>, text: &str) -> Option<Map> {
     if text.len() > FILE_MAX {
         doc.at(&(0..0), "", too_long(), "");
         return None;
     }
+    #[cfg(test)]
+    PARSED.with(|count| count.set(count.get() + 1));
     let (table, errors) = DeTable::parse_recoverable(text);
     syntax(doc, text, &errors);
     // Values of a broken file are anybody's guess.
-    (doc.found() == 0).then_some(table)
+    match Value::from(DeValue::Table(table.into_inner())) {
+        Value::Table(map) if doc.found() == 0 => Some(map),
+        _ => None,
+    }
 }
 
 /// Whether a number with a comma stands in the line before a place, or there: no array of this file has numbers.

@@ -49,7 +49,7 @@ fn parsed(file: &str, text: &str, before: Option<&Server>) -> Result<Server, Vec
     let Some(table) = tables(&mut doc, text) else {
         return Err(doc.into_problems());
     };
-    let mut draft = read::server(&mut doc, table.get_ref());
+    let mut draft = read::server(&mut doc, &table);
     check::check(&mut doc, &mut draft, before);
     if doc.found() > 0 {
         return Err(doc.into_problems());

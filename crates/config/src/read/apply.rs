@@ -1,7 +1,7 @@
 //! The file of `weir apply`.
 
 use super::{Draft, contract, knobs, named, policy, volume};
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Map, Table};
 use crate::host::{Cgroup, Drive, Member, Queue, UNITS};
 use crate::key::{
     APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, DriveLimits, Limits, Listen, Manage, QUEUE,
@@ -16,7 +16,6 @@ use crate::tunable;
 use crate::{Policy, server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use toml::de::DeTable;
 use weir_core::{Contract, DriveShape, Knobs, Span};
 
 /// What a cgroup is, and with which contract.
@@ -31,7 +30,7 @@ struct Read {
 }
 
 /// The drives with their members, and the same contracts of volumes in memory, which are checked as those of a server are.
-pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> (Draft, Vec<Drive>) {
+pub(crate) fn host<'a>(doc: &mut Document<'a>, map: &'a Map) -> (Draft, Vec<Drive>) {
     let root = Table::root(map, &APPLY);
     doc.check_keys(&root, APPLY.name, &APPLY.names());
     let mut broken = BTreeSet::new();

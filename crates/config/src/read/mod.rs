@@ -9,12 +9,11 @@ mod manage;
 mod policy;
 mod volume;
 
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Map, Table};
 use crate::key::{ROOT, SERVER};
 use crate::server::{Server, ThreadPriority};
 use crate::text::quoted;
 use std::collections::BTreeSet;
-use toml::de::DeTable;
 
 pub(crate) use apply::host;
 pub(crate) use contract::{contract, knobs};
@@ -36,7 +35,7 @@ impl Draft {
 }
 
 /// Reads everything; problems stay with the document.
-pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a DeTable<'a>) -> Draft {
+pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     let root = Table::root(map, &ROOT);
     doc.check_keys(&root, ROOT.name, &ROOT.names());
     let mut broken = BTreeSet::new();

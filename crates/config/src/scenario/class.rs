@@ -1,9 +1,9 @@
 //! I/O priorities as classes of contracts, under policies that go by classes.
 
-use super::{GroupSpec, Scenario};
+use super::Scenario;
 use crate::admission::contradicted;
 use crate::policy::Policy;
-use weir_core::{Class, Contract, GroupId, Knobs, PriorityClass, ROOT};
+use weir_core::{Class, Contract, PriorityClass};
 
 /// What an I/O priority that is no class is said to be.
 pub(super) const UNCLASSED: &str = "has no effect under policies with classes, such as contract";
@@ -49,14 +49,7 @@ impl Scenario {
             return self;
         }
         if self.groups.is_empty() && !self.classes.is_empty() {
-            for (id, client) in (1..).map(GroupId).zip(&mut self.clients) {
-                client.group = id;
-                self.groups.push(GroupSpec {
-                    parent: ROOT,
-                    contract: Contract::DEFAULT,
-                    knobs: Knobs::NONE,
-                });
-            }
+            self.separate();
         }
         for (client, class) in std::mem::take(&mut self.classes) {
             let group = (self.clients[client].group.0 as usize).checked_sub(1);

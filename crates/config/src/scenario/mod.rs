@@ -3,7 +3,6 @@
 mod build;
 mod class;
 mod distribution;
-mod draft;
 mod expect;
 pub(crate) mod fio;
 mod guest;
@@ -102,6 +101,12 @@ pub struct Scenario {
     pub unclassed: Vec<Problem>,
 }
 
+/// Most clients of a scenario's file.
+const CLIENTS: usize = 4096;
+
+/// What results call all clients, or all but one.
+const RESERVED: [&str; 3] = ["total", "others", "all"];
+
 /// How long a run waits for [`Scenario::awaits`] at most.
 pub const PATIENCE: Span = Span::from_secs(60);
 
@@ -166,6 +171,30 @@ pub struct ClientSpec {
 }
 
 impl ClientSpec {
+    /// A client in the root with direct requests that is there for the whole run. Its name, space and region are still to be set.
+    pub(crate) fn new(program: Program) -> Self {
+        Self {
+            name: String::new(),
+            group: ROOT,
+            priority: Priority::default(),
+            program,
+            space: SpaceId(0),
+            region: Region {
+                start: 0,
+                length: 0,
+            },
+            buffered: None,
+            flags: Flags::NONE,
+            write_back: false,
+            sequence: 0,
+            guest: 0,
+            empty_kicks: 0,
+            deadline: None,
+            arrives: Span::ZERO,
+            leaves: None,
+        }
+    }
+
     /// Requests that it has in the layer at most, on a drive whose largest command is `transfer` bytes.
     pub fn outstanding(&self, transfer: u32) -> u32 {
         match &self.buffered {
@@ -266,6 +295,30 @@ impl Scenario {
         promised_together(groups, capacity)
     }
 
+    /// Adds a group, below one that is there.
+    pub(crate) fn add_group(
+        &mut self,
+        parent: GroupId,
+        contract: Contract,
+        knobs: Knobs,
+    ) -> GroupId {
+        self.groups.push(GroupSpec {
+            parent,
+            contract,
+            knobs,
+        });
+        GroupId(self.groups.len() as u32)
+    }
+
+    /// Gives each client in the root a group of its own, to which nothing is promised.
+    pub(crate) fn separate(&mut self) {
+        for at in 0..self.clients.len() {
+            if self.clients[at].group == ROOT {
+                self.clients[at].group = self.add_group(ROOT, Contract::DEFAULT, Knobs::NONE);
+            }
+        }
+    }
+
     /// Adds a client with a group below the root and a space of `size` bytes of its own. Returns it for further settings.
     pub fn tenant(
         &mut self,
@@ -274,31 +327,20 @@ impl Scenario {
         size: u64,
         program: Program,
     ) -> &mut ClientSpec {
-        self.groups.push(GroupSpec {
-            parent: ROOT,
-            contract,
-            knobs: Knobs::NONE,
-        });
+        let group = self.add_group(ROOT, contract, Knobs::NONE);
         self.spaces.push(size);
+        let place = self.clients.len() as u32;
         self.clients.push(ClientSpec {
             name: name.into(),
-            group: GroupId(self.groups.len() as u32),
-            priority: Priority::default(),
-            program,
+            group,
             space: SpaceId(self.spaces.len() as u32 - 1),
+            sequence: place,
             region: Region {
                 start: 0,
                 length: size,
             },
-            buffered: None,
-            flags: Flags::NONE,
-            write_back: false,
-            sequence: self.clients.len() as u32,
-            guest: self.clients.len() as u32,
-            empty_kicks: 0,
-            deadline: None,
-            arrives: Span::ZERO,
-            leaves: None,
+            guest: place,
+            ..ClientSpec::new(program)
         });
         self.clients.last_mut().expect("one was added")
     }

@@ -1,24 +1,23 @@
 //! A file with differences put in.
 
-use crate::document::Document;
+use crate::document::{Document, Map, Value};
 use crate::nearest;
 use crate::text::quoted;
 use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue};
 
 /// Puts the keys of `patch` into `base`: tables into tables, further elements behind those of a list of tables, and into the element
 /// of a list whose `name` a key is what that key says. Everything else takes the place of what was there.
-pub(super) fn put<'a>(doc: &mut Document<'_>, base: &mut DeTable<'a>, patch: &DeTable<'a>) {
+pub(super) fn put(doc: &mut Document<'_>, base: &mut Map, patch: &Map) {
     for (key, value) in patch {
-        let Some(old) = base.get_mut(key.get_ref().as_ref()) else {
+        let Some(old) = base.get_mut(key.get_ref().as_str()) else {
             base.insert(key.clone(), value.clone());
             continue;
         };
         match (old.get_mut(), value.get_ref()) {
-            (DeValue::Table(old), DeValue::Table(new)) => put(doc, old, new),
-            (DeValue::Array(old), DeValue::Table(new)) => elements(doc, old, new),
-            (DeValue::Array(old), DeValue::Array(new)) if has_tables(old) && has_tables(new) => {
-                new.iter().for_each(|element| old.push(element.clone()));
+            (Value::Table(old), Value::Table(new)) => put(doc, old, new),
+            (Value::Array(old), Value::Table(new)) => elements(doc, old, new),
+            (Value::Array(old), Value::Array(new)) if has_tables(old) && has_tables(new) => {
+                old.extend_from_slice(new);
             }
             _ => *old = value.clone(),
         }
@@ -26,9 +25,9 @@ pub(super) fn put<'a>(doc: &mut Document<'_>, base: &mut DeTable<'a>, patch: &De
 }
 
 /// Changes the elements that the keys of `patch` name.
-fn elements<'a>(doc: &mut Document<'_>, list: &mut DeArray<'a>, patch: &DeTable<'a>) {
+fn elements(doc: &mut Document<'_>, list: &mut [Spanned<Value>], patch: &Map) {
     for (key, value) in patch {
-        let wanted = key.get_ref().as_ref();
+        let wanted = key.get_ref().as_str();
         let Some(change) = value.get_ref().as_table() else {
             let what = format!("{} must be a table", quoted(wanted));
             let help = format!("write {wanted}.KEY = VALUE for each difference");
@@ -37,7 +36,7 @@ fn elements<'a>(doc: &mut Document<'_>, list: &mut DeArray<'a>, patch: &DeTable<
         };
         let names: Vec<String> = list.iter().filter_map(name).map(str::to_owned).collect();
         let mut found = list.iter_mut().filter(|e| name(e) == Some(wanted));
-        let Some(DeValue::Table(table)) = found.next().map(Spanned::get_mut) else {
+        let Some(Value::Table(table)) = found.next().map(Spanned::get_mut) else {
             let what = format!("unknown client {}", quoted(wanted));
             let help = nearest::help(wanted, names.iter().map(String::as_str));
             doc.at(&key.span(), wanted, what, &help);
@@ -54,13 +53,13 @@ fn elements<'a>(doc: &mut Document<'_>, list: &mut DeArray<'a>, patch: &DeTable<
 }
 
 /// Gives elements their new names, once everything is put in.
-pub(super) fn rename(base: &mut DeTable<'_>) {
+pub(super) fn rename(base: &mut Map) {
     for (_, value) in base.iter_mut() {
-        let DeValue::Array(list) = value.get_mut() else {
+        let Value::Array(list) = value.get_mut() else {
             continue;
         };
         for element in list.iter_mut() {
-            if let DeValue::Table(table) = element.get_mut()
+            if let Value::Table(table) = element.get_mut()
                 && let Some((_, name)) = table.remove_entry(RENAMED)
                 && let Some(old) = table.get_mut("name")
             {
@@ -73,16 +72,15 @@ pub(super) fn rename(base: &mut DeTable<'_>) {
 /// Where an element's new name is kept meanwhile: no key that a file can have.
 const RENAMED: &str = "\u{0}name";
 
-fn has_tables(list: &DeArray<'_>) -> bool {
-    list.iter().all(|element| element.get_ref().is_table())
+fn has_tables(list: &[Spanned<Value>]) -> bool {
+    list.iter()
+        .all(|element| element.get_ref().as_table().is_some())
 }
 
 /// The name of a table in a list.
-fn name<'t>(element: &'t Spanned<DeValue<'_>>) -> Option<&'t str> {
-    element
-        .get_ref()
-        .as_table()?
-        .get("name")?
-        .get_ref()
-        .as_str()
+fn name(element: &Spanned<Value>) -> Option<&str> {
+    match element.get_ref().as_table()?.get("name")?.get_ref() {
+        Value::String(name) => Some(name),
+        _ => None,
+    }
 }

@@ -1,57 +1,16 @@
-//! Scenarios as files: what a job file of `fio` comes to, and what a run plays.
+//! Scenarios as files.
 
 use super::distribution::Written;
-use super::draft::{Client, Draft, Facts};
 use super::{ClientSpec, Scenario};
 use crate::print::{print_capacity, print_contract};
 use crate::profile;
 use crate::text::Quoted;
 use crate::units::{Rate, Size as Bytes, Time};
 use std::fmt::{self, Formatter};
-use weir_core::{GroupId, Knobs, Priority, PriorityClass, ROOT, Span};
+use weir_core::{GroupId, Knobs, ROOT, Span};
 use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 
 const SECOND: u64 = 1_000_000_000;
-
-/// A job file as a scenario's, with places for contracts.
-pub(super) struct Jobs<'a> {
-    pub(super) name: &'a str,
-    pub(super) facts: &'a Facts,
-    pub(super) draft: &'a Draft,
-}
-
-impl fmt::Display for Jobs<'_> {
-    /// Prints a file that reads back as the same scenario.
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { name, facts, draft } = self;
-        let list = |names: &[String]| {
-            let names: Vec<String> = names.iter().map(|n| Quoted(n).to_string()).collect();
-            names.join(", ")
-        };
-        writeln!(f, "name = {}", Quoted(name))?;
-        writeln!(f, "drives = [{}]", list(&facts.drives))?;
-        writeln!(f, "policies = [{}]", list(&facts.policies))?;
-        writeln!(f, "repetitions = {}", facts.repetitions)?;
-        writeln!(f, "duration = \"{}\"", Time(draft.duration))?;
-        writeln!(f, "run_in = \"{}\"", Time(draft.run_in))?;
-        writeln!(f, "warm_up = \"{}\"", Time(draft.warm_up))?;
-        writeln!(f, "layout = \"files\"")?;
-        writeln!(
-            f,
-            "# With \"each\" every client has a group and a contract of its own, with \"none\" all share the root group."
-        )?;
-        let grouping = if draft.grouped { "each" } else { "none" };
-        writeln!(f, "grouping = \"{grouping}\"\n")?;
-        writeln!(f, "# The host as Linux has it.\n[host]")?;
-        writeln!(f, "nr_requests = \"linux\"\nadapter = \"linux\"")?;
-        writeln!(f, "nomerges = {}", draft.host.merging.nomerges)?;
-        for client in &draft.clients {
-            print_client(f, client, &draft.clients)?;
-        }
-        writeln!(f, "\n# What is asked of the result, with contracts:")?;
-        writeln!(f, "# [[expect]]\n# promise = \"all\"")
-    }
-}
 
 /// A scenario as a file that reads back as it: one whose clients are each in a group and have a file of their own, direct or through the
 /// page cache as it is by default, without path and virtual machines. It is played once.
@@ -137,38 +96,8 @@ impl Scenario {
     }
 }
 
-fn print_client(f: &mut Formatter<'_>, client: &Client, all: &[Client]) -> fmt::Result {
-    let program = &client.program;
-    let name = &client.names[0];
-    writeln!(f, "\n[[client]]")?;
-    match client.names.len() {
-        1 => writeln!(f, "name = {}", Quoted(name))?,
-        several => {
-            let base = name.rsplit_once('-').map_or(name.as_str(), |n| n.0);
-            writeln!(f, "name = {}\nnumjobs = {several}", Quoted(base))?;
-        }
-    }
-    print_kind(f, program)?;
-    print_place(f, client, all)?;
-    writeln!(f, "direct = {}", !client.buffered)?;
-    print_times(f, program)?;
-    if client.priority != Priority::default() {
-        let class = match client.priority.class {
-            PriorityClass::Realtime => "realtime",
-            PriorityClass::BestEffort => "best-effort",
-            PriorityClass::Idle => "idle",
-        };
-        writeln!(f, "ionice = \"{class}:{}\"", client.priority.level)?;
-    }
-    writeln!(f, "# A contract, if grouping is \"each\":")?;
-    writeln!(
-        f,
-        "# min = \"20MB/s\"\n# max = {{ bandwidth = \"50MB/s\" }}\n# share = 100"
-    )
-}
-
 /// What its requests are.
-fn print_kind(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
+pub(super) fn print_kind(f: &mut impl fmt::Write, program: &Program) -> fmt::Result {
     let random = if program.pattern == Pattern::Sequential {
         ""
     } else {
@@ -217,31 +146,8 @@ fn print_kind(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
     Ok(())
 }
 
-/// Where they are.
-fn print_place(f: &mut Formatter<'_>, client: &Client, all: &[Client]) -> fmt::Result {
-    writeln!(f, "size = \"{}\"", Bytes(client.size))?;
-    for (key, bytes) in [
-        ("offset", client.offset),
-        ("offset_increment", client.increment),
-    ] {
-        if bytes > 0 {
-            writeln!(f, "{key} = \"{}\"", Bytes(bytes))?;
-        }
-    }
-    if let Some(file) = &client.file {
-        // A path is no name; files are told apart by the first job that has each.
-        let first = all.iter().find(|c| c.file.as_ref() == Some(file));
-        let name = first.map_or("", |c| c.names[0].as_str());
-        writeln!(f, "file = {}  # {}", Quoted(name), Quoted(file))?;
-    }
-    if client.program.files > 1 {
-        writeln!(f, "nrfiles = {}", client.program.files)?;
-    }
-    Ok(())
-}
-
 /// When they come.
-fn print_times(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
+pub(super) fn print_times(f: &mut impl fmt::Write, program: &Program) -> fmt::Result {
     let (intervals, poisson) = match program.arrival {
         Arrival::Closed { think } => {
             if think > Span::ZERO {
@@ -285,7 +191,7 @@ fn print_times(f: &mut Formatter<'_>, program: &Program) -> fmt::Result {
 }
 
 /// The rates with these intervals, of reads and of writes.
-fn print_rates(f: &mut Formatter<'_>, intervals: [Option<Span>; 2], size: Size) -> fmt::Result {
+fn print_rates(f: &mut impl fmt::Write, intervals: [Option<Span>; 2], size: Size) -> fmt::Result {
     let all = intervals.map(|interval| interval.map(Span::as_nanos));
     // Of the rates that come to an interval the largest is what fits into it.
     let is_whole = |ns: u64| SECOND.checked_div(SECOND / ns) == Some(ns);

@@ -1,22 +1,19 @@
 //! A scenario as people write it.
 
-use super::build::Choice;
-use super::draft::{Draft, Facts};
+use super::build::{Choice, Stated};
 use super::expect::{Expect, Published};
-use super::print::Jobs;
+use super::fio::Jobs;
 use super::{Scenario, overlay, read as tables};
 use crate::Setting;
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Map, Table};
 use crate::file::tables as parsed;
 use crate::key::{SCENARIO, SCENARIOS, VARIED};
 use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::text::quoted;
 use crate::tunable;
-use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
-use toml::de::DeTable;
 
 /// Longest file, bytes.
 const FILE_MAX: usize = 1 << 20;
@@ -35,43 +32,33 @@ pub struct Script {
     about: String,
     facts: Facts,
     cases: Vec<String>,
-    source: Source,
-    notes: Vec<Problem>,
+    tables: Arc<Tables>,
+    /// The job file that it was read from.
+    jobs: Option<Jobs>,
     /// Changes of contracts, each after the ones before it.
     settings: Vec<Setting>,
 }
 
-/// What a script was read from.
+/// What a file says as a whole.
 #[derive(Clone, Debug)]
-enum Source {
-    /// A scenario's file: its name and its text.
-    Toml(String, String),
-    /// A job file.
-    Jobs(JobFile),
+pub(super) struct Facts {
+    pub(super) load: String,
+    pub(super) target: String,
+    /// Each client is shown, not the target alone.
+    pub(super) shows_clients: bool,
+    pub(super) drives: Vec<String>,
+    pub(super) policies: Vec<String>,
+    pub(super) repetitions: u32,
+    pub(super) expects: Vec<Expect>,
+    pub(super) published: Vec<Published>,
 }
 
-/// What a job file says of the drive that jobs are played on unless one is chosen, and the file itself where it depends on the drive.
-#[derive(Clone, Debug)]
-pub(super) struct JobFile {
-    draft: Box<Draft>,
-    again: Option<Arc<dyn OnDrive>>,
-}
-
-/// Reads a job file for a drive of another length.
-pub(super) trait OnDrive: Debug + Send + Sync {
-    /// What the file says of a drive of `length` bytes; `None`: of the one that jobs are played on unless one is chosen.
-    ///
-    /// # Errors
-    /// Everything that is wrong with the file on such a drive.
-    fn on(&self, length: Option<u64>) -> Result<Draft, Vec<Problem>>;
-}
-
-impl JobFile {
-    /// A file with its draft. `again`: what reads the file for a drive of another length.
-    pub(super) fn new(draft: Draft, again: Option<Arc<dyn OnDrive>>) -> Self {
-        let draft = Box::new(draft);
-        Self { draft, again }
-    }
+/// A scenario's file, parsed. Its text serves to say where something is wrong.
+#[derive(Debug)]
+struct Tables {
+    file: String,
+    text: String,
+    map: Map,
 }
 
 /// Reads the text of a scenario's file. `file` is its name in problems.
@@ -79,67 +66,77 @@ impl JobFile {
 /// # Errors
 /// Everything that is wrong with it, in the order of the file.
 pub fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
-    let mut doc = document(text, file);
     if text.len() > FILE_MAX {
+        let mut doc = document(text, file);
         doc.at(&(0..0), "", "is longer than 1MiB, the maximum", "");
         return Err(doc.into_problems());
     }
-    let Some(root) = parsed(&mut doc, text) else {
+    of(text, file, None)
+}
+
+/// Reads the text of a scenario's file, or of what `jobs` are as one.
+pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, Vec<Problem>> {
+    let mut doc = document(text, file);
+    let Some(map) = parsed(&mut doc, text) else {
         return Err(doc.into_problems());
     };
-    let map = root.into_inner();
-    let root = Table::root(&map, &SCENARIO);
-    let varied = Varied::read(&mut doc, &root);
-    let mut problems = Vec::new();
-    keep(&mut problems, doc.into_problems());
-    for choice in varied.choices() {
-        keep(&mut problems, merged(text, file, &map, &choice).1);
+    let tables = Tables {
+        file: file.to_owned(),
+        text: text.to_owned(),
+        map,
+    };
+    let mut doc = document(text, file);
+    let varied = Varied::read(&mut doc, &Table::root(&tables.map, &SCENARIO));
+    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let mut problems = doc.into_problems();
+    let (mut head, mut of_head) = (None, Vec::new());
+    for (at, chosen) in varied.choices().iter().enumerate() {
+        let case = chosen[0].as_deref();
+        let choice = Choice::new(&drive, case, "");
+        let read = tables.read(chosen, |doc, root| {
+            let stated = tables::stated(doc, root, "", &choice);
+            if at == 0 {
+                let mut doc = document(text, file);
+                head = self::head(&mut doc, root, stated.as_ref(), &varied.cases);
+                of_head = doc.into_problems();
+            }
+            stated
+        });
+        keep(&mut problems, read.err().unwrap_or_default());
     }
-    let (head, found) = head(text, file, &map, &varied.cases);
-    keep(&mut problems, found);
+    keep(&mut problems, of_head);
     match head {
         Some((name, about, facts)) if problems.is_empty() => Ok(Script {
             name,
             about,
             facts,
             cases: varied.cases,
-            source: Source::Toml(file.to_owned(), text.to_owned()),
-            notes: Vec::new(),
+            tables: Arc::new(tables),
+            jobs,
             settings: Vec::new(),
         }),
         _ => Err(sorted(problems)),
     }
 }
 
-/// Name, text and all else that holds for a file as a whole.
-fn head(
-    text: &str,
-    file: &str,
-    map: &DeTable<'_>,
+/// Name, text and all else that holds for a file as a whole: which clients are named, and what must be said of a client, may be in the
+/// cases only.
+fn head<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    stated: Option<&Stated>,
     cases: &[String],
-) -> (Option<(String, String, Facts)>, Vec<Problem>) {
-    let (mut base, case) = (map.clone(), cases.first());
-    let mut doc = document(text, file);
-    // Which clients are named, and what must be said of a client, may be in the cases only.
-    if let Some(patch) = case.and_then(|case| patch(map, "case", case)) {
-        overlay::put(&mut doc, &mut base, patch);
-    }
-    let mut doc = document(text, file);
-    let root = Table::root(&base, &SCENARIO);
-    let mut drafted = document(text, file);
-    let draft = tables::draft(&mut drafted, &root);
+) -> Option<(String, String, Facts)> {
     let name = match root.entry("name") {
         Some(entry) => entry
-            .text(&mut doc, "a name", "\"nightly\"")
-            .and_then(|name| tables::checked(&mut doc, &entry, name)),
-        None => Some(stem(file)),
+            .text(doc, "a name", "\"nightly\"")
+            .and_then(|name| tables::checked(doc, &entry, name)),
+        None => Some(stem(&doc.places.file)),
     };
-    let about = tables::line(&mut doc, &root, "about");
-    let facts = draft.map(|draft| tables::facts(&mut doc, &root, &draft, cases));
-    let head = name.zip(facts).map(|(name, facts)| (name, about, facts));
-    let mut problems = doc.into_problems();
-    keep(&mut problems, drafted.into_problems());
-    (head, problems)
+    let about = tables::line(doc, root, "about");
+    let facts = stated.map(|stated| tables::facts(doc, root, &stated.scenario, cases));
+    let (name, facts) = name.zip(facts)?;
+    Some((name, about, facts))
 }
 
 /// A file's name without its folder and its ending, as a scenario can be called.
@@ -250,7 +247,7 @@ fn options(names: &[String], or_none: bool) -> Vec<Option<String>> {
 fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(String, Entry<'a>)> {
     let table = root.entry(key).and_then(|e| e.names(doc, key));
     let entries = table.iter().flat_map(Table::entries);
-    let mut all: Vec<_> = entries.map(|(k, e)| (k.get_ref().to_string(), e)).collect();
+    let mut all: Vec<_> = entries.map(|(k, e)| (k.get_ref().clone(), e)).collect();
     all.sort_by_key(|(_, entry)| entry.span.start);
     let keys = tunable::and_tables(VARIED.iter().map(|k| k.name).collect());
     for (name, entry) in &all {
@@ -262,42 +259,36 @@ fn patches<'a>(doc: &mut Document<'a>, root: &Table<'a>, key: &str) -> Vec<(Stri
 }
 
 /// What differs where it is chosen.
-fn patch<'t, 'a>(map: &'t DeTable<'a>, key: &str, name: &str) -> Option<&'t DeTable<'a>> {
+fn patch<'t>(map: &'t Map, key: &str, name: &str) -> Option<&'t Map> {
     let named = map.get(key)?.get_ref().as_table()?;
     named.get(name)?.get_ref().as_table()
 }
 
-/// What a file says for one choice, and what is wrong with it.
-fn merged(
-    text: &str,
-    file: &str,
-    map: &DeTable<'_>,
-    choice: &Chosen,
-) -> (Option<Draft>, Vec<Problem>) {
-    let (all, mut problems) = put_in(text, file, map, choice);
-    let mut doc = document(text, file);
-    let draft = tables::draft(&mut doc, &Table::root(&all, &SCENARIO));
-    keep(&mut problems, doc.into_problems());
-    (draft, problems)
-}
-
-/// A file's tables with all that differs for a choice put in.
-fn put_in<'a>(
-    text: &str,
-    file: &str,
-    map: &DeTable<'a>,
-    choice: &Chosen,
-) -> (DeTable<'a>, Vec<Problem>) {
-    let mut all = map.clone();
-    let mut put = document(text, file);
-    for (key, name) in ["case", "on", "under"].into_iter().zip(choice) {
-        let name = name.as_ref();
-        if let Some(patch) = name.and_then(|name| patch(map, key, name)) {
-            overlay::put(&mut put, &mut all, patch);
+impl Tables {
+    /// What is read of a file's tables, with all that differs for a choice put in.
+    fn read<T>(
+        &self,
+        choice: &Chosen,
+        read: impl for<'a> FnOnce(&mut Document<'a>, &Table<'a>) -> Option<T>,
+    ) -> Result<T, Vec<Problem>> {
+        let mut doc = document(&self.text, &self.file);
+        let mut map = self.map.clone();
+        for (key, name) in ["case", "on", "under"].into_iter().zip(choice) {
+            let name = name.as_ref();
+            if let Some(patch) = name.and_then(|name| patch(&self.map, key, name)) {
+                overlay::put(&mut doc, &mut map, patch);
+            }
+        }
+        overlay::rename(&mut map);
+        let mut problems = doc.into_problems();
+        let mut doc = document(&self.text, &self.file);
+        let value = read(&mut doc, &Table::root(&map, &SCENARIO));
+        keep(&mut problems, doc.into_problems());
+        match value {
+            Some(value) if problems.is_empty() => Ok(value),
+            _ => Err(sorted(problems)),
         }
     }
-    overlay::rename(&mut all);
-    (all, put.into_problems())
 }
 
 impl Choice<'_> {
@@ -314,32 +305,15 @@ impl Choice<'_> {
 }
 
 impl Script {
-    /// A script that says one thing, with remarks on what was read.
-    pub(super) fn new(name: String, jobs: JobFile, facts: Facts, notes: Vec<Problem>) -> Self {
-        Self {
-            name,
-            about: String::new(),
-            facts,
-            cases: Vec::new(),
-            source: Source::Jobs(jobs),
-            notes,
-            settings: Vec::new(),
-        }
-    }
-
     /// What a job file comes to, as the text of a scenario's file that plays the same, with places for contracts. `None` if it was read from a
     /// scenario's file.
     pub fn printed(&self) -> Option<String> {
-        let Source::Jobs(JobFile { draft, .. }) = &self.source else {
-            return None;
-        };
-        let (name, facts) = (&self.name, &self.facts);
-        Some(Jobs { name, facts, draft }.to_string())
+        self.is_jobs().then(|| self.tables.text.clone())
     }
 
     /// Whether it was read from a job file, which names no drive.
     pub fn is_jobs(&self) -> bool {
-        matches!(self.source, Source::Jobs(_))
+        self.jobs.is_some()
     }
 
     /// Its name in results; the clients' seeds depend on it.
@@ -404,7 +378,7 @@ impl Script {
 
     /// What is to be known of how the file was read.
     pub fn notes(&self) -> &[Problem] {
-        &self.notes
+        self.jobs.as_ref().map_or(&[], |jobs| &jobs.notes)
     }
 
     /// Sets the tunables of the policy's elevator that the file states under it.
@@ -412,19 +386,10 @@ impl Script {
     /// # Errors
     /// As [`Self::scenario`].
     pub fn tune(&self, choice: &Choice<'_>, policy: &mut Policy) -> Result<(), Vec<Problem>> {
-        let Source::Toml(file, text) = &self.source else {
-            return Ok(());
-        };
-        let (map, _) = DeTable::parse_recoverable(text);
-        let (all, mut problems) = put_in(text, file, map.get_ref(), &choice.chosen());
-        let mut doc = document(text, file);
-        tables::tune(&mut doc, &Table::root(&all, &SCENARIO), Some(policy));
-        keep(&mut problems, doc.into_problems());
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(sorted(problems))
-        }
+        self.tables.read(&choice.chosen(), |doc, root| {
+            tables::tune(doc, root, Some(policy));
+            Some(())
+        })
     }
 
     /// What a run plays on a drive, in a case, under a policy.
@@ -432,27 +397,46 @@ impl Script {
     /// # Errors
     /// What is wrong with the combination, where that was not found when the file was read.
     pub fn scenario(&self, choice: &Choice<'_>) -> Result<Scenario, Vec<Problem>> {
-        let draft = match &self.source {
-            Source::Jobs(JobFile { draft, again }) => {
-                let draft = match again {
-                    Some(file) => file.on(choice.drive.size())?,
-                    None => (**draft).clone(),
-                };
-                (Some(draft), Vec::new())
-            }
-            Source::Toml(file, text) => {
-                let (map, _) = DeTable::parse_recoverable(text);
-                merged(text, file, map.get_ref(), &choice.chosen())
-            }
-        };
-        match draft {
-            (Some(mut draft), problems) if problems.is_empty() => {
-                for setting in &self.settings {
-                    draft.set(setting).map_err(|problem| vec![problem])?;
-                }
-                Ok(draft.build(&self.name, choice))
-            }
-            (_, problems) => Err(sorted(problems)),
+        let again = self
+            .jobs
+            .as_ref()
+            .and_then(|jobs| jobs.on(choice.drive.size()));
+        let again = again.transpose()?;
+        let tables = again.as_ref().map_or(&self.tables, |script| &script.tables);
+        let stated = tables.read(&choice.chosen(), |doc, root| {
+            tables::stated(doc, root, &self.name, choice)
+        })?;
+        let mut scenario = stated
+            .build(&self.settings)
+            .map_err(|problem| vec![problem])?;
+        if let Some(jobs) = &self.jobs {
+            scenario.unclassed.clone_from(&jobs.unclassed);
         }
+        Ok(scenario)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::PARSED;
+    use crate::policy;
+    use crate::scenario::source;
+
+    #[test]
+    fn a_scenario_is_parsed_once_for_all_its_cases_and_policies() {
+        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let policies = ["none", "bfq", "contract"].map(|name| policy::find(name).unwrap());
+        let before = PARSED.get();
+        let script = read(source("latency").unwrap(), "latency").unwrap();
+        assert!(script.cases().len() > 1);
+        for case in script.cases() {
+            for policy in &policies {
+                let choice = Choice::new(&drive, Some(case), &policy.name);
+                script.scenario(&choice).unwrap();
+                script.tune(&choice, &mut policy.clone()).unwrap();
+            }
+        }
+        assert_eq!(PARSED.get() - before, 1);
     }
 }

@@ -9,11 +9,11 @@ use crate::nearest;
 use crate::problem::Problem;
 use crate::scenario::class::{UNCLASSED, of_priority};
 use crate::scenario::distribution::{distribution, parts, pattern_of};
-use crate::scenario::draft::{Client, names};
 use crate::scenario::rate::limited;
+use crate::scenario::read::names;
 use crate::text::quoted;
 use std::ops::RangeInclusive;
-use weir_core::{Class, Contract, Flags, Knobs, Priority, PriorityClass, Span};
+use weir_core::{Contract, Priority, PriorityClass, Span};
 use weir_load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 const SECOND: u64 = 1_000_000_000;
@@ -23,12 +23,22 @@ const MICRO: u64 = 1_000;
 const ASYNC: &[&str] = &["libaio", "io_uring", "posixaio", "linuxaio"];
 const SYNC: &[&str] = &["psync", "sync", "vsync", "pvsync", "pvsync2"];
 
-/// A client, and how long it runs.
-#[derive(Clone, Debug)]
+/// A job, or several that do the same.
+#[derive(Debug)]
 pub(super) struct Job {
-    pub(super) client: Client,
-    /// Its I/O priority, if that is no class.
+    /// The name of each.
+    pub(super) names: Vec<String>,
+    pub(super) program: Program,
+    /// Through the page cache.
+    pub(super) buffered: bool,
+    pub(super) priority: Priority,
+    /// Why the priority is no class.
     pub(super) unclassed: Option<Problem>,
+    /// The part of the file that the first uses, and how much further each after it begins.
+    pub(super) region: Region,
+    pub(super) increment: u64,
+    /// The file that they share; `None`: each has its own.
+    pub(super) file: Option<String>,
     pub(super) runtime: Span,
     /// What passes before it is measured.
     pub(super) ramp: Span,
@@ -106,50 +116,28 @@ pub(super) fn job(
         refuse::direct(doc, section, &program, offsets);
     }
     let priority = priority(doc, section);
-    let (class, unclassed) = class(doc, section, priority);
     let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
-    let client = Client {
+    let job = Job {
         names: names(section.name, jobs.filter(|n| *n > 1), 1),
         program,
-        flags: Flags::NONE,
-        priority,
-        class,
         buffered,
-        guest: None,
-        empty_kicks: 0,
-        deadline: None,
-        write_back: false,
-        arrives: Span::ZERO,
-        leaves: None,
+        priority,
+        unclassed: unclassed(doc, section, priority),
         file: file(doc, section),
-        size: place.length?,
-        offset: place.offset,
+        region: Region {
+            start: place.offset,
+            length: place.length?,
+        },
         increment: place.increment,
-        group: None,
-        contract: Contract::DEFAULT,
-        knobs: Knobs::NONE,
-    };
-    refuse::short_enough(
-        doc,
-        section,
-        place
-            .offset
-            .saturating_add(last)
-            .saturating_add(client.size),
-    );
-    let region = Region {
-        start: place.offset,
-        length: client.size,
-    };
-    if let (Err(error), true) = (client.program.validate(region), doc.found() == before) {
-        doc.at(&section.at, section.name, error, "");
-    }
-    (doc.found() == before).then_some(Job {
-        client,
-        unclassed,
         runtime: times.runtime,
         ramp: times.ramp,
-    })
+    };
+    let end = place.offset.saturating_add(last);
+    refuse::short_enough(doc, section, end.saturating_add(job.region.length));
+    if let (Err(error), true) = (job.program.validate(job.region), doc.found() == before) {
+        doc.at(&section.at, section.name, error, "");
+    }
+    (doc.found() == before).then_some(job)
 }
 
 /// One of a few words; anything behind a colon is refused.
@@ -594,27 +582,17 @@ fn ends(doc: &mut Document<'_>, section: &Section<'_>, program: &mut Program, by
             all.sum::<u64>() / 100
         }
     };
-    let all = (bytes / each.max(1)).max(1);
+    // More than a scenario can state, which is the same as no end.
+    let all = (bytes / each.max(1)).clamp(1, 1 << 60);
     program.requests = Some(program.requests.map_or(all, |n| n.min(all)));
 }
 
-/// The class that an I/O priority is, or why it is none: a job has no contract.
-fn class(
-    doc: &Document<'_>,
-    section: &Section<'_>,
-    priority: Priority,
-) -> (Option<Class>, Option<Problem>) {
-    match of_priority(priority.class, &Contract::DEFAULT) {
-        Ok(class) => (class, None),
-        Err((why, _)) => {
-            let help =
-                "convert the job with `weir scenarios --from`, and set what is missing there";
-            let remark = |line: &Line<'_>| {
-                doc.remark(&line.at, line.name, format!("{UNCLASSED}: {why}"), help)
-            };
-            (None, section.get("prioclass").map(remark))
-        }
-    }
+/// Why an I/O priority is no class: a job has no contract.
+fn unclassed(doc: &Document<'_>, section: &Section<'_>, priority: Priority) -> Option<Problem> {
+    let (why, _) = of_priority(priority.class, &Contract::DEFAULT).err()?;
+    let line = section.get("prioclass")?;
+    let help = "convert the job with `weir scenarios --from`, and set what is missing there";
+    Some(doc.remark(&line.at, line.name, format!("{UNCLASSED}: {why}"), help))
 }
 
 fn priority(doc: &mut Document<'_>, section: &Section<'_>) -> Priority {

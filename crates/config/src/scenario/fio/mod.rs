@@ -11,31 +11,29 @@ mod refuse;
 mod table;
 mod value;
 mod whole;
+mod written;
 
 pub(crate) use table::{Fate, OPTIONS, VALUES};
 
-use super::draft::{CLIENTS, Draft, Facts, Host, RESERVED};
-use super::script::{JobFile, OnDrive, Script, stem};
-use super::{Merging, NrRequests, Path};
+use super::script::{self, Script, stem};
+use super::{CLIENTS, RESERVED};
 use crate::document::Document;
 use crate::key::SCENARIOS;
 use crate::problem::Problem;
 use crate::profile;
+use job::Job;
 use phases::Phases;
 use place::Device;
 use std::ops::Range;
 use std::sync::Arc;
-use weir_core::Span;
 use whole::Whole;
+use written::written;
 
 /// Longest file, bytes.
 const FILE_MAX: usize = 1 << 20;
 
 /// What jobs are played on unless a drive is chosen: a flash drive as many machines have one, whose model is held against published figures.
 const DRIVE: &str = "samsung-970-pro";
-
-/// For how long the drive is read before a run, as in a scenario's file that does not say.
-const RUN_IN: Span = Span::from_secs(3);
 
 /// An option as it stands in a file.
 #[derive(Clone, Debug)]
@@ -60,23 +58,31 @@ struct Section<'a> {
 
 /// Reads the text of a job file. `file` is its name in problems. The files that it includes are not read.
 pub(super) fn read(text: &str, file: &str) -> Result<Script, Vec<Problem>> {
-    script_of(Whole::alone(text, file))
+    script(Whole::alone(text, file))
 }
 
 /// Reads a job file and those that it includes, with variables from the environment.
 pub(super) fn load(path: &std::path::Path) -> Result<Script, Vec<Problem>> {
-    script_of(Whole::open(path)?)
+    script(Whole::open(path)?)
 }
 
-/// A job file that depends on the length of the drive.
-#[derive(Debug)]
-struct Jobs(Whole);
+/// What is known of a job file beside the scenario that it comes to.
+#[derive(Clone, Debug)]
+pub(super) struct Jobs {
+    /// What is to be known of how the file was read.
+    pub(super) notes: Vec<Problem>,
+    /// I/O priorities that are no classes.
+    pub(super) unclassed: Vec<Problem>,
+    /// The file, if a job depends on the length of the drive.
+    again: Option<Arc<Whole>>,
+}
 
-impl OnDrive for Jobs {
-    fn on(&self, length: Option<u64>) -> Result<Draft, Vec<Problem>> {
+impl Jobs {
+    /// What the file says of a drive of `length` bytes; `None` if it says the same of every one.
+    pub(super) fn on(&self, length: Option<u64>) -> Option<Result<Script, Vec<Problem>>> {
+        let whole = self.again.as_ref()?;
         let device = Device::new(length.unwrap_or_else(usual));
-        let read = jobs(&self.0, &device)?;
-        Ok(draft(read.jobs))
+        Some(jobs(whole, &device).and_then(|read| read.script(whole, None)))
     }
 }
 
@@ -86,23 +92,31 @@ fn usual() -> u64 {
     drive.and_then(|d| d.size()).unwrap_or(0)
 }
 
-fn script_of(whole: Whole) -> Result<Script, Vec<Problem>> {
+fn script(whole: Whole) -> Result<Script, Vec<Problem>> {
     let device = Device::new(usual());
     let read = jobs(&whole, &device)?;
-    let facts = facts(&read.jobs);
-    let name = stem(whole.name());
-    let drafted = draft(read.jobs);
-    let again = device
-        .is_used()
-        .then(|| Arc::new(Jobs(whole)) as Arc<dyn OnDrive>);
-    let file = JobFile::new(drafted, again);
-    Ok(Script::new(name, file, facts, read.notes))
+    let whole = Arc::new(whole);
+    read.script(&whole, device.is_used().then(|| whole.clone()))
 }
 
 /// What was read of a file.
 struct Read {
-    jobs: Vec<job::Job>,
+    jobs: Vec<Job>,
     notes: Vec<Problem>,
+}
+
+impl Read {
+    /// The scenario that the jobs of a file are, by the keys of a scenario's file.
+    fn script(self, whole: &Whole, again: Option<Arc<Whole>>) -> Result<Script, Vec<Problem>> {
+        let unclassed = self.jobs.iter().filter_map(|j| j.unclassed.clone());
+        let jobs = Jobs {
+            notes: self.notes,
+            unclassed: unclassed.collect(),
+            again,
+        };
+        let text = written(&stem(whole.name()), &self.jobs);
+        script::of(&text, whole.name(), Some(jobs))
+    }
 }
 
 /// Reads the jobs of a file that are played on a drive.
@@ -124,7 +138,7 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
             "add a section, for example [reader], with its options below",
         );
     }
-    let mut jobs: Vec<job::Job> = Vec::new();
+    let mut jobs: Vec<Job> = Vec::new();
     let mut phases = Phases::default();
     let mut count = 0;
     for section in &sections {
@@ -134,7 +148,7 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
             continue;
         };
         phases.add(&mut doc, &mut notes, section, &mut job, begins);
-        count += job.client.names.len();
+        count += job.names.len();
         if count > CLIENTS {
             let what = format!("the file has too many jobs; at most {CLIENTS} are permitted");
             doc.at(&section.at, section.name, what, "use fewer jobs");
@@ -154,14 +168,13 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
 
 /// The place of the first job whose I/O priority is not that of the first one. Linux compares priorities within a group only, so such jobs
 /// share one; all others have groups of their own.
-fn other_priority(jobs: &[job::Job]) -> Option<usize> {
-    let first = jobs.first().map(|job| job.client.priority);
-    jobs.iter()
-        .position(|job| Some(job.client.priority) != first)
+fn other_priority(jobs: &[Job]) -> Option<usize> {
+    let first = jobs.first().map(|job| job.priority);
+    jobs.iter().position(|job| Some(job.priority) != first)
 }
 
 /// Notes that jobs share a group, at the priority that makes them.
-fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &[job::Job]) {
+fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &[Job]) {
     if let Some(section) = other_priority(jobs).and_then(|at| sections.get(at)) {
         let line = section.get("prioclass").or_else(|| section.get("prio"));
         let (at, name) = line.map_or((&section.at, "prio"), |line| (&line.at, line.name));
@@ -172,11 +185,9 @@ fn note_shared_group(notes: &mut Document<'_>, sections: &[Section<'_>], jobs: &
 }
 
 /// Refuses a job whose name another has, or that results use for something else.
-fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &job::Job, jobs: &[job::Job]) {
-    let same = |j: &job::Job| j.client.names.iter().any(|n| job.client.names.contains(n));
-    let reserved = RESERVED
-        .iter()
-        .find(|r| job.client.names.iter().any(|n| n == *r));
+fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &Job, jobs: &[Job]) {
+    let same = |j: &Job| j.names.iter().any(|n| job.names.contains(n));
+    let reserved = RESERVED.iter().find(|r| job.names.iter().any(|n| n == *r));
     if let Some(reserved) = reserved {
         let what = format!("a job cannot be called {reserved:?}");
         doc.at(&section.at, section.name, what, "use another name");
@@ -184,51 +195,6 @@ fn is_free(doc: &mut Document<'_>, section: &Section<'_>, job: &job::Job, jobs: 
     if jobs.iter().any(same) {
         let what = format!("two jobs have the name {:?}", section.name);
         doc.at(&section.at, section.name, what, "use another name");
-    }
-}
-
-fn facts(jobs: &[job::Job]) -> Facts {
-    let target = jobs.first().and_then(|j| j.client.names.first());
-    Facts {
-        shows_clients: true,
-        load: String::new(),
-        target: target.cloned().unwrap_or_default(),
-        drives: vec![DRIVE.to_owned()],
-        policies: ["none", "bfq", "contract"].map(str::to_owned).to_vec(),
-        repetitions: 10,
-        expects: Vec::new(),
-        published: Vec::new(),
-    }
-}
-
-fn draft(jobs: Vec<job::Job>) -> Draft {
-    let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
-    let ends = jobs
-        .iter()
-        .map(|j| j.client.program.start + j.client.program.start_spread + j.runtime);
-    Draft {
-        duration: ends.max().unwrap_or(Span::ZERO),
-        run_in: RUN_IN,
-        warm_up,
-        awaits: None,
-        exits: None,
-        meant_for: None,
-        capacity: None,
-        freeze: None,
-        changes: Vec::new(),
-        grouped: other_priority(&jobs).is_none(),
-        files: true,
-        host: Host {
-            nr_requests: NrRequests::Linux,
-            adapter: true,
-            merging: Merging::LINUX,
-            ..Host::default()
-        },
-        path: Path::DIRECT,
-        guest: None,
-        groups: Vec::new(),
-        unclassed: jobs.iter().filter_map(|j| j.unclassed.clone()).collect(),
-        clients: jobs.into_iter().map(|j| j.client).collect(),
     }
 }
 

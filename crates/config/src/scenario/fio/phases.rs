@@ -90,7 +90,7 @@ impl<'a> Phases<'a> {
         job: &mut Job,
         begins: Span,
     ) {
-        let program = &mut job.client.program;
+        let program = &mut job.program;
         program.start += begins;
         program.stop = program.stop.map(|stop| stop + begins);
         let end = program.stop.unwrap_or(program.start) + program.start_spread;

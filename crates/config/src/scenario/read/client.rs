@@ -1,20 +1,19 @@
 //! A client, or several that do the same.
 
+use super::super::build::{Clients, Stated};
 use super::super::class::{UNCLASSED, Why, of_priority};
 use super::super::distribution::{distribution, parts, pattern_of};
-use super::super::draft::{Client, Draft, names};
 use super::{checked, contract, first_of_contract};
 use crate::document::{Document, Entry, Table};
 use crate::key::{CLIENT, FILE_MOST as FILE, HOUR, REQUEST_MOST as REQUEST, RW};
-use crate::problem::Problem;
 use crate::read::knobs;
-use crate::scenario::PAGE;
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use crate::scenario::rate::limited;
+use crate::scenario::{Buffered, ClientSpec, PAGE};
 use crate::text::quoted;
 use crate::units::{Rate, Size as Bytes, Time};
 use weir_core::rule::Broken;
-use weir_core::{Class, Contract, Flags, Priority, PriorityClass, Span};
+use weir_core::{Class, Contract, GroupId, Priority, PriorityClass, ROOT, Span};
 use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 /// What is wrong with a program, by the key that says it.
@@ -30,74 +29,85 @@ const KEYS: &[(&str, &str)] = &[
     ("arrival.low", "iodepth_low"),
 ];
 
-pub(super) fn client<'a>(
+pub(super) fn clients<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
-    draft: &Draft,
-) -> Option<(Client, Option<Problem>)> {
+    stated: &Stated,
+    host: Buffered,
+) -> Option<Clients> {
     let before = doc.found();
     let table = entry.table(doc, &CLIENT)?;
     let name = super::name(doc, &table);
     let count = table.count_if_any(doc, "numjobs");
-    let first = table.count(doc, "first");
+    let number = table.count(doc, "first");
     let buffered = !table.flag(doc, "direct");
     let program = program(doc, &table, buffered);
     let region = region(doc, &table, count.unwrap_or(1));
     let group = table.entry("group");
-    let group = group.and_then(|e| super::group(doc, &e, &draft.groups));
-    let contract = own_contract(doc, &table, group.is_some(), draft.grouped);
+    let group = group.and_then(|e| super::group(doc, &e, &stated.groups));
+    let contract = own_contract(doc, &table, group.is_some(), stated.grouped);
     let priority = ionice(doc, &table).unwrap_or_default();
-    let (class, unclassed) = match class(&table, priority, draft, group, &contract) {
-        Ok(class) => (class, None),
-        Err(why) => (None, Some(why)),
-    };
-    let unclassed = unclassed
-        .zip(table.entry("ionice"))
-        .map(|((why, help), entry)| {
-            doc.remark(
-                &entry.span,
-                &entry.path,
-                format!("{UNCLASSED}: {why}"),
-                help,
-            )
-        });
-    let client = Client {
-        names: names(&name?, count, first),
-        program: program?,
-        flags: Flags::NONE,
+    let class = class(&table, priority, stated, group, &contract);
+    let unclassed = class.err().zip(table.entry("ionice"));
+    let unclassed = unclassed.map(|((why, help), entry)| {
+        let what = format!("{UNCLASSED}: {why}");
+        doc.remark(&entry.span, &entry.path, what, help)
+    });
+    let (name, program) = (name?, program?);
+    let mut first = ClientSpec {
+        group: group.unwrap_or(ROOT),
         priority,
-        class,
-        buffered,
+        buffered: buffered.then(|| Buffered {
+            advice: Buffered::advised(program.pattern).advice,
+            ..host
+        }),
         write_back: write_back(doc, &table, buffered),
+        empty_kicks: empty_kicks(doc, &table, stated.scenario.guest.is_some()),
+        deadline: table.time_if_any(doc, "deadline"),
         arrives: table.time(doc, "arrives"),
         leaves: table.time_if_any(doc, "leaves"),
-        file: named(doc, &table, "file", "a file's name", "\"table\""),
-        guest: named(doc, &table, "guest", "a virtual machine's name", "\"one\""),
-        empty_kicks: empty_kicks(doc, &table, draft.guest.is_some()),
-        deadline: table.time_if_any(doc, "deadline"),
-        size: region?.0,
-        offset: region?.1,
-        increment: region?.2,
-        group,
+        ..ClientSpec::new(program)
+    };
+    let file = named(doc, &table, "file", "a file's name", "\"table\"");
+    let guest = named(doc, &table, "guest", "a virtual machine's name", "\"one\"");
+    let increment;
+    (first.region, increment) = region?;
+    let clients = Clients {
+        names: names(&name, count, number),
+        first,
+        increment,
+        file,
+        guest,
         contract,
         knobs: knobs(doc, &table),
+        class: class.unwrap_or_default(),
+        unclassed,
     };
-    check(doc, &table, &client);
-    (doc.found() == before).then_some((client, unclassed))
+    check(doc, &table, &clients.first);
+    (doc.found() == before).then_some(clients)
+}
+
+/// The names of `count` clients that are called `name`; `None`: of one, called so.
+pub(in crate::scenario) fn names(name: &str, count: Option<u64>, first: u64) -> Vec<String> {
+    let Some(count) = count else {
+        return vec![name.to_owned()];
+    };
+    let wide = (first + count).saturating_sub(1).to_string().len().max(2);
+    let numbers = first..first + count;
+    numbers.map(|n| format!("{name}-{n:0wide$}")).collect()
 }
 
 /// The class that an I/O priority is where the contract states none.
 fn class(
     table: &Table<'_>,
     priority: Priority,
-    draft: &Draft,
-    group: Option<usize>,
+    stated: &Stated,
+    group: Option<GroupId>,
     contract: &Contract,
 ) -> Result<Option<Class>, Why> {
-    let states = |key| table.entry(key).is_some();
     let is_stated = match group {
-        Some(at) => draft.groups[at].has_class,
-        None => states("class"),
+        Some(id) => stated.groups[id.0 as usize - 1].1,
+        None => table.entry("class").is_some(),
     };
     if is_stated || priority.class == PriorityClass::BestEffort {
         return Ok(None);
@@ -108,7 +118,7 @@ fn class(
             "set class in the [[group]]",
         )),
         // Where all are in the root, as fio's jobs are, each is in a group of its own under a policy that goes by classes.
-        None if !draft.grouped && !draft.groups.is_empty() => Err((
+        None if !stated.grouped && !stated.groups.is_empty() => Err((
             "the client is in the root group, which has no class",
             "set grouping = \"each\"",
         )),
@@ -173,8 +183,8 @@ fn own_contract<'a>(
     contract(doc, table)
 }
 
-/// Bytes used, where they begin, and how much further each after the first begins.
-fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(u64, u64, u64)> {
+/// The part of the file that the first of `count` clients uses, and how much further each after it begins.
+fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(Region, u64)> {
     let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));
     let offset = table.size(doc, "offset");
@@ -186,7 +196,11 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
         let what = format!("the file would be longer than {}", Bytes(FILE));
         doc.report(&entry, what, "reduce size or offset");
     }
-    Some((size, offset, increment))
+    let region = Region {
+        start: offset,
+        length: size,
+    };
+    Some((region, increment))
 }
 
 fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Option<Program> {
@@ -691,12 +705,8 @@ fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Progr
 }
 
 /// Whether the program fits its region, by the words of the file.
-fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &Client) {
-    let region = Region {
-        start: client.offset,
-        length: client.size,
-    };
-    if let Err(error) = client.program.validate(region) {
+fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
+    if let Err(error) = client.program.validate(client.region) {
         let Broken {
             field,
             value,

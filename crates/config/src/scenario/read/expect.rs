@@ -1,6 +1,6 @@
 //! What is asked of the result, and what was published.
 
-use super::super::draft::Draft;
+use super::super::Scenario;
 use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
 use super::{list, named_client};
 use crate::document::{Document, Entry, Table};
@@ -15,7 +15,7 @@ const HELP: &str =
 pub(super) fn expects<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
-    draft: &Draft,
+    scenario: &Scenario,
     cases: &[String],
 ) -> Vec<Expect> {
     let entry = root.entry("expect");
@@ -26,7 +26,7 @@ pub(super) fn expects<'a>(
             continue;
         };
         let policies = table.entry("policies").map(|e| policies(doc, &e));
-        if let Some(asked) = asked(doc, &entry, &table, draft, cases) {
+        if let Some(asked) = asked(doc, &entry, &table, scenario, cases) {
             all.push(Expect {
                 asked,
                 policies: policies.unwrap_or_default(),
@@ -40,7 +40,7 @@ fn asked<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
     table: &Table<'a>,
-    draft: &Draft,
+    scenario: &Scenario,
     cases: &[String],
 ) -> Option<Asked> {
     let kinds = ["promise", "shares", "max", "figure"].map(|k| (k, table.entry(k)));
@@ -65,14 +65,14 @@ fn asked<'a>(
         }
     }
     match *kind {
-        "promise" => promise(doc, found, draft),
+        "promise" => promise(doc, found, scenario),
         "shares" => percent(doc, found).map(Asked::Shares),
         "max" => percent(doc, found).map(Asked::Max),
-        _ => bounds(doc, entry, table, draft, cases).map(Asked::Figure),
+        _ => bounds(doc, entry, table, scenario, cases).map(Asked::Figure),
     }
 }
 
-fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<Asked> {
+fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, scenario: &Scenario) -> Option<Asked> {
     if entry.as_text() == Some("all") {
         return Some(Asked::Promise(None));
     }
@@ -81,14 +81,14 @@ fn promise<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Opti
         doc.report(entry, what, "write promise = \"all\" for every client");
         return None;
     }
-    named_client(doc, entry, draft).map(|name| Asked::Promise(Some(name)))
+    named_client(doc, entry, scenario).map(|name| Asked::Promise(Some(name)))
 }
 
 fn bounds<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
     table: &Table<'a>,
-    draft: &Draft,
+    scenario: &Scenario,
     cases: &[String],
 ) -> Option<Bounds> {
     let figures = Figure::ALL.map(|f| f.1);
@@ -122,7 +122,7 @@ fn bounds<'a>(
     }
     Some(Bounds {
         figure,
-        whose: whose(doc, table, draft)?,
+        whose: whose(doc, table, scenario)?,
         at_least,
         at_most,
         beside,
@@ -130,14 +130,14 @@ fn bounds<'a>(
     })
 }
 
-fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, draft: &Draft) -> Option<Whose> {
+fn whose<'a>(doc: &mut Document<'a>, table: &Table<'a>, scenario: &Scenario) -> Option<Whose> {
     let Some(entry) = table.entry("client") else {
         return Some(Whose::Target);
     };
     match entry.as_text() {
         Some("total") => Some(Whose::Total),
         Some("others") => Some(Whose::Others),
-        _ => named_client(doc, &entry, draft).map(Whose::Client),
+        _ => named_client(doc, &entry, scenario).map(Whose::Client),
     }
 }
 
@@ -207,7 +207,7 @@ pub(crate) fn known_policy(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str
 pub(super) fn published<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
-    draft: &Draft,
+    scenario: &Scenario,
     cases: &[String],
 ) -> Vec<Published> {
     let entry = root.entry("published");
@@ -215,14 +215,14 @@ pub(super) fn published<'a>(
     let entries = entries.unwrap_or_default();
     entries
         .iter()
-        .filter_map(|e| one(doc, e, draft, cases))
+        .filter_map(|e| one(doc, e, scenario, cases))
         .collect()
 }
 
 fn one<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
-    draft: &Draft,
+    scenario: &Scenario,
     cases: &[String],
 ) -> Option<Published> {
     let table = entry.table(doc, &PUBLISHED)?;
@@ -242,7 +242,7 @@ fn one<'a>(
         case,
         policy: policy?,
         figure: figure?,
-        whose: whose(doc, &table, draft)?,
+        whose: whose(doc, &table, scenario)?,
         value: value?,
         source: text(doc, "source")?.to_owned(),
     })

@@ -5,11 +5,16 @@ mod expect;
 mod guest;
 mod tunables;
 
+pub(super) use client::names;
 pub(super) use expect::known_policy;
 pub(super) use tunables::tune;
 
-use super::draft::{CLIENTS, Change, Draft, Facts, Group, Host, RESERVED};
-use super::{FilesystemKind, NrRequests, Path, Plug};
+use super::build::{Choice, Clients, Stated, one_device};
+use super::script::Facts;
+use super::{
+    Adapter, Buffered, CLIENTS, Change, ClientSpec, FilesystemKind, Merging, NrRequests, Path,
+    Plug, RESERVED, Scenario,
+};
 use crate::admission::contradicted;
 use crate::document::{Document, Entry, Table};
 use crate::key::{self, CHANGE, FREEZE, GROUP, HOST, PATH};
@@ -17,8 +22,11 @@ use crate::nearest;
 use crate::profile;
 use crate::read::{capacity, contract as read_contract, knobs};
 use crate::text::{is_name, join, quoted};
-use weir_core::Contract;
+use weir_core::{Contract, GroupId, ROOT, Span};
 use weir_drive::Freeze;
+
+/// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an ATA adapter.
+const NCQ: u16 = 32;
 
 /// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
 const LATER: &[(&str, &str)] = &[
@@ -34,33 +42,32 @@ const LATER: &[(&str, &str)] = &[
 ];
 
 /// Everything that depends on case, drive and policy.
-pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draft> {
+pub(super) fn stated<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    name: &str,
+    choice: &Choice<'_>,
+) -> Option<Stated> {
     let before = doc.found();
     tune(doc, root, None);
-    let groups = groups(doc, root);
+    let duration = root.time(doc, "duration");
+    let chosen = choice.seconds.map(|s| Span::from_secs(s.into()));
+    let drive = choice.drive.clone();
+    let mut scenario = Scenario::new(name, drive, chosen.unwrap_or(duration));
+    choice.case.unwrap_or(name).clone_into(&mut scenario.case);
+    let groups = groups(doc, root, &mut scenario);
     let grouped = root.word(doc, "grouping", [true, false]);
-    let host = host(doc, root).unwrap_or_default();
-    let mut draft = Draft {
-        duration: root.time(doc, "duration"),
-        run_in: root.time(doc, "run_in"),
-        warm_up: root.time(doc, "warm_up"),
-        awaits: None,
-        exits: None,
-        meant_for: root.rate(doc, "meant_for"),
-        capacity: root.entry("capacity").and_then(|e| capacity(doc, &e)),
-        freeze: freeze(doc, root),
-        grouped,
-        files: root.word(doc, "layout", [false, true]),
-        host,
-        path: path(doc, root).unwrap_or(Path::DIRECT),
-        guest: guest::guest(doc, root),
-        groups,
-        clients: Vec::new(),
-        changes: Vec::new(),
-        unclassed: Vec::new(),
-    };
-    if draft.host.filesystem.is_some() && (!draft.files || draft.guest.is_some()) {
-        let (what, help) = if draft.files {
+    let (buffered, filesystem) = host(doc, root, &mut scenario);
+    scenario.run_in = root.time(doc, "run_in");
+    scenario.warm_up = root.time(doc, "warm_up");
+    let capacity = root.entry("capacity").and_then(|e| capacity(doc, &e));
+    scenario.capacity = capacity.or(choice.capacity);
+    scenario.freeze = freeze(doc, root);
+    scenario.path = path(doc, root).unwrap_or(Path::DIRECT);
+    scenario.guest = guest::guest(doc, root);
+    let files = root.word(doc, "layout", [false, true]);
+    if filesystem.is_some() && (!files || scenario.guest.is_some()) {
+        let (what, help) = if files {
             (
                 "cannot be combined with guest, because clients in virtual machines do not use the host's file system",
                 "remove one of them",
@@ -70,29 +77,51 @@ pub(super) fn draft<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Draf
         };
         doc.at(&root.span_of("host"), "host.filesystem", what, help);
     }
-    clients(doc, root, &mut draft);
+    let mut stated = Stated {
+        scenario,
+        groups,
+        capacity,
+        meant_for: root.rate(doc, "meant_for"),
+        grouped,
+    };
+    let clients = clients(doc, root, &stated, buffered);
     // Clients that are not as they should be are not there; that is said already.
-    if doc.found() == before {
-        let entry = root.entry("await");
-        draft.awaits = entry.and_then(|e| named_client(doc, &e, &draft));
-        let entry = root.entry("exitall");
-        draft.exits = entry.and_then(|e| ending_client(doc, &e, &draft));
-        draft.changes = changes(doc, root, &draft);
+    if doc.found() > before {
+        return None;
     }
-    (doc.found() == before).then_some(draft)
+    stated.add(clients.unwrap_or_default());
+    if files {
+        one_device(&mut stated.scenario, filesystem);
+    }
+    ends(doc, root, &mut stated.scenario);
+    stated.scenario.changes = changes(doc, root, &stated);
+    (doc.found() == before).then_some(stated)
+}
+
+/// The clients that end the run.
+fn ends<'a>(doc: &mut Document<'a>, root: &Table<'a>, scenario: &mut Scenario) {
+    let place = |name| scenario.clients.iter().position(|c| Some(&c.name) == name);
+    let entry = root.entry("await");
+    let awaited = entry.and_then(|e| named_client(doc, &e, scenario));
+    let entry = root.entry("exitall");
+    let last = entry.and_then(|e| ending_client(doc, &e, scenario));
+    (scenario.awaits, scenario.exits) = (place(awaited.as_ref()), place(last.as_ref()));
+    if let Some(at) = scenario.awaits {
+        scenario.clients[at].program.stop = Some(scenario.warm_up + scenario.duration);
+    }
 }
 
 /// What holds for the file as a whole.
 pub(super) fn facts<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,
-    draft: &Draft,
+    scenario: &Scenario,
     cases: &[String],
 ) -> Facts {
     let target = root
         .entry("target")
-        .and_then(|e| named_client(doc, &e, draft));
-    let first = || draft.names().next().unwrap_or_default().to_owned();
+        .and_then(|e| named_client(doc, &e, scenario));
+    let first = || scenario.clients.first().map(|c| c.name.clone());
     let policies = root.entry("policies").map(|e| expect::policies(doc, &e));
     let default = ["none", "bfq", "contract"].map(str::to_owned).to_vec();
     let drives = root.entry("drives").map(|e| {
@@ -105,13 +134,13 @@ pub(super) fn facts<'a>(
     });
     Facts {
         load: line(doc, root, "load"),
-        target: target.unwrap_or_else(first),
+        target: target.or_else(first).unwrap_or_default(),
         shows_clients: root.word(doc, "table", [true, false]),
         drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
         policies: policies.unwrap_or(default),
         repetitions: root.count(doc, "repetitions"),
-        expects: expect::expects(doc, root, draft, cases),
-        published: expect::published(doc, root, draft, cases),
+        expects: expect::expects(doc, root, scenario, cases),
+        published: expect::published(doc, root, scenario, cases),
     }
 }
 
@@ -140,21 +169,28 @@ fn list<'a, T>(
 }
 
 /// A client's name that a key refers to.
-fn named_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
+fn named_client<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    scenario: &Scenario,
+) -> Option<String> {
     let name = entry.text(doc, "a client's name", "")?;
-    if !draft.names().any(|n| n == name) {
+    let names = scenario.clients.iter().map(|c| c.name.as_str());
+    if !names.clone().any(|n| n == name) {
         let what = format!("unknown client {}", quoted(name));
-        let help = nearest::help(name, draft.names());
-        doc.report(entry, what, &help);
+        doc.report(entry, what, &nearest::help(name, names));
     }
     Some(name.to_owned())
 }
 
 /// The name of a client that comes to an end by itself.
-fn ending_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
-    let name = named_client(doc, entry, draft)?;
-    let mut clients = draft.clients.iter();
-    let client = clients.find(|c| c.names.contains(&name));
+fn ending_client<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    scenario: &Scenario,
+) -> Option<String> {
+    let name = named_client(doc, entry, scenario)?;
+    let client = scenario.clients.iter().find(|c| c.name == name);
     if client.is_some_and(|c| c.program.requests.is_none()) {
         let what = format!("{} has no end", quoted(&name));
         doc.report(
@@ -166,44 +202,56 @@ fn ending_client<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -
     Some(name)
 }
 
-fn host<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Host> {
-    let entry = root.entry("host")?;
-    let map = entry.is_table().then(|| entry.map(doc)).flatten();
-    let later = |key: &str| LATER.iter().find(|l| l.0 == key);
-    for (key, value) in map.iter().flat_map(Table::entries) {
-        if let Some((key, why)) = later(key.get_ref()) {
-            doc.report(
-                &value,
-                format!("{key} is not supported: {why}"),
-                "remove it",
-            );
-        }
-    }
-    let table = match &map {
-        Some(map) => {
-            let mut keys = HOST.names();
-            keys.extend(LATER.iter().map(|l| l.0));
-            doc.check_keys(map, HOST.name, &keys);
-            map.shaped(&HOST)
-        }
-        None => entry.table(doc, &HOST)?,
+/// Reads the host: how processes use its page cache, and its file system.
+fn host<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    scenario: &mut Scenario,
+) -> (Buffered, Option<FilesystemKind>) {
+    let table = root.entry("host").and_then(|e| host_table(doc, &e));
+    let table = table.unwrap_or_else(|| Table::absent(&HOST));
+    let nr_requests = table.entry("nr_requests");
+    let nr_requests = nr_requests.and_then(|e| nr_requests_of(doc, &e));
+    let shape = scenario.drive.shape();
+    let adapter = table.word(doc, "adapter", [true, false]);
+    scenario.adapter = Adapter {
+        nr_requests: nr_requests.unwrap_or_default(),
+        ata: adapter && shape.queues == 1 && shape.tags <= NCQ,
     };
-    let mut host = Host::default();
-    if let Some(entry) = table.entry("nr_requests") {
-        host.nr_requests = nr_requests(doc, &entry).unwrap_or(NrRequests::Unbounded);
-    }
-    host.adapter = table.word(doc, "adapter", [true, false]);
-    host.merging.nomerges = table.count(doc, "nomerges");
-    host.merging.plug = table.word(doc, "plug", [Plug::Cache, Plug::All, Plug::None]);
-    host.read_ahead = table.size(doc, "read_ahead") as u32;
-    host.copy = table.time(doc, "copy");
-    host.wakeup = table.time(doc, "wakeup");
+    scenario.merging = Merging {
+        nomerges: table.count(doc, "nomerges"),
+        plug: table.word(doc, "plug", [Plug::Cache, Plug::All, Plug::None]),
+    };
+    let buffered = Buffered {
+        read_ahead: table.size(doc, "read_ahead") as u32,
+        copy: table.time(doc, "copy"),
+        wakeup: table.time(doc, "wakeup"),
+        ..Buffered::default()
+    };
     let kinds = [FilesystemKind::Ext4, FilesystemKind::Btrfs].map(Some);
-    host.filesystem = table.word(doc, "filesystem", [kinds[0], kinds[1], None]);
-    Some(host)
+    let kind = table.word(doc, "filesystem", [kinds[0], kinds[1], None]);
+    (buffered, kind)
 }
 
-fn nr_requests<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrRequests> {
+/// The table of the host, and what is to be said of keys that have no meaning yet.
+fn host_table<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Table<'a>> {
+    let Some(map) = entry.is_table().then(|| entry.map(doc)).flatten() else {
+        return entry.table(doc, &HOST);
+    };
+    let later = |key: &str| LATER.iter().find(|l| l.0 == key);
+    for (key, value) in map.entries() {
+        if let Some((key, why)) = later(key.get_ref()) {
+            let what = format!("{key} is not supported: {why}");
+            doc.report(&value, what, "remove it");
+        }
+    }
+    let mut keys = HOST.names();
+    keys.extend(LATER.iter().map(|l| l.0));
+    doc.check_keys(&map, HOST.name, &keys);
+    Some(map.shaped(&HOST))
+}
+
+fn nr_requests_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrRequests> {
     if entry.is_integer() {
         return entry.count(doc).map(NrRequests::Each);
     }
@@ -248,7 +296,7 @@ fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
 }
 
 /// Contracts that take the place of others.
-fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draft) -> Vec<Change> {
+fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec<Change> {
     let entry = root.entry("change");
     let entries = entry.and_then(|e| e.array(doc, "[[change]]"));
     let mut changes = Vec::new();
@@ -259,12 +307,12 @@ fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draft) -> Vec<C
         let at = doc.required(&table, "when", "write when = \"2s\"");
         let at = at.and_then(|e| e.time(doc));
         let whose = doc.required(&table, "whose", "write whose = \"reader\"");
-        let whose = whose.and_then(|e| promised(doc, &e, draft));
+        let whose = whose.and_then(|e| promised(doc, &e, stated));
         let contract = contract(doc, &table);
-        if let (Some(at), Some(whose)) = (at, whose) {
+        if let (Some(at), Some(group)) = (at, whose) {
             changes.push(Change {
                 at,
-                whose,
+                group,
                 contract,
             });
         }
@@ -272,16 +320,14 @@ fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &Draft) -> Vec<C
     changes
 }
 
-/// The name of what has a contract: a group, or a client in one of its own.
-fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Option<String> {
+/// What has a contract: a group, or a client in one of its own.
+fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, stated: &Stated) -> Option<GroupId> {
     let name = entry.text(doc, "a group's or a client's name", "")?;
-    let alone = draft
-        .clients
-        .iter()
-        .filter(|c| draft.grouped && c.group.is_none());
-    let clients = alone.flat_map(|c| &c.names);
-    let names = draft.groups.iter().map(|g| &g.name).chain(clients);
-    let names = names.map(String::as_str);
+    let declared = stated.groups.len();
+    let alone = |c: &&ClientSpec| c.group.0 as usize > declared;
+    let clients = stated.scenario.clients.iter().filter(alone);
+    let names = stated.groups.iter().map(|g| &g.0);
+    let names = names.chain(clients.map(|c| &c.name)).map(String::as_str);
     if !names.clone().any(|n| n == name) {
         let what = format!(
             "{} is neither a group nor a client in a group of its own",
@@ -289,7 +335,7 @@ fn promised<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, draft: &Draft) -> Opt
         );
         doc.report(entry, what, &nearest::help(name, names));
     }
-    Some(name.to_owned())
+    stated.group_of(name)
 }
 
 /// The name of a client, a group or a scenario.
@@ -310,16 +356,21 @@ pub(super) fn checked(doc: &mut Document<'_>, entry: &Entry<'_>, name: &str) -> 
     None
 }
 
-fn groups<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Vec<Group> {
+/// Adds the declared groups. Returns their names, and whether each states a class.
+fn groups<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    scenario: &mut Scenario,
+) -> Vec<(String, bool)> {
     let entry = root.entry("group");
     let entries = entry.and_then(|e| e.array(doc, "[[group]]"));
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<(String, bool)> = Vec::new();
     for entry in entries.unwrap_or_default() {
         let Some(table) = entry.table(doc, &GROUP) else {
             continue;
         };
         let name = name(doc, &table).unwrap_or_default();
-        if groups.iter().any(|g| g.name == name) && !name.is_empty() {
+        if groups.iter().any(|g| g.0 == name) && !name.is_empty() {
             doc.report(
                 &entry,
                 format!("two groups have the name {}", quoted(&name)),
@@ -328,72 +379,72 @@ fn groups<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Vec<Group> {
         }
         let parent = table.entry("parent").and_then(|e| group(doc, &e, &groups));
         let contract = contract(doc, &table);
-        groups.push(Group {
-            name,
-            parent,
-            contract,
-            has_class: table.entry("class").is_some(),
-            knobs: knobs(doc, &table),
-        });
+        let knobs = knobs(doc, &table);
+        scenario.add_group(parent.unwrap_or(ROOT), contract, knobs);
+        groups.push((name, table.entry("class").is_some()));
     }
     groups
 }
 
-/// The place of a group that a key refers to.
-fn group<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, groups: &[Group]) -> Option<usize> {
+/// The group that a key refers to.
+fn group<'a>(
+    doc: &mut Document<'a>,
+    entry: &Entry<'a>,
+    groups: &[(String, bool)],
+) -> Option<GroupId> {
     let name = entry.text(doc, "a group's name", "")?;
-    let found = groups.iter().position(|g| g.name == name);
+    let found = groups.iter().zip(1..).find(|(g, _)| g.0 == name);
     if found.is_none() {
         let what = format!(
             "unknown group {}; a parent must be defined before its members",
             quoted(name)
         );
-        let help = nearest::help(name, groups.iter().map(|g| g.name.as_str()));
+        let help = nearest::help(name, groups.iter().map(|g| g.0.as_str()));
         doc.report(entry, what, &help);
     }
-    found
+    found.map(|(_, id)| GroupId(id))
 }
 
-fn clients<'a>(doc: &mut Document<'a>, root: &Table<'a>, draft: &mut Draft) {
+fn clients<'a>(
+    doc: &mut Document<'a>,
+    root: &Table<'a>,
+    stated: &Stated,
+    buffered: Buffered,
+) -> Option<Vec<Clients>> {
     let example = "add [[client]] with name, rw, bs and size for each kind of client";
-    let Some(entry) = doc.required(root, "client", example) else {
-        return;
-    };
-    let Some(entries) = entry.array(doc, "[[client]]") else {
-        return;
-    };
+    let entry = doc.required(root, "client", example)?;
+    let entries = entry.array(doc, "[[client]]")?;
     let found = doc.found();
     let mut count = 0;
+    let mut all = Vec::new();
     for entry in &entries {
-        let Some((client, unclassed)) = client::client(doc, entry, draft) else {
+        let Some(clients) = client::clients(doc, entry, stated, buffered) else {
             continue;
         };
-        draft.unclassed.extend(unclassed);
-        count += client.names.len();
+        count += clients.names.len();
         if count > CLIENTS {
             let what =
                 format!("the scenario has too many clients; at most {CLIENTS} are permitted");
             doc.report(entry, what, "use fewer clients with a higher iodepth");
-            return;
+            return None;
         }
-        draft.clients.push(client);
+        all.push(clients);
     }
-    if draft.names().next().is_none() && doc.found() == found {
+    if count == 0 && doc.found() == found {
         doc.report(&entry, "the scenario has no client", example);
     }
-    same_names(doc, &entries, draft);
-    inner_groups(doc, &entries, draft);
+    if all.len() == entries.len() {
+        same_names(doc, &entries, &all);
+        inner_groups(doc, &entries, &all, stated);
+    }
+    Some(all)
 }
 
 /// Names are told apart, and none is what results call all or others.
-fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) {
+fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], all: &[Clients]) {
     let mut known = std::collections::BTreeSet::from(RESERVED);
-    if draft.clients.len() != entries.len() {
-        // Which is whose is not known.
-        return;
-    }
-    for (client, entry) in draft.clients.iter().zip(entries) {
-        let twice = client.names.iter().find(|n| !known.insert(n));
+    for (clients, entry) in all.iter().zip(entries) {
+        let twice = clients.names.iter().find(|n| !known.insert(n));
         if let Some(name) = twice {
             let what = if RESERVED.contains(&name.as_str()) {
                 format!("a client cannot be called {}", quoted(name))
@@ -406,16 +457,18 @@ fn same_names<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) 
 }
 
 /// A group with groups below it has no clients of its own.
-fn inner_groups<'a>(doc: &mut Document<'a>, entries: &[Entry<'a>], draft: &Draft) {
-    if draft.clients.len() != entries.len() {
-        return;
-    }
-    for (client, entry) in draft.clients.iter().zip(entries) {
-        let Some(at) = client.group else { continue };
-        if draft.groups.iter().any(|g| g.parent == Some(at)) {
+fn inner_groups<'a>(
+    doc: &mut Document<'a>,
+    entries: &[Entry<'a>],
+    all: &[Clients],
+    stated: &Stated,
+) {
+    for (clients, entry) in all.iter().zip(entries) {
+        let group = clients.first.group;
+        if group != ROOT && stated.scenario.groups.iter().any(|g| g.parent == group) {
             let what = format!(
                 "group {} contains groups, so that it cannot contain a client",
-                quoted(&draft.groups[at].name)
+                quoted(&stated.groups[group.0 as usize - 1].0)
             );
             doc.report(
                 entry,

@@ -1,0 +1,101 @@
+//! What a job file comes to, as a scenario's file with places for contracts.
+
+use super::job::Job;
+use super::{DRIVE, other_priority};
+use crate::scenario::Merging;
+use crate::scenario::print::{print_kind, print_times};
+use crate::text::Quoted;
+use crate::units::{Size as Bytes, Time};
+use std::fmt::{self, Write};
+use weir_core::{Priority, PriorityClass, Span};
+
+/// The text of a scenario's file that plays these jobs.
+pub(super) fn written(name: &str, jobs: &[Job]) -> String {
+    let mut text = String::new();
+    print(&mut text, name, jobs).expect("a String takes anything");
+    text
+}
+
+fn print(f: &mut String, name: &str, jobs: &[Job]) -> fmt::Result {
+    let warm_up = jobs.iter().map(|j| j.ramp).max().unwrap_or(Span::ZERO);
+    let ends = jobs
+        .iter()
+        .map(|j| j.program.start + j.program.start_spread + j.runtime);
+    let duration = ends.max().unwrap_or(Span::ZERO).max(Span::from_millis(1));
+    writeln!(f, "name = {}", Quoted(name))?;
+    writeln!(f, "drives = [{}]", Quoted(DRIVE))?;
+    writeln!(f, "policies = [\"none\", \"bfq\", \"contract\"]")?;
+    writeln!(f, "repetitions = 10")?;
+    writeln!(f, "duration = \"{}\"", Time(duration))?;
+    writeln!(f, "run_in = \"3s\"")?;
+    writeln!(f, "warm_up = \"{}\"", Time(warm_up))?;
+    writeln!(f, "layout = \"files\"")?;
+    writeln!(
+        f,
+        "# With \"each\" every client has a group and a contract of its own, with \"none\" all share the root group."
+    )?;
+    let is_each = other_priority(jobs).is_none();
+    let grouping = if is_each { "each" } else { "none" };
+    writeln!(f, "grouping = \"{grouping}\"\n")?;
+    writeln!(f, "# The host as Linux has it.\n[host]")?;
+    writeln!(f, "nr_requests = \"linux\"\nadapter = \"linux\"")?;
+    writeln!(f, "nomerges = {}", Merging::LINUX.nomerges)?;
+    for job in jobs {
+        print_job(f, job, jobs)?;
+    }
+    writeln!(f, "\n# What is asked of the result, with contracts:")?;
+    writeln!(f, "# [[expect]]\n# promise = \"all\"")
+}
+
+fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
+    let program = &job.program;
+    let name = &job.names[0];
+    writeln!(f, "\n[[client]]")?;
+    match job.names.len() {
+        1 => writeln!(f, "name = {}", Quoted(name))?,
+        several => {
+            let base = name.rsplit_once('-').map_or(name.as_str(), |n| n.0);
+            writeln!(f, "name = {}\nnumjobs = {several}", Quoted(base))?;
+        }
+    }
+    print_kind(f, program)?;
+    print_place(f, job, all)?;
+    writeln!(f, "direct = {}", !job.buffered)?;
+    print_times(f, program)?;
+    if job.priority != Priority::default() {
+        let class = match job.priority.class {
+            PriorityClass::Realtime => "realtime",
+            PriorityClass::BestEffort => "best-effort",
+            PriorityClass::Idle => "idle",
+        };
+        writeln!(f, "ionice = \"{class}:{}\"", job.priority.level)?;
+    }
+    writeln!(f, "# A contract, if grouping is \"each\":")?;
+    writeln!(
+        f,
+        "# min = \"20MB/s\"\n# max = {{ bandwidth = \"50MB/s\" }}\n# share = 100"
+    )
+}
+
+/// Prints where its requests are.
+fn print_place(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
+    writeln!(f, "size = \"{}\"", Bytes(job.region.length))?;
+    for (key, bytes) in [
+        ("offset", job.region.start),
+        ("offset_increment", job.increment),
+    ] {
+        if bytes > 0 {
+            writeln!(f, "{key} = \"{}\"", Bytes(bytes))?;
+        }
+    }
+    if let Some(file) = &job.file {
+        // A path is no name; files are told apart by the first job that has each.
+        let first = all.iter().find(|c| c.file.as_ref() == Some(file));
+        let name = first.map_or("", |c| c.names[0].as_str());
+        writeln!(f, "file = {}  # {}", Quoted(name), Quoted(file))?;
+    }
+    if job.program.files > 1 {
+        writeln!(f, "nrfiles = {}", job.program.files)?;
+    }
+    Ok(())
+}
