@@ -42,12 +42,14 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// A scenario as its file states it for one choice, with the names and values that only matter until it is built.
+/// A scenario as its file states it for one choice, with the names and values that only matter
+/// until it is built.
 #[derive(Debug)]
 pub(super) struct Stated {
     /// The scenario, with promises as they are stated.
     pub(super) scenario: Scenario,
-    /// The names of the declared groups, which come before the groups of single clients, and whether each states a class.
+    /// The names of the declared groups, which come before the groups of single clients, and
+    /// whether each states a class.
     pub(super) groups: Vec<(String, bool)>,
     /// The capacity that the file states.
     pub(super) capacity: Option<Capacity>,
@@ -117,7 +119,8 @@ impl Stated {
     /// What a run plays, with contracts changed in this order.
     ///
     /// # Errors
-    /// A change that names no group and no client in a group of its own, or that a file would be refused for.
+    /// A change that names no group and no client in a group of its own, or that a file would be
+    /// refused for.
     pub(super) fn build(mut self, settings: &[Setting]) -> Result<Scenario, Problem> {
         for setting in settings {
             self.set(setting)?;
@@ -209,7 +212,8 @@ impl Places {
     }
 }
 
-/// Puts all files one behind the other on one device, and what a file system writes besides behind them.
+/// Puts all files one behind the other on one device, and what a file system writes besides behind
+/// them.
 pub(super) fn one_device(scenario: &mut Scenario, filesystem: Option<FilesystemKind>) {
     for size in &mut scenario.spaces {
         *size = size.next_multiple_of(PAGE);

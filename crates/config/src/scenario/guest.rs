@@ -1,9 +1,11 @@
 //! Virtual machines and the back end that serves them: a ring between each of them and the layer.
 
+use super::read::stated_guest as stated;
+use crate::document::{Document, Table};
+use crate::key::GUEST;
+use crate::units::Time;
 use std::fmt;
 use weir_core::Span;
-
-use crate::units::Time;
 
 /// What every virtual machine of a scenario is like, and its back end.
 ///
@@ -81,7 +83,9 @@ pub enum Calls {
     Spdk(Span),
 }
 
-/// Times of a guest's processor and the back end's.
+/// Times of a guest's processor and the back end's. Without `[guest.cost]` they are orders of
+/// magnitude for processors of 2011 and a hypervisor without posted interrupts. They are assumed,
+/// because seed and patch do not state them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cost {
     /// Guest: to put a request into the ring, with all that its block layer does.
@@ -105,9 +109,6 @@ pub struct Cost {
 }
 
 impl Guest {
-    /// Linux flushed a plug at this many requests (`BLK_MAX_REQUEST_COUNT`).
-    pub(crate) const PLUG: u32 = 16;
-
     /// Slots of a kind of ring where nothing else is said: a page of Xen's, QEMU's default of virtio.
     pub(crate) const fn slots(ring: Ring) -> u32 {
         match ring {
@@ -126,37 +127,9 @@ impl Guest {
 }
 
 impl Default for Guest {
-    /// Xen's ring of today, told of everything at once.
+    /// What `[guest]` without keys comes to: Xen's ring of today, told of everything at once.
     fn default() -> Self {
-        Self {
-            ring: Ring::Xen,
-            slots: Self::slots(Ring::Xen),
-            longest: Self::longest(Ring::Xen),
-            plug: Self::PLUG,
-            threads: Threads::Each,
-            kicks: Kicks::AtOnce,
-            calls: Calls::AtOnce,
-            cost: Cost::default(),
-        }
-    }
-}
-
-impl Default for Cost {
-    /// Orders of magnitude for processors of 2011 and a hypervisor without posted interrupts. They are assumed: seed and patch
-    /// say nothing of them.
-    fn default() -> Self {
-        let us = Span::from_micros;
-        Self {
-            request: us(3),
-            response: us(2),
-            interrupt: us(4),
-            event: us(1),
-            ipi: us(2),
-            wake: us(5),
-            look: us(1),
-            take: us(5),
-            answer: us(2),
-        }
+        stated(&mut Document::new("", ""), &Table::absent(&GUEST))
     }
 }
 

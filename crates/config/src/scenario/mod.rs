@@ -171,7 +171,8 @@ pub struct ClientSpec {
 }
 
 impl ClientSpec {
-    /// A client in the root with direct requests that is there for the whole run. Its name, space and region are still to be set.
+    /// A client in the root with direct requests that is there for the whole run. Its name, space
+    /// and region are still to be set.
     pub(crate) fn new(program: Program) -> Self {
         Self {
             name: String::new(),

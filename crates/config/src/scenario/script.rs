@@ -119,8 +119,8 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
     }
 }
 
-/// Name, text and all else that holds for a file as a whole: which clients are named, and what must be said of a client, may be in the
-/// cases only.
+/// Name, text and all else that holds for a file as a whole: which clients are named, and what must
+/// be said of a client, may be in the cases only.
 fn head<'a>(
     doc: &mut Document<'a>,
     root: &Table<'a>,

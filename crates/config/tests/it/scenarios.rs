@@ -104,13 +104,7 @@ fn a_case_then_the_drive_then_the_policy_is_put_in() {
     assert_eq!((two.case.as_str(), two.name.as_str()), ("two", "test"));
     let drive = profile::find("demo").expect("built in").drive;
     for (policy, idle) in [("bfq", 4_000_000), ("none", 8_000_000)] {
-        let choice = Choice {
-            drive: &drive,
-            capacity: None,
-            case: Some("one"),
-            policy,
-            seconds: None,
-        };
+        let choice = Choice::new(&drive, Some("one"), policy);
         let mut tuned = policy::find("bfq").expect("it comes with Weir");
         script.tune(&choice, &mut tuned).unwrap();
         let elevator::Config::Bfq(bfq) = tuned.elevator else {
@@ -136,9 +130,7 @@ fn a_slower_drive_promises_less() {
                 write: 2 * rate,
                 ..drive.capacity().expect("it has one")
             }),
-            case: None,
-            policy: "none",
-            seconds: None,
+            ..Choice::new(&drive, None, "none")
         };
         script.scenario(&choice).expect("read before").groups[0]
             .contract
@@ -171,13 +163,7 @@ fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
             ..weir_drive::null::Config::demo()
         };
         let drive = weir_drive::Config::Null(null);
-        let choice = Choice {
-            drive: &drive,
-            capacity: None,
-            case: None,
-            policy: "none",
-            seconds: None,
-        };
+        let choice = Choice::new(&drive, None, "none");
         script(&text)
             .scenario(&choice)
             .expect("read before")

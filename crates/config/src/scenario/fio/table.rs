@@ -38,7 +38,8 @@ pub(crate) static OPTIONS: LazyLock<Vec<FioOption>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The option with these names and the values, if any, with which it means the same as no option: `NAME|OTHER-NAME=VALUE,VALUE`.
+/// The option with these names and the values, if any, with which it means the same as no option:
+/// `NAME|OTHER-NAME=VALUE,VALUE`.
 fn option(words: &'static str, fate: Fate) -> FioOption {
     let (names, neutral) = words.split_once('=').unwrap_or((words, ""));
     FioOption {

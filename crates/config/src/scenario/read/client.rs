@@ -183,7 +183,8 @@ fn own_contract<'a>(
     contract(doc, table)
 }
 
-/// The part of the file that the first of `count` clients uses, and how much further each after it begins.
+/// The part of the file that the first of `count` clients uses, and how much further each after it
+/// begins.
 fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(Region, u64)> {
     let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));

@@ -21,6 +21,11 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
             "remove one of the two; a client reaches the block layer either through a guest's ring or over a path",
         );
     }
+    Some(stated(doc, &table))
+}
+
+/// The virtual machines of a table, with the defaults of keys that it does not have.
+pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Guest {
     let rings = [Ring::Xen, Ring::XenBefore2011, Ring::Virtio];
     let ring = table.word(doc, "ring", rings);
     let most = if ring == Ring::Virtio { 32_768 } else { 512 };
@@ -30,7 +35,8 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
     let kicks = table.entry("kicks").and_then(|e| kicks(doc, &e));
     let calls = table.entry("calls").and_then(|e| calls(doc, &e));
     let cost = table.entry("cost").and_then(|e| e.table(doc, &COSTS));
-    Some(Guest {
+    let cost = cost.unwrap_or_else(|| Table::absent(&COSTS));
+    Guest {
         ring,
         slots: slots.unwrap_or_else(|| Guest::slots(ring)),
         longest: longest.map_or_else(|| Guest::longest(ring), |bytes| bytes as u32),
@@ -38,8 +44,8 @@ pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Gues
         threads: table.word(doc, "threads", [Threads::Each, Threads::One]),
         kicks: kicks.unwrap_or(Kicks::AtOnce),
         calls: calls.unwrap_or(Calls::AtOnce),
-        cost: cost.map_or_else(Cost::default, |table| costs(doc, &table)),
-    })
+        cost: costs(doc, &cost),
+    }
 }
 
 fn slots(doc: &mut Document<'_>, entry: &Entry<'_>, most: u64) -> Option<u32> {

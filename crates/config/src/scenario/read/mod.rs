@@ -7,6 +7,7 @@ mod tunables;
 
 pub(super) use client::names;
 pub(super) use expect::known_policy;
+pub(super) use guest::stated as stated_guest;
 pub(super) use tunables::tune;
 
 use super::build::{Choice, Clients, Stated, one_device};
@@ -25,7 +26,8 @@ use crate::text::{is_name, join, quoted};
 use weir_core::{Contract, GroupId, ROOT, Span};
 use weir_drive::Freeze;
 
-/// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an ATA adapter.
+/// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an
+/// ATA adapter.
 const NCQ: u16 = 32;
 
 /// What the core or the host model cannot do yet, so that it has no meaning in a file: a key, and why.
