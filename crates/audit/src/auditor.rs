@@ -68,7 +68,7 @@ pub enum Fact<'a> {
 
 /// An independent check of one promise of the layer.
 pub trait Auditor {
-    /// Its name, by which a mutant names the auditor that must notice it.
+    /// Its name, by which the patch of a planted bug names the auditor that must notice it.
     const NAME: &'static str;
 
     /// Processes one fact and reports violations.
