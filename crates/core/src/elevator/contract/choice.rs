@@ -1,9 +1,9 @@
 //! Which stream is next: realtime clients, promises that are behind, the stream that has the turn, shares.
 
 use super::Contracts;
+use super::constants::{HELD_LONGEST, HELD_MAX, RESTRAINED_PIECES, SLICE, YIELD};
 use super::learned::cost::Place;
-use super::offer::{HELD_LONGEST, HELD_MAX, Offer, YIELD};
-use super::promised::SLICE;
+use super::offer::Offer;
 use super::turn::Turn;
 use super::unit::{Cost, Entity};
 use crate::event::{Event, Events};
@@ -207,7 +207,7 @@ impl Contracts {
         let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
             return Ok(self.offer(now, stream, table));
         };
-        let offer = self.offer_up_to(now, stream, bound / 2, table);
+        let offer = self.offer_up_to(now, stream, bound / RESTRAINED_PIECES, table);
         let fits = self.flight.saturating_add(offer.cost) <= bound;
         if fits || self.flight == Cost::ZERO && until.is_none() {
             return Ok(offer);

@@ -14,6 +14,7 @@
 
 mod choice;
 mod config;
+mod constants;
 #[cfg(debug_assertions)]
 mod invariants;
 mod learned;
@@ -25,6 +26,7 @@ mod turn;
 mod unit;
 
 pub use config::{Config, Excess};
+pub use constants::{CONSTANTS, Constant};
 
 use super::{Next, Schedule};
 use crate::contract::Class;
@@ -39,6 +41,7 @@ use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
 use choice::Held;
+use constants::{GRAIN, HIDDEN_FAR_PART, STREAM_WEIGHT};
 use core::ops::Range;
 use learned::afterwork::Afterwork;
 use learned::cost::{self, Model, Place};
@@ -50,10 +53,8 @@ use promised::{CompletedPiece, REQUEST, Reservations, is_outstanding};
 use restraint::Restraint;
 use share::Shares;
 use turn::Turn;
-use unit::{Bytes, Charge, Cost, Entity, GRAIN};
+use unit::{Bytes, Charge, Cost, Entity};
 
-/// Streams of one group are alike.
-const STREAM_WEIGHT: u32 = 100;
 /// What a request has in the drive.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -229,7 +230,7 @@ impl Contracts {
             return offer.cost;
         }
         let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
-        offer.cost.max(read / 2)
+        offer.cost.max(read / HIDDEN_FAR_PART)
     }
 
     /// How many requests of 4 KiB a request costs as much as, in 256ths, where that matters: with its last piece.

@@ -1,23 +1,13 @@
 //! A piece that might go: how long it is, what it costs, and for whose sake it has to wait.
 
 use super::Contracts;
+use super::constants::{BEGINNING, GRAIN, HELD_LONGEST, HELD_MAX, PIECE_MAX, REALTIME_LAG, YIELD};
 use super::learned::cost::Place;
 use super::promised::DispatchQuery;
-use super::unit::{Cost, Entity, GRAIN};
+use super::unit::{Cost, Entity};
 use crate::list::NIL;
 use crate::table::Table;
 use crate::{Instant, Op, Span};
-
-/// No piece of a read or write costs more than this if it can be cut, so that no client has to wait longer for the piece before its own.
-const PIECE_MAX: Cost = Cost::from_nanos(1_000_000);
-/// A stream held back for a promise that cannot be kept gets a slice of the drive after this wait.
-pub(super) const HELD_MAX: Span = Span::from_millis(300);
-/// A stream held back for a promise that can be kept gets a single piece after this wait.
-pub(super) const HELD_LONGEST: Span = HELD_MAX.saturating_mul(2);
-/// A realtime client lets others pass that are behind by more than this.
-pub(super) const YIELD: Span = Span::from_millis(10);
-/// Longest time in which next to nothing is known of the drive: where flushes spoil every round, that time would not end.
-const BEGINNING: Span = Span::from_millis(400);
 
 /// A piece that might go.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +139,7 @@ impl Contracts {
             serial: self.model.turns(),
             behind,
             new: self.model.is_new() && now.since(began) < BEGINNING,
-            lag: lag.saturating_mul(2),
+            lag: lag.saturating_mul(REALTIME_LAG),
             overdue: waited >= HELD_MAX,
         };
         let found = self.reservations.blocking_reservation(now, &query)?;

@@ -6,20 +6,15 @@
 //! does without is seen in two rounds of each thirty-two, in which the whole window is open. (Shen and
 //! Park's scheduler for flash, ATC 2013, throttles dispatch to a fixed depth: that is right for one drive and one load.)
 
-use super::unit::{Cost, ROUND};
+use super::constants::{
+    BUSY, CREDIT_MAX, FIRST, FREE, PART_GROWTH, RESTRAINED, RESTRAINED_LONGER, ROUND,
+    SACRIFICE_PART, WINDOWS,
+};
+use super::unit::Cost;
 use crate::{Instant, Span};
 
 /// The whole window.
 const WHOLE: u64 = 32;
-/// A round begins when a client is ahead and lasts at least this many times as long as the window.
-const WINDOWS: u64 = 4;
-/// After this number of rounds with restraint come two without: in the first one the drive fills up.
-const RESTRAINED: u32 = 30;
-const FREE: u32 = 2;
-/// The drive is busy if it does this in 1,024 ns.
-const BUSY: u64 = 512;
-/// Rounds without restraint at the beginning, in which costs are learned.
-const FIRST: u32 = 8;
 
 /// What is learned of it.
 #[derive(Clone, Copy, Debug)]
@@ -102,15 +97,15 @@ impl Restraint {
             let sacrifice = if self.suffers {
                 self.sacrifice
             } else {
-                self.sacrifice / 8
+                self.sacrifice / SACRIFICE_PART
             };
             let least = self.free_speed * u64::from(100 - sacrifice) / 100;
             // On average over rounds, so that two parts of which one costs too much and the other nothing take turns.
             let most = self.free_speed.cast_signed();
-            self.credit =
-                (self.credit + speed.cast_signed() - least.cast_signed()).clamp(-most, most / 4);
+            self.credit = (self.credit + speed.cast_signed() - least.cast_signed())
+                .clamp(-most, most / CREDIT_MAX);
             self.part = if self.credit < 0 {
-                (self.part + 1 + self.part / 4).min(WHOLE - 1)
+                (self.part + 1 + self.part / PART_GROWTH).min(WHOLE - 1)
             } else {
                 self.part.saturating_sub(1)
             };
@@ -129,7 +124,7 @@ impl Restraint {
             self.left = match (self.is_free, self.part) {
                 (true, _) => FREE,
                 // The least that may be in flight costs no more than it may: that will be so for a while.
-                (false, 0) => 4 * RESTRAINED,
+                (false, 0) => RESTRAINED_LONGER * RESTRAINED,
                 (false, _) => RESTRAINED,
             };
         }

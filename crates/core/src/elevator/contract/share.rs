@@ -9,6 +9,7 @@
 //! *absent* and keeps its place: one whose turn it is is *ahead* of it if its start tag is larger by more than a slack. What becomes of
 //! one that is ahead is another file's business (`restraint`).
 
+use super::constants::{CHARGE_MAX, START_AHEAD_MAX};
 use super::learned::arrival::Presence;
 use super::unit::{Charge, Entity};
 use crate::heap::Heap;
@@ -21,11 +22,6 @@ use alloc::vec::Vec;
 
 /// Fraction bits of virtual time.
 const SHIFT: u32 = 16;
-/// An entity's start tag is never further ahead than this much service: what was reserved for it counts against its share,
-/// but not for ever.
-const AHEAD_MAX: u64 = 1_000_000_000;
-/// What one piece is charged at the most: a quarter of an hour of drive time. Virtual time compares what is nearer than 2^63.
-const CHARGE_MAX: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -33,7 +29,7 @@ struct Node {
     /// It and those beside it that are of its class, by their start tags.
     set: u32,
     start: u64,
-    /// How far ahead [`AHEAD_MAX`] takes it.
+    /// How far ahead [`START_AHEAD_MAX`] takes it.
     ahead: u64,
     weight: u32,
     idle_class: bool,
@@ -70,7 +66,7 @@ impl Shares {
             parent: NIL,
             set: NIL,
             start: 0,
-            ahead: AHEAD_MAX << SHIFT,
+            ahead: START_AHEAD_MAX << SHIFT,
             weight: 1,
             idle_class: false,
             active: false,
@@ -135,7 +131,7 @@ impl Shares {
         }
         let e = &mut self.entities[entity.0 as usize];
         (e.parent, e.set, e.idle_class) = (parent, set, idle_class);
-        (e.weight, e.ahead) = (weight, (AHEAD_MAX << SHIFT) / u64::from(weight));
+        (e.weight, e.ahead) = (weight, (START_AHEAD_MAX << SHIFT) / u64::from(weight));
         if active {
             self.activate(now, entity, false);
         }
@@ -431,7 +427,7 @@ impl Shares {
                 sums[e.parent as usize] += 1;
             }
             if e.parent != NIL {
-                let furthest = self.times[e.set as usize].wrapping_add(AHEAD_MAX << SHIFT);
+                let furthest = self.times[e.set as usize].wrapping_add(START_AHEAD_MAX << SHIFT);
                 assert!(!before(furthest, e.start), "entity {at} is too far ahead");
             }
         }

@@ -8,17 +8,12 @@
 //! A client that reads at random and one at a time has nothing in the queue when its request ends. If it has had less than its share
 //! of such a drive, its next request is waited for as well: nobody else could use the drive in between without making it late.
 
+use super::constants::{NEAR_BYTES, TURN_FACTOR, TURN_MAX};
 use super::learned::arrival::Arrivals;
 use super::learned::cost::{Model, Place};
 use crate::{Instant, SpaceId, Span};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A turn lasts this many times as long as going elsewhere takes, and no longer than this.
-const TURN_FACTOR: u64 = 9;
-const TURN_MAX_NS: u64 = 100_000_000;
-/// A piece that begins so little behind the end of another goes on there.
-const NEAR_BYTES: u64 = 128 << 10;
 
 /// Where the drive is, and whose turn it is.
 #[derive(Debug)]
@@ -109,9 +104,7 @@ impl Turn {
 
     /// How long a turn is, in nanoseconds.
     pub(super) fn length_ns(model: &Model) -> u64 {
-        (model.seek_cost() * TURN_FACTOR)
-            .as_nanos()
-            .min(TURN_MAX_NS)
+        (model.seek_cost() * TURN_FACTOR).min(TURN_MAX).as_nanos()
     }
 
     /// Until when to wait for the next request of a stream that has nothing to be done; `None` if it is not worth it.

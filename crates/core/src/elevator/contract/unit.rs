@@ -1,24 +1,16 @@
 //! Quantities and numbers that are kept apart, although all of them are integers; and what the layers above share.
 
+use super::constants::AVERAGE_PART;
 use crate::Span;
 use crate::list::NIL;
 use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
 
-/// Promises are kept by the second: nothing is put off for their sake, or remembered of what stood in their way, for longer.
-pub(crate) const SECOND: Span = Span::from_secs(1);
-
-/// What the drive does is judged over rounds of at least this.
-pub(crate) const ROUND: Span = Span::from_millis(10);
-
-/// Pieces end at multiples of this and are not made smaller: what direct I/O and drives' sectors need.
-pub(crate) const GRAIN: u64 = 4096;
-
-/// An average that gives the newest sample an eighth.
+/// A moving average in which the newest sample has the part 1 / [`AVERAGE_PART`].
 pub(crate) fn average(old: u64, sample: u64) -> u64 {
     if old == 0 {
         sample
     } else {
-        old - old / 8 + sample / 8
+        old - old / AVERAGE_PART + sample / AVERAGE_PART
     }
 }
 

@@ -7,16 +7,14 @@
 //! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
 //! before it; a drive with turns is always taken to hide what it was given to write.
 
-use crate::elevator::contract::unit::{Cost, SECOND};
+use crate::elevator::contract::constants::{
+    FACTOR_MAX, FALL, FALL_PART, FALL_SEEKING, GROW, SECOND,
+};
+use crate::elevator::contract::unit::Cost;
 use crate::{Instant, Span};
 
-/// Cost of writes once the drive hides any, in 16ths of what they seem to cost, at the least and at the most.
+/// Factor of a write that hides as much as it costs: factors are counted in 16ths.
 const FACTOR_ONE: u64 = 16;
-const FACTOR_MAX: u64 = 16 << 8;
-/// The factor grows at most once in this time, and falls by an eighth after each of these: soon where a drive that hides nothing any more
-/// shows that by answering; where it has turns, or may have, what it does is too uneven to tell.
-const GROW: Span = Span::from_millis(50);
-const FALL: [Span; 2] = [Span::from_millis(200), Span::from_millis(1_000)];
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +55,7 @@ impl Afterwork {
     /// A promised request that had the drive to itself took far longer than it usually does.
     pub(crate) fn observe_hidden_work(&mut self, now: Instant) {
         if self.unsynced > Cost::ZERO && now.since(self.changed) >= GROW {
-            self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_MAX);
+            self.factor = (2 * self.factor).clamp(FACTOR_ONE, FACTOR_ONE * FACTOR_MAX);
             self.changed = now;
         }
     }
@@ -84,10 +82,11 @@ impl Afterwork {
     /// Time has passed. A drive with turns (`turns`) is always taken to hide some; of others it may not yet be known whether they have
     /// (`may_turn`).
     pub(crate) fn settle(&mut self, now: Instant, turns: bool, may_turn: bool) {
+        let fall = if may_turn { FALL_SEEKING } else { FALL };
         if turns && self.factor <= FACTOR_ONE {
             self.factor = FACTOR_ONE;
-        } else if self.factor > 0 && now.since(self.changed) >= FALL[usize::from(may_turn)] {
-            self.factor -= self.factor.div_ceil(8);
+        } else if self.factor > 0 && now.since(self.changed) >= fall {
+            self.factor -= self.factor.div_ceil(FALL_PART);
             self.changed = now;
         }
     }
@@ -167,7 +166,7 @@ mod tests {
             work.observe_write(at(90_000 + 50 * n), ns(1));
             work.observe_hidden_work(at(90_000 + 50 * n));
         }
-        assert_eq!(factor(&work), FACTOR_MAX);
+        assert_eq!(factor(&work), FACTOR_ONE * FACTOR_MAX);
     }
 
     #[test]

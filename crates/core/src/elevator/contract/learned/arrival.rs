@@ -1,13 +1,9 @@
 //! When a client asks again, and whether it would get more if it had the drive to itself.
 
+use crate::elevator::contract::constants::{PAUSE_MAX, SOON, SOON_THINKS, SUFFERS};
 use crate::elevator::contract::unit::{Cost, average};
 use crate::table::Live;
 use crate::{Instant, Span};
-
-/// A client that had an answer asks again within twice the time that it usually takes and this.
-const SOON: Span = Span::from_micros(100);
-/// A group asks again within this time, or has paused: that tells nothing of the next time.
-const PAUSE_MAX: Span = Span::from_millis(20);
 
 /// The requests of a stream, or of a group, as they come.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +66,7 @@ impl Arrivals {
 
     /// How long it takes to ask again, at the most.
     pub(crate) fn pause(&self) -> Span {
-        self.think.saturating_mul(2) + SOON
+        self.think.saturating_mul(SOON_THINKS) + SOON
     }
 
     /// By when it will have asked again, if it asks at all.
@@ -168,7 +164,7 @@ impl Presence {
         let is_known = self.solo_ns > 0;
         let think = self.arrivals.think.as_nanos();
         let alone = think + self.solo_ns;
-        !is_known || think + self.usual_ns > alone + alone / 32
+        !is_known || think + self.usual_ns > alone + alone / SUFFERS
     }
 
     /// True if its place is kept for it now that it has nothing to send.

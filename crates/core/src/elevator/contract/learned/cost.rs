@@ -11,45 +11,19 @@
 //! less into the drive, never nothing, and what there is shows it to be cheaper: cost is the time from one end to the next, and so the
 //! modelled cost of all that is in flight is the time until it is done (Little's law).
 
-use crate::elevator::contract::unit::{Bytes, Cost, GRAIN, ROUND};
+use crate::elevator::contract::constants::{
+    BYTE, BYTE_PART, CHEAPER, CHEAPER_WRITE, DEAR, DEARER, DEARER_UNTOLD, EFFICIENT, ENDS,
+    EXPLAINS_MAX, FAR_BYTES, FULL, GRAIN, GROWTH_MAX, LONGEST, NEAR_PART, NEW, PIECE, REQUEST_MAX,
+    REQUEST_MIN, ROUND, SEEK_COSTLY, SHRINK_MAX, SIZE_PART, SLOWEST, TELLS, UNKNOWN,
+};
+use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
 
 /// Fraction bits of nanoseconds a byte.
 const SHIFT: u32 = 20;
-/// Of a drive of unknown capacity: bytes a second. And of one of which less is stated than any drive does: what is stated is what can
-/// be counted on, and may be little.
-const UNKNOWN: u64 = 1_000_000_000;
-const SLOWEST: u64 = 100_000_000;
-/// Pieces are cut to no less.
-const PIECE: u64 = 8 << 10;
-/// A far request is first taken to cost as much as this number of bytes, and a near one as a sixteenth of it; and pieces of it are worth
-/// while, however dear a request seems beside its bytes.
-const FAR_BYTES: u64 = 32 << 10;
 /// Pieces of one to two times 4 KiB, two to four times, and so on.
 const SIZES: usize = 9;
-/// A piece of a size whose bytes cost more than those of larger ones by more than half is too small.
-const DEAR: u64 = 2;
-/// A round has this number of ends in it, or lasts this long at the most.
-const ENDS: u32 = 8;
-const LONGEST: Span = Span::from_millis(100);
-/// With this number of pieces there for each tag on average, in 16ths, all tags are taken.
-const FULL: u64 = 15;
-/// In this number of rounds at the beginning of each kind everything is believed.
-const NEW: u32 = 12;
-/// Rounds of far reads that tell what going elsewhere costs.
-const TELLS: u32 = 4;
-/// Going elsewhere is costly from this on.
-const SEEK_COSTLY: Cost = Cost::from_nanos(200_000);
-/// What a request can cost, in nanoseconds; and a byte, as a factor up or down from what it cost at the beginning.
-const REQUEST: core::ops::RangeInclusive<u64> = 50..=10_000_000_000;
-const BYTE: u64 = 16;
-/// How much of an error is corrected in a round: of what is new or was thought too dear, and of what was thought too cheap. A byte's cost hardly
-/// changes, a request's does: it takes a quarter of that.
-const CHEAPER: i64 = ONE / 2;
-const CHEAPER_WRITE: i64 = ONE / 8;
-const DEARER: i64 = ONE / 4;
-const DEARER_UNTOLD: i64 = ONE / 512;
 /// Fraction bits of ratios.
 const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
@@ -143,13 +117,17 @@ impl Model {
         let stated = [byte(c.read), byte(c.write)];
         let request = |kind: usize| {
             let far = kind % 2 == 1;
-            let bytes = if far { FAR_BYTES } else { FAR_BYTES / 16 };
+            let bytes = if far {
+                FAR_BYTES
+            } else {
+                FAR_BYTES / NEAR_PART
+            };
             let iops = c.iops.max([c.read_iops, c.write_iops][kind / 2]);
             let request = match 1_000_000_000u64.checked_div(iops) {
                 Some(request) if far => request,
                 _ => moved(bytes, stated[kind / 2]),
             };
-            request.max(*REQUEST.start())
+            request.max(REQUEST_MIN)
         };
         Self {
             requests: [request(0), request(1), request(2), request(3)],
@@ -248,7 +226,12 @@ impl Model {
     /// drive does less.
     pub(crate) fn efficient(&self, op: Op) -> u64 {
         let kind = kind(op, Place::Far);
-        mul_div_floor(self.requests[kind], 4 << SHIFT, self.bytes[kind / 2]).clamp(PIECE, FAR_BYTES)
+        mul_div_floor(
+            self.requests[kind],
+            EFFICIENT << SHIFT,
+            self.bytes[kind / 2],
+        )
+        .clamp(PIECE, FAR_BYTES)
     }
 
     /// The least bytes of a piece, `bytes` or more, that is not known to be too small: the drive would do less if it were cut so.
@@ -371,7 +354,7 @@ impl Model {
                 *each = if *each == 0 {
                     cost
                 } else {
-                    *each - *each / 4 + cost / 4
+                    *each - *each / SIZE_PART + cost / SIZE_PART
                 };
             }
         }
@@ -385,18 +368,21 @@ impl Model {
         let error = ratio(self.busy, all) - ONE;
         for (i, part) in parts.into_iter().enumerate().filter(|p| p.1 > 0) {
             let explains = ((u128::from(part) * u128::from(all)) << RATIO) / squares.max(1);
-            let explains = i64::try_from(explains).unwrap_or(ONE).min(8 * ONE);
+            let explains = i64::try_from(explains)
+                .unwrap_or(ONE)
+                .min(EXPLAINS_MAX * ONE);
             let belief = self.belief(i, error, telling);
             let step = i128::from(error) * i128::from(explains) * i128::from(belief);
             let step = step >> (2 * RATIO);
-            let factor = (i128::from(ONE) + step).clamp(i128::from(ONE / 2), i128::from(4 * ONE));
+            let (least, most) = (ONE / SHRINK_MAX, GROWTH_MAX * ONE);
+            let factor = (i128::from(ONE) + step).clamp(least.into(), most.into());
             let scaled = |value: u64| mul_div_floor(value, factor as u64, ONE as u64);
             if let Some(byte) = i.checked_sub(4) {
                 let stated = self.stated[byte];
                 let range = (stated / BYTE).max(1)..=stated.saturating_mul(BYTE);
                 self.bytes[byte] = scaled(self.bytes[byte]).clamp(*range.start(), *range.end());
             } else {
-                self.requests[i] = scaled(self.requests[i]).clamp(*REQUEST.start(), *REQUEST.end());
+                self.requests[i] = scaled(self.requests[i]).clamp(REQUEST_MIN, REQUEST_MAX);
                 self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
@@ -409,7 +395,7 @@ impl Model {
             Some(byte) => (2 * byte + 1, true),
             None => (part, false),
         };
-        let belief = if self.rounds[kind] <= NEW {
+        let divisor = if self.rounds[kind] <= NEW {
             CHEAPER
         } else if error < 0 {
             if kind >= 2 { CHEAPER_WRITE } else { CHEAPER }
@@ -418,7 +404,7 @@ impl Model {
         } else {
             DEARER_UNTOLD
         };
-        if byte { belief / 4 } else { belief }
+        ONE / if byte { BYTE_PART * divisor } else { divisor }
     }
 }
 

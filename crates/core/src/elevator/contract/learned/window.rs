@@ -13,26 +13,13 @@
 //! finds the drive dry: then more is sent ahead, until that happens no longer.
 
 use super::cost::{Model, Place, Round};
+use crate::elevator::contract::constants::{
+    BOUND_MIN, GAIN, LATE_FIRST, LATE_MAX, LATE_PART, MEASURE, MEASURED_PIECES, MEMORY, PARALLEL,
+    PATIENCE, SEEK_CHOOSES, SEVERAL,
+};
 use crate::elevator::contract::unit::Cost;
 use crate::table::Piece;
 use crate::{Instant, Op, Span};
-
-/// This number of pieces at once, in 16ths, shows whether the drive does one thing after the other.
-const SEVERAL: u64 = 28;
-/// Twice the delay: room to grow into.
-const GAIN: u64 = 2;
-/// The bound is never below this: a live host is this late now and then.
-const BOUND_MIN: Cost = Cost::from_nanos(250_000);
-/// The largest piece is forgotten after one to two of these.
-const MEMORY: Span = Span::from_millis(500);
-/// The delay is measured on purpose when it has not been for this time; and the attempt is given up after this time.
-const MEASURE: Span = Span::from_secs(5);
-const PATIENCE: Span = Span::from_millis(50);
-/// What going elsewhere costs, at the least, on a drive that is better left to choose.
-const SEEK_CHOOSES: Cost = Cost::from_nanos(1_000_000);
-/// A late driver is allowed for by this cost more in flight at first and at most.
-const LATE_FIRST: Cost = Cost::from_nanos(100_000);
-const LATE_MAX: Cost = Cost::from_nanos(10_000_000);
 
 /// The most of the last one to two spans of memory.
 #[derive(Clone, Copy, Debug)]
@@ -102,16 +89,16 @@ struct Sample {
     bytes: u64,
 }
 
-/// The last three of them.
+/// The last of them.
 #[derive(Clone, Copy, Debug)]
 struct Alone {
-    samples: [Option<Sample>; 3],
+    samples: [Option<Sample>; MEASURED_PIECES as usize],
     next: usize,
 }
 
 impl Alone {
     const NONE: Self = Self {
-        samples: [None; 3],
+        samples: [None; MEASURED_PIECES as usize],
         next: 0,
     };
 
@@ -165,7 +152,7 @@ impl Window {
             least: [Least::NONE; 2],
             largest: Most::NONE,
             alone: false,
-            unmeasured: 3,
+            unmeasured: MEASURED_PIECES,
             measured: Instant::ZERO,
             full: false,
             late: Cost::ZERO,
@@ -301,13 +288,13 @@ impl Window {
     /// of the shortest time of all.
     pub(crate) fn is_parallel(&self, round: Round) -> Option<bool> {
         let least = self.least[usize::from(!round.reads)].get()?;
-        let parallel = round.time.saturating_mul(24) <= least.saturating_mul(round.depth);
+        let parallel = round.time.saturating_mul(PARALLEL) <= least.saturating_mul(round.depth);
         (round.far && round.depth >= SEVERAL).then_some(parallel)
     }
 
     /// A round has ended: costs are others now.
     pub(crate) fn settle_round(&mut self, now: Instant, model: &Model) {
-        self.late -= self.late / 32;
+        self.late -= self.late / LATE_PART;
         if !model.is_settled() {
             // What it was taken to cost before says nothing.
             self.largest = Most::NONE;

@@ -1,7 +1,7 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
-use super::room::DEADLINE_MAX;
 use super::{CompletedPiece, REQUEST, Reservation, Reservations};
+use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL};
 use crate::elevator::contract::unit::{Bytes, Cost, average};
 use crate::list::NIL;
 use crate::time::mul_div_floor;
@@ -233,7 +233,7 @@ impl Reservations {
         let due = now.saturating_sub(self.late);
         let longest = self.waiting.min_start(&self.behind);
         if longest.is_some_and(|kept_until| {
-            Instant::from_nanos(kept_until) + self.catch_up.saturating_mul(2) < due
+            Instant::from_nanos(kept_until) + self.catch_up.saturating_mul(STANDSTILL) < due
         }) && let Some(group) = self.waiting.first_eligible(&self.behind, due.as_nanos())
         {
             self.grow_late(now, group);

@@ -7,17 +7,12 @@
 //! a client without a promise during which another fell behind: it may take 50 ms. The bound grows again with every flush that is short
 //! enough, and if it is not the others' writes that make the flushes long, it is given up.
 
-use super::STRICT;
-use crate::elevator::contract::unit::{Cost, SECOND};
+use crate::elevator::contract::constants::{
+    CYCLE_OF_ANOTHER, FLUSH_PART, GROW_DIVISOR, SECOND, SHRINK_DIVISOR, STRICT, WRITTEN_MIN,
+};
+use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
-
-/// It grows by this part with each flush that is short enough.
-const GROW_DIVISOR: u64 = 8;
-/// Less is not worth a bound: the flushes are long for another reason.
-const BOUND_MIN: Cost = Cost::from_nanos(100_000);
-/// Time from one flush of a client without a promise to the next, as far as clients that are behind are concerned.
-const CYCLE_OF_ANOTHER: Span = Span::from_millis(100);
 
 /// A flush that has ended, as it was for a promise.
 #[derive(Clone, Copy, Debug)]
@@ -74,15 +69,15 @@ impl Dirty {
     /// A flush that mattered to a promise has ended after `time`.
     pub(crate) fn flush_ends(&mut self, now: Instant, time: Span, synced: Synced) {
         self.synced = now;
-        let allowed = synced.cycle / 2;
+        let allowed = synced.cycle / FLUSH_PART;
         if time <= allowed || synced.lag <= STRICT {
             self.bound = self.bound.saturating_add(self.bound / GROW_DIVISOR);
-        } else if self.bound <= BOUND_MIN || self.before == Cost::ZERO {
+        } else if self.bound <= WRITTEN_MIN || self.before == Cost::ZERO {
             self.bound = Cost::MAX;
         } else {
             let bears = mul_div_floor(self.before.as_nanos(), allowed.as_nanos(), time.as_nanos());
             // Where its own writes alone are too much, that is soon given up.
-            self.bound = Cost::from_nanos(bears).min(self.bound / 2);
+            self.bound = Cost::from_nanos(bears).min(self.bound / SHRINK_DIVISOR);
         }
     }
 

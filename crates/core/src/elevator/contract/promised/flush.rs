@@ -12,18 +12,12 @@
 //! A client that syncs waits for what others have written as well, and does not pay for it: of the time that a flush takes beyond the least
 //! that one takes, it is charged its part of what was written since the last one.
 
-use crate::elevator::contract::unit::{Cost, SECOND, average};
+use crate::elevator::contract::constants::{HOLD_FACTOR, LEAST_GROWTH, SECOND, WROTE_NS};
+use crate::elevator::contract::unit::{Cost, average};
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A flush is held for at most this many times the time that flushes take, so that they get a seventeenth of the drive whatever was
-/// promised.
-const HOLD_FACTOR: u64 = 16;
-
-/// A flush that takes this much longer than the least had something to write.
-const WROTE_NS: u64 = 1_000_000;
 
 /// A reservation that a flush would make late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,7 +131,7 @@ impl Pace {
     pub(crate) fn observe_end(&mut self, now: Instant, begun: Instant, stream: u32) -> u64 {
         let time = now.since(begun.max(self.ended)).as_nanos();
         self.time = average(self.time, time);
-        self.least = time.min(self.least.saturating_add(self.least / 64));
+        self.least = time.min(self.least.saturating_add(self.least / LEAST_GROWTH));
         self.running = self.running.saturating_sub(1);
         self.ended = now;
         self.held = None;

@@ -1,9 +1,9 @@
 //! What holds of promises between calls.
 
-use super::room::AHEAD_MAX;
 use super::{Reservation, Reservations, is_outstanding};
 use crate::admission::PROMISABLE;
 use crate::cx::Cx;
+use crate::elevator::contract::constants::LEAD_MAX;
 use crate::elevator::contract::unit::Bytes;
 use crate::group::Groups;
 use crate::list::NIL;
@@ -28,7 +28,7 @@ impl Reservations {
             let urgent = self.urgent.get(group).is_some();
             assert_eq!(urgent, waits && r.realtime, "group {group}");
             // A promise is served ahead up to a bound, and by the piece that reaches it.
-            let ahead = AHEAD_MAX + r.time_for(PIECE_MAX, 1);
+            let ahead = LEAD_MAX + r.time_for(PIECE_MAX, 1);
             assert!(
                 r.kept_until <= cx.now + ahead,
                 "group {group} is too far ahead: {r:?}"

@@ -4,15 +4,15 @@
 //! and one that hides work by more: how much, is learned for each reservation from its own requests.
 
 use super::Reservation;
+use crate::elevator::contract::constants::{
+    AVERAGE_PART, HIDDEN, HIDDEN_ALONE, HIDDEN_JOINED, INTERFERENCE_MAX, INTERFERENCE_MIN,
+    INTERFERENCE_TELLS, OWN_FALL, OWN_RISE, OWN_RISE_HIDDEN, PAUSES_PART, REACHABLE_PART,
+};
 use crate::elevator::contract::unit::Cost;
 use crate::{Op, Span};
 
 /// What others have in flight delays a client by as much.
 pub(super) const FULL_INTERFERENCE: u64 = 256;
-/// Bounds of how much others' work delays a client, in 256ths: a sixteenth to eight times as long as it takes.
-const INTERFERENCE: core::ops::RangeInclusive<u64> = FULL_INTERFERENCE / 16..=FULL_INTERFERENCE * 8;
-/// A piece that takes this much longer than it does alone was not alone.
-const HIDDEN: Span = Span::from_micros(500);
 
 /// What is known of a piece that came back.
 #[derive(Clone, Copy)]
@@ -38,7 +38,11 @@ impl Reservation {
     /// have had something else to do.
     pub(super) fn observe_completion(&mut self, drive: CompletedPiece<'_>) -> bool {
         let (time, ahead) = (drive.time, drive.cost_ahead.as_nanos());
-        let far = if drive.alone { 2 } else { 3 };
+        let far = if drive.alone {
+            HIDDEN_ALONE
+        } else {
+            HIDDEN_JOINED
+        };
         let late = |usual: Span| time > usual.saturating_mul(far) + HIDDEN;
         let hidden = ahead == 0
             && self.solo_latency > Span::ZERO
@@ -48,16 +52,17 @@ impl Reservation {
         if self.solo_latency == Span::ZERO {
             self.solo_latency = time;
         } else if time < self.solo_latency {
-            self.solo_latency = self.solo_latency - (self.solo_latency - time) / 2;
+            self.solo_latency = self.solo_latency - (self.solo_latency - time) / OWN_FALL;
         } else if ahead == 0 {
-            self.solo_latency += beyond.min(self.solo_latency) / if hidden { 64 } else { 16 };
+            self.solo_latency +=
+                beyond.min(self.solo_latency) / if hidden { OWN_RISE_HIDDEN } else { OWN_RISE };
         }
-        if ahead > self.solo_latency.as_nanos() / 8 {
+        if ahead > self.solo_latency.as_nanos() / INTERFERENCE_TELLS {
             let beyond = (time - self.solo_latency).as_nanos();
-            let sample =
-                (beyond.saturating_mul(FULL_INTERFERENCE) / ahead).min(*INTERFERENCE.end());
-            self.interference = (self.interference - self.interference / 8 + sample / 8)
-                .clamp(*INTERFERENCE.start(), *INTERFERENCE.end());
+            let sample = (beyond.saturating_mul(FULL_INTERFERENCE) / ahead).min(INTERFERENCE_MAX);
+            let (old, part) = (self.interference, AVERAGE_PART);
+            self.interference =
+                (old - old / part + sample / part).clamp(INTERFERENCE_MIN, INTERFERENCE_MAX);
         }
         if drive.varies {
             self.slope.add(ahead, time);
@@ -68,9 +73,9 @@ impl Reservation {
 
     /// Whether an idle drive would keep the promise; if not, whether the client or the drive is the reason.
     fn judge_reach(&mut self, serial: bool) {
-        let within = |allowed: Span| self.solo_latency <= allowed + allowed / 8;
+        let within = |allowed: Span| self.solo_latency <= allowed + allowed / REACHABLE_PART;
         let in_time = within(self.period - self.arrivals.think());
-        self.pauses = !in_time && within(self.period / 2);
+        self.pauses = !in_time && within(self.period / PAUSES_PART);
         self.reachable = in_time || self.pauses;
         let busy = serial || self.flight.time().saturating_mul(2) >= self.solo_latency;
         self.drive_limited = busy && self.solo_latency > self.period;
@@ -81,7 +86,7 @@ impl Reservation {
     pub(super) fn bearable(&self, time: Span, serial: bool) -> Cost {
         let least = if serial { FULL_INTERFERENCE } else { 0 };
         let learned = match self.slope.get() {
-            Some(slope) => slope.clamp(*INTERFERENCE.start(), *INTERFERENCE.end()),
+            Some(slope) => slope.clamp(INTERFERENCE_MIN, INTERFERENCE_MAX),
             None => self.interference,
         };
         let interference = learned.max(least);

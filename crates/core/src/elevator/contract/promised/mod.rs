@@ -23,11 +23,12 @@ mod slope;
 mod syncing;
 
 pub(crate) use latency::CompletedPiece;
-pub(crate) use room::{DispatchQuery, SLICE};
+pub(crate) use room::DispatchQuery;
 
 use latency::FULL_INTERFERENCE;
 use slope::Slope;
 
+use super::constants::HEADROOM;
 use super::learned::arrival::Arrivals;
 use super::unit::{Bytes, Cost};
 use crate::contract::{Class, Contract};
@@ -42,13 +43,6 @@ use crate::{Instant, Op, ROOT, Span};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-
-/// Reserved are this many 64ths more than was promised, so that a window that ends between two requests, or between two turns, keeps
-/// its promise.
-const HEADROOM: u64 = 5;
-
-/// A client that is behind by more than this has the drive to itself, and its flushes are made shorter.
-const STRICT: Span = Span::from_millis(15);
 
 /// One group's promise.
 #[derive(Clone, Copy, Debug)]

@@ -9,22 +9,15 @@
 //! A client that not even an idle drive would serve in time does not make others suffer for it, unless it is the drive that is too slow for
 //! the promise and has no time to spare beside it: such a client gets all but a slice now and then (`super::super`).
 
-use super::{Reservation, Reservations, STRICT};
-use crate::elevator::contract::unit::{Cost, SECOND};
+use super::{Reservation, Reservations};
+use crate::elevator::contract::constants::{
+    BUSY_PIECES, DEADLINE_MAX, LEAD_MAX, LEAD_PIECES, LEAD_SEEKS, LEFT_LIMITED, LEFT_ON_TIME,
+    LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SEARCH_LIMIT,
+    SECOND, SLICE, STRICT,
+};
+use crate::elevator::contract::unit::Cost;
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
-
-/// A reservation that asks for nothing bounds others for at least and at most this long, a realtime one for a second.
-const LINGER_MIN: Span = Span::from_millis(5);
-const LINGER_MAX: Span = Span::from_millis(100);
-/// Number of reservations, of those that must begin first, that are looked at for each piece.
-const LOOKED_AT: usize = 4;
-/// However deep its queue, a client waits at most this long for its next request to be begun with.
-pub(super) const DEADLINE_MAX: Span = Span::from_millis(50);
-/// A client kept from the drive for too long has it for this time.
-pub(crate) const SLICE: Span = Span::from_millis(10);
-/// Reservations are served ahead by at most this.
-pub(super) const AHEAD_MAX: Span = Span::from_millis(60);
 
 /// A piece that would like to go.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +98,9 @@ impl Reservation {
             return SECOND;
         }
         let period = self.period + self.arrivals.think();
-        period.saturating_mul(4).clamp(LINGER_MIN, LINGER_MAX)
+        period
+            .saturating_mul(LINGER_PERIODS)
+            .clamp(LINGER_MIN, LINGER_MAX)
     }
 
     /// Its standing, with the promises' time late by `late`. It waits for the drive (`waits`) or will ask it.
@@ -156,14 +151,14 @@ impl Reservation {
             }
             Standing::LatencyLimited => {
                 let delay = Cost::of(query.delay);
-                let busy = delay + (delay / 2).max(query.cost * 2);
+                let busy = delay + (delay / 2).max(query.cost * BUSY_PIECES);
                 only(busy.max(self.room_beside_latency()))
             }
             Standing::Late => only(bearable(self.latest_start().since(due))),
             // Behind by little it makes up for that as long as each request comes back sooner than it has to.
             Standing::OnTime => {
                 let left = self.latest_start().since(due);
-                only(bearable(left.max(self.spare() / 2)))
+                only(bearable(left.max(self.spare() / LEFT_ON_TIME)))
             }
         }
     }
@@ -172,7 +167,7 @@ impl Reservation {
     /// beside that.
     fn room_beside_realtime(&self, query: &DispatchQuery) -> Cost {
         let (delay, own) = (Cost::of(query.delay), Cost::of(self.solo_latency));
-        let most = (own * 2).max(delay + query.cost * 2);
+        let most = (own * REALTIME_OWN).max(delay + query.cost * BUSY_PIECES);
         let allowed = Cost::of(self.allowed());
         let fits = if (own..own + most).contains(&allowed) {
             allowed.saturating_sub(own).clamp(delay + query.cost, most)
@@ -184,7 +179,7 @@ impl Reservation {
 
     /// What keeps the drive busy beside a client whose own latency keeps it from its promise.
     fn room_beside_latency(&self) -> Cost {
-        Cost::of(self.period) / 8 * 7
+        Cost::of(self.period) / 8 * LEFT_LIMITED
     }
 
     /// The latest instant at which the drive must begin with its next request.
@@ -205,8 +200,8 @@ impl Reservations {
     /// On a drive where going elsewhere costs `away` and pieces cost up to `largest`, reservations are served ahead so far that others are
     /// not stopped for each request.
     pub(crate) fn set_ahead(&mut self, away: Cost, largest: Cost) {
-        let ahead = (away * 4).max(largest * 2);
-        self.ahead = ahead.time().min(AHEAD_MAX);
+        let ahead = (away * LEAD_SEEKS).max(largest * LEAD_PIECES);
+        self.ahead = ahead.time().min(LEAD_MAX);
     }
 
     /// The reservation for whose sake a piece must wait.
@@ -220,7 +215,7 @@ impl Reservations {
         let due = now.saturating_sub(self.late).as_nanos();
         // Beyond this nothing that begins is delayed too long.
         let all = (query.flight + query.hidden + query.cost).as_nanos();
-        let far = due.saturating_add(all.saturating_mul(8));
+        let far = due.saturating_add(all.saturating_mul(SEARCH_LIMIT));
         let limit = match query.behind {
             NIL => far,
             behind => far.min(self.table[behind as usize].latest_start().as_nanos()),
@@ -278,7 +273,7 @@ impl Reservations {
         } else {
             r.room_beside_latency()
         };
-        Some(room.max(delay / 2) / 2)
+        Some(room.max(delay / 2) / PIECE_PARTS)
     }
 
     /// When to look again whether a reservation that has nothing to be done still has to be waited for. While next to nothing is known

@@ -6,9 +6,8 @@
 
 use super::latency::FULL_INTERFERENCE;
 use crate::Span;
+use crate::elevator::contract::constants::{SLOPE_VARIES, SLOPE_WEIGHT};
 
-/// Of each sample as much goes into the averages as 1 in this many.
-const WEIGHT: i64 = 64;
 /// Times are counted in units of 64 ns, 2 s at the most: so that squares, and sums of those, fit.
 const UNIT_NS: u64 = 64;
 const MOST: u64 = 2_000_000_000 / UNIT_NS;
@@ -42,15 +41,15 @@ impl Slope {
             (self.ahead, self.time) = (ahead, time);
         }
         self.samples = self.samples.saturating_add(1);
-        let weight = WEIGHT.min(self.samples.into());
+        let weight = SLOPE_WEIGHT.min(self.samples.into());
         let (beyond, late) = (ahead - self.ahead, time - self.time);
         self.ahead += beyond / weight;
         self.time += late / weight;
         self.variance += (beyond * beyond - self.variance) / weight;
         self.covariance += (beyond * late - self.covariance) / weight;
         // Others' work that is never more and never less tells nothing.
-        let tells =
-            i64::from(self.samples) >= WEIGHT && self.variance > self.ahead * self.ahead / 64;
+        let tells = i64::from(self.samples) >= SLOPE_WEIGHT
+            && self.variance > self.ahead * self.ahead / SLOPE_VARIES;
         if tells {
             let unit = self.variance / FULL_INTERFERENCE.cast_signed();
             self.slope = (self.covariance.max(0) / unit.max(1)).cast_unsigned();

@@ -3,11 +3,9 @@
 use super::Reservations;
 use super::dirty::Synced;
 use super::flush::Late;
+use crate::elevator::contract::constants::{FLUSH_PART, SYNC_LOOKED_AT};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
-
-/// Number of reservations with nothing waiting for which a flush is held back, at most.
-const SYNC_LOOKED_AT: usize = 32;
 
 impl Reservations {
     /// A reservation that is behind, or would be beyond its deadline, while a flush that takes `time` runs after `running` others.
@@ -37,7 +35,7 @@ impl Reservations {
             } else {
                 due.since(r.kept_until)
             };
-            let in_time = lag + wait <= r.period / 2;
+            let in_time = lag + wait <= r.period / FLUSH_PART;
             let is_late = lag > Span::ZERO;
             if in_time || !is_late && running == 0 || is_late && lag <= behind {
                 continue;
