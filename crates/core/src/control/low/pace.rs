@@ -4,7 +4,6 @@
 use super::Low;
 use crate::control::slices::Rate;
 use crate::cx::Cx;
-use crate::list::NIL;
 use crate::time::Instant;
 
 /// The scale goes no further.
@@ -132,18 +131,12 @@ impl Low {
     /// Whether a group and all above it are below their low limits.
     fn is_below(&self, now: Instant, tick: u64, group: u32) -> bool {
         let slice = self.limits.slice;
-        let mut at = group;
-        while at != NIL {
+        self.levels.path(group).all(|at| {
             let node = &self.limits.nodes[at as usize];
-            let below = tick >= self.limits.pace.upgraded + slice
+            tick >= self.limits.pace.upgraded + slice
                 && tick >= self.overflowed_above(tick, at) + slice
-                && (!node.is_leaf || !self.is_idle(now, at));
-            if !below {
-                return false;
-            }
-            at = self.levels.parent(at);
-        }
-        true
+                && (!node.is_leaf || !self.is_idle(now, at))
+        })
     }
 
     fn is_idle(&self, now: Instant, group: u32) -> bool {
@@ -161,16 +154,10 @@ impl Low {
 
     /// When a group, or one above it, last had more to do than its low limit lets through.
     fn overflowed_above(&self, tick: u64, group: u32) -> u64 {
-        let mut last = self.overflowed(tick, group);
-        let mut at = self.levels.parent(group);
-        while at != NIL {
-            let node = &self.limits.nodes[at as usize];
-            if node.is_limited() {
-                last = last.max(self.overflowed(tick, at));
-            }
-            at = self.levels.parent(at);
-        }
-        last
+        let counts = |at: &u32| *at == group || self.limits.nodes[*at as usize].is_limited();
+        let path = self.levels.path(group).filter(counts);
+        let last = path.map(|at| self.overflowed(tick, at)).max();
+        last.expect("a path begins with its group")
     }
 
     /// Whether every group with a low limit reaches it or is idle; `except` is known to.
@@ -188,20 +175,15 @@ impl Low {
 
     /// Whether a group or one above it does.
     fn lets_upgrade(&self, now: Instant, tick: u64, group: u32) -> bool {
-        let mut at = group;
-        while at != NIL {
+        self.levels.path(group).any(|at| {
             let node = &self.limits.nodes[at as usize];
             let of = node.low.iter().zip(self.levels.waiting(at));
             let reached = of
                 .into_iter()
                 .all(|(low, waiting)| *low == Rate::NONE || waiting > 0);
             let rests = tick >= self.overflowed_above(tick, at) + self.limits.slice;
-            if reached || rests && self.is_idle(now, at) {
-                return true;
-            }
-            at = self.levels.parent(at);
-        }
-        false
+            reached || rests && self.is_idle(now, at)
+        })
     }
 
     /// Nobody is held to its low limit any more.

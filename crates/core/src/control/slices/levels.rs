@@ -115,6 +115,12 @@ impl Levels {
         self.levels[group as usize].parent
     }
 
+    /// The group and those above it, up to the root.
+    pub(in crate::control) fn path(&self, group: u32) -> impl Iterator<Item = u32> {
+        let level = |at| Some(at).filter(|&at| at != NIL);
+        core::iter::successors(level(group), move |&at| level(self.parent(at)))
+    }
+
     /// Reads and writes that wait at a group.
     pub(in crate::control) fn waiting(&self, group: u32) -> [u32; 2] {
         self.levels[group as usize].waiting

@@ -184,7 +184,7 @@ impl Contracts {
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
             return Err(Held { until });
         };
-        if self.model.turns() {
+        if self.model.kind().seeks {
             stream = self.keep_turn(now, stream, table)?;
         }
         let entity = self.shares.of_stream(stream);

@@ -1,7 +1,7 @@
 //! Constants of `contract`: the one table of the numbers that its decisions depend on.
 //!
-//! Each has its unit, the reason for it, and the effect of another value or of leaving its rule out, as
-//! measured in 500 runs with admitted promises (`docs/ablation.md`, which explains the letters).
+//! Each has its unit, the reason for it, and the effect of another value or of leaving its rule
+//! out, as measured in 500 runs with admitted promises (`docs/ablation.md` explains the letters).
 //! Fraction bits and sizes of tables are not tuning. They are next to the code that uses them.
 
 use super::unit::Cost;
@@ -36,9 +36,13 @@ macro_rules! number {
     };
 }
 
-/// Defines the constants of each area, and the table of them: the documentation of a constant is its reason.
+/// Defines the constants of each area, and the table of them. The documentation of a constant is its
+/// reason.
 macro_rules! constants {
-    ($($area:literal { $($(#[doc = $reason:literal])+ $name:ident: $type:ident = $value:expr, $unit:literal, $loss:literal;)* })*) => {
+    ($($area:literal { $(
+        $(#[doc = $reason:literal])+
+        $name:ident: $type:ident = $value:expr, $unit:literal, $loss:literal;
+    )* })*) => {
         $($($(#[doc = $reason])+ pub(super) const $name: $type = $value;)*)*
 
         /// All constants, in the order of their areas.
@@ -293,15 +297,16 @@ constants! {
         /// A client misses its promise because of its pauses if its latency without contention is
         /// within this part of its period.
         PAUSES_PART: u64 = 2, "1/n", "without the rule: no count changed";
+        /// Delay of a client for each unit of work of others that is as long as this work takes.
+        FULL_INTERFERENCE: u64 = 256, "1/256", "no effect: it is the unit of interference";
         /// Lower limit of the delay of a client for each unit of work of others.
-        INTERFERENCE_MIN: u64 = 256 / 16, "1/256", "not measured: a limit of arithmetic";
+        INTERFERENCE_MIN: u64 = FULL_INTERFERENCE / 16, "1/256", "not measured: a limit of arithmetic";
         /// Upper limit of the delay of a client for each unit of work of others.
-        INTERFERENCE_MAX: u64 = 256 * 8, "1/256", "not measured: a limit of arithmetic";
+        INTERFERENCE_MAX: u64 = FULL_INTERFERENCE * 8, "1/256", "not measured: a limit of arithmetic";
         /// Work of others shows interference if it exceeds this part of the latency without
         /// contention.
         INTERFERENCE_TELLS: u64 = 8, "1/n", "not measured";
-        /// Part by which the latency without contention approaches a shorter sample, because a
-        /// shorter one is always true.
+        /// Part by which the latency without contention approaches a shorter sample.
         OWN_FALL: u64 = 2, "1/n", "not measured";
         /// Part by which it approaches a longer sample that had nothing in front of it.
         OWN_RISE: u64 = 16, "1/n", "not measured";

@@ -11,12 +11,16 @@
 //! hides (`afterwork`). The drive is left idle in three cases only: for a promised client that is behind and about to ask; on a drive
 //! with turns for a stream that goes on there or has had less than its share; on others for a client that has had less than its share,
 //! as far as that costs no more than may be given up (`restraint`).
+//!
+//! The rules that differ between kinds of drive are in `kind`, and all numbers that decisions depend
+//! on are in `constants`.
 
 mod choice;
 mod config;
 mod constants;
 #[cfg(debug_assertions)]
 mod invariants;
+mod kind;
 mod learned;
 mod offer;
 mod promised;
@@ -34,7 +38,7 @@ use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::list::{Links, List, NIL};
 use crate::sample::{Sample, Take, Wanted};
-use crate::table::{Live, Table};
+use crate::table::{Live, Piece, Table};
 use crate::time::mul_div_ceil;
 use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
@@ -56,7 +60,7 @@ use turn::Turn;
 use unit::{Bytes, Charge, Cost, Entity};
 
 /// What a request has in the drive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     /// Modelled cost of its pieces there.
     cost: Cost,
@@ -69,15 +73,6 @@ struct Sent {
     work: Cost,
     alone: Option<u32>,
 }
-
-const UNSENT: Sent = Sent {
-    cost: Cost::ZERO,
-    cost_ahead: Cost::ZERO,
-    place: Place::Far,
-    lingers: false,
-    work: Cost::ZERO,
-    alone: None,
-};
 
 /// The elevator.
 #[derive(Debug)]
@@ -128,7 +123,7 @@ impl Contracts {
             config: *config,
             model: Model::new(table.capacity(), config.is_remote()),
             window: Window::new(config.remote),
-            afterwork: Afterwork::new(),
+            afterwork: Afterwork::default(),
             dirty: Dirty::new(),
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
@@ -141,7 +136,7 @@ impl Contracts {
             pace: Pace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
             links: Links::new(table.requests.capacity()),
-            sent: vec![UNSENT; table.requests.capacity() as usize],
+            sent: vec![Sent::default(); table.requests.capacity() as usize],
             queued: 0,
             flight: Cost::ZERO,
             writes: Cost::ZERO,
@@ -177,7 +172,8 @@ impl Contracts {
         self.turn
             .observe_dispatch(now, offer.stream, request.space, end, offer.place);
         let work = self.work_of(offer, request);
-        let lingers = !request.op.is_read() && (request.may_be_cached() || self.model.may_turn());
+        let lingers =
+            !request.op.is_read() && (request.may_be_cached() || self.model.kind().may_seek);
         let sent = &mut self.sent[offer.request as usize];
         if self.sender != group {
             (self.sender, self.changes) = (group, self.changes.wrapping_add(1));
@@ -216,7 +212,7 @@ impl Contracts {
         let charge = self.charge_of(work, offer, request);
         self.shares.charge(now, entity, charge, offer.top);
         if self.queues[offer.stream as usize].is_empty() {
-            self.shares.deactivate(entity, !self.model.may_turn());
+            self.shares.deactivate(entity, !self.model.kind().may_seek);
         }
         let shares = &self.shares;
         self.reservations
@@ -226,7 +222,7 @@ impl Contracts {
     /// What a written piece may leave the drive to do. A drive that takes its time to go elsewhere has to go there with what is in its
     /// cache too, if in a better order.
     fn afterwork_cost(&self, offer: Offer) -> Cost {
-        if offer.place == Place::Near || !self.model.turns() {
+        if offer.place == Place::Near || !self.model.kind().seeks {
             return offer.cost;
         }
         let read = (self.model).cost(Op::Read, Place::Far, u64::from(offer.bytes));
@@ -237,7 +233,7 @@ impl Contracts {
     fn requests_of(&self, offer: Offer, request: &Request, group: GroupId) -> u64 {
         if !offer.last
             || u64::from(request.length) <= GRAIN
-            || self.model.may_turn()
+            || self.model.kind().may_seek
             || !self.reservations.promises_requests(group)
         {
             return 0;
@@ -394,7 +390,7 @@ impl Schedule for Contracts {
         } else {
             Span::ZERO
         };
-        let free = !self.config.bound_in_flight || self.config.is_remote();
+        let free = !self.config.bound_in_flight || self.model.kind().varies;
         let late = self.pace.time().filter(|_| !free).and_then(|time| {
             self.reservations
                 .late_by_flush(now, time, self.pace.running(), behind, asks)
@@ -427,36 +423,21 @@ impl Schedule for Contracts {
             self.complete_flush(now, live, piece.dispatched);
             return;
         }
-        let sent = &mut self.sent[piece.request as usize];
-        let cost = sent.cost / u64::from(live.pieces.max(1));
-        sent.cost -= cost;
-        let sent = *sent;
+        let flight = self.flight;
+        let (sent, cost, last) = self.leave_drive(piece, live);
         let bytes = Bytes::from(piece.length);
         let time = now.since(piece.dispatched);
-        let round =
-            (self.model).observe_completion(now, piece.op, sent.place, bytes, time, self.flight);
-        let alone = (self.window).observe_completion(
-            now,
-            piece,
-            sent.place,
-            cost,
-            self.flight,
-            &self.model,
-        );
-        self.flight = self.flight.saturating_sub(cost);
-        self.shares.presence(live.group).observe_completion(cost);
+        let round = (self.model).observe_completion(now, piece.op, sent.place, bytes, time, flight);
+        let alone =
+            (self.window).observe_completion(now, piece, sent.place, cost, flight, &self.model);
         if self.restraint.is_measuring() {
             let (part, gone) = (piece.length.into(), live.issued.into());
             let work = mul_div_ceil(sent.work.as_nanos(), part, gone);
             (self.restraint).observe_completion(now, Cost::from_nanos(work));
         }
-        if sent.lingers {
-            self.writes = self.writes.saturating_sub(cost);
-        }
-        let last = live.pieces == 1 && live.issued == live.request.length;
-        let (model, window) = (&self.model, &self.window);
+        let (kind, window) = (self.model.kind(), &self.window);
         let usual = || {
-            if model.may_turn() {
+            if kind.may_seek {
                 Span::ZERO
             } else {
                 window.least(piece.op).max(cost.time())
@@ -468,12 +449,11 @@ impl Schedule for Contracts {
             usual: &usual,
             cost_ahead: sent.cost_ahead,
             alone,
-            serial: self.model.turns(),
-            varies: self.config.is_remote(),
+            kind,
         };
         let hides =
             (self.reservations).observe_completion(now, live.group, bytes, cost, last, drive);
-        if hides && !self.config.is_remote() && !self.pace.has_run_since(piece.dispatched) {
+        if hides && !kind.varies && !self.pace.has_run_since(piece.dispatched) {
             self.afterwork.observe_hidden_work(now);
         }
         if last {
@@ -502,18 +482,9 @@ impl Schedule for Contracts {
             }
             return;
         }
-        let sent = &mut self.sent[piece.request as usize];
-        let cost = sent.cost / u64::from(live.pieces.max(1));
-        sent.cost -= cost;
-        if sent.lingers {
-            self.writes = self.writes.saturating_sub(cost);
-        }
-        self.flight = self.flight.saturating_sub(cost);
-        let presence = self.shares.presence(live.group);
-        presence.observe_completion(cost);
-        let last = live.pieces == 1 && live.issued == live.request.length;
+        let (_, cost, last) = self.leave_drive(piece, live);
         if last {
-            presence.arrivals.observe_answer(now);
+            (self.shares.presence(live.group).arrivals).observe_answer(now);
             self.turn.observe_answer(now, stream);
         }
         let bytes = Bytes::from(piece.length);
@@ -577,9 +548,24 @@ impl Schedule for Contracts {
 }
 
 impl Contracts {
+    /// Removes a piece from what is in the drive. Returns what its request has had there, its cost, and whether it was the last.
+    fn leave_drive(&mut self, piece: &Piece, live: &Live) -> (Sent, Cost, bool) {
+        let sent = &mut self.sent[piece.request as usize];
+        let cost = sent.cost / u64::from(live.pieces.max(1));
+        sent.cost -= cost;
+        let sent = *sent;
+        self.flight = self.flight.saturating_sub(cost);
+        self.shares.presence(live.group).observe_completion(cost);
+        if sent.lingers {
+            self.writes = self.writes.saturating_sub(cost);
+        }
+        let last = live.pieces == 1 && live.issued == live.request.length;
+        (sent, cost, last)
+    }
+
     /// A flush runs: as long as a drive does nothing else meanwhile, that time says nothing about what pieces cost.
     fn flush_is_at_work(&mut self) {
-        if !self.config.is_remote() {
+        if !self.model.kind().varies {
             self.model.spoil_round();
         }
     }
@@ -590,7 +576,7 @@ impl Contracts {
         // What a flush costs is known only now: the time it took.
         let entity = self.shares.of_stream(stream);
         let time = self.pace.observe_end(now, dispatched, stream);
-        let cost = if self.config.is_remote() {
+        let cost = if self.model.kind().varies {
             self.model.cost(Op::Write, Place::Far, GRAIN)
         } else {
             Cost::from_nanos(time)
@@ -599,7 +585,7 @@ impl Contracts {
         self.shares.charge_flush(entity, charge);
         if let Some(synced) =
             self.reservations
-                .judge_flush(now, live.group, self.config.is_remote())
+                .judge_flush(now, live.group, self.model.kind().varies)
         {
             self.dirty.flush_ends(now, now.since(dispatched), synced);
         }
@@ -609,7 +595,7 @@ impl Contracts {
             self.reservations.forget_flushes();
             let waited = self.pace.had_to_write(now.since(dispatched));
             self.afterwork
-                .flush_ends(now, waited && !self.config.is_remote());
+                .flush_ends(now, waited && !self.model.kind().varies);
         }
     }
 
@@ -621,10 +607,9 @@ impl Contracts {
         }
         self.model.learn(telling);
         self.window.settle_round(now, &self.model);
-        self.afterwork
-            .settle(now, self.model.turns(), self.model.may_turn());
+        self.afterwork.settle(now, self.model.kind());
         self.shares.set_slack(self.in_charge(self.window.needed()));
-        let away = if self.model.turns() {
+        let away = if self.model.kind().seeks {
             self.model.seek_cost()
         } else {
             Cost::ZERO

@@ -30,8 +30,7 @@ impl Contracts {
         let op = live.request.op;
         let whole = u64::from(most) <= GRAIN
             || !matches!(op, Op::Read | Op::Write)
-            || self.model.turns()
-            || self.config.is_remote()
+            || !self.model.kind().cuts
             || self.model.is_new();
         if whole {
             return (most, last);
@@ -80,7 +79,7 @@ impl Contracts {
         let live = &table.requests[request].request;
         let offset = live.offset + u64::from(table.requests[request].issued);
         // Where it costs little to go elsewhere, that is all the same.
-        let place = if self.model.turns() {
+        let place = if self.model.kind().seeks {
             self.turn.place(live.space, offset)
         } else {
             Place::Far
@@ -136,7 +135,7 @@ impl Contracts {
             flight: self.flight,
             hidden: self.afterwork.remaining(now, self.writes),
             delay: self.window.delay(),
-            serial: self.model.turns(),
+            kind: self.model.kind(),
             behind,
             new: self.model.is_new() && now.since(began) < BEGINNING,
             lag: lag.saturating_mul(REALTIME_LAG),

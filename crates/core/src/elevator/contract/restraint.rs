@@ -183,6 +183,14 @@ mod tests {
     }
 
     #[test]
+    fn a_window_without_a_bound_stays_large_enough_for_all() {
+        let mut restraint = Restraint::new(15);
+        play(&mut restraint, 20, true, |_| 100);
+        let bound = restraint.bound(Instant::ZERO, Cost::MAX, true);
+        assert_eq!(bound, Some(Cost::MAX / WHOLE));
+    }
+
+    #[test]
     fn nothing_is_given_up_if_nothing_may_be() {
         let mut restraint = Restraint::new(0);
         play(&mut restraint, 100, true, |_| 100);

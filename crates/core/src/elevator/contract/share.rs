@@ -80,7 +80,7 @@ impl Shares {
             times: vec![0; 2 * groups as usize],
             owed: vec![0; groups as usize],
             slack: 0,
-            presence: vec![Presence::NONE; groups as usize],
+            presence: vec![Presence::default(); groups as usize],
             absent: 0,
             overdue: Heap::new(groups),
             idle_timeout,
@@ -305,17 +305,15 @@ impl Shares {
         &self.presence[self.absent_leaf(group) as usize]
     }
 
+    /// The entity and the groups above it, up to the root.
+    fn path(&self, entity: Entity) -> impl Iterator<Item = &Node> {
+        let node = |at: u32| self.entities.get(at as usize);
+        core::iter::successors(node(entity.0), move |e| node(e.parent))
+    }
+
     /// True if the entity, or a group above it, is of the idle class.
     pub(super) fn is_idle_class(&self, entity: Entity) -> bool {
-        let mut at = entity.0;
-        while at != NIL {
-            let e = &self.entities[at as usize];
-            if e.idle_class {
-                return true;
-            }
-            at = e.parent;
-        }
-        false
+        self.path(entity).any(|e| e.idle_class)
     }
 
     /// True if the entity or a stream below it has something to send.
@@ -468,14 +466,8 @@ impl Shares {
 
     /// True if the stream `one` has had less than its share beside the stream `other`, at the level at which their ways part.
     pub(super) fn owes(&self, one: Entity, other: Entity) -> bool {
-        let parent = |at: u32| self.entities[at as usize].parent;
-        let above = |at: u32| {
-            core::iter::successors(Some(at), move |&at| Some(parent(at)).filter(|&p| p != NIL))
-        };
-        for a in above(one.0) {
-            let found = above(other.0).find(|&b| parent(b) == parent(a));
-            if let Some(b) = found {
-                let [a, b] = [a, b].map(|at| &self.entities[at as usize]);
+        for a in self.path(one) {
+            if let Some(b) = self.path(other).find(|b| b.parent == a.parent) {
                 return !a.idle_class && (b.idle_class || before(a.start, b.start));
             }
         }
@@ -485,19 +477,16 @@ impl Shares {
     /// True if the entity, or a group above it, is ahead of the one whose turn it is beside it in the same tenant by more than `charge` of
     /// service: what it has now, it has of their tenant's share.
     pub(super) fn is_past(&self, entity: Entity, charge: Charge) -> bool {
-        let mut at = entity.0;
-        while !matches!(self.entities[at as usize].parent, 0 | NIL) {
-            let e = &self.entities[at as usize];
-            if let Some(first) = self.sets.first(e.set) {
+        let mut path = self
+            .path(entity)
+            .take_while(|e| !matches!(e.parent, 0 | NIL));
+        path.any(|e| {
+            self.sets.first(e.set).is_some_and(|first| {
                 let most = (charge.0.min(CHARGE_MAX) << SHIFT) / u64::from(e.weight);
                 let start = self.entities[first as usize].start;
-                if before(start.wrapping_add(most), e.start) {
-                    return true;
-                }
-            }
-            at = e.parent;
-        }
-        false
+                before(start.wrapping_add(most), e.start)
+            })
+        })
     }
 }
 

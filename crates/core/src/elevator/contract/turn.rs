@@ -36,7 +36,7 @@ impl Turn {
             stream: None,
             near: false,
             since: Instant::ZERO,
-            streams: vec![Arrivals::NONE; streams as usize],
+            streams: vec![Arrivals::default(); streams as usize],
         }
     }
 
@@ -79,7 +79,7 @@ impl Turn {
 
     /// A stream came.
     pub(super) fn open(&mut self, stream: u32) {
-        self.streams[stream as usize] = Arrivals::NONE;
+        self.streams[stream as usize] = Arrivals::default();
     }
 
     /// A stream goes.
@@ -99,7 +99,7 @@ impl Turn {
     #[inline]
     pub(super) fn last(&self, now: Instant, model: &Model) -> Option<u32> {
         let lasts = now.since(self.since).as_nanos() < Self::length_ns(model);
-        self.stream.filter(|_| model.turns() && lasts)
+        self.stream.filter(|_| model.kind().seeks && lasts)
     }
 
     /// How long a turn is, in nanoseconds.

@@ -1,22 +1,12 @@
 //! Quantities and numbers that are kept apart, although all of them are integers; and what the layers above share.
 
-use super::constants::AVERAGE_PART;
 use crate::Span;
 use crate::list::NIL;
 use core::ops::{Add, AddAssign, Div, Mul, SubAssign};
 
-/// A moving average in which the newest sample has the part 1 / [`AVERAGE_PART`].
-pub(crate) fn average(old: u64, sample: u64) -> u64 {
-    if old == 0 {
-        sample
-    } else {
-        old - old / AVERAGE_PART + sample / AVERAGE_PART
-    }
-}
-
 /// Drive time that pieces cost by the model, in nanoseconds. It is a price, not time that passes: only where the drive is busy is what is
 /// in flight the time until it is done (Little's law), and there the code says so ([`Cost::time`]).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Cost(u64);
 
@@ -72,8 +62,9 @@ impl SubAssign for Cost {
 
 impl Mul<u64> for Cost {
     type Output = Self;
+    /// Saturates, because [`MAX`](Self::MAX) stands for a window without a bound.
     fn mul(self, n: u64) -> Self {
-        Self(self.0 * n)
+        Self(self.0.saturating_mul(n))
     }
 }
 
@@ -85,7 +76,7 @@ impl Div<u64> for Cost {
 }
 
 /// Bytes that clients asked for or were served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Bytes(pub(crate) u64);
 

@@ -7,9 +7,8 @@
 //! write cost: Min et al., "Gimbal", SIGCOMM 2021). A flush that had to wait shows it, too, and leaves nothing of what was written
 //! before it; a drive with turns is always taken to hide what it was given to write.
 
-use crate::elevator::contract::constants::{
-    FACTOR_MAX, FALL, FALL_PART, FALL_SEEKING, GROW, SECOND,
-};
+use crate::elevator::contract::constants::{FACTOR_MAX, FALL_PART, GROW, SECOND};
+use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::Cost;
 use crate::{Instant, Span};
 
@@ -17,7 +16,7 @@ use crate::{Instant, Span};
 const FACTOR_ONE: u64 = 16;
 
 /// What is known of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Afterwork {
     until: Instant,
     factor: u64,
@@ -27,15 +26,6 @@ pub(crate) struct Afterwork {
 }
 
 impl Afterwork {
-    pub(crate) const fn new() -> Self {
-        Self {
-            until: Instant::ZERO,
-            factor: 0,
-            changed: Instant::ZERO,
-            unsynced: Cost::ZERO,
-        }
-    }
-
     /// A write that is thought to cost `cost` goes to the drive.
     #[inline]
     pub(crate) fn observe_write(&mut self, now: Instant, cost: Cost) {
@@ -79,13 +69,11 @@ impl Afterwork {
         self.until = self.until.min(now + self.work(self.unsynced));
     }
 
-    /// Time has passed. A drive with turns (`turns`) is always taken to hide some; of others it may not yet be known whether they have
-    /// (`may_turn`).
-    pub(crate) fn settle(&mut self, now: Instant, turns: bool, may_turn: bool) {
-        let fall = if may_turn { FALL_SEEKING } else { FALL };
-        if turns && self.factor <= FACTOR_ONE {
+    /// Time has passed. A seek-bound drive is always assumed to hide some work.
+    pub(crate) fn settle(&mut self, now: Instant, kind: &DriveKind) {
+        if kind.seeks && self.factor <= FACTOR_ONE {
             self.factor = FACTOR_ONE;
-        } else if self.factor > 0 && now.since(self.changed) >= fall {
+        } else if self.factor > 0 && now.since(self.changed) >= kind.fall {
             self.factor -= self.factor.div_ceil(FALL_PART);
             self.changed = now;
         }
@@ -95,6 +83,7 @@ impl Afterwork {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elevator::contract::kind::{PLAIN, SEEKING, UNSETTLED};
 
     fn ns(ns: u64) -> Cost {
         Cost::from_nanos(ns)
@@ -103,8 +92,8 @@ mod tests {
     #[test]
     fn after_a_flush_only_what_was_written_since_it_began_is_left() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::new();
-        work.settle(at(0), true, true);
+        let mut work = Afterwork::default();
+        work.settle(at(0), &SEEKING);
         work.observe_write(at(0), ns(500_000_000));
         assert_eq!(work.remaining(at(100), ns(0)), ns(400_000_000));
         work.flush_begins();
@@ -116,7 +105,7 @@ mod tests {
     #[test]
     fn a_flush_that_had_to_wait_shows_that_the_drive_hides_work() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::new();
+        let mut work = Afterwork::default();
         work.observe_write(at(0), ns(5_000_000));
         assert_eq!(work.remaining(at(0), ns(0)), ns(0));
         work.flush_begins();
@@ -136,7 +125,7 @@ mod tests {
     #[test]
     fn a_drive_that_hides_work_is_taken_to_hide_twice_as_much_until_it_does_so_no_longer() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::new();
+        let mut work = Afterwork::default();
         work.observe_hidden_work(at(100));
         assert_eq!(factor(&work), 0, "nothing was written");
         work.observe_write(at(100), ns(1));
@@ -148,18 +137,18 @@ mod tests {
         assert_eq!(grown, [16, 16, 32, 64]);
         // By an eighth a second.
         let fallen = [3_199, 3_200, 4_199, 4_200, 5_200].map(|ms| {
-            work.settle(at(ms), false, true);
+            work.settle(at(ms), &UNSETTLED);
             factor(&work)
         });
         assert_eq!(fallen, [64, 56, 56, 49, 42]);
         // Five times as fast where it has no turns.
         let fallen = [5_399, 5_400, 5_599, 5_600].map(|ms| {
-            work.settle(at(ms), false, false);
+            work.settle(at(ms), &PLAIN);
             factor(&work)
         });
         assert_eq!(fallen, [42, 36, 36, 31]);
         for s in 6..80 {
-            work.settle(at(1_000 * s), false, true);
+            work.settle(at(1_000 * s), &UNSETTLED);
         }
         assert_eq!(factor(&work), 0);
         for n in 0..20 {
@@ -172,11 +161,11 @@ mod tests {
     #[test]
     fn a_drive_with_turns_hides_what_it_was_given_at_least_and_never_more_than_a_second() {
         let at = |ms| Instant::ZERO + Span::from_millis(ms);
-        let mut work = Afterwork::new();
-        work.settle(at(0), true, true);
+        let mut work = Afterwork::default();
+        work.settle(at(0), &SEEKING);
         assert_eq!(factor(&work), FACTOR_ONE);
         // It stays so, however long nothing shows it.
-        work.settle(at(5_000), true, true);
+        work.settle(at(5_000), &SEEKING);
         assert_eq!(factor(&work), FACTOR_ONE);
         work.observe_write(at(5_000), ns(700_000_000));
         work.observe_write(at(5_000), ns(700_000_000));

@@ -1,12 +1,13 @@
 //! When a client asks again, and whether it would get more if it had the drive to itself.
 
+use super::average;
 use crate::elevator::contract::constants::{PAUSE_MAX, SOON, SOON_THINKS, SUFFERS};
-use crate::elevator::contract::unit::{Cost, average};
+use crate::elevator::contract::unit::Cost;
 use crate::table::Live;
 use crate::{Instant, Span};
 
 /// The requests of a stream, or of a group, as they come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
     /// Requests that wait here or are in the drive.
     outstanding: u32,
@@ -16,12 +17,6 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(crate) const NONE: Self = Self {
-        outstanding: 0,
-        quiet: Instant::ZERO,
-        think: Span::ZERO,
-    };
-
     pub(crate) fn outstanding(&self) -> u32 {
         self.outstanding
     }
@@ -80,13 +75,13 @@ impl Arrivals {
         Self {
             outstanding,
             think: Span::from_nanos(think_ns),
-            ..Self::NONE
+            ..Self::default()
         }
     }
 }
 
 /// How long a group's requests take, and how long they take if others have nothing in the drive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Presence {
     pub(crate) arrivals: Arrivals,
     /// Modelled cost of its pieces in the drive.
@@ -99,14 +94,6 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    pub(crate) const NONE: Self = Self {
-        arrivals: Arrivals::NONE,
-        flight: Cost::ZERO,
-        usual_ns: 0,
-        solo_ns: 0,
-        is_solo: false,
-    };
-
     #[cfg(debug_assertions)]
     pub(crate) fn flight(&self) -> Cost {
         self.flight
@@ -192,7 +179,7 @@ mod tests {
 
     /// A client with one request at a time, each of which comes back `time` after it came.
     fn asking(time: Span, alone: bool) -> Presence {
-        let (mut presence, mut now) = (Presence::NONE, Instant::ZERO);
+        let (mut presence, mut now) = (Presence::default(), Instant::ZERO);
         for _ in 0..100 {
             presence.observe_request(now);
             now += time;
@@ -211,7 +198,7 @@ mod tests {
                 client.note_answer(now, waited, waited, false);
             }
         };
-        assert!(Presence::NONE.suffers(), "nothing is known");
+        assert!(Presence::default().suffers(), "nothing is known");
         let mut client = asking(Span::from_millis(1), true);
         assert!(!client.suffers());
         later(&mut client, 1_025);

@@ -16,6 +16,7 @@ use crate::elevator::contract::constants::{
     EXPLAINS_MAX, FAR_BYTES, FULL, GRAIN, GROWTH_MAX, LONGEST, NEAR_PART, NEW, PIECE, REQUEST_MAX,
     REQUEST_MIN, ROUND, SEEK_COSTLY, SHRINK_MAX, SIZE_PART, SLOWEST, TELLS, UNKNOWN,
 };
+use crate::elevator::contract::kind::{DriveKind, PLAIN, REMOTE, SEEKING, UNSETTLED};
 use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::time::mul_div_floor;
 use crate::{Capacity, Instant, Op, Span};
@@ -29,11 +30,12 @@ const RATIO: u32 = 16;
 const ONE: i64 = 1 << RATIO;
 
 /// Where a piece is, as seen from the piece that went to the drive before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Place {
     /// It goes on where that one ended.
     Near,
     /// Somewhere else.
+    #[default]
     Far,
 }
 
@@ -63,8 +65,7 @@ pub(crate) struct Model {
     times: u64,
     /// The drive does many things at once as fast as one, going elsewhere included: reads, and writes.
     parallel: [bool; 2],
-    /// A server across a network.
-    remote: bool,
+    kind: &'static DriveKind,
     /// What follows for what it costs to go elsewhere: asked several times for each piece.
     away: Cost,
     /// Something ended whose cost is not learned here.
@@ -139,8 +140,8 @@ impl Model {
             until: Instant::ZERO,
             area: 0,
             times: 0,
-            parallel: [remote; 2],
-            remote,
+            parallel: [false; 2],
+            kind: if remote { &REMOTE } else { &UNSETTLED },
             away: Cost::ZERO,
             spoilt: false,
             rounds: [0; 4],
@@ -170,15 +171,10 @@ impl Model {
         self.away
     }
 
-    /// True if going elsewhere costs the drive enough for turns to pay.
+    /// The kind of the drive, as far as it is known.
     #[inline]
-    pub(crate) fn turns(&self) -> bool {
-        self.away >= SEEK_COSTLY
-    }
-
-    /// True if the drive has turns, or may be found to have them.
-    pub(crate) fn may_turn(&self) -> bool {
-        self.turns() || !self.is_settled() && !self.remote
+    pub(crate) fn kind(&self) -> &'static DriveKind {
+        self.kind
     }
 
     /// A drive on which going elsewhere costs `away`.
@@ -186,8 +182,24 @@ impl Model {
     pub(crate) fn with_seek_cost(away: Cost) -> Self {
         Self {
             away,
+            kind: &SEEKING,
             ..Self::new(None, false)
         }
+    }
+
+    /// What was learned may have shown another seek cost, and with it another kind.
+    fn settle_kind(&mut self) {
+        if self.kind.varies {
+            return;
+        }
+        self.away = self.find_seek_cost();
+        self.kind = if self.away >= SEEK_COSTLY {
+            &SEEKING
+        } else if self.is_settled() {
+            &PLAIN
+        } else {
+            &UNSETTLED
+        };
     }
 
     fn find_seek_cost(&self) -> Cost {
@@ -211,8 +223,8 @@ impl Model {
 
     /// It was seen whether the drive goes to many places at once, to read or to write.
     pub(crate) fn set_parallel(&mut self, reads: bool, parallel: bool) {
-        self.parallel[usize::from(!reads)] = parallel || self.remote;
-        self.away = self.find_seek_cost();
+        self.parallel[usize::from(!reads)] = parallel;
+        self.settle_kind();
     }
 
     /// The bytes of a piece that costs no more than `cost`.
@@ -386,7 +398,7 @@ impl Model {
                 self.rounds[i] = self.rounds[i].saturating_add(1);
             }
         }
-        self.away = self.find_seek_cost();
+        self.settle_kind();
     }
 
     /// How much of the error is corrected in a part.

@@ -4,3 +4,14 @@ pub(crate) mod afterwork;
 pub(crate) mod arrival;
 pub(crate) mod cost;
 pub(crate) mod window;
+
+use super::constants::AVERAGE_PART;
+
+/// A moving average in which the newest sample has the part 1 / [`AVERAGE_PART`].
+pub(crate) fn average(old: u64, sample: u64) -> u64 {
+    if old == 0 {
+        sample
+    } else {
+        old - old / AVERAGE_PART + sample / AVERAGE_PART
+    }
+}

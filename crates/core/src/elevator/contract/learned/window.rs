@@ -22,7 +22,7 @@ use crate::table::Piece;
 use crate::{Instant, Op, Span};
 
 /// The most of the last one to two spans of memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Most {
     now: Cost,
     before: Cost,
@@ -30,12 +30,6 @@ struct Most {
 }
 
 impl Most {
-    const NONE: Self = Self {
-        now: Cost::ZERO,
-        before: Cost::ZERO,
-        since: Instant::ZERO,
-    };
-
     fn add(&mut self, now: Instant, sample: Cost) {
         if now.since(self.since) >= MEMORY {
             self.before = self.now;
@@ -90,18 +84,13 @@ struct Sample {
 }
 
 /// The last of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Alone {
     samples: [Option<Sample>; MEASURED_PIECES as usize],
     next: usize,
 }
 
 impl Alone {
-    const NONE: Self = Self {
-        samples: [None; MEASURED_PIECES as usize],
-        next: 0,
-    };
-
     fn add(&mut self, sample: Sample) {
         self.samples[self.next] = Some(sample);
         self.next = (self.next + 1) % self.samples.len();
@@ -145,12 +134,12 @@ pub(crate) struct Window {
 
 impl Window {
     /// `remote` is what is kept in flight if the drive is a server across a network, else zero.
-    pub(crate) const fn new(remote: Span) -> Self {
+    pub(crate) fn new(remote: Span) -> Self {
         Self {
             remote,
-            delays: [Alone::NONE; 2],
+            delays: [Alone::default(); 2],
             least: [Least::NONE; 2],
-            largest: Most::NONE,
+            largest: Most::default(),
             alone: false,
             unmeasured: MEASURED_PIECES,
             measured: Instant::ZERO,
@@ -297,7 +286,7 @@ impl Window {
         self.late -= self.late / LATE_PART;
         if !model.is_settled() {
             // What it was taken to cost before says nothing.
-            self.largest = Most::NONE;
+            self.largest = Most::default();
         }
         self.largest.add(now, Cost::ZERO);
         self.settle(model);

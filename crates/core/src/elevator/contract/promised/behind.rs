@@ -1,8 +1,9 @@
 //! Requests come, go to the drive, and end: clocks move, and show which reservations are behind.
 
-use super::{CompletedPiece, REQUEST, Reservation, Reservations};
+use super::{CompletedPiece, InDrive, REQUEST, Reservation, Reservations};
 use crate::elevator::contract::constants::{DEADLINE_MAX, STANDSTILL};
-use crate::elevator::contract::unit::{Bytes, Cost, average};
+use crate::elevator::contract::learned::average;
+use crate::elevator::contract::unit::{Bytes, Cost};
 use crate::list::NIL;
 use crate::time::mul_div_floor;
 use crate::{GroupId, Instant, Op, Span};
@@ -11,27 +12,25 @@ use core::ops::Range;
 impl Reservations {
     /// A request of `bytes` was submitted.
     pub(crate) fn observe_arrival(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
-        let mut at = self.nearest[group.0 as usize];
         self.notice_standstill(now);
-        while at != NIL {
-            let (due, catch_up, forget) =
-                (now.saturating_sub(self.late), self.catch_up, self.forget);
-            let r = &mut self.table[at as usize];
-            let pause = r.arrivals.observe_request(now, forget);
+        self.for_each(group, |all, at| {
+            let (due, catch_up, forget) = (now.saturating_sub(all.late), all.catch_up, all.forget);
+            let r = &mut all.table[at as usize];
+            let pause = r.demand.arrivals.observe_request(now, forget);
+            let kept_until = &mut r.clock.kept_until;
             // What a realtime client did not ask for of late is still its own: it is served up to its max.
-            if pause.is_some_and(|pause| pause > forget || r.pauses) && !r.realtime {
-                r.kept_until = r.kept_until.max(due);
+            if pause.is_some_and(|pause| pause > forget || r.latency.pauses) && !r.realtime {
+                *kept_until = (*kept_until).max(due);
             }
-            if r.realtime || !self.waiting.contains(at) {
+            if r.realtime || !all.waiting.contains(at) {
                 // It had nothing to send: what it lost meanwhile was lost through itself.
-                r.kept_until = r.kept_until.max(due.saturating_sub(catch_up));
+                *kept_until = (*kept_until).max(due.saturating_sub(catch_up));
             }
-            r.outstanding += bytes;
-            r.last_seen = now;
-            self.update_bound(at);
-            self.start_waiting(at);
-            at = self.table[at as usize].above;
-        }
+            r.demand.outstanding += bytes;
+            r.demand.last_seen = now;
+            all.update_bound(at);
+            all.start_waiting(at);
+        });
     }
 
     /// A piece of `bytes` went to the drive at `cost`; `last` if it was the last of its request, which costs as much as `counts` of 4 KiB,
@@ -45,49 +44,44 @@ impl Reservations {
         last: bool,
         counts: u64,
     ) {
-        let due = now.saturating_sub(self.late);
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let ahead = self.ahead;
-            let r = &mut self.table[at as usize];
-            if r.mean_outstanding == Bytes::ZERO {
-                (r.mean_outstanding, r.mean_requests) = (r.outstanding, r.requests() * REQUEST);
-                r.period = r.time_for_usual();
+        let (due, ahead) = (now.saturating_sub(self.late), self.ahead);
+        self.for_each(group, |all, at| {
+            let r = &mut all.table[at as usize];
+            if r.demand.mean_outstanding == Bytes::ZERO {
+                r.demand.mean_outstanding = r.demand.outstanding;
+                r.demand.mean_requests = r.requests() * REQUEST;
+                r.demand.period = r.time_for_usual();
             }
             // What it gets beyond its promise and what it may be ahead is not held against it later (mClock: so does its weight-based
             // phase).
-            let from = r.kept_until.min(due + ahead);
+            let from = r.clock.kept_until.min(due + ahead);
             let time = r.time_for(bytes, u64::from(last));
-            r.promised_in_drive += (from + time).since(r.kept_until);
-            r.kept_until = from + time;
+            r.in_drive.promised += (from + time).since(r.clock.kept_until);
+            r.clock.kept_until = from + time;
             if r.iops > 0 && counts > REQUEST {
                 let one = r.time_for(Bytes::ZERO, 1).as_nanos();
                 let time = mul_div_floor(one, counts, REQUEST);
-                let from = r.covered_until.max(from).min(due + ahead);
-                r.covered_until = from + Span::from_nanos(time);
+                let from = r.clock.covered_until.max(from).min(due + ahead);
+                r.clock.covered_until = from + Span::from_nanos(time);
             }
-            r.cycle += time;
-            r.flight += cost;
-            r.bytes_in_drive += bytes;
-            let above = r.above;
+            r.syncs.cycle += time;
+            r.in_drive.cost += cost;
+            r.in_drive.bytes += bytes;
             // A realtime one waits for its turn by its clock.
-            self.urgent.clear(at);
-            self.update_bound(at);
-            at = above;
-        }
+            all.urgent.clear(at);
+            all.update_bound(at);
+        });
     }
 
     /// The reservations above `group` that still have something to send wait on.
     pub(crate) fn update_waiting(&mut self, group: GroupId, active: impl Fn(u32) -> bool) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
+        self.for_each(group, |all, at| {
             if active(at) {
-                self.start_waiting(at);
+                all.start_waiting(at);
             } else {
-                self.stop_waiting(at);
+                all.stop_waiting(at);
             }
-            at = self.table[at as usize].above;
-        }
+        });
     }
 
     /// A piece came back; `last` if that was all of its request. True if the drive had something to do beside that nobody had asked
@@ -102,25 +96,22 @@ impl Reservations {
         drive: CompletedPiece<'_>,
     ) -> bool {
         let mut hidden = false;
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let r = &mut self.table[at as usize];
+        self.for_each(group, |all, at| {
+            let r = &mut all.table[at as usize];
             if last {
-                if r.ended != now {
-                    (r.ended, r.before_end) = (now, (r.outstanding, r.requests()));
+                if r.demand.ended != now {
+                    r.demand.ended = now;
+                    r.demand.before_end = (r.demand.outstanding, r.requests());
                 }
-                let (bytes, requests) = r.before_end;
-                r.mean_outstanding = Bytes(average(r.mean_outstanding.0, bytes.0));
-                r.mean_requests = average(r.mean_requests, requests * REQUEST);
-                r.period = r.time_for_usual();
+                let demand = &mut r.demand;
+                let (bytes, requests) = demand.before_end;
+                demand.mean_outstanding = Bytes(average(demand.mean_outstanding.0, bytes.0));
+                demand.mean_requests = average(demand.mean_requests, requests * REQUEST);
+                r.demand.period = r.time_for_usual();
             }
             hidden |= r.observe_completion(drive);
-            r.leave_drive(drive.op, bytes, cost);
-            let above = r.above;
-            self.forget_outstanding(now, at, bytes, last);
-            self.update_bound(at);
-            at = above;
-        }
+            all.leave_drive(now, at, (drive.op, bytes), cost, last);
+        });
         hidden
     }
 
@@ -129,29 +120,19 @@ impl Reservations {
         &mut self,
         now: Instant,
         group: GroupId,
-        (op, bytes): (Op, Bytes),
+        piece: (Op, Bytes),
         cost: Cost,
         last: bool,
     ) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let r = &mut self.table[at as usize];
-            r.leave_drive(op, bytes, cost);
-            let above = r.above;
-            self.forget_outstanding(now, at, bytes, last);
-            self.update_bound(at);
-            at = above;
-        }
+        self.for_each(group, |all, at| all.leave_drive(now, at, piece, cost, last));
     }
 
     /// A request left the elevator with `bytes` of it unsent. It counts no longer, whatever of it is in the drive: it is given
     /// up, or it will arrive again.
     pub(crate) fn observe_removal(&mut self, now: Instant, group: GroupId, bytes: Bytes) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            self.forget_outstanding(now, at, bytes, true);
-            at = self.table[at as usize].above;
-        }
+        self.for_each(group, |all, at| {
+            all.forget_outstanding(now, at, bytes, true);
+        });
     }
 
     /// Of what is in the drive, that of others than the nearest reservation's.
@@ -159,7 +140,7 @@ impl Reservations {
     pub(crate) fn cost_of_others(&self, group: GroupId, flight: Cost) -> Cost {
         match self.nearest[group.0 as usize] {
             NIL => flight,
-            at => flight.saturating_sub(self.table[at as usize].flight),
+            at => flight.saturating_sub(self.table[at as usize].in_drive.cost),
         }
     }
 
@@ -173,22 +154,21 @@ impl Reservations {
         pieces: impl Iterator<Item = (GroupId, Cost, Op, Bytes)>,
     ) {
         for r in &mut self.table[slots.start as usize..slots.end as usize] {
-            (r.flight, r.bytes_in_drive) = (Cost::ZERO, Bytes::ZERO);
-            r.promised_in_drive = Span::ZERO;
-            r.outstanding = Bytes::ZERO;
-            r.arrivals.forget_outstanding();
+            r.in_drive = InDrive::default();
+            r.demand.outstanding = Bytes::ZERO;
+            r.demand.arrivals.forget_outstanding();
         }
         for (group, left) in requests {
             self.for_each_reservation(group, slots, |r| {
-                r.outstanding += left;
-                r.arrivals.count();
+                r.demand.outstanding += left;
+                r.demand.arrivals.count();
             });
         }
         for (group, cost, op, bytes) in pieces {
             self.for_each_reservation(group, slots, |r| {
-                r.outstanding += bytes;
-                r.bytes_in_drive += Bytes(op.charge(bytes.0));
-                r.flight += cost;
+                r.demand.outstanding += bytes;
+                r.in_drive.bytes += Bytes(op.charge(bytes.0));
+                r.in_drive.cost += cost;
             });
         }
     }
@@ -200,13 +180,11 @@ impl Reservations {
         slots: &Range<u32>,
         mut what: impl FnMut(&mut Reservation),
     ) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
+        self.for_each(group, |all, at| {
             if slots.contains(&at) {
-                what(&mut self.table[at as usize]);
+                what(&mut all.table[at as usize]);
             }
-            at = self.table[at as usize].above;
-        }
+        });
     }
 
     /// A reservation with something to send waits, whatever it was promised before.
@@ -273,7 +251,7 @@ impl Reservations {
     /// True if the drive has something to do for a reservation: a request, or a flush.
     #[inline]
     pub(super) fn is_waited_for(&self, r: &Reservation) -> bool {
-        r.requests() > 0 || r.flushes == self.flushes
+        r.requests() > 0 || r.syncs.flushes == self.flushes
     }
 
     /// By how much the reservations of a group are behind, the one that is so most.
@@ -291,6 +269,7 @@ impl Reservations {
     /// Where a reservation's clock is to be when it has been served as far ahead as may be at one go.
     pub(crate) fn service_goal(&self, now: Instant, group: u32) -> Instant {
         self.table[group as usize]
+            .clock
             .kept_until
             .min(now.saturating_sub(self.late))
             + self.ahead
@@ -298,17 +277,17 @@ impl Reservations {
 
     /// True if a reservation has been served as far as that.
     pub(crate) fn has_reached(&self, group: u32, goal: Instant) -> bool {
-        self.table[group as usize].kept_until >= goal
+        self.table[group as usize].clock.kept_until >= goal
     }
 
     /// True if a promise in requests has had its part although it is behind: its requests are longer than what was promised.
     pub(crate) fn has_its_part(&self, now: Instant, group: u32) -> bool {
-        self.table[group as usize].covered_until > now.saturating_sub(self.late)
+        self.table[group as usize].clock.covered_until > now.saturating_sub(self.late)
     }
 
     /// True if a reservation has been served as far ahead of its promise as it may be.
     pub(crate) fn is_ahead(&self, now: Instant, group: u32) -> bool {
-        self.table[group as usize].kept_until >= now.saturating_sub(self.late) + self.ahead
+        self.table[group as usize].clock.kept_until >= now.saturating_sub(self.late) + self.ahead
     }
 
     pub(super) fn start_waiting(&mut self, at: u32) {
@@ -316,11 +295,11 @@ impl Reservations {
         if r.realtime {
             if self.urgent.get(at).is_none() {
                 let ticket = self.urgent.ticket();
-                self.urgent.set(at, r.kept_until, ticket);
+                self.urgent.set(at, r.clock.kept_until, ticket);
             }
         } else {
-            let kept_until = r.kept_until.as_nanos();
-            let deadline = (r.clock() + r.period.min(DEADLINE_MAX)).as_nanos();
+            let kept_until = r.clock.kept_until.as_nanos();
+            let deadline = (r.clock() + r.demand.period.min(DEADLINE_MAX)).as_nanos();
             if self.waiting.contains(at) {
                 if self.waiting.key(at) == deadline {
                     return;
@@ -339,12 +318,26 @@ impl Reservations {
         self.urgent.clear(at);
     }
 
+    /// A piece of a reservation is not in the drive any more.
+    fn leave_drive(
+        &mut self,
+        now: Instant,
+        at: u32,
+        (op, bytes): (Op, Bytes),
+        cost: Cost,
+        last: bool,
+    ) {
+        (self.table[at as usize].in_drive).remove(op, bytes, cost);
+        self.forget_outstanding(now, at, bytes, last);
+        self.update_bound(at);
+    }
+
     fn forget_outstanding(&mut self, now: Instant, at: u32, bytes: Bytes, last: bool) {
         let r = &mut self.table[at as usize];
-        r.outstanding = r.outstanding.saturating_sub(bytes);
-        r.last_seen = now;
+        r.demand.outstanding = r.demand.outstanding.saturating_sub(bytes);
+        r.demand.last_seen = now;
         if last {
-            r.arrivals.observe_answer(now);
+            r.demand.arrivals.observe_answer(now);
         }
     }
 }

@@ -13,7 +13,8 @@
 //! that one takes, it is charged its part of what was written since the last one.
 
 use crate::elevator::contract::constants::{HOLD_FACTOR, LEAST_GROWTH, SECOND, WROTE_NS};
-use crate::elevator::contract::unit::{Cost, average};
+use crate::elevator::contract::learned::average;
+use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
 use crate::{Instant, Span};
 use alloc::vec;

@@ -30,12 +30,12 @@ impl Reservations {
             // A promise is served ahead up to a bound, and by the piece that reaches it.
             let ahead = LEAD_MAX + r.time_for(PIECE_MAX, 1);
             assert!(
-                r.kept_until <= cx.now + ahead,
+                r.clock.kept_until <= cx.now + ahead,
                 "group {group} is too far ahead: {r:?}"
             );
             if self.forest.contains(group) {
                 let key = if r.realtime {
-                    r.solo_latency.as_nanos()
+                    r.latency.solo.as_nanos()
                 } else {
                     r.latest_start().as_nanos()
                 };
@@ -113,7 +113,7 @@ impl Reservations {
         self.sum_up(sums, unsent.chain(pieces()));
         for (group, r) in self.all() {
             assert_eq!(
-                r.outstanding.0, sums[group as usize],
+                r.demand.outstanding.0, sums[group as usize],
                 "bytes of group {group}"
             );
         }
@@ -125,12 +125,12 @@ impl Reservations {
         self.sum_up(sums, services);
         for (group, r) in self.all() {
             assert_eq!(
-                r.bytes_in_drive.0, sums[group as usize],
+                r.in_drive.bytes.0, sums[group as usize],
                 "bytes in the drive of group {group}"
             );
-            let nothing = r.bytes_in_drive == Bytes::ZERO;
+            let nothing = r.in_drive.bytes == Bytes::ZERO;
             assert!(
-                !nothing || r.promised_in_drive == Span::ZERO,
+                !nothing || r.in_drive.promised == Span::ZERO,
                 "nothing of group {group} is in the drive"
             );
         }
@@ -148,7 +148,7 @@ impl Reservations {
         );
         for (group, r) in self.all() {
             assert!(
-                r.flight.as_nanos() <= sums[group as usize],
+                r.in_drive.cost.as_nanos() <= sums[group as usize],
                 "cost in the drive of group {group}"
             );
         }

@@ -25,8 +25,7 @@ mod syncing;
 pub(crate) use latency::CompletedPiece;
 pub(crate) use room::DispatchQuery;
 
-use latency::FULL_INTERFERENCE;
-use slope::Slope;
+use latency::Latency;
 
 use super::constants::HEADROOM;
 use super::learned::arrival::Arrivals;
@@ -44,20 +43,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// One group's promise.
-#[derive(Clone, Copy, Debug)]
-struct Reservation {
-    /// Bytes and requests a second, zero for none; both zero: nothing reserved.
-    bandwidth: u64,
-    iops: u64,
-    realtime: bool,
-    /// Nearest group with a reservation above this one, or [`NIL`].
-    above: u32,
+/// Clock of a promise.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
     /// Up to here the promise has been kept.
     kept_until: Instant,
     /// Up to here, if requests that cost the drive several times as much as one of 4 KiB count as several: a promise in requests goes no
     /// further before others.
     covered_until: Instant,
+}
+
+/// Requests that a client has outstanding, as a rule and now.
+#[derive(Clone, Copy, Debug, Default)]
+struct Demand {
     /// Its requests, as they come and end; and their bytes that are not done.
     arrivals: Arrivals,
     outstanding: Bytes,
@@ -69,29 +67,55 @@ struct Reservation {
     before_end: (Bytes, u64),
     /// The time at the promised rate that these take.
     period: Span,
+    /// Its last sign of life.
+    last_seen: Instant,
+}
+
+/// Pieces of a client that are in the drive.
+#[derive(Clone, Copy, Debug, Default)]
+struct InDrive {
+    /// Modelled cost.
+    cost: Cost,
+    bytes: Bytes,
+    /// By how much these bytes moved `kept_until`: by less than they take at the promised rate where the client gets more than that.
+    promised: Span,
+}
+
+impl InDrive {
+    /// Removes a piece.
+    #[inline]
+    fn remove(&mut self, op: Op, bytes: Bytes, cost: Cost) {
+        self.cost = self.cost.saturating_sub(cost);
+        let (all, gone) = (self.bytes, Bytes(op.charge(bytes.0)));
+        self.bytes = all.saturating_sub(gone);
+        let left = mul_div_floor(self.promised.as_nanos(), self.bytes.0, all.0.max(1));
+        self.promised = Span::from_nanos(left);
+    }
+}
+
+/// Flushes of a client.
+#[derive(Clone, Copy, Debug, Default)]
+struct Syncs {
     /// The time at the promised rate of what went to the drive since its last flush ended.
     cycle: Span,
     /// It waits for these flushes, if they still run.
     flushes: u32,
-    /// Its last sign of life.
-    last_seen: Instant,
-    /// Modelled cost of its own in the drive; and bytes.
-    flight: Cost,
-    bytes_in_drive: Bytes,
-    /// By how much these bytes moved `kept_until`: by less than they take at the promised rate where the client gets more than that.
-    promised_in_drive: Span,
-    /// How long the drive takes for its next request when others have nothing in it; zero: not known yet.
-    solo_latency: Span,
-    /// How much later its requests come back for what others have in front of them, in 256ths of that.
-    interference: u64,
-    /// The same where the drive's times vary by themselves.
-    slope: Slope,
-    /// It pauses too long between its requests to get what was promised: that counts while it asks.
-    pauses: bool,
-    /// False if not even an idle drive would keep the promise while it asks.
-    reachable: bool,
-    /// It is the drive that is too slow, and what it has outstanding keeps that busy.
-    drive_limited: bool,
+}
+
+/// One group's promise.
+#[derive(Clone, Copy, Debug)]
+struct Reservation {
+    /// Bytes and requests a second, zero for none; both zero: nothing reserved.
+    bandwidth: u64,
+    iops: u64,
+    realtime: bool,
+    /// Nearest group with a reservation above this one, or [`NIL`].
+    above: u32,
+    clock: Clock,
+    demand: Demand,
+    in_drive: InDrive,
+    latency: Latency,
+    syncs: Syncs,
     /// It is in the tree of the realtime ones.
     bound_realtime: bool,
 }
@@ -106,34 +130,22 @@ pub(crate) fn is_outstanding(live: &Live) -> bool {
 /// One request, where they are averaged.
 pub(crate) const REQUEST: u64 = 256;
 
-const NOTHING: Reservation = Reservation {
-    bandwidth: 0,
-    iops: 0,
-    realtime: false,
-    above: NIL,
-    kept_until: Instant::ZERO,
-    covered_until: Instant::ZERO,
-    arrivals: Arrivals::NONE,
-    outstanding: Bytes::ZERO,
-    mean_outstanding: Bytes::ZERO,
-    mean_requests: 0,
-    ended: Instant::ZERO,
-    before_end: (Bytes::ZERO, 0),
-    period: Span::ZERO,
-    cycle: Span::ZERO,
-    flushes: 0,
-    last_seen: Instant::ZERO,
-    flight: Cost::ZERO,
-    bytes_in_drive: Bytes::ZERO,
-    promised_in_drive: Span::ZERO,
-    solo_latency: Span::ZERO,
-    interference: FULL_INTERFERENCE,
-    slope: Slope::NONE,
-    pauses: false,
-    reachable: true,
-    drive_limited: false,
-    bound_realtime: false,
-};
+impl Default for Reservation {
+    fn default() -> Self {
+        Self {
+            bandwidth: 0,
+            iops: 0,
+            realtime: false,
+            above: NIL,
+            clock: Clock::default(),
+            demand: Demand::default(),
+            in_drive: InDrive::default(),
+            latency: Latency::UNKNOWN,
+            syncs: Syncs::default(),
+            bound_realtime: false,
+        }
+    }
+}
 
 impl Reservation {
     fn exists(&self) -> bool {
@@ -142,12 +154,12 @@ impl Reservation {
 
     /// Requests submitted and not done.
     fn requests(&self) -> u64 {
-        self.arrivals.outstanding().into()
+        self.demand.arrivals.outstanding().into()
     }
 
     /// Up to where it has been served as far as its promise goes before others.
     fn clock(&self) -> Instant {
-        self.kept_until.max(self.covered_until)
+        self.clock.kept_until.max(self.clock.covered_until)
     }
 
     /// The time at the promised rate, with the headroom, that this service takes.
@@ -167,21 +179,10 @@ impl Reservation {
         Span::from_nanos(at(bytes.0, self.bandwidth).max(at(requests, self.iops)))
     }
 
-    /// A piece of it that cost `cost` is not in the drive any more.
-    #[inline]
-    fn leave_drive(&mut self, op: Op, bytes: Bytes, cost: Cost) {
-        self.flight = self.flight.saturating_sub(cost);
-        let (all, gone) = (self.bytes_in_drive, Bytes(op.charge(bytes.0)));
-        self.bytes_in_drive = all.saturating_sub(gone);
-        let promised = self.promised_in_drive.as_nanos();
-        let left = mul_div_floor(promised, self.bytes_in_drive.0, all.0.max(1));
-        self.promised_in_drive = Span::from_nanos(left);
-    }
-
     /// The time that what it has outstanding as a rule takes at the promised rate.
     fn time_for_usual(&self) -> Span {
-        let requests = self.time_for(Bytes::ZERO, self.mean_requests) / REQUEST;
-        self.time_for(self.mean_outstanding, 0).max(requests)
+        let requests = self.time_for(Bytes::ZERO, self.demand.mean_requests) / REQUEST;
+        self.time_for(self.demand.mean_outstanding, 0).max(requests)
     }
 }
 
@@ -214,7 +215,7 @@ pub(crate) struct Reservations {
 impl Reservations {
     pub(crate) fn new(groups: u32, catch_up: Span, forget: Span) -> Self {
         Self {
-            table: vec![NOTHING; groups as usize],
+            table: vec![Reservation::default(); groups as usize],
             nearest: vec![NIL; groups as usize],
             behind: Tree::EMPTY,
             waiting: Forest::new(groups),
@@ -269,14 +270,17 @@ impl Reservations {
         if existed && !exists {
             self.remove_bound(slot);
             self.stop_waiting(slot);
-            self.table[slot as usize] = NOTHING;
+            self.table[slot as usize] = Reservation::default();
         } else if !existed && exists {
-            r.kept_until = due;
-            r.arrivals.observe_quiet(now);
+            r.clock.kept_until = due;
+            r.demand.arrivals.observe_quiet(now);
         } else if changed && exists {
             // What it was ahead or behind by was of another promise; and it may be in a tree of another class.
-            (r.kept_until, r.covered_until) = (due, Instant::ZERO);
-            r.promised_in_drive = Span::ZERO;
+            r.clock = Clock {
+                kept_until: due,
+                covered_until: Instant::ZERO,
+            };
+            r.in_drive.promised = Span::ZERO;
             let waits = self.waiting.contains(slot) || self.urgent.get(slot).is_some();
             self.remove_bound(slot);
             self.stop_waiting(slot);
@@ -292,6 +296,16 @@ impl Reservations {
         core::iter::successors(first, |&g| {
             Some(self.table[g as usize].above).filter(|&g| g != NIL)
         })
+    }
+
+    /// Calls `visit` with each reservation on the path of a group, the nearest first.
+    #[inline]
+    fn for_each(&mut self, group: GroupId, mut visit: impl FnMut(&mut Self, u32)) {
+        let mut at = self.nearest[group.0 as usize];
+        while at != NIL {
+            visit(self, at);
+            at = self.table[at as usize].above;
+        }
     }
 
     /// True if the group is `reserved` or below it.

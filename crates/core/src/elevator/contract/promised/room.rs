@@ -15,6 +15,7 @@ use crate::elevator::contract::constants::{
     LINGER_MAX, LINGER_MIN, LINGER_PERIODS, LOOKED_AT, PIECE_PARTS, REALTIME_OWN, SEARCH_LIMIT,
     SECOND, SLICE, STRICT,
 };
+use crate::elevator::contract::kind::DriveKind;
 use crate::elevator::contract::unit::Cost;
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
@@ -31,8 +32,7 @@ pub(crate) struct DispatchQuery {
     pub(crate) hidden: Cost,
     /// How long the drive takes for a piece beyond what it costs.
     pub(crate) delay: Span,
-    /// The drive does one thing after the other: whomever it lets pass, all that is there has to be done.
-    pub(crate) serial: bool,
+    pub(crate) kind: &'static DriveKind,
     /// It goes for the sake of this reservation, which is behind; or [`NIL`].
     pub(crate) behind: u32,
     /// By how much that is behind beyond what realtime clients may make it.
@@ -80,24 +80,24 @@ impl Room {
 impl Reservation {
     /// The time that a request may take, as the client is.
     fn allowed(&self) -> Span {
-        let think = if self.pauses {
+        let think = if self.latency.pauses {
             Span::ZERO
         } else {
-            self.arrivals.think()
+            self.demand.arrivals.think()
         };
-        self.period.min(DEADLINE_MAX + think) - think
+        self.demand.period.min(DEADLINE_MAX + think) - think
     }
 
     /// Of that, what its request does not take alone.
     fn spare(&self) -> Span {
-        self.allowed() - self.solo_latency
+        self.allowed() - self.latency.solo
     }
 
     fn linger_time(&self) -> Span {
         if self.realtime {
             return SECOND;
         }
-        let period = self.period + self.arrivals.think();
+        let period = self.demand.period + self.demand.arrivals.think();
         period
             .saturating_mul(LINGER_PERIODS)
             .clamp(LINGER_MIN, LINGER_MAX)
@@ -107,13 +107,13 @@ impl Reservation {
     fn standing(&self, now: Instant, late: Span, new: bool, waits: bool) -> Standing {
         if self.realtime {
             Standing::Realtime
-        } else if !waits && now > self.arrivals.expected() {
+        } else if !waits && now > self.demand.arrivals.expected() {
             Standing::Away
         } else if new {
             Standing::Unknown
-        } else if !self.reachable && self.drive_limited {
+        } else if !self.latency.reachable && self.latency.drive_limited {
             Standing::DriveLimited
-        } else if !self.reachable {
+        } else if !self.latency.reachable {
             Standing::LatencyLimited
         } else if late == Span::ZERO && now.since(self.served_until()) > STRICT {
             // On a drive too slow for all promises nobody would catch up.
@@ -126,7 +126,7 @@ impl Reservation {
     /// What others may have in the drive with a piece of `query`, while this one waits for the drive (`waits`) or will ask it.
     fn room(&self, now: Instant, late: Span, query: &DispatchQuery, waits: bool) -> Room {
         let due = now.saturating_sub(late);
-        let bearable = |time| self.bearable(time, query.serial);
+        let bearable = |time| self.bearable(time, query.kind.least_interference);
         let only = |most| Room { most, one: false };
         match self.standing(now, late, query.new, waits) {
             Standing::Realtime => Room {
@@ -140,12 +140,12 @@ impl Reservation {
             // What others' pieces do to the drive is seen from one at a time.
             Standing::Unknown => Room {
                 most: Cost::ZERO,
-                one: due.since(self.kept_until) < STRICT,
+                one: due.since(self.clock.kept_until) < STRICT,
             },
             Standing::DriveLimited => {
                 let slice = if query.overdue { SLICE } else { Span::ZERO };
                 Room {
-                    most: bearable(self.kept_until.since(due)).max(Cost::of(slice)),
+                    most: bearable(self.clock.kept_until.since(due)).max(Cost::of(slice)),
                     one: query.overdue,
                 }
             }
@@ -166,7 +166,7 @@ impl Reservation {
     /// Others have as much again as a realtime client has itself, and what keeps the drive busy, unless the client could not have its max
     /// beside that.
     fn room_beside_realtime(&self, query: &DispatchQuery) -> Cost {
-        let (delay, own) = (Cost::of(query.delay), Cost::of(self.solo_latency));
+        let (delay, own) = (Cost::of(query.delay), Cost::of(self.latency.solo));
         let most = (own * REALTIME_OWN).max(delay + query.cost * BUSY_PIECES);
         let allowed = Cost::of(self.allowed());
         let fits = if (own..own + most).contains(&allowed) {
@@ -179,7 +179,7 @@ impl Reservation {
 
     /// What keeps the drive busy beside a client whose own latency keeps it from its promise.
     fn room_beside_latency(&self) -> Cost {
-        Cost::of(self.period) / 8 * LEFT_LIMITED
+        Cost::of(self.demand.period) / 8 * LEFT_LIMITED
     }
 
     /// The latest instant at which the drive must begin with its next request.
@@ -190,8 +190,8 @@ impl Reservation {
     /// Up to here it has been served: what has been in the drive for longer than it may is not yet served, whatever the clock says, since a
     /// drive that puts it off has too much else to do. For how long it has been there is told by how far it moved the clock.
     fn served_until(&self) -> Instant {
-        let overdue = self.promised_in_drive - self.allowed().max(self.solo_latency);
-        self.kept_until.saturating_sub(overdue)
+        let overdue = self.in_drive.promised - self.allowed().max(self.latency.solo);
+        self.clock.kept_until.saturating_sub(overdue)
     }
 }
 
@@ -232,7 +232,7 @@ impl Reservations {
             let room = r.room(now, self.late, query, self.is_waited_for(r));
             // A realtime client's room is for pieces: what the drive hides counts for a min only.
             let hidden = if r.realtime { Cost::ZERO } else { query.hidden };
-            let others = query.flight.saturating_sub(r.flight) + hidden;
+            let others = query.flight.saturating_sub(r.in_drive.cost) + hidden;
             !room.holds(others, query.cost) && !self.is_within(query.group, g)
         })
     }
@@ -242,7 +242,7 @@ impl Reservations {
         let due = now.saturating_sub(self.late);
         let mut starts = self.forest.iter(&self.starts).take(LOOKED_AT);
         starts.any(|g| {
-            let lag = due.since(self.table[g as usize].kept_until);
+            let lag = due.since(self.table[g as usize].clock.kept_until);
             lag > STRICT && !self.has_its_part(now, g)
         })
     }
@@ -267,9 +267,9 @@ impl Reservations {
         let r = &self.table[found as usize];
         let delay = Cost::of(delay);
         let room = if r.realtime {
-            Cost::of(r.solo_latency) + delay
-        } else if r.reachable {
-            r.bearable(r.spare(), false)
+            Cost::of(r.latency.solo) + delay
+        } else if r.latency.reachable {
+            r.bearable(r.spare(), 0)
         } else {
             r.room_beside_latency()
         };
@@ -281,8 +281,10 @@ impl Reservations {
     pub(crate) fn expected_arrival(&self, group: u32) -> Option<Instant> {
         let r = &self.table[group as usize];
         let learning = self.learning && self.late == Span::ZERO;
-        (!self.is_waited_for(r) && !r.realtime && (r.reachable || r.drive_limited || learning))
-            .then(|| r.arrivals.expected() + Span::from_nanos(1))
+        (!self.is_waited_for(r)
+            && !r.realtime
+            && (r.latency.reachable || r.latency.drive_limited || learning))
+            .then(|| r.demand.arrivals.expected() + Span::from_nanos(1))
     }
 
     /// For how long others may keep the drive busy for its sake when it is on time.
@@ -296,7 +298,7 @@ impl Reservations {
             let tree = |s: &Self| if realtime { s.realtime } else { s.starts };
             while let Some(g) = self.forest.first(&tree(self)) {
                 let r = &self.table[g as usize];
-                if self.is_waited_for(r) || now.since(r.last_seen) <= r.linger_time() {
+                if self.is_waited_for(r) || now.since(r.demand.last_seen) <= r.linger_time() {
                     break;
                 }
                 self.remove_bound(g);
@@ -308,7 +310,7 @@ impl Reservations {
     pub(super) fn update_bound(&mut self, at: u32) {
         let r = &self.table[at as usize];
         let (key, tree) = if r.realtime {
-            (r.solo_latency.as_nanos(), &mut self.realtime)
+            (r.latency.solo.as_nanos(), &mut self.realtime)
         } else {
             (r.latest_start().as_nanos(), &mut self.starts)
         };

@@ -4,9 +4,8 @@
 //! time of any is then not what others cost: held back for that, they would leave the drive idle and the request as slow as before.
 //! By the line of least squares they are held back for what they add.
 
-use super::latency::FULL_INTERFERENCE;
 use crate::Span;
-use crate::elevator::contract::constants::{SLOPE_VARIES, SLOPE_WEIGHT};
+use crate::elevator::contract::constants::{FULL_INTERFERENCE, SLOPE_VARIES, SLOPE_WEIGHT};
 
 /// Times are counted in units of 64 ns, 2 s at the most: so that squares, and sums of those, fit.
 const UNIT_NS: u64 = 64;

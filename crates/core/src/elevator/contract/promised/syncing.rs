@@ -1,8 +1,8 @@
 //! Flushes, as they are for promises: which one would make a promise late, and what a flush was like for one that waited for it.
 
-use super::Reservations;
 use super::dirty::Synced;
 use super::flush::Late;
+use super::{Reservations, Syncs};
 use crate::elevator::contract::constants::{FLUSH_PART, SYNC_LOOKED_AT};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
@@ -33,21 +33,21 @@ impl Reservations {
             let lag = if r.realtime {
                 Span::ZERO
             } else {
-                due.since(r.kept_until)
+                due.since(r.clock.kept_until)
             };
-            let in_time = lag + wait <= r.period / FLUSH_PART;
+            let in_time = lag + wait <= r.demand.period / FLUSH_PART;
             let is_late = lag > Span::ZERO;
             if in_time || !is_late && running == 0 || is_late && lag <= behind {
                 continue;
             }
             let mut until = Instant::MAX;
             if r.requests() == 0 {
-                until = r.arrivals.expected();
+                until = r.demand.arrivals.expected();
                 if now >= until || syncs(group) {
                     continue;
                 }
             }
-            let reachable = r.reachable;
+            let reachable = r.latency.reachable;
             found = Some(Late { reachable, until });
             if reachable {
                 break;
@@ -59,14 +59,11 @@ impl Reservations {
     /// A flush of a group begins, or one that it may have to wait for: until no flush runs any longer the drive has something to do
     /// for it.
     pub(crate) fn observe_flush_begin(&mut self, now: Instant, group: GroupId) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let r = &mut self.table[at as usize];
-            (r.flushes, r.last_seen) = (self.flushes, now);
-            let above = r.above;
-            self.update_bound(at);
-            at = above;
-        }
+        self.for_each(group, |all, at| {
+            let r = &mut all.table[at as usize];
+            (r.syncs.flushes, r.demand.last_seen) = (all.flushes, now);
+            all.update_bound(at);
+        });
     }
 
     /// No flush runs any longer.
@@ -76,14 +73,12 @@ impl Reservations {
 
     /// A flush of a group has ended: its client waited for it, and did not think.
     pub(crate) fn observe_flush_end(&mut self, now: Instant, group: GroupId) {
-        let mut at = self.nearest[group.0 as usize];
-        while at != NIL {
-            let r = &mut self.table[at as usize];
-            r.arrivals.observe_quiet(now);
-            (r.last_seen, r.cycle) = (now, Span::ZERO);
-            r.flushes = 0;
-            at = r.above;
-        }
+        self.for_each(group, |all, at| {
+            let r = &mut all.table[at as usize];
+            r.demand.arrivals.observe_quiet(now);
+            r.demand.last_seen = now;
+            r.syncs = Syncs::default();
+        });
     }
 
     /// A flush of a group has ended: what it was like for the promise that is nearest to it; if there is none, for the one that is behind
@@ -103,9 +98,9 @@ impl Reservations {
             return Some(Synced::of_another(self.lag(now, behind)));
         }
         let r = &self.table[at as usize];
-        (!r.realtime && r.cycle > Span::ZERO).then(|| Synced {
+        (!r.realtime && r.syncs.cycle > Span::ZERO).then(|| Synced {
             lag: self.lag(now, at),
-            cycle: r.cycle,
+            cycle: r.syncs.cycle,
         })
     }
 }

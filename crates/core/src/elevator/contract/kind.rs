@@ -1,0 +1,59 @@
+//! Kinds of drive, and the rules in which they differ.
+//!
+//! The model of costs learns whether a drive seeks (`learned::cost`). That a drive is a server
+//! across a network is stated, and such a drive stays of this kind.
+
+use super::constants::{FALL, FALL_SEEKING, FULL_INTERFERENCE};
+use crate::Span;
+
+/// Rules for one kind of drive.
+#[derive(Debug)]
+pub(crate) struct DriveKind {
+    /// Far pieces cost a seek and pieces do not overlap. Therefore streams have turns, it matters
+    /// where a piece begins, and writes always leave hidden work.
+    pub(crate) seeks: bool,
+    /// Far pieces may cost a seek. Therefore absent clients do not keep their places, an expensive
+    /// request counts once, and every write may leave work in the drive after its completion.
+    pub(crate) may_seek: bool,
+    /// Requests are cut into pieces. On other drives they are sent whole.
+    pub(crate) cuts: bool,
+    /// Latency varies by itself, and a flush of one volume does not delay the others. Therefore
+    /// long requests and flushes reveal nothing, and flushes are not delayed.
+    pub(crate) varies: bool,
+    /// Time between two decreases of hidden work.
+    pub(crate) fall: Span,
+    /// Smallest delay of a client for each unit of work of others, in 256ths.
+    pub(crate) least_interference: u64,
+}
+
+/// Drive on which far pieces cost hardly more than near ones, such as flash.
+pub(crate) const PLAIN: DriveKind = DriveKind {
+    seeks: false,
+    may_seek: false,
+    cuts: true,
+    varies: false,
+    fall: FALL,
+    least_interference: 0,
+};
+
+/// Drive of which too little is known to tell whether it seeks.
+pub(crate) const UNSETTLED: DriveKind = DriveKind {
+    may_seek: true,
+    fall: FALL_SEEKING,
+    ..PLAIN
+};
+
+/// Drive on which far pieces cost a seek, such as a rotating disk.
+pub(crate) const SEEKING: DriveKind = DriveKind {
+    seeks: true,
+    cuts: false,
+    least_interference: FULL_INTERFERENCE,
+    ..UNSETTLED
+};
+
+/// Server across a network.
+pub(crate) const REMOTE: DriveKind = DriveKind {
+    cuts: false,
+    varies: true,
+    ..PLAIN
+};
