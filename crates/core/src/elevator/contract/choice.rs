@@ -11,16 +11,8 @@ use crate::list::NIL;
 use crate::table::Table;
 use crate::{GroupId, Instant, Span};
 
-/// Nothing goes now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Held {
-    /// When to look again, if nothing happens before.
-    pub(super) until: Option<Instant>,
-}
-
-impl Held {
-    const NOTHING: Self = Self { until: None };
-}
+/// When to decide again although nothing happens before, if nothing goes now.
+pub(super) type Held = Option<Instant>;
 
 impl Contracts {
     /// Chooses the piece that goes now: whose deadline in the idle class is past; a realtime client's; a promise's that is behind;
@@ -33,7 +25,7 @@ impl Contracts {
     ) -> Result<Offer, Held> {
         if let Some(group) = self.shares.overdue(now) {
             let stream = self.shares.pick(group).expect("it has something to send");
-            return Ok(self.offer(now, stream, table));
+            return Ok(self.offer(now, stream, Cost::MAX, table));
         }
         if !self.parked.is_empty() && !self.dirty.is_full(now) {
             self.unpark(now);
@@ -76,7 +68,7 @@ impl Contracts {
             first && self.reservations.expected_arrival(g).is_none()
         });
         if waits && self.flight > Cost::ZERO {
-            return Err(Held::NOTHING);
+            return Err(None);
         }
         Ok(offer)
     }
@@ -112,7 +104,7 @@ impl Contracts {
         });
         Offer {
             top: Entity(group),
-            ..self.offer(now, within.unwrap_or(by_share), table)
+            ..self.offer(now, within.unwrap_or(by_share), Cost::MAX, table)
         }
     }
 
@@ -141,11 +133,11 @@ impl Contracts {
     /// Holds the drive for a stream that has nothing queued, if that is worth it.
     fn wait_for(&mut self, now: Instant, stream: u32) -> Result<(), Held> {
         if self.turn.outstanding(stream) > 0 {
-            return Err(Held::NOTHING);
+            return Err(None);
         }
         if let Some(until) = self.turn.wait_until(now, stream, &self.model) {
             self.awaited = Some(stream);
-            return Err(Held { until: Some(until) });
+            return Err(Some(until));
         }
         self.awaited = None;
         Ok(())
@@ -167,7 +159,7 @@ impl Contracts {
             return self.serve_instead(now, offer, group, table, events);
         }
         if !self.window.has_room(now, self.flight, offer.cost) {
-            return Err(Held::NOTHING);
+            return Err(None);
         }
         if self
             .held
@@ -182,7 +174,7 @@ impl Contracts {
     fn offer_by_share(&mut self, now: Instant, table: &Table) -> Result<Offer, Held> {
         let Some(mut stream) = self.shares.pick(0) else {
             let until = (!self.parked.is_empty()).then(|| self.dirty.until());
-            return Err(Held { until });
+            return Err(until);
         };
         if self.model.kind().seeks {
             stream = self.keep_turn(now, stream, table)?;
@@ -190,7 +182,7 @@ impl Contracts {
         let entity = self.shares.of_stream(stream);
         match self.shares.absent_behind(now, entity) {
             Some(absent) => self.offer_ahead(now, stream, absent, table),
-            None => Ok(self.offer(now, stream, table)),
+            None => Ok(self.offer(now, stream, Cost::MAX, table)),
         }
     }
 
@@ -205,14 +197,14 @@ impl Contracts {
         let absence = self.shares.absence(absent);
         let (suffers, until) = (absence.suffers(), absence.kept_until());
         let Some(bound) = (self.restraint).bound(now, self.window.bound(), suffers) else {
-            return Ok(self.offer(now, stream, table));
+            return Ok(self.offer(now, stream, Cost::MAX, table));
         };
-        let offer = self.offer_up_to(now, stream, bound / RESTRAINED_PIECES, table);
+        let offer = self.offer(now, stream, bound / RESTRAINED_PIECES, table);
         let fits = self.flight.saturating_add(offer.cost) <= bound;
         if fits || self.flight == Cost::ZERO && until.is_none() {
             return Ok(offer);
         }
-        Err(Held { until })
+        Err(until)
     }
 
     /// True for a write of a client without a promise while enough has been written before the next flush of one that has.
@@ -316,7 +308,7 @@ impl Contracts {
             };
             until = Some(until.unwrap_or(over).min(over)).filter(|&at| at > now);
         }
-        Err(Held { until })
+        Err(until)
     }
 
     /// Says for whose sake others are held, when that or the bound has changed.

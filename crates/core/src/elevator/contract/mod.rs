@@ -44,7 +44,6 @@ use crate::wake::{Reason, Wake};
 use crate::{GroupId, Instant, Op, Request, Span, StreamId, Tag};
 use alloc::vec;
 use alloc::vec::Vec;
-use choice::Held;
 use constants::{GRAIN, HIDDEN_FAR_PART, STREAM_WEIGHT};
 use core::ops::Range;
 use learned::afterwork::Afterwork;
@@ -119,6 +118,11 @@ pub(super) struct Contracts {
 impl Contracts {
     pub(super) fn new(config: &Config, table: &Table) -> Self {
         let (groups, streams) = (table.groups.capacity(), table.streams.capacity());
+        let sacrifice = if config.is_remote() {
+            0
+        } else {
+            config.sacrifice
+        };
         Self {
             config: *config,
             model: Model::new(table.capacity(), config.is_remote()),
@@ -127,11 +131,7 @@ impl Contracts {
             dirty: Dirty::new(),
             turn: Turn::new(streams),
             shares: Shares::new(groups, streams, config.idle_class_timeout),
-            restraint: Restraint::new(if config.is_remote() {
-                0
-            } else {
-                config.sacrifice
-            }),
+            restraint: Restraint::new(sacrifice),
             reservations: Reservations::new(groups, config.catch_up, config.forget),
             pace: Pace::new(streams),
             queues: vec![List::EMPTY; streams as usize],
@@ -364,14 +364,14 @@ impl Schedule for Contracts {
                     bytes: offer.bytes,
                 }
             }
-            Err(Held { until: Some(at) }) => {
+            Err(Some(at)) => {
                 self.idles = self.awaited.map(|stream| table.stream_id(stream));
                 Next::Wait(Wake {
                     at,
                     reason: Reason::Idling,
                 })
             }
-            Err(Held { until: None }) => Next::Nothing,
+            Err(None) => Next::Nothing,
         }
     }
 

@@ -59,19 +59,8 @@ impl Contracts {
         ((within - past) as u32, false)
     }
 
-    /// The next piece of a stream.
-    pub(super) fn offer(&mut self, now: Instant, stream: u32, table: &Table) -> Offer {
-        self.offer_up_to(now, stream, Cost::MAX, table)
-    }
-
     /// The next piece of a stream, at a cost of `limit` if it can be cut so.
-    pub(super) fn offer_up_to(
-        &mut self,
-        now: Instant,
-        stream: u32,
-        limit: Cost,
-        table: &Table,
-    ) -> Offer {
+    pub(super) fn offer(&mut self, now: Instant, stream: u32, limit: Cost, table: &Table) -> Offer {
         let request = self.queues[stream as usize]
             .first()
             .expect("an active stream has a request");

@@ -17,7 +17,7 @@ use crate::{Instant, Span};
 const WHOLE: u64 = 32;
 
 /// What is learned of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Restraint {
     /// In parts of [`WHOLE`], and never all of it.
     part: u64,
@@ -45,14 +45,9 @@ impl Restraint {
             part: WHOLE - 1,
             is_free: true,
             left: FIRST,
-            free_speed: 0,
-            credit: 0,
-            since: Instant::ZERO,
             round: ROUND,
-            work: Cost::ZERO,
-            counts: false,
-            suffers: false,
             sacrifice,
+            ..Self::default()
         }
     }
 

@@ -159,32 +159,24 @@ impl Reservations {
             r.demand.arrivals.forget_outstanding();
         }
         for (group, left) in requests {
-            self.for_each_reservation(group, slots, |r| {
-                r.demand.outstanding += left;
-                r.demand.arrivals.count();
+            self.for_each(group, |all, at| {
+                if slots.contains(&at) {
+                    let demand = &mut all.table[at as usize].demand;
+                    demand.outstanding += left;
+                    demand.arrivals.count();
+                }
             });
         }
         for (group, cost, op, bytes) in pieces {
-            self.for_each_reservation(group, slots, |r| {
-                r.demand.outstanding += bytes;
-                r.in_drive.bytes += Bytes(op.charge(bytes.0));
-                r.in_drive.cost += cost;
+            self.for_each(group, |all, at| {
+                if slots.contains(&at) {
+                    let r = &mut all.table[at as usize];
+                    r.demand.outstanding += bytes;
+                    r.in_drive.bytes += Bytes(op.charge(bytes.0));
+                    r.in_drive.cost += cost;
+                }
             });
         }
-    }
-
-    /// Every reservation in these slots on the path of a group.
-    fn for_each_reservation(
-        &mut self,
-        group: GroupId,
-        slots: &Range<u32>,
-        mut what: impl FnMut(&mut Reservation),
-    ) {
-        self.for_each(group, |all, at| {
-            if slots.contains(&at) {
-                what(&mut all.table[at as usize]);
-            }
-        });
     }
 
     /// A reservation with something to send waits, whatever it was promised before.

@@ -8,7 +8,7 @@
 //! enough, and if it is not the others' writes that make the flushes long, it is given up.
 
 use crate::elevator::contract::constants::{
-    CYCLE_OF_ANOTHER, FLUSH_PART, GROW_DIVISOR, SECOND, SHRINK_DIVISOR, STRICT, WRITTEN_MIN,
+    FLUSH_PART, GROW_DIVISOR, SECOND, SHRINK_DIVISOR, STRICT, WRITTEN_MIN,
 };
 use crate::elevator::contract::unit::Cost;
 use crate::time::mul_div_floor;
@@ -21,16 +21,6 @@ pub(crate) struct Synced {
     pub(crate) lag: Span,
     /// The time that it gives its client from the flush before to this one.
     pub(crate) cycle: Span,
-}
-
-impl Synced {
-    /// The flush of a client without a promise, for another that is behind by `lag`.
-    pub(crate) const fn of_another(lag: Span) -> Self {
-        Self {
-            lag,
-            cycle: CYCLE_OF_ANOTHER,
-        }
-    }
 }
 
 /// What has been written, by what it costs, and its bound.

@@ -30,7 +30,7 @@ pub(crate) struct Late {
 }
 
 /// The flushes in the drive, and the next one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// The average time that a flush takes the drive; zero before the first.
     time: u64,
@@ -49,14 +49,9 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new(streams: u32) -> Self {
         Self {
-            time: 0,
             least: u64::MAX,
-            running: 0,
-            ended: Instant::ZERO,
-            held: None,
-            written: Cost::ZERO,
-            flushes: 0,
             streams: vec![(0, Cost::ZERO); streams as usize],
+            ..Self::default()
         }
     }
 

@@ -3,7 +3,7 @@
 use super::dirty::Synced;
 use super::flush::Late;
 use super::{Reservations, Syncs};
-use crate::elevator::contract::constants::{FLUSH_PART, SYNC_LOOKED_AT};
+use crate::elevator::contract::constants::{CYCLE_OF_ANOTHER, FLUSH_PART, SYNC_LOOKED_AT};
 use crate::list::NIL;
 use crate::{GroupId, Instant, Span};
 
@@ -95,7 +95,10 @@ impl Reservations {
         }
         if at == NIL {
             let behind = self.behind(now)?;
-            return Some(Synced::of_another(self.lag(now, behind)));
+            return Some(Synced {
+                lag: self.lag(now, behind),
+                cycle: CYCLE_OF_ANOTHER,
+            });
         }
         let r = &self.table[at as usize];
         (!r.realtime && r.syncs.cycle > Span::ZERO).then(|| Synced {
