@@ -54,6 +54,8 @@ mod shape;
 mod space;
 mod stream;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod time;
 mod tournament;
 mod tree;

@@ -1,7 +1,7 @@
 //! Random calls into a layer with drawn configurations: whatever happens, every request ends once and nobody starves.
 
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, KIB, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
 use crate::{
@@ -347,7 +347,7 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
         (budget + 256).div_ceil(budget.max(8))
     };
     let shares = [1, 2, 4].map(|share| (share * 50, None));
-    let mut host = Host::new(elevator::Config::Bfq(config), &shares);
+    let mut host = closed_loop::host(elevator::Config::Bfq(config), &shares);
     let clients = 2 + random.draw(6);
     // One of k in the group of least share waits for one turn of each of the others there, and for seven of the other groups'
     // turns with each; a writer is charged several times for what it writes.
@@ -358,7 +358,7 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
             depth: 1 + random.draw(8) as u32,
             think: random.pick(&[0, 0, ms(1), ms(5)]),
             op: random.pick(&[Op::Read, Op::Read, Op::Write]),
-            ..client.of(random.draw(3) as usize)
+            ..client.of(nth(random.draw(3) as usize))
         };
         let charged = if client.op == Op::Write { charged } else { 1 };
         bounds.push(turn * turns * 7 * clients * charged);

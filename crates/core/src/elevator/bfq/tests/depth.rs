@@ -2,7 +2,7 @@
 
 use super::plain;
 use crate::elevator::bfq::Config;
-use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND};
+use crate::elevator::closed_loop::{self, Client, RANDOM, SECOND};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
 use crate::{
@@ -122,12 +122,9 @@ fn reader_beside_writer(tags: u32) -> u64 {
         slice_idle: Span::ZERO,
         ..plain()
     };
-    let mut host = Host::with(
-        elevator::Config::Bfq(config),
-        &[],
-        tags,
-        DriveShape::default(),
-    );
+    let mut config = LayerConfig::of(elevator::Config::Bfq(config));
+    config.sizes.scheduler_tags = tags;
+    let mut host = closed_loop::host_of(config, &[]);
     host.add(Client {
         op: Op::Write,
         depth: 200,

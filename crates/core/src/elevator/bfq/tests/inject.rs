@@ -2,9 +2,9 @@
 
 use super::plain;
 use super::turns::check;
-use crate::elevator;
 use crate::elevator::bfq::Config;
-use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, Host, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::{Output, elevator};
 use std::fmt::Write;
 use std::string::String;
 
@@ -14,7 +14,7 @@ fn host(injection: bool, groups: usize) -> Host {
         ..plain()
     };
     let groups = std::vec![(100, None); groups];
-    Host::new(elevator::Config::Bfq(config), &groups)
+    closed_loop::host(elevator::Config::Bfq(config), &groups)
 }
 
 /// A client in a group of its own that thinks for a while after each random read of 4 KiB, beside another client in another: what each of
@@ -23,9 +23,9 @@ fn thinker_beside(injection: bool, think: u64, other: Client) -> (u64, u64) {
     let mut host = host(injection, 2);
     let thinker = host.add(Client {
         think,
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    let other = host.add(other.of(1));
+    let other = host.add(other.of(nth(1)));
     host.run(10 * SECOND);
     (host.rate(thinker), host.rate(other))
 }
@@ -53,19 +53,22 @@ fn pauses(other: Client, count: usize) -> String {
     let mut host = host(true, 2);
     let thinker = host.add(Client {
         think: ms(1),
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    host.add(other.of(1));
-    host.run(ms(50));
+    host.add(other.of(nth(1)));
     let mut log = String::new();
     let mut injected = 0;
     let mut lines = 0;
-    for &(at, client) in &host.sent {
-        if client != thinker {
-            injected += 1;
-        } else if lines < count {
-            writeln!(log, "{} {injected}", at / 1_000).unwrap();
-            (injected, lines) = (0, lines + 1);
+    while host.step(ms(50)) {
+        for output in &host.out {
+            match output {
+                Output::Dispatch(d) if d.cookie != thinker as u64 => injected += 1,
+                Output::Dispatch(_) if lines < count => {
+                    writeln!(log, "{} {injected}", host.now / 1_000).unwrap();
+                    (injected, lines) = (0, lines + 1);
+                }
+                _ => {}
+            }
         }
     }
     log

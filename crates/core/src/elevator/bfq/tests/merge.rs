@@ -2,31 +2,27 @@
 
 use super::plain;
 use super::turns::{check, log};
-use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
-use crate::shape::{DriveShape, Sizes};
+use crate::elevator::closed_loop::{self, Client, Host, KIB, Place, RANDOM, SECOND, STREAMER, ms};
+use crate::{Config as LayerConfig, Priority};
 
 /// A drive that seeks, and three clients that each read one of three chunks, one at a time.
 fn three(merge: bool, random_from: u64) -> Host {
     let config = Config { merge, ..plain() };
-    let mut host = Host::with(
-        elevator::Config::Bfq(config),
-        &[],
-        Sizes::default().scheduler_tags,
-        DriveShape {
-            rotational: true,
-            ..DriveShape::default()
-        },
-    );
+    let mut config = LayerConfig::of(elevator::Config::Bfq(config));
+    config.drive.rotational = true;
+    let mut host = closed_loop::host_of(config, &[]);
     let chunk = 16 * KIB;
     for i in 0..3 {
         host.add(Client {
-            size: chunk,
+            length: chunk,
             depth: 1,
-            strides: Some((i * u64::from(chunk), 3 * u64::from(chunk))),
-            random_from,
+            base: Some(i * u64::from(chunk)),
+            place: Place::EveryUntil {
+                of: 3,
+                until: random_from,
+            },
             ..STREAMER
         });
     }
@@ -67,7 +63,7 @@ fn those_who_interleave_share_their_turns() {
 fn those_who_turn_out_seeky_part() {
     let mut host = three(true, SECOND);
     host.run(ms(980));
-    host.turns();
+    host.events();
     host.run(ms(1_070));
     let log = log(&mut host, 3, 7);
     // The beginning of the first was before that.
@@ -96,7 +92,7 @@ fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
         charge: Charge::Service,
         ..plain()
     };
-    let mut host = Host::new(elevator::Config::Bfq(config), &[]);
+    let mut host = closed_loop::host(elevator::Config::Bfq(config), &[]);
     let reader = Client { depth: 8, ..RANDOM };
     let first = host.add(reader);
     host.run(SECOND);

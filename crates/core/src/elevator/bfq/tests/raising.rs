@@ -5,7 +5,7 @@ use super::turns::{check, log};
 use crate::Priority;
 use crate::elevator;
 use crate::elevator::bfq::Config;
-use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, Host, Place, RANDOM, SECOND, STREAMER, ms};
 use std::string::String;
 use std::vec::Vec;
 
@@ -14,7 +14,7 @@ fn host(low_latency: bool) -> Host {
         low_latency,
         ..plain()
     };
-    Host::new(elevator::Config::Bfq(config), &[])
+    closed_loop::host(elevator::Config::Bfq(config), &[])
 }
 
 /// Eight clients that stream for ten seconds, then one more client: kilobytes a second that it gets in its first second, in its fourth
@@ -104,8 +104,8 @@ fn player(low_latency: bool) -> u64 {
     }
     host.run(10 * SECOND);
     let player = host.add(Client {
-        size: 16 * 1024,
-        sequential: true,
+        length: 16 * 1024,
+        place: Place::Sequential,
         think: ms(40),
         ..RANDOM
     });
@@ -134,12 +134,12 @@ fn turns_of(client: Client, others: Priority, after: u64) -> String {
         });
     }
     host.run(8 * SECOND);
-    host.turns();
+    host.events();
     host.add(client);
     let from = 8 * SECOND + ms(after);
     host.run(from - ms(100).min(ms(after)));
     if after > 100 {
-        host.turns();
+        host.events();
     }
     host.run(from + ms(500));
     let all = log(&mut host, 3, 2_000);
@@ -185,8 +185,8 @@ fn the_turns_of_a_player_begin_when_it_asks() {
         ..Priority::default()
     };
     let player = Client {
-        size: 16 * 1024,
-        sequential: true,
+        length: 16 * 1024,
+        place: Place::Sequential,
         think: ms(40),
         ..RANDOM
     };

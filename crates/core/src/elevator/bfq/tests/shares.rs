@@ -3,7 +3,8 @@
 use super::plain;
 use crate::elevator;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER};
+use crate::elevator::closed_loop::{self, Client, KIB, RANDOM, SECOND, STREAMER, nth};
+use crate::testing::{bandwidth, change, limit};
 use std::println;
 
 fn bfq(config: Config) -> elevator::Config {
@@ -22,10 +23,10 @@ fn windowed() -> Config {
 
 /// One random reader and fifteen streamers, each in a group of its own with the same share, for two seconds.
 fn one_reader_among_streamers(elevator: elevator::Config) -> (u64, u64) {
-    let mut host = Host::new(elevator, &[(100, None); 16]);
-    let reader = host.add(RANDOM.of(0));
+    let mut host = closed_loop::host(elevator, &[(100, None); 16]);
+    let reader = host.add(RANDOM.of(nth(0)));
     for group in 1..16 {
-        host.add(STREAMER.of(group));
+        host.add(STREAMER.of(nth(group)));
     }
     host.run(2 * SECOND);
     (host.rate(reader), host.total())
@@ -50,12 +51,12 @@ fn a_random_reader_gets_its_share_among_fifteen_streamers() {
 #[test]
 fn shares_divide_the_drive() {
     let shares = [1, 2, 4, 8].map(|share| (share, None));
-    let mut host = Host::new(bfq(windowed()), &shares);
+    let mut host = closed_loop::host(bfq(windowed()), &shares);
     let clients = [128, 64, 128, 32].map(|kib| Client {
-        size: kib * KIB,
+        length: kib * KIB,
         ..STREAMER
     });
-    let clients = [0, 1, 2, 3].map(|g| host.add(clients[g].of(g)));
+    let clients = [0, 1, 2, 3].map(|g| host.add(clients[g].of(nth(g))));
     host.run(10 * SECOND);
     for (share, client) in [1, 2, 4, 8].into_iter().zip(clients) {
         let expected = host.total() * share / 15;
@@ -69,8 +70,8 @@ fn shares_divide_the_drive() {
 #[test]
 fn shares_divide_every_second() {
     let shares = [1, 2, 4, 8].map(|share| (share, None));
-    let mut host = Host::new(bfq(windowed()), &shares);
-    let clients = [0, 1, 2, 3].map(|g| host.add(STREAMER.of(g)));
+    let mut host = closed_loop::host(bfq(windowed()), &shares);
+    let clients = [0, 1, 2, 3].map(|g| host.add(STREAMER.of(nth(g))));
     // The first eleven budgets are Linux's default, whatever the largest may be.
     host.run(SECOND);
     for second in 2..=10 {
@@ -93,10 +94,10 @@ fn shares_divide_every_second() {
 #[test]
 fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
     let limited = |config: Config, client: Client| {
-        let mut host = Host::new(bfq(config), &[(100, None); 5]);
+        let mut host = closed_loop::host(bfq(config), &[(100, None); 5]);
         let clients = [0, 1, 2, 3].map(|group| {
-            host.limit(group, 5_000_000);
-            host.add(client.of(group))
+            host.edit(change(nth(group), limit(bandwidth(5_000_000))));
+            host.add(client.of(nth(group)))
         });
         (host, clients)
     };
@@ -111,7 +112,7 @@ fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
     }
     // One without a limit gets the rest.
     let (mut host, clients) = limited(windowed(), STREAMER);
-    host.add(STREAMER.of(4));
+    host.add(STREAMER.of(nth(4)));
     host.run(2 * SECOND);
     for rate in clients.map(|c| host.rate(c)) {
         assert!(rate >= 4_900, "{rate} kB/s");
@@ -122,7 +123,7 @@ fn the_drive_does_not_wait_for_who_is_held_back_by_a_limit() {
 #[test]
 fn nobody_is_idled_for_among_equal_random_readers() {
     let total = |elevator| {
-        let mut host = Host::new(elevator, &[]);
+        let mut host = closed_loop::host(elevator, &[]);
         for _ in 0..16 {
             host.add(RANDOM);
         }

@@ -3,7 +3,8 @@
 
 use super::plain;
 use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, Host, KIB, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::testing::{change, share};
 use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted, elevator};
 use std::fmt::Write;
 use std::string::String;
@@ -11,7 +12,7 @@ use std::string::String;
 const GROUPS: [(u16, Option<usize>); 2] = [(100, None); 2];
 
 fn host(config: Config, groups: &[(u16, Option<usize>)]) -> Host {
-    Host::new(elevator::Config::Bfq(config), groups)
+    closed_loop::host(elevator::Config::Bfq(config), groups)
 }
 
 /// The first turns, one a line.
@@ -19,7 +20,7 @@ pub(super) fn log(host: &mut Host, clients: usize, turns: usize) -> String {
     let mut log = String::new();
     let mut begun = (0, 0);
     let mut lines = 0;
-    for (at, event) in host.turns() {
+    for (at, event) in host.events() {
         let at = at.as_nanos() / 1_000;
         match event {
             Event::Selected { budget, .. } => begun = (at, budget / 512),
@@ -65,8 +66,8 @@ fn small_budgets() -> Config {
 #[test]
 fn an_exhausted_budget_is_followed_by_one_four_times_as_large() {
     let mut host = host(plain(), &GROUPS);
-    host.add(STREAMER.of(0));
-    host.add(STREAMER.of(1));
+    host.add(STREAMER.of(nth(0)));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(300));
     check(
         &log(&mut host, 2, 6),
@@ -86,9 +87,9 @@ fn a_slow_reader_is_charged_by_time() {
     let mut host = host(plain(), &GROUPS);
     host.add(Client {
         think: 300_000,
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    host.add(STREAMER.of(1));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(600));
     check(
         &log(&mut host, 2, 6),
@@ -114,9 +115,9 @@ fn a_reader_of_half_a_budget_is_not_slow() {
     host.add(Client {
         think: 300_000,
         until: ms(80),
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    host.add(STREAMER.of(1));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(110));
     check(&log(&mut host, 2, 1), "0 0-87714 10922 TooIdle 1848 1848");
 }
@@ -128,8 +129,8 @@ fn charged_by_service_it_keeps_its_share_of_bytes() {
         ..small_budgets()
     };
     let mut host = host(config, &GROUPS);
-    host.add(RANDOM.of(0));
-    host.add(STREAMER.of(1));
+    host.add(RANDOM.of(nth(0)));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(600));
     check(
         &log(&mut host, 2, 6),
@@ -150,9 +151,9 @@ fn a_client_that_thinks_is_idled_for_and_given_up_after_eight_milliseconds() {
     host.add(Client {
         think: ms(1),
         until: ms(4),
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    host.add(STREAMER.of(1));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(60));
     check(
         &log(&mut host, 2, 6),
@@ -172,9 +173,9 @@ fn one_that_comes_back_in_time_goes_on_with_what_was_left() {
     let mut host = host(small_budgets(), &GROUPS);
     host.add(Client {
         think: ms(12),
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    host.add(STREAMER.of(1));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(60));
     check(
         &log(&mut host, 2, 8),
@@ -196,9 +197,9 @@ fn a_turn_is_over_after_its_time() {
     let mut host = host(plain(), &GROUPS);
     host.add(Client {
         think: ms(5),
-        ..RANDOM.of(0)
+        ..RANDOM.of(nth(0))
     });
-    host.add(STREAMER.of(1));
+    host.add(STREAMER.of(nth(1)));
     host.run(ms(1_000));
     check(
         &log(&mut host, 2, 6),
@@ -307,7 +308,7 @@ fn strict_guarantees_keep_one_request_in_the_drive() {
     for _ in 0..3 {
         host.add(Client {
             depth: 8,
-            size: 4 * KIB,
+            length: 4 * KIB,
             ..STREAMER
         });
     }
@@ -326,10 +327,10 @@ fn strict_guarantees_keep_one_request_in_the_drive() {
 #[test]
 fn a_share_changed_in_mid_turn_counts_from_the_next_turn_on() {
     let mut host = host(small_budgets(), &GROUPS);
-    let clients = [0, 1].map(|g| host.add(STREAMER.of(g)));
+    let clients = [0, 1].map(|g| host.add(STREAMER.of(nth(g))));
     host.run(SECOND);
     let before = clients.map(|c| host.bytes(c));
-    host.change_share(1, 300);
+    host.edit(change(nth(1), share(300)));
     host.run(3 * SECOND);
     let got = [0, 1].map(|i| host.bytes(clients[i]) - before[i]);
     let percent = got[1] * 100 / got[0];
@@ -342,7 +343,7 @@ fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
     let [one, other] = [0, 1].map(|group| {
         host.add(Client {
             depth: 1,
-            ..STREAMER.of(group)
+            ..STREAMER.of(nth(group))
         })
     });
     let (mut served, mut idled, mut peak) = (0, 0, 0);
@@ -350,7 +351,7 @@ fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
         host.run(step * SECOND / 1_000);
         let mut serving = None;
         let clients = [host.stream(one), host.stream(other)];
-        host.sample(Wanted::ALL, &mut |sample| match sample {
+        host.layer.sample(Wanted::ALL, &mut |sample| match sample {
             Sample::Serving {
                 stream,
                 served,

@@ -1,10 +1,12 @@
 //! Random loads under random tunables: nothing is lost, nobody waits for ever, and what is counted is what is there.
 
 use super::super::{Cfq, Config, Queue};
-use crate::elevator::closed_loop::{Client, Host, KIB, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, KIB, Place, SECOND, STREAMER, ms, nth};
 use crate::list::NIL;
 use crate::tunable::Tuned;
-use crate::{DriveShape, Flags, Op, Priority, PriorityClass, Sizes, elevator};
+use crate::{
+    Config as LayerConfig, DriveShape, Flags, Op, Priority, PriorityClass, Sizes, elevator,
+};
 use std::vec::Vec;
 use weir_random::Rng;
 
@@ -26,28 +28,27 @@ fn drawn(rng: &mut Rng) -> Config {
 }
 
 fn client(rng: &mut Rng, groups: u64, plain: bool) -> Client {
-    let base = if rng.range(0, 1) == 0 {
-        STREAMER
-    } else {
-        RANDOM
-    };
+    let sequential = [SECOND, 0][rng.range(0, 1) as usize];
     let class = match rng.range(0, 5) {
         _ if plain => PriorityClass::BestEffort,
         0 => PriorityClass::Realtime,
         1 => PriorityClass::Idle,
         _ => PriorityClass::BestEffort,
     };
-    let stride = rng.range(1, 4) * 64 * 1024;
+    let of = rng.range(1, 4);
     Client {
-        group: Some(rng.range(0, groups - 1) as usize),
+        group: nth(rng.range(0, groups - 1) as usize),
         priority: Priority {
             class,
             level: rng.range(0, 7) as u8,
         },
-        size: rng.range(1, 64) as u32 * 4 * KIB,
+        length: rng.range(1, 64) as u32 * 4 * KIB,
         depth: rng.range(1, 40) as u32,
-        strides: (rng.range(0, 2) == 0).then_some((rng.range(0, 3) * 64 * 1024, stride)),
-        random_from: rng.range(0, 3) * SECOND,
+        base: (rng.range(0, 2) == 0).then_some(rng.range(0, 3) * 64 * 1024),
+        place: Place::EveryUntil {
+            of,
+            until: rng.range(0, 3) * sequential,
+        },
         op: if rng.range(0, 2) == 0 {
             Op::Write
         } else {
@@ -57,7 +58,7 @@ fn client(rng: &mut Rng, groups: u64, plain: bool) -> Client {
             [rng.range(0, if plain { 1 } else { 2 }) as usize],
         think: [0, 0, ms(1), ms(12)][rng.range(0, 3) as usize],
         until: [u64::MAX, SECOND][rng.range(0, 1) as usize],
-        ..base
+        ..STREAMER
     }
 }
 
@@ -127,17 +128,22 @@ fn run(seed: u64) {
         groups: 8,
         ..Sizes::default()
     };
-    let mut host = Host::sized(elevator::Config::Cfq(config), &groups, sizes, shape);
+    let layer = LayerConfig {
+        sizes,
+        drive: shape,
+        ..LayerConfig::of(elevator::Config::Cfq(config))
+    };
+    let mut host = closed_loop::host_of(layer, &groups);
     if shape.rotational {
-        host.seek = ms(4);
+        host.drive.pipe.seek = ms(4);
     }
     let leaves = groups.len() as u64;
     let mut clients = Vec::new();
     for _ in 0..rng.range(1, 12) {
         let mut client = client(&mut rng, leaves, plain);
         // The first has members where there are any.
-        if leaves > 4 && client.group == Some(0) {
-            client.group = Some(4);
+        if leaves > 4 && client.group == nth(0) {
+            client.group = nth(4);
         }
         clients.push((host.add(client), client));
     }
@@ -174,16 +180,21 @@ fn queues_merge_while_streams_are_on_hold_and_leave() {
             streams: 16,
             ..Sizes::default()
         };
-        let config = elevator::Config::Cfq(Config::default());
-        let mut host = Host::sized(config, &[], sizes, shape);
-        host.seek = ms(1);
+        let config = LayerConfig {
+            sizes,
+            drive: shape,
+            ..LayerConfig::of(elevator::Config::Cfq(Config::default()))
+        };
+        let mut host = closed_loop::host_of(config, &[]);
+        host.drive.pipe.seek = ms(1);
         let size = 64 * KIB;
         let readers: Vec<_> = (0..4)
             .map(|n| {
                 host.add(Client {
-                    size,
+                    length: size,
                     depth: 2,
-                    strides: Some((n * u64::from(size), 4 * u64::from(size))),
+                    base: Some(n * u64::from(size)),
+                    place: Place::Every(4),
                     until: ms(rng.range(20, 5_000)),
                     ..STREAMER
                 })

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk};
-use crate::elevator::closed_loop::{Client, Host, SECOND};
+use crate::elevator::closed_loop::{Client, Host, Place, SECOND};
 
 const SIZE: u32 = 64 * 1024;
 
@@ -11,9 +11,12 @@ fn together(readers: u64, random_from: u64) -> Host {
     let mut host = disk(Config::default(), &[]);
     for n in 0..readers {
         host.add(Client {
-            size: SIZE,
-            strides: Some((n * u64::from(SIZE), readers * u64::from(SIZE))),
-            random_from,
+            length: SIZE,
+            base: Some(n * u64::from(SIZE)),
+            place: Place::EveryUntil {
+                of: readers,
+                until: random_from,
+            },
             ..READER
         });
     }

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::{Op, Priority, PriorityClass};
 use std::vec::Vec;
 
@@ -33,7 +33,7 @@ fn groups_share_a_disk_by_weight_at_every_level() {
     let members = [(100, Some(3)), (300, Some(3))];
     let mut host = disk(Config::default(), &[&top[..], &members].concat());
     for group in [0, 1, 2, 4, 5] {
-        host.add(READER.of(group));
+        host.add(READER.of(nth(group)));
     }
     host.run(120 * SECOND);
     let off = off_by(&host, &[100, 200, 400, 50, 150]);
@@ -44,14 +44,14 @@ fn groups_share_a_disk_by_weight_at_every_level() {
 #[test]
 fn a_group_that_was_away_is_owed_nothing() {
     let mut host = disk(Config::default(), &[(100, None); 3]);
-    host.add(READER.of(0));
+    host.add(READER.of(nth(0)));
     host.add(Client {
         until: ms(50),
-        ..READER.of(2)
+        ..READER.of(nth(2))
     });
     host.run(10 * SECOND);
     let before = host.bytes(0);
-    let late = host.add(READER.of(2));
+    let late = host.add(READER.of(nth(2)));
     host.run(12 * SECOND);
     let (stayed, came) = (host.bytes(0) - before, host.bytes(late));
     assert!(came < stayed * 3 / 2, "{came} beside {stayed}");
@@ -124,9 +124,9 @@ fn random_among(sequential: usize, make: Make) -> (u64, u64) {
     let groups: Vec<_> = (0..=sequential).map(|_| (100, None)).collect();
     let run = |others: usize| {
         let mut host = make(Config::default(), &groups);
-        let reader = host.add(RANDOM.of(0));
+        let reader = host.add(RANDOM.of(nth(0)));
         for group in 1..=others {
-            host.add(STREAMER.of(group));
+            host.add(STREAMER.of(nth(group)));
         }
         host.run(30 * SECOND);
         (host.rate(reader), host.total())
@@ -154,7 +154,7 @@ fn where_requests_are_counted_groups_get_them_by_weight() {
     for group in [0, 1] {
         host.add(Client {
             depth: 32,
-            ..STREAMER.of(group)
+            ..STREAMER.of(nth(group))
         });
     }
     host.run(30 * SECOND);
@@ -170,7 +170,7 @@ fn on_flash_that_is_idled_for_weights_are_kept() {
     };
     let mut host = flash(config, &[(100, None), (300, None)]);
     for group in [0, 1] {
-        host.add(READER.of(group));
+        host.add(READER.of(nth(group)));
     }
     host.run(20 * SECOND);
     let off = off_by(&host, &[1, 3]);

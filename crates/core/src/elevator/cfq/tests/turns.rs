@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::closed_loop::{Client, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{Client, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::event::{Event, Expiry};
 use crate::sample::{Sample, Wanted};
 use crate::{GroupId, Op, Span};
@@ -37,7 +37,7 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
         });
     }
     host.run(2 * SECOND);
-    let sent = host.sent.len();
+    let sent = host.layer.counters().dispatched;
     assert!(sent > 100, "{sent}");
     // Those of the one whose turn is over are there, too, when the next begins.
     let most = host.most_in_drive;
@@ -78,7 +78,7 @@ fn a_sequential_reader_that_comes_back_soon_keeps_the_drive_for_its_slice() {
     }
     host.run(5 * SECOND);
     // A slice of 100 ms, and a seek before it; a turn ends when less is left of its slice than its stream thinks.
-    let turns = host.turns();
+    let turns = host.events();
     let ended = turns.iter().filter_map(|(_, event)| match event {
         Event::Expired { reason, .. } => Some(*reason),
         _ => None,
@@ -105,11 +105,11 @@ fn a_reader_that_thinks_for_long_is_not_idled_for() {
 #[test]
 fn samples_say_who_is_served_and_what_groups_have_used() {
     let mut host = disk(Config::default(), &[(100, None), (300, None)]);
-    let clients = [0, 1].map(|group| host.add(READER.of(group)));
+    let clients = [0, 1].map(|group| host.add(READER.of(nth(group))));
     let (mut served, mut leads, mut groups) = ([0; 2], 0, 0);
     for n in 1..=500 {
         host.run(n * ms(10));
-        host.sample(Wanted::ALL, &mut |sample| match sample {
+        host.layer.sample(Wanted::ALL, &mut |sample| match sample {
             Sample::Slice {
                 stream, used, left, ..
             } => {

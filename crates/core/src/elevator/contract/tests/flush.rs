@@ -1,206 +1,136 @@
 //! Flushes beside promises, on a drive that does one thing after the other: a read or a write is soon done, a flush takes long.
 
 use super::*;
+use crate::testing::{Drive, SPACE, space};
+use crate::{Completion, Dispatch, Output, SpaceId, Tag};
+use std::collections::BTreeMap;
 
 const READ: u64 = 60_000;
 const WRITE: u64 = 20_000;
 const FLUSH: u64 = 1_000_000;
 const WRITERS: usize = 8;
 
-/// What a client has in mind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Workload {
-    /// This number of reads of 4 KiB outstanding.
-    Reads(u32),
-    /// Writes 4 KiB and flushes, again and again.
-    Syncs,
+/// Reads 4 KiB at a time.
+const READS: Client = Client {
+    length: 4 * KIB,
+    depth: 1,
+    ..READER
+};
+/// Writes 4 KiB and flushes, again and again.
+const SYNCS: Client = Client {
+    op: Op::Write,
+    other: Some((2, Op::Flush, Flags::SYNC)),
+    ..READS
+};
+
+/// A drive that does one command after the other.
+struct Serial {
+    free: u64,
+    flush: u64,
+    /// Flushes that run now, and when each ends, on a drive that does everything else first.
+    last: Option<BTreeMap<Tag, u64>>,
 }
 
-/// Flush commands, and the longest time that one could have begun before it did, counted from the end of the one before.
-#[derive(Default)]
-struct Flushes {
+impl Drive for Serial {
+    fn take(&mut self, now: u64, command: &Dispatch) -> u64 {
+        let begin = self.free.max(now);
+        let time = match command.op {
+            Op::Flush => self.flush,
+            Op::Read => READ,
+            _ => WRITE,
+        };
+        match &mut self.last {
+            Some(flushes) if command.op == Op::Flush => {
+                flushes.insert(command.tag, begin + time);
+                return begin + time;
+            }
+            Some(flushes) => flushes.values_mut().for_each(|end| *end += time),
+            None => {}
+        }
+        self.free = begin + time;
+        self.free
+    }
+
+    fn end(&mut self, now: u64, tag: Tag) -> Result<Completion, u64> {
+        if let Some(flushes) = &mut self.last
+            && let Some(&end) = flushes.get(&tag)
+        {
+            if end > now {
+                return Err(end);
+            }
+            flushes.remove(&tag);
+        }
+        Ok(Completion::ok(tag))
+    }
+}
+
+/// A run, its flush commands, and the longest time that one could have begun before it did, counted from the end of the one before.
+struct Run {
+    host: crate::testing::Host<Serial>,
     begun: u64,
-    waiting: u32,
-    since: u64,
     longest: u64,
 }
 
-/// A closed loop of clients, each in a group and a space of its own, and the drive.
-struct Syncing {
-    layer: Layer,
-    clients: Vec<Workload>,
-    streams: Vec<StreamId>,
-    /// Requests that end, by when; what is submitted then follows from that.
-    drive: BinaryHeap<Reverse<(u64, Tag)>>,
-    free: u64,
-    flush: u64,
-    /// Flushes that run now, on a drive that does everything else first.
-    last: Option<Vec<Tag>>,
-    /// Reads of each client, and syncs.
-    done: Vec<u64>,
-    flushes: Flushes,
+impl Run {
+    /// Requests of 4 KiB of a client, each of which a flush follows if it writes.
+    fn done(&self, client: usize) -> u64 {
+        self.host.bytes(client) / 4096
+    }
 }
 
-impl Syncing {
-    fn new(config: elevator::Config, flush: u64, clients: &[(Workload, Contract)]) -> Self {
-        let mut layer = Layer::new(LayerConfig {
-            drive: DriveShape {
-                capacity: PIPE.stated,
-                ..DriveShape::default()
-            },
-            ..LayerConfig::of(config)
-        })
-        .unwrap();
-        let mut streams = Vec::new();
-        for (i, &(_, contract)) in clients.iter().enumerate() {
-            let group = GroupId(i as u32 + 1);
-            let edits = [
-                Edit::SetSpace {
-                    id: SpaceId(i as u32),
-                    size: Some(1 << 40),
-                },
-                Edit::AddGroup {
-                    id: group,
-                    parent: ROOT,
-                    contract,
-                },
-            ];
-            layer.change(Instant::ZERO, &edits).unwrap();
-            let priority = Priority::default();
-            let spec = StreamSpec { group, priority };
-            streams.push(layer.open(Instant::ZERO, spec).unwrap());
-        }
-        Self {
-            layer,
-            clients: clients.iter().map(|c| c.0).collect(),
-            streams,
-            drive: BinaryHeap::new(),
+/// Runs clients, each in a group of its own.
+fn play(config: elevator::Config, flush: u64, clients: &[Client], seconds: u64) -> Run {
+    let last = None;
+    play_on(
+        Serial {
             free: 0,
             flush,
-            last: None,
-            done: std::vec![0; clients.len()],
-            flushes: Flushes::default(),
-        }
-    }
+            last,
+        },
+        config,
+        clients,
+        seconds,
+    )
+}
 
-    fn submit(&mut self, now: u64, client: usize, op: Op) {
-        if op == Op::Flush {
-            let flushes = &mut self.flushes;
-            flushes.since = if flushes.waiting == 0 {
-                now
-            } else {
-                flushes.since
-            };
-            flushes.waiting += 1;
-        }
-        let request = Request {
-            stream: self.streams[client],
-            space: SpaceId(client as u32),
-            op,
-            flags: Flags::SYNC,
-            offset: 0,
-            length: if op == Op::Flush { 0 } else { 4 * KIB },
-            cookie: client as u64,
-            within: 0,
-        };
-        let now = Instant::from_nanos(now);
-        self.layer.submit(now, &[request]).unwrap();
-    }
-
-    fn run(mut self, seconds: u64) -> Self {
-        for client in 0..self.clients.len() {
-            match self.clients[client] {
-                Workload::Reads(depth) => (0..depth).for_each(|_| self.submit(0, client, Op::Read)),
-                Workload::Syncs => self.submit(0, client, Op::Write),
-            }
-        }
-        let mut now = 0;
-        while now < seconds * SECOND {
-            let wake = self.poll(now);
-            let ends = self.drive.peek().map(|e| e.0.0);
-            now = wake.into_iter().chain(ends).min().expect("nothing stands");
-            if ends == Some(now) {
-                let Reverse((_, tag)) = self.drive.pop().unwrap();
-                if let Some(flushes) = &mut self.last {
-                    flushes.retain(|&other| other != tag);
-                }
-                let at = Instant::from_nanos(now);
-                self.layer.complete(at, &[Completion::ok(tag)]);
-            }
-        }
-        self
-    }
-
-    /// Lets the layer decide, and clients go on, until there is nothing more to do at this time.
-    fn poll(&mut self, now: u64) -> Option<u64> {
-        loop {
-            let mut out = Vec::new();
-            let wake = self.layer.poll(Instant::from_nanos(now), &mut out);
-            if out.is_empty() {
-                return wake.map(|w| w.at.as_nanos());
-            }
-            for output in out {
-                self.carry_out(now, output);
-            }
-        }
-    }
-
-    fn carry_out(&mut self, now: u64, output: Output) {
-        match output {
-            Output::Dispatch(d) => {
-                let time = match d.op {
-                    Op::Flush => self.flush,
-                    Op::Read => READ,
-                    _ => WRITE,
-                };
-                self.works(now, d.tag, d.op, time);
-                if d.op == Op::Flush {
-                    let flushes = &mut self.flushes;
-                    flushes.begun += 1;
-                    flushes.waiting -= 1;
-                    flushes.longest = flushes.longest.max(now - flushes.since);
-                }
-            }
-            Output::Done(d) => {
-                let client = d.cookie as usize;
-                let next = match (self.clients[client], d.op) {
-                    (Workload::Syncs, Op::Write) => Op::Flush,
-                    (Workload::Syncs, _) => Op::Write,
-                    (Workload::Reads(_), _) => Op::Read,
-                };
-                if d.op == Op::Flush {
-                    self.flushes.since = now;
-                }
-                self.done[client] += u64::from(d.op != Op::Write);
-                self.submit(now, client, next);
-            }
-            Output::Pause(_) | Output::Resume(_) => {}
-        }
-    }
-
-    /// The drive does what it was given after the rest; if flushes come last, they take longer by that.
-    fn works(&mut self, now: u64, tag: Tag, op: Op, time: u64) {
-        let Some(flushes) = &mut self.last else {
-            self.free = self.free.max(now) + time;
-            self.drive.push(Reverse((self.free, tag)));
-            return;
-        };
-        if op == Op::Flush {
-            flushes.push(tag);
-            self.drive.push(Reverse((self.free.max(now) + time, tag)));
-            return;
-        }
-        self.free = self.free.max(now) + time;
-        let all = self.drive.drain().map(|Reverse((end, other))| {
-            let later = if flushes.contains(&other) { time } else { 0 };
-            Reverse((end + later, other))
+fn play_on(drive: Serial, config: elevator::Config, clients: &[Client], seconds: u64) -> Run {
+    let config = crate::Config {
+        drive: PIPE.shape(),
+        ..crate::Config::of(config)
+    };
+    let mut host = crate::testing::Host::new(config, &[], drive);
+    for (id, client) in clients.iter().enumerate() {
+        let id = id as u32;
+        host.edit(space(id, SPACE));
+        host.add(Client {
+            space: SpaceId(id),
+            ..*client
         });
-        self.drive = all.chain([Reverse((self.free, tag))]).collect();
     }
-
-    /// Bytes a second that a client read.
-    fn rate(&self, client: usize, seconds: u64) -> u64 {
-        self.done[client] * 4096 / seconds
+    let (mut begun, mut longest) = (0, 0);
+    // Flushes that wait, and since when.
+    let (mut waiting, mut since) = (0, 0);
+    while host.step(seconds * SECOND) {
+        for output in &host.out {
+            match output {
+                Output::Done(d) if d.op == Op::Flush => since = host.now,
+                Output::Done(d) if d.op == Op::Write => {
+                    since = if waiting == 0 { host.now } else { since };
+                    waiting += 1;
+                }
+                Output::Dispatch(d) if d.op == Op::Flush => {
+                    begun += 1;
+                    waiting -= 1;
+                    longest = longest.max(host.now - since);
+                }
+                _ => {}
+            }
+        }
+    }
+    Run {
+        host,
+        begun,
+        longest,
     }
 }
 
@@ -209,32 +139,32 @@ fn keeping() -> elevator::Config {
 }
 
 /// A client that reads and was promised `mb` MB/s, and eight that sync.
-fn beside(mb: u64, depth: u32) -> Vec<(Workload, Contract)> {
-    let mut clients = std::vec![(Workload::Reads(depth), min(mb * 1_000_000))];
-    clients.resize(WRITERS + 1, (Workload::Syncs, Contract::DEFAULT));
+fn beside(mb: u64) -> Vec<Client> {
+    let mut clients = std::vec![READS.with(min(mb * 1_000_000))];
+    clients.resize(WRITERS + 1, SYNCS);
     clients
 }
 
 #[test]
 fn who_reads_one_at_a_time_keeps_its_min_beside_those_who_sync() {
     for mb in [1, 10, 30, 50] {
-        let none = Syncing::new(elevator::Config::None, FLUSH, &beside(mb, 1)).run(4);
-        assert!(none.rate(0, 4) < 2_000_000, "{}", none.rate(0, 4));
-        let kept = Syncing::new(keeping(), FLUSH, &beside(mb, 1)).run(4);
-        let rate = kept.rate(0, 4);
-        assert!(rate >= mb * 1_000_000, "{rate} of {mb} MB/s");
+        let none = play(elevator::Config::None, FLUSH, &beside(mb), 4);
+        assert!(none.host.rate(0) < 2_000, "{}", none.host.rate(0));
+        let kept = play(keeping(), FLUSH, &beside(mb), 4);
+        let rate = kept.host.rate(0);
+        assert!(rate >= mb * 1_000, "{rate} of {mb} MB/s");
         // The drive does flushes in the time that the reads leave: none of it is wasted.
-        let busy = kept.flushes.begun * (FLUSH + WRITE) + kept.done[0] * READ;
+        let busy = kept.begun * (FLUSH + WRITE) + kept.done(0) * READ;
         assert!(busy >= 4 * SECOND * 95 / 100, "{busy} beside {mb} MB/s");
     }
 }
 
 #[test]
 fn flushes_are_as_many_as_before_where_nothing_was_promised() {
-    let clients = beside(0, 1);
-    let none = Syncing::new(elevator::Config::None, FLUSH, &clients).run(2);
-    let kept = Syncing::new(keeping(), FLUSH, &clients).run(2);
-    let (before, now) = (none.flushes.begun, kept.flushes.begun);
+    let clients = beside(0);
+    let none = play(elevator::Config::None, FLUSH, &clients, 2);
+    let kept = play(keeping(), FLUSH, &clients, 2);
+    let (before, now) = (none.begun, kept.begun);
     assert!(now * 100 >= before * 95, "{now} of {before}");
 }
 
@@ -247,16 +177,16 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
         for (times, promised) in cases {
             let mut clients: Vec<_> = promised
                 .iter()
-                .map(|mb| (Workload::Reads(1), min(mb * 1_000_000)))
+                .map(|mb| READS.with(min(mb * 1_000_000)))
                 .collect();
-            clients.resize(clients.len() + WRITERS, (Workload::Syncs, min(1_000_000)));
-            let slow = Syncing::new(keeping(), flush, &clients).run(20);
+            clients.resize(clients.len() + WRITERS, SYNCS.with(min(1_000_000)));
+            let slow = play(keeping(), flush, &clients, 20);
             let what = std::format!("{promised:?} MB/s beside flushes of {flush} ns");
-            let reads: u64 = slow.done[..promised.len()].iter().sum();
+            let reads: u64 = (0..promised.len()).map(|c| slow.done(c)).sum();
             // What was in the drive when one began counts as its time, too.
             let taken = flush + 4 * READ + 4 * WRITE;
             let bound = (times * taken).min(SECOND) + READ;
-            let longest = slow.flushes.longest;
+            let longest = slow.longest;
             assert!(longest <= bound, "{longest} of {bound}: {what}");
             assert!(reads * READ >= 20 * SECOND * 45 / 100, "{reads}: {what}");
         }
@@ -265,23 +195,27 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
 
 #[test]
 fn who_syncs_does_not_wait_for_its_own_promise() {
-    let promised = [(Workload::Syncs, min(10_000_000))];
-    let none = Syncing::new(elevator::Config::None, FLUSH, &promised).run(2);
-    let kept = Syncing::new(keeping(), FLUSH, &promised).run(2);
-    assert_eq!(kept.done[0], none.done[0]);
+    let promised = [SYNCS.with(min(10_000_000))];
+    let none = play(elevator::Config::None, FLUSH, &promised, 2);
+    let kept = play(keeping(), FLUSH, &promised, 2);
+    assert_eq!(kept.done(0), none.done(0));
 }
 
 #[test]
 fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
     // Ten syncs a second of the fifty that the drive does while it is given nothing else.
-    let mut clients = std::vec![(Workload::Syncs, min(40_960))];
-    clients.resize(4, (Workload::Reads(16), Contract::DEFAULT));
-    let mut drive = Syncing::new(keeping(), 20 * FLUSH, &clients);
-    drive.last = Some(Vec::new());
-    let kept = drive.run(4);
-    assert!(kept.done[0] >= 4 * 10, "{} syncs", kept.done[0]);
+    let mut clients = std::vec![SYNCS.with(min(40_960))];
+    clients.resize(4, Client { depth: 16, ..READS });
+    let last_flushes = Serial {
+        free: 0,
+        flush: 20 * FLUSH,
+        last: Some(BTreeMap::new()),
+    };
+    let kept = play_on(last_flushes, keeping(), &clients, 4);
+    let syncs = kept.done(0);
+    assert!(syncs >= 4 * 10, "{syncs} syncs");
     // What that leaves is the readers'.
-    let reads: u64 = kept.done[1..].iter().sum();
-    let busy = kept.done[0] * (20 * FLUSH + WRITE) + reads * READ;
+    let reads: u64 = (1..4).map(|c| kept.done(c)).sum();
+    let busy = syncs * (20 * FLUSH + WRITE) + reads * READ;
     assert!(busy >= 4 * SECOND * 95 / 100, "{busy}");
 }

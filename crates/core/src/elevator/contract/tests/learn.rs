@@ -12,8 +12,7 @@ fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
         ..PIPE
     };
     let clients = [READER; 4];
-    let mut host = Host::new(elevator, pipe, &clients, 1);
-    host.play(1);
+    let host = run_on(pipe, elevator, &clients, 1);
     let mut drive = None;
     host.layer
         .sample(Wanted::DRIVE, &mut |sample| drive = Some(sample));
@@ -26,7 +25,7 @@ fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
     // 64 KiB at 1 GB/s, and the 30 us that many take at a time.
     let took = read.as_nanos();
     assert!((45_000..90_000).contains(&took), "{took}");
-    assert!(delay.as_nanos() <= SERVICE + 10_000, "{delay:?}");
+    assert!(delay.as_nanos() <= PIPE.service + 10_000, "{delay:?}");
     assert_eq!(away.as_nanos() / 200_000, 0, "it does not seek");
 }
 
@@ -45,27 +44,27 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
         ..PIPE
     };
     let reader = Client {
-        size: 1024 * KIB,
+        length: 1024 * KIB,
         depth: 8,
-        contract: min(200_000_000),
+        contract: Some(min(200_000_000)),
         ..READER
     };
     let small = Client {
-        size: 4 * KIB,
+        length: 4 * KIB,
         depth: 1,
-        contract: Contract {
+        contract: Some(Contract {
             class: Class::Realtime,
             max: Max {
                 bandwidth: 2_000_000,
                 ..Max::NONE
             },
             ..Contract::DEFAULT
-        },
+        }),
         ..READER
     };
     let kept = contract_on(pipe, &[small, reader, reader], 3);
     for reader in 1..3 {
-        let worst = kept.worst(reader, 10, 30);
+        let worst = kept.tally(reader).worst(10, 30);
         assert!(worst >= 200_000_000, "reader {reader}: {worst}");
     }
 }
@@ -83,16 +82,15 @@ fn programming(stable: bool) -> (Pipe, [Client; 3]) {
         ..PIPE
     };
     let target = Client {
-        size: 16 * KIB,
+        length: 16 * KIB,
         depth: 1,
-        writes_every: 20,
-        stable,
-        contract: min(36_000_000),
+        other: writes(20, stable),
+        contract: Some(min(36_000_000)),
         ..READER
     };
     let other = Client {
         think: 400_000,
-        contract: Contract::DEFAULT,
+        contract: Some(Contract::DEFAULT),
         ..target
     };
     (pipe, [target, other, other])
@@ -103,9 +101,9 @@ fn programming(stable: bool) -> (Pipe, [Client; 3]) {
 fn a_write_that_takes_its_time_does_not_show_hidden_work() {
     for stable in [false, true] {
         let (pipe, clients) = programming(stable);
-        let none = Host::new(elevator::Config::None, pipe, &clients, 4).run(4);
+        let none = run_on(pipe, elevator::Config::None, &clients, 4);
         let kept = contract_on(pipe, &clients, 4);
-        let worst = kept.worst(0, 0, 40);
+        let worst = kept.tally(0).worst(0, 40);
         assert!(worst >= 36_000_000, "{worst}");
         let (all, whole) = (kept.all(), none.all());
         assert!(all * 100 >= whole * 90, "{stable}: {all} of {whole}");
@@ -122,10 +120,10 @@ fn of_a_stable_write_nothing_is_left_when_it_is_answered() {
             ..pipe
         };
         let elevator = elevator::Config::Contract(Config::default());
-        let mut host = Host::new(elevator, pipe, &clients[..1], 2);
+        let mut host = host(elevator, pipe, &clients[..1]);
         let mut most = 0;
         for tenth in 5..15 {
-            host.play_until(tenth * SECOND / 10);
+            host.run(tenth * SECOND / 10);
             host.layer.sample(Wanted::DRIVE, &mut |sample| {
                 if let Sample::Drive { hidden, .. } = sample {
                     most = most.max(hidden.as_nanos());

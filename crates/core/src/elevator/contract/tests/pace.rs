@@ -5,14 +5,14 @@ use super::*;
 /// A reader of 4 KiB at a time that was promised `want`, and fifteen clients that stream and were promised 10 MB/s each.
 fn clients(want: u64) -> Vec<Client> {
     let target = Client {
-        size: 4 * KIB,
+        length: 4 * KIB,
         depth: 1,
-        contract: min(want),
+        contract: Some(min(want)),
         ..READER
     };
     let reader = Client {
         depth: 4,
-        contract: min(10_000_000),
+        contract: Some(min(10_000_000)),
         ..READER
     };
     core::iter::once(target)
@@ -52,11 +52,7 @@ fn without_sacrifice() -> elevator::Config {
     })
 }
 
-fn run_on(pipe: Pipe, elevator: elevator::Config, clients: &[Client]) -> Run {
-    Host::new(elevator, pipe, clients, 2).run(2)
-}
-
-fn kept_on(pipe: Pipe, clients: &[Client]) -> Run {
+fn kept_on(pipe: Pipe, clients: &[Client]) -> Host {
     contract_on(pipe, clients, 2)
 }
 
@@ -67,15 +63,15 @@ fn a_drive_faster_than_stated_is_used_and_promises_are_kept() {
             let pipe = Pipe { jitter, ..pipe };
             let want = 10_000_000.min(alone(pipe) / 2);
             let clients = clients(want);
-            let none = run_on(pipe, elevator::Config::None, &clients);
+            let none = run_on(pipe, elevator::Config::None, &clients, 2);
             let kept = kept_on(pipe, &clients);
-            let unshared = run_on(pipe, without_sacrifice(), &clients);
+            let unshared = run_on(pipe, without_sacrifice(), &clients, 2);
             let all = [none.all(), unshared.all(), kept.all()];
             assert!(all[1] * 100 >= all[0] * 88, "{pipe:?}: {all:?}");
             assert!(all[2] * 100 >= all[1] * 83, "{pipe:?}: {all:?}");
-            let worst = kept.worst(0, 1, 20);
+            let worst = kept.tally(0).worst(1, 20);
             assert!(worst >= want, "{pipe:?}: {worst} of {want}");
-            let worst = (1..16).map(|c| kept.worst(c, 1, 20)).min().unwrap();
+            let worst = (1..16).map(|c| kept.tally(c).worst(1, 20)).min().unwrap();
             assert!(worst >= 10_000_000, "{pipe:?}: {worst}");
         }
     }
@@ -88,14 +84,14 @@ fn a_promise_that_its_client_cannot_reach_costs_others_little() {
             let pipe = Pipe { jitter, ..pipe };
             let reach = alone(pipe);
             let clients = clients((reach * 5 / 4).min(60_000_000));
-            let none = run_on(pipe, elevator::Config::None, &clients);
+            let none = run_on(pipe, elevator::Config::None, &clients, 2);
             let kept = kept_on(pipe, &clients);
-            let unshared = run_on(pipe, without_sacrifice(), &clients);
+            let unshared = run_on(pipe, without_sacrifice(), &clients, 2);
             let all = [none.all(), unshared.all(), kept.all()];
             assert!(all[1] * 100 >= all[0] * 65, "{pipe:?}: {all:?}");
             assert!(all[2] * 100 >= all[1] * 83, "{pipe:?}: {all:?}");
             // And it has a good part of what it would have if it were alone.
-            let worst = kept.worst(0, 1, 20);
+            let worst = kept.tally(0).worst(1, 20);
             assert!(
                 worst * 100 >= reach.min(60_000_000) * 40,
                 "{pipe:?}: {worst} of {reach}"
@@ -107,15 +103,15 @@ fn a_promise_that_its_client_cannot_reach_costs_others_little() {
 #[test]
 fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
     let client = |size: u32, depth: u32, mb: u64| Client {
-        size: size * KIB,
+        length: size * KIB,
         depth,
-        contract: min(mb * 1_000_000),
+        contract: Some(min(mb * 1_000_000)),
         ..READER
     };
     let mut unlike: Vec<_> = [100, 50, 25, 10].map(|mb| client(128, 4, mb)).into();
     unlike.extend([10, 5].map(|mb| client(4, 1, mb)));
     for clients in [clients(10_000_000), unlike] {
-        let promised: u64 = clients.iter().map(|c| c.contract.min).sum();
+        let promised: u64 = clients.iter().map(Client::promised).sum();
         for slower in [2, 4, 8] {
             let pipe = Pipe {
                 link: LINK / slower,
@@ -125,8 +121,8 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
             let kept = contract_on(pipe, &clients, 4);
             assert!(kept.all() >= 4 * pipe.link * 92 / 100, "{}", kept.all());
             for (i, client) in clients.iter().enumerate() {
-                let part = client.contract.min * pipe.link / promised;
-                let worst = kept.worst(i, 10, 40);
+                let part = client.promised() * pipe.link / promised;
+                let worst = kept.tally(i).worst(10, 40);
                 assert!(
                     worst >= part * 3 / 4,
                     "client {i} of {slower} times slower: {worst} of {part}"
@@ -140,7 +136,7 @@ fn a_drive_too_slow_for_its_promises_keeps_each_in_proportion() {
 #[test]
 fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_on() {
     let client = |second: u64| Client {
-        contract: min(100_000_000),
+        contract: Some(min(100_000_000)),
         depth: 16,
         from: second * SECOND,
         ..READER
@@ -152,7 +148,7 @@ fn who_comes_while_a_drive_stands_still_is_served_like_the_others_when_it_goes_o
     };
     let kept = contract_on(pipe, &[client(0), client(5)], 12);
     for reader in 0..2 {
-        let worst = kept.worst(reader, 90, 120);
+        let worst = kept.tally(reader).worst(90, 120);
         assert!(worst >= 100_000_000, "reader {reader}: {worst}");
     }
 }
@@ -169,20 +165,20 @@ fn requests_that_end_together_were_outstanding_together() {
         ..PIPE
     };
     let target = Client {
-        size: 512,
-        contract: Contract {
+        length: 512,
+        contract: Some(Contract {
             min_iops: 1_800,
             ..Contract::DEFAULT
-        },
+        }),
         ..READER
     };
     let others = Client {
-        size: 256 * KIB,
+        length: 256 * KIB,
         depth: 7,
         ..READER
     };
     let kept = kept_on(pipe, &[target, others]);
-    let worst = kept.worst(0, 1, 20) / 512;
+    let worst = kept.tally(0).worst(1, 20) / 512;
     assert!(worst >= 1_800, "{worst} a second");
 }
 
@@ -190,7 +186,7 @@ fn requests_that_end_together_were_outstanding_together() {
 fn a_drive_slower_than_stated_keeps_what_it_can() {
     let mut clients = clients(10_000_000);
     for reader in &mut clients[1..] {
-        reader.contract.min = 1_000_000;
+        reader.contract = Some(min(1_000_000));
     }
     for slower in [2, 4, 8] {
         let pipe = Pipe {
@@ -202,12 +198,12 @@ fn a_drive_slower_than_stated_keeps_what_it_can() {
         let kept = contract_on(pipe, &clients, 3);
         assert!(kept.all() >= 3 * pipe.link * 75 / 100, "{}", kept.all());
         for (i, client) in clients.iter().enumerate() {
-            let worst = kept.worst(i, 10, 30);
+            let worst = kept.tally(i).worst(10, 30);
             // At eight times slower a read of 4 KiB that is alone takes three fifths of the time that its promise gives it.
             let least = if slower == 8 { 96 } else { 100 };
             assert!(
                 // The request under way at the end counts.
-                (worst + u64::from(client.size)) * 100 >= client.contract.min * least,
+                (worst + u64::from(client.length)) * 100 >= client.promised() * least,
                 "client {i} of {slower} times slower: {worst}"
             );
         }

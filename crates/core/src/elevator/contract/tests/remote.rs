@@ -20,12 +20,12 @@ const POOL: Pipe = Pipe {
 fn clients() -> Vec<Client> {
     let writer = Client {
         depth: 8,
-        writes_every: 1,
+        other: writes(1, false),
         ..READER
     };
     let mut clients = std::vec![Client {
-        contract: min(16_000_000),
-        size: 64 * KIB,
+        contract: Some(min(16_000_000)),
+        length: 64 * KIB,
         depth: 16,
         ..writer
     }];
@@ -33,8 +33,8 @@ fn clients() -> Vec<Client> {
     clients
 }
 
-fn play(config: elevator::Config, clients: &[Client]) -> Run {
-    Host::new(config, POOL, clients, 12).run(12)
+fn play(config: elevator::Config, clients: &[Client]) -> Host {
+    run_on(POOL, config, clients, 12)
 }
 
 fn remote(millis: u64) -> elevator::Config {
@@ -50,13 +50,13 @@ fn a_pool_keeps_its_rate_and_a_promise() {
     let [none, local, pool] = configs.map(|config| play(config, &clients()));
     let most = none.all();
     assert!(
-        none.worst(0, 10, 120) < 16_000_000,
+        none.tally(0).worst(10, 120) < 16_000_000,
         "there is nothing to keep"
     );
     assert!(
-        pool.worst(0, 10, 120) >= 15_840_000,
+        pool.tally(0).worst(10, 120) >= 15_840_000,
         "{}",
-        pool.worst(0, 10, 120)
+        pool.tally(0).worst(10, 120)
     );
     assert!(pool.all() >= most * 90 / 100, "{} of {most}", pool.all());
     assert!(
@@ -69,8 +69,8 @@ fn a_pool_keeps_its_rate_and_a_promise() {
 #[test]
 fn a_client_with_far_more_than_its_min_in_the_drive_is_not_behind() {
     let deep = Client {
-        contract: min(200_000),
-        size: 1024 * KIB,
+        contract: Some(min(200_000)),
+        length: 1024 * KIB,
         depth: 8,
         ..READER
     };
@@ -100,20 +100,19 @@ fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
     let mut left = stated * 6 / 10;
     let mut client = || {
         let mut client = Client {
-            size: KIB << [2, 4, 6, 7, 10][next(5) as usize],
+            length: KIB << [2, 4, 6, 7, 10][next(5) as usize],
             depth: 1 << next(6),
-            writes_every: next(3),
-            stable: next(4) == 0,
+            other: writes(next(3), next(4) == 0),
             ..READER
         };
-        let outstanding = u64::from(client.size * client.depth);
+        let outstanding = u64::from(client.length * client.depth);
         let can = outstanding * SECOND / (pool.service + pool.jitter) / 2;
         let most = can.min(left / 2).min(stated / 3);
         if next(2) == 0 && most > 200_000 {
-            client.contract = min(most);
+            client.contract = Some(min(most));
             left -= most;
         } else {
-            client.contract = share(50 + next(400) as u16);
+            client.contract = Some(share(50 + next(400) as u16));
         }
         client
     };
@@ -137,12 +136,12 @@ fn of_any_pool_promises_are_kept_and_most_of_its_rate() {
             remote: twice,
             ..Config::default()
         });
-        let [none, run] = [elevator::Config::None, remote]
-            .map(|config| Host::new(config, pool, &clients, 8).run(8));
+        let [none, run] =
+            [elevator::Config::None, remote].map(|config| run_on(pool, config, &clients, 8));
         for (at, client) in clients.iter().enumerate() {
             // A second has a request more or less.
-            let least = run.worst(at, 20, 80) + u64::from(client.size);
-            assert!(least >= client.contract.min, "{least} {pool:?} {seed} {at}");
+            let least = run.tally(at).worst(20, 80) + u64::from(client.length);
+            assert!(least >= client.promised(), "{least} {pool:?} {seed} {at}");
         }
         parts.push(run.all() * 100 / none.all());
     }

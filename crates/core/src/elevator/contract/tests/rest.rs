@@ -5,24 +5,24 @@ use super::*;
 #[test]
 fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
     let promised = Client {
-        size: 4 * KIB,
+        length: 4 * KIB,
         depth: 10,
-        contract: Contract {
+        contract: Some(Contract {
             share: 20,
             ..min(107_000_000)
-        },
+        }),
         ..READER
     };
     let other = Client {
-        contract: share(100),
+        contract: Some(share(100)),
         depth: 8,
         ..READER
     };
     let kept = contract(&[promised, other, other, other], 4);
-    assert!(kept.worst(0, 0, 40) >= 107_000_000);
+    assert!(kept.tally(0).worst(0, 40) >= 107_000_000);
     // A little is kept ahead.
     let most = 4 * 107_000_000 * 109 / 100;
-    assert!(kept.total(0) <= most, "{} of {most}", kept.total(0));
+    assert!(kept.bytes(0) <= most, "{} of {most}", kept.bytes(0));
     assert!(kept.all() >= 4 * LINK * 95 / 100, "{}", kept.all());
 }
 
@@ -30,18 +30,18 @@ fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
 fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
     // A gigabyte a second.
     let long = Client {
-        size: 1024 * KIB,
+        length: 1024 * KIB,
         depth: 8,
-        contract: Contract {
+        contract: Some(Contract {
             min_iops: 1_000,
             ..Contract::DEFAULT
-        },
+        }),
         ..READER
     };
     let target = Client {
-        size: 4 * KIB,
+        length: 4 * KIB,
         depth: 1,
-        contract: min(10_000_000),
+        contract: Some(min(10_000_000)),
         ..READER
     };
     let pipe = Pipe {
@@ -52,24 +52,24 @@ fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
         ..PIPE
     };
     let kept = contract_on(pipe, &[target, long, READER], 4);
-    let worst = kept.worst(0, 5, 40);
+    let worst = kept.tally(0).worst(5, 40);
     assert!(worst >= 10_000_000, "{worst}");
     // What is left goes to it before clients without a promise.
-    let [long, other] = [kept.total(1), kept.total(2)];
+    let [long, other] = [kept.bytes(1), kept.bytes(2)];
     assert!(long > other, "{long} and {other}");
 }
 
 #[test]
 fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_behind() {
     let target = |mb: u64| Client {
-        size: 4 * KIB,
+        length: 4 * KIB,
         depth: 1,
-        contract: min(mb * 1_000_000),
+        contract: Some(min(mb * 1_000_000)),
         ..READER
     };
     let stream = |mb: u64| Client {
         depth: 4,
-        contract: min(mb * 1_000_000),
+        contract: Some(min(mb * 1_000_000)),
         ..READER
     };
     for (few, many) in [(6, 63), (12, 59), (18, 55)] {
@@ -83,8 +83,8 @@ fn with_nine_tenths_promised_those_who_could_have_more_take_nothing_from_those_b
         ];
         let kept = contract(&clients, 3);
         for (i, client) in clients.iter().enumerate() {
-            let worst = kept.worst(i, 1, 30);
-            assert!(worst >= client.contract.min, "client {i} of {few}: {worst}");
+            let worst = kept.tally(i).worst(1, 30);
+            assert!(worst >= client.promised(), "client {i} of {few}: {worst}");
         }
     }
 }

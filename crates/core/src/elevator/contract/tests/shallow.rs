@@ -6,7 +6,7 @@ use super::*;
 fn two(ratio: u16, depth: u32) -> [Client; 2] {
     [100, 100 * ratio].map(|weight| Client {
         depth,
-        contract: share(weight),
+        contract: Some(share(weight)),
         ..READER
     })
 }
@@ -14,7 +14,7 @@ fn two(ratio: u16, depth: u32) -> [Client; 2] {
 /// How many times as much the second one gets as the first, in hundredths, and all that both get in a second: after the first one.
 fn play(clients: &[Client; 2]) -> (u64, u64) {
     let run = contract(clients, 6);
-    let [one, other] = [0, 1].map(|client| run.tenths[client][10..].iter().sum::<u64>());
+    let [one, other] = [0, 1].map(|client| run.tally(client).tenths[10..].iter().sum::<u64>());
     (100 * other / one, (one + other) / 5)
 }
 
@@ -38,14 +38,14 @@ fn a_client_with_one_small_read_at_a_time_costs_others_no_more_than_may_be_given
         ..PIPE
     };
     let shallow = Client {
-        size: 4 * KIB,
+        length: 4 * KIB,
         depth: 1,
-        contract: share(1_000),
+        contract: Some(share(1_000)),
         ..READER
     };
     let deep = Client {
         depth: 32,
-        contract: share(500),
+        contract: Some(share(500)),
         ..READER
     };
     let play = |sacrifice| {
@@ -54,11 +54,11 @@ fn a_client_with_one_small_read_at_a_time_costs_others_no_more_than_may_be_given
             ..Config::default()
         });
         let clients = [deep, shallow];
-        Host::new(config, pipe, &clients, 6).run(6)
+        run_on(pipe, config, &clients, 6)
     };
     let [none, some] = [0, 15].map(play);
     let most = none.all() * 83 / 100;
     assert!(some.all() >= most, "{} of {}", some.all(), none.all());
-    let [before, after] = [none.total(1), some.total(1)];
+    let [before, after] = [none.bytes(1), some.bytes(1)];
     assert!(after >= before * 120 / 100, "{after}, not {before}");
 }

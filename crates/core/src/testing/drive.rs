@@ -1,0 +1,145 @@
+//! Drives, as simple as tests need them.
+
+use super::SECOND;
+use crate::{Capacity, Completion, Dispatch, DriveShape, Op, Tag};
+use alloc::collections::BTreeMap;
+
+/// A drive under a [`super::Host`].
+pub trait Drive {
+    /// Takes a command at `now`, and returns the time at which it ends, both in nanoseconds after the start.
+    fn take(&mut self, now: u64, command: &Dispatch) -> u64;
+
+    /// Ends a command at the time that was returned for it.
+    ///
+    /// # Errors
+    /// The command ends later, at the time in the error.
+    fn end(&mut self, now: u64, tag: Tag) -> Result<Completion, u64> {
+        let _ = now;
+        Ok(Completion::ok(tag))
+    }
+}
+
+/// A drive that serves any number of commands in parallel, each in this many nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Parallel(pub u64);
+
+impl Drive for Parallel {
+    fn take(&mut self, now: u64, _: &Dispatch) -> u64 {
+        now + self.0
+    }
+}
+
+/// A drive that serves commands in parallel, after which their bytes cross one link, one command after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Pipe {
+    /// The capacity that its layer is told.
+    pub stated: Option<Capacity>,
+    /// Commands that its layer may send at a time.
+    pub tags: u16,
+    /// Nanoseconds of a command before its bytes cross the link.
+    pub service: u64,
+    /// Nanoseconds by which the service of a command varies.
+    pub jitter: u64,
+    /// Bytes a second of the link.
+    pub link: u64,
+    /// Nanoseconds on the link of a command that does not begin where the one before it ended.
+    pub seek: u64,
+    /// Nanoseconds that a write takes after its bytes have crossed the link.
+    pub program: u64,
+    /// Nanoseconds after the start between which nothing crosses the link.
+    pub frozen: [u64; 2],
+}
+
+/// Commands take 30 us, and 250 MB/s cross the link.
+pub const PIPE: Pipe = Pipe {
+    stated: None,
+    tags: 32,
+    service: 30_000,
+    jitter: 0,
+    link: 250_000_000,
+    seek: 0,
+    program: 0,
+    frozen: [0; 2],
+};
+
+/// A [`Pipe`] with the commands in it.
+#[derive(Debug)]
+pub struct Piped {
+    /// The times of its commands.
+    pub pipe: Pipe,
+    free_at: u64,
+    head: u64,
+    random: u64,
+    /// Commands that arrive at the link out of order: nanoseconds on it and after it, by tag.
+    coming: BTreeMap<u32, [u64; 2]>,
+}
+
+impl From<Pipe> for Piped {
+    fn from(pipe: Pipe) -> Self {
+        Self {
+            pipe,
+            free_at: 0,
+            head: 0,
+            random: 1,
+            coming: BTreeMap::new(),
+        }
+    }
+}
+
+impl Pipe {
+    /// The shape that its layer is told.
+    pub fn shape(&self) -> DriveShape {
+        DriveShape {
+            tags: self.tags,
+            capacity: self.stated,
+            ..DriveShape::default()
+        }
+    }
+}
+
+impl Piped {
+    fn cross(&mut self, arrives: u64, [on_link, after]: [u64; 2]) -> u64 {
+        let mut begin = self.free_at.max(arrives);
+        let [from, until] = self.pipe.frozen;
+        if (from..until).contains(&begin) {
+            begin = until;
+        }
+        self.free_at = begin + on_link;
+        self.free_at + after
+    }
+}
+
+impl Drive for Piped {
+    fn take(&mut self, now: u64, command: &Dispatch) -> u64 {
+        let moves = matches!(command.op, Op::Read | Op::Write);
+        let bytes = if moves { command.length.into() } else { 0 };
+        let ended = core::mem::replace(&mut self.head, command.offset + bytes);
+        let seek = if command.offset == ended {
+            0
+        } else {
+            self.pipe.seek
+        };
+        let after = if command.op == Op::Write {
+            self.pipe.program
+        } else {
+            0
+        };
+        let times = [seek + bytes * SECOND / self.pipe.link, after];
+        if self.pipe.jitter == 0 {
+            return self.cross(now + self.pipe.service, times);
+        }
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        self.coming.insert(command.tag.0, times);
+        now + self.pipe.service + (((self.random >> 33) * self.pipe.jitter) >> 31)
+    }
+
+    fn end(&mut self, now: u64, tag: Tag) -> Result<Completion, u64> {
+        match self.coming.remove(&tag.0) {
+            Some(times) => Err(self.cross(now, times)),
+            None => Ok(Completion::ok(tag)),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! A host: clients, a layer and a drive in virtual time.
+
+use super::{Client, Drive, FILE, SECOND, child, layer, spec};
+use crate::{
+    Config, Done, Edit, Event, GroupId, Instant, Layer, Listener, Mask, Op, Output, Publish,
+    Request, StreamId, Tag,
+};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The next event of an instant.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Ended(Tag),
+    Asks(usize),
+    Called,
+}
+
+/// The answers that a client got.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Requests.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their bytes in each tenth of a second after the start.
+    pub tenths: Vec<u64>,
+    /// Nanoseconds that the slowest request took.
+    pub longest: u64,
+}
+
+impl Tally {
+    fn count(&mut self, now: u64, took: u64, bytes: u64) {
+        self.requests += 1;
+        self.bytes += bytes;
+        let tenth = (now / (SECOND / 10)) as usize;
+        if self.tenths.len() <= tenth {
+            self.tenths.resize(tenth + 1, 0);
+        }
+        self.tenths[tenth] += bytes;
+        self.longest = self.longest.max(took);
+    }
+
+    /// Bytes of the worst second that begins at a tenth, of those wholly in `from..until` tenths.
+    pub fn worst(&self, from: usize, until: usize) -> u64 {
+        let of = |second: usize| (second..second + 10).map(|t| self.tenth(t)).sum();
+        (from..=until - 10).map(of).min().unwrap_or(0)
+    }
+
+    fn tenth(&self, tenth: usize) -> u64 {
+        self.tenths.get(tenth).copied().unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    client: Client,
+    stream: StreamId,
+    asked: u64,
+    rests_until: u64,
+    tally: Tally,
+    /// Requests in flight, the time of the first of them or of the last answer, and the longest time without an answer.
+    out: u32,
+    since: u64,
+    gap: u64,
+}
+
+/// A layer between closed-loop clients and a drive.
+///
+/// Whatever happens at one instant is told in one go: completions, then requests; then the layer is polled.
+#[derive(Debug)]
+pub struct Host<D> {
+    /// The layer.
+    pub layer: Layer,
+    /// The drive.
+    pub drive: D,
+    /// Nanoseconds after the start.
+    pub now: u64,
+    /// Nanoseconds between an answer and its client's next request, in addition to what the client thinks.
+    pub pause: u64,
+    /// Whatever the layer decided at the last instant.
+    pub out: Vec<Output>,
+    /// The most commands in the drive so far.
+    pub most_in_drive: u32,
+    clients: Vec<State>,
+    due: BTreeMap<(u64, u64), Due>,
+    serial: u64,
+    listener: Option<Listener>,
+}
+
+impl<D: Drive> Host<D> {
+    /// A layer with a space and these edits, and a drive; clients are added later.
+    ///
+    /// # Panics
+    /// The configuration or the edits are refused.
+    pub fn new(config: Config, edits: &[Edit], drive: D) -> Self {
+        Self::over(layer(config, edits).expect("the edits can be kept"), drive)
+    }
+
+    /// A layer that is already there, and a drive.
+    pub fn over(layer: Layer, drive: D) -> Self {
+        Self {
+            layer,
+            drive,
+            now: 0,
+            pause: 0,
+            out: Vec::new(),
+            most_in_drive: 0,
+            clients: Vec::new(),
+            due: BTreeMap::new(),
+            serial: 0,
+            listener: None,
+        }
+    }
+
+    /// Listens to events of these kinds from now on.
+    pub fn listen(&mut self, mask: Mask) {
+        self.listener = Some(self.layer.listen(mask));
+    }
+
+    /// The events since the last call.
+    pub fn events(&mut self) -> Vec<(Instant, Event)> {
+        let mut events = Vec::new();
+        if let Some(listener) = self.listener {
+            self.layer.drain(listener, &mut events);
+        }
+        events
+    }
+
+    /// Adds a client, which begins now or later, and returns its number.
+    pub fn add(&mut self, mut client: Client) -> usize {
+        let index = self.clients.len();
+        if let Some(contract) = client.contract {
+            let id = index as u32 + 1;
+            self.edit(child(id, client.group, contract));
+            client.group = GroupId(id);
+        }
+        let state = State {
+            client,
+            stream: self.connect(&client),
+            asked: 0,
+            rests_until: 0,
+            tally: Tally::default(),
+            out: 0,
+            since: 0,
+            gap: 0,
+        };
+        self.clients.push(state);
+        for _ in 0..client.depth {
+            self.push(client.from.max(self.now), Due::Asks(index));
+        }
+        index
+    }
+
+    fn connect(&mut self, client: &Client) -> StreamId {
+        let priority = client.priority;
+        let spec = crate::StreamSpec {
+            priority,
+            ..spec(client.group)
+        };
+        let opened = self.layer.open(self.instant(), spec);
+        opened.expect("the group exists, and there is room")
+    }
+
+    /// Closes the stream of a client, which goes on with another.
+    pub fn reconnect(&mut self, client: usize) {
+        let State {
+            stream,
+            client: spec,
+            ..
+        } = self.clients[client];
+        self.layer.close(self.instant(), stream);
+        self.clients[client].stream = self.connect(&spec);
+    }
+
+    /// Calls the layer at a time in nanoseconds after the start.
+    pub fn call_at(&mut self, at: u64) {
+        self.push(at, Due::Called);
+    }
+
+    fn push(&mut self, at: u64, due: Due) {
+        self.serial += 1;
+        self.due.insert((at, self.serial), due);
+    }
+
+    /// Runs until this many nanoseconds after the start, without what happens at that instant.
+    pub fn run(&mut self, until: u64) {
+        while self.step(until) {}
+    }
+
+    /// Runs the next instant before `until`. False if there is none, when it is `until`.
+    pub fn step(&mut self, until: u64) -> bool {
+        self.out.clear();
+        let next = self.due.first_key_value().map(|(&(at, _), _)| at);
+        let Some(now) = next.filter(|&at| at < until) else {
+            self.now = until;
+            return false;
+        };
+        self.now = now;
+        let (mut ended, mut requests) = (Vec::new(), Vec::new());
+        while let Some(entry) = self.due.first_entry().filter(|due| due.key().0 == now) {
+            match entry.remove() {
+                Due::Ended(tag) => match self.drive.end(now, tag) {
+                    Ok(completion) => ended.push(completion),
+                    Err(later) => self.push(later, Due::Ended(tag)),
+                },
+                Due::Asks(client) => requests.extend(self.ask(client)),
+                Due::Called => {}
+            }
+        }
+        let at = self.instant();
+        if !ended.is_empty() {
+            self.layer.complete(at, &ended);
+        }
+        if !requests.is_empty() {
+            let room = self.layer.submit(at, &requests);
+            room.expect("there is room");
+        }
+        self.poll();
+        true
+    }
+
+    fn ask(&mut self, index: usize) -> Option<Request> {
+        let now = self.now;
+        let state = &mut self.clients[index];
+        let client = state.client;
+        if now >= client.until {
+            return None;
+        }
+        let due = state.rests_until.max(client.due(state.asked));
+        if due > now {
+            self.push(due, Due::Asks(index));
+            return None;
+        }
+        let (op, flags, within, length) = client.request(state.asked, now);
+        let base = client.base.unwrap_or(index as u64 * FILE);
+        state.asked += 1;
+        if let Some((requests, time)) = client.rest
+            && state.asked.is_multiple_of(requests)
+        {
+            state.rests_until = now + time;
+        }
+        if state.out == 0 {
+            state.since = now;
+        }
+        state.out += 1;
+        Some(Request {
+            space: client.space,
+            op,
+            flags,
+            offset: if op == Op::Flush { 0 } else { base + within },
+            ..super::read(state.stream, index as u64, length)
+        })
+    }
+
+    fn poll(&mut self) {
+        let mut out = core::mem::take(&mut self.out);
+        let wake = self.layer.poll(self.instant(), &mut out);
+        for output in &out {
+            match output {
+                Output::Dispatch(command) => {
+                    let end = self.drive.take(self.now, command);
+                    self.push(end, Due::Ended(command.tag));
+                }
+                Output::Done(done) => self.answered(done),
+                Output::Pause(_) | Output::Resume(_) => {}
+            }
+        }
+        self.out = out;
+        self.most_in_drive = self.most_in_drive.max(self.layer.in_flight());
+        if let Some(wake) = wake {
+            self.push(wake.at.as_nanos().max(self.now + 1), Due::Called);
+        }
+    }
+
+    fn answered(&mut self, done: &Done) {
+        let now = self.now;
+        let index = done.cookie as usize;
+        let state = &mut self.clients[index];
+        let took = now - done.submitted.as_nanos();
+        state.tally.count(now, took, done.length.into());
+        state.out -= 1;
+        state.gap = state.gap.max(now - state.since);
+        state.since = now;
+        let next = now + state.client.think + self.pause;
+        self.push(next, Due::Asks(index));
+    }
+
+    /// The answers that a client got so far.
+    pub fn tally(&self, client: usize) -> &Tally {
+        &self.clients[client].tally
+    }
+
+    /// The answers that a client got since the last call.
+    pub fn take_tally(&mut self, client: usize) -> Tally {
+        core::mem::take(&mut self.clients[client].tally)
+    }
+
+    /// Bytes that a client got.
+    pub fn bytes(&self, client: usize) -> u64 {
+        self.tally(client).bytes
+    }
+
+    /// Kilobytes (1000 bytes) a second of a client over the whole run.
+    pub fn rate(&self, client: usize) -> u64 {
+        self.bytes(client) * 1_000_000 / self.now
+    }
+
+    /// Kilobytes (1000 bytes) a second of all clients over the whole run.
+    pub fn total(&self) -> u64 {
+        self.all() * 1_000_000 / self.now
+    }
+
+    /// Bytes that all clients got.
+    pub fn all(&self) -> u64 {
+        self.clients.iter().map(|c| c.tally.bytes).sum()
+    }
+
+    /// Milliseconds that the slowest request of all took.
+    pub fn longest_ms(&self) -> u64 {
+        let longest = self.clients.iter().map(|c| c.tally.longest).max();
+        longest.unwrap_or(0) / 1_000_000
+    }
+
+    /// The longest time in milliseconds in which a client had requests in flight and got no answer.
+    pub fn gap_ms(&self, client: usize) -> u64 {
+        let state = &self.clients[client];
+        let waits = if state.out > 0 {
+            self.now - state.since
+        } else {
+            0
+        };
+        state.gap.max(waits) / 1_000_000
+    }
+
+    /// The stream of a client.
+    pub fn stream(&self, client: usize) -> StreamId {
+        self.clients[client].stream
+    }
+
+    /// The instant up to which the host ran.
+    pub fn instant(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    /// Applies an edit now.
+    ///
+    /// # Panics
+    /// The edit is refused.
+    pub fn edit(&mut self, edit: Edit) {
+        let applied = self.layer.change(self.instant(), &[edit]);
+        applied.expect("the edit can be kept");
+        self.call_at(self.now);
+    }
+
+    /// Holds the stream of a client that does not read its answers, or lets it go on.
+    pub fn hold(&mut self, client: usize, held: bool) {
+        self.layer.hold(self.instant(), self.stream(client), held);
+        self.call_at(self.now);
+    }
+
+    /// Closes the stream of a client that asks for nothing more, unless it waits for an answer.
+    pub fn close(&mut self, client: usize) {
+        if self.clients[client].out == 0 {
+            self.layer.close(self.instant(), self.stream(client));
+            self.call_at(self.now);
+        }
+    }
+}
+
+impl Publish for Vec<(Instant, Event)> {
+    fn publish(&mut self, now: Instant, event: Event) {
+        self.push((now, event));
+    }
+}
