@@ -110,6 +110,12 @@ impl Client {
         Self { group, ..self }
     }
 
+    /// The client with the `n`th file.
+    pub const fn nth(self, n: u64) -> Self {
+        let base = Some(n * FILE);
+        Self { base, ..self }
+    }
+
     /// The client with a group of its own.
     pub const fn with(self, contract: Contract) -> Self {
         let contract = Some(contract);

@@ -24,6 +24,11 @@ pub const SECOND: u64 = 1_000_000_000;
 /// Bytes of the space that [`layer`] adds.
 pub const SPACE: u64 = 1 << 40;
 
+/// Nanoseconds in `n` microseconds.
+pub const fn us(n: u64) -> u64 {
+    n * 1_000
+}
+
 /// Nanoseconds in `n` milliseconds.
 pub const fn ms(n: u64) -> u64 {
     n * 1_000_000
@@ -31,7 +36,7 @@ pub const fn ms(n: u64) -> u64 {
 
 /// The instant `us` microseconds after the start.
 pub const fn at(us: u64) -> Instant {
-    Instant::from_nanos(us * 1_000)
+    Instant::from_nanos(self::us(us))
 }
 
 /// A layer with space 0 of [`SPACE`] bytes, after `edits`.

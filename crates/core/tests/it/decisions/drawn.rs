@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::num::NonZeroU64;
 
 use weir_core::control::{cost, low, slices};
+use weir_core::testing::{Client, Place, ms, us};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Edit, Flags, GroupId, Knobs, LowKnobs, Max, Op,
     Priority, PriorityClass, ROOT, Sizes, Span, merge,
@@ -12,7 +13,7 @@ use weir_core::{
 use weir_random::Rng;
 
 use crate::decisions::churn::{Policy, draw};
-use crate::decisions::client::{Client, Place, READER};
+use crate::decisions::client::READER;
 use crate::decisions::drive::Kind;
 use crate::decisions::host::{Change, Decision, Scene, layer, run};
 use crate::decisions::listing::digest;
@@ -112,14 +113,14 @@ fn scene_of(rng: &mut Draw, policy: &Policy) -> Scene {
     leaves.retain(|leaf| groups.iter().all(|group| group.1 != *leaf));
     let clients: Vec<_> = (0..2 + rng.below(5))
         .map(|number| {
-            let own = client(rng, even).of(rng.one_of(&leaves), number);
+            let own = client(rng, even).of(rng.one_of(&leaves)).nth(number);
             if !rng.rarely(4) {
                 return own;
             }
             // It has a part of the first file, between those of others.
             Client {
                 place: Place::Every(4),
-                base: number % 4 * u64::from(own.length),
+                base: Some(number % 4 * u64::from(own.length)),
                 ..own
             }
         })
@@ -324,7 +325,7 @@ fn client(rng: &mut Draw, even: bool) -> Client {
         _ => Place::Random,
     };
     let from = if rng.rarely(2) { rng.below(200) } else { 0 };
-    Client {
+    let mut client = Client {
         priority: Priority {
             class: rng.one_of(&[
                 PriorityClass::BestEffort,
@@ -341,23 +342,22 @@ fn client(rng: &mut Draw, even: bool) -> Client {
         length: 4_096 << rng.below(7),
         depth: rng.one_of(&[1, 1, 2, 4, 16, 32]),
         think: if even {
-            1_000 * rng.one_of(&[0, 0, 1, 4, 20, 300])
+            ms(rng.one_of(&[0, 0, 1, 4, 20, 300]))
         } else {
-            rng.one_of(&[0, 20, 200, 1_500, 9_000])
+            us(rng.one_of(&[0, 20, 200, 1_500, 9_000]))
         },
-        from,
+        from: ms(from),
         until: if rng.rarely(3) {
-            from + 50 + rng.below(500)
+            ms(from + 50 + rng.below(500))
         } else {
             u64::MAX
         },
-        flush_every: if writes && rng.rarely(2) {
-            rng.magnitude(5)
-        } else {
-            0
-        },
         ..READER
+    };
+    if writes && rng.rarely(2) {
+        client.other = Some((rng.magnitude(5), Op::Flush, client.flags));
     }
+    client
 }
 
 /// A policy by the words that its table is named by: an elevator, and what stands before it.

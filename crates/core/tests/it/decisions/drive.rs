@@ -1,6 +1,6 @@
 //! Drives, as simple as they can be and still show what elevators react to.
 
-use weir_core::{Dispatch, Op};
+use weir_core::{Dispatch, Op, testing};
 
 /// A drive that serves what it is given first come, first served.
 #[derive(Clone, Copy)]
@@ -22,8 +22,8 @@ pub(crate) struct Drive {
     head: u64,
 }
 
-/// Bytes on it.
-pub(crate) const SIZE: u64 = 1 << 32;
+/// Bytes from its innermost track to its outermost.
+const SIZE: u64 = 1 << 32;
 
 impl Drive {
     pub(crate) fn new(kind: Kind) -> Self {
@@ -33,20 +33,6 @@ impl Drive {
             free_at: vec![0; units],
             head: 0,
         }
-    }
-
-    /// When a piece that is handed over at `now` (ns) is done.
-    pub(crate) fn take(&mut self, now: u64, piece: &Dispatch) -> u64 {
-        let took = match self.kind {
-            Kind::Flash => flash(piece),
-            Kind::SlowFlash => 10 * flash(piece),
-            Kind::Disk => self.disk(piece),
-            Kind::Even => 1_000_000,
-        };
-        let unit = (0..self.free_at.len()).min_by_key(|&u| self.free_at[u]);
-        let free_at = &mut self.free_at[unit.unwrap()];
-        *free_at = now.max(*free_at) + took;
-        *free_at
     }
 
     fn disk(&mut self, piece: &Dispatch) -> u64 {
@@ -60,6 +46,21 @@ impl Drive {
             _ => 1_500_000 + 6_500_000 * (distance >> 20) / (SIZE >> 20),
         };
         seek + 10 * u64::from(piece.length)
+    }
+}
+
+impl testing::Drive for Drive {
+    fn take(&mut self, now: u64, piece: &Dispatch) -> u64 {
+        let took = match self.kind {
+            Kind::Flash => flash(piece),
+            Kind::SlowFlash => 10 * flash(piece),
+            Kind::Disk => self.disk(piece),
+            Kind::Even => 1_000_000,
+        };
+        let unit = (0..self.free_at.len()).min_by_key(|&u| self.free_at[u]);
+        let free_at = &mut self.free_at[unit.unwrap()];
+        *free_at = now.max(*free_at) + took;
+        *free_at
     }
 }
 

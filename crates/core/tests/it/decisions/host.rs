@@ -1,14 +1,12 @@
-//! Clients, layer and drive in virtual time.
+//! Scenes, and the decisions in each.
 
-use std::collections::BTreeSet;
-
+use weir_core::testing::{self, Client, Host, child, ms};
 use weir_core::{
-    Completion, Config, Contract, Dispatch, Done, DriveShape, Edit, GroupId, Instant, Knobs, Layer,
-    Output, Refusal, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, control, elevator, merge,
+    Config, Contract, Dispatch, Done, DriveShape, Edit, GroupId, Knobs, Layer, Output, Refusal,
+    Sizes, control, elevator, merge,
 };
 
-use crate::decisions::client::Client;
-use crate::decisions::drive::{Drive, Kind, SIZE};
+use crate::decisions::drive::{Drive, Kind};
 use crate::decisions::listing::sampled;
 
 /// A drive, a policy, and its clients' loads.
@@ -49,70 +47,27 @@ pub(crate) enum Decision {
 /// Nanoseconds between two samples.
 const SAMPLE_EVERY: u64 = 5_000_000;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
-    Ended(u32),
-    Asks(usize),
-    Changes(usize),
-    Called,
-}
-
-struct Host<'a> {
-    clients: &'a [Client],
-    streams: Vec<StreamId>,
-    asked: Vec<u64>,
-    /// Nanoseconds between an answer and the next request, beside what its client thinks.
-    least_pause: u64,
-    due: BTreeSet<(u64, u64, Due)>,
-    serial: u64,
-    decisions: Vec<Decision>,
-}
-
 /// Runs the scene.
 pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
-    let mut layer = layer(scene).unwrap();
-    let mut drive = Drive::new(scene.drive);
-    let mut host = Host::new(scene, &mut layer);
-    let mut sample_at = 0;
-    while let Some(now) = host.due.first().map(|due| due.0) {
-        if now >= scene.millis * 1_000_000 {
-            break;
-        }
-        let mut ended = Vec::new();
-        let mut asking = Vec::new();
-        let at = Instant::from_nanos(now);
-        while let Some(&(_, _, due)) = host.due.first().filter(|due| due.0 == now) {
-            host.due.pop_first();
-            match due {
-                Due::Ended(tag) => ended.push(Completion::ok(Tag(tag))),
-                Due::Asks(client) => asking.push(client),
-                Due::Changes(number) => host.change(at, scene.changes[number].1, &mut layer),
-                Due::Called => {}
-            }
-        }
-        let requests: Vec<_> = (asking.into_iter())
-            .filter_map(|client| host.request(client, now))
-            .collect();
-        if !ended.is_empty() {
-            layer.complete(at, &ended);
-        }
-        if !requests.is_empty() {
-            layer.submit(at, &requests).expect("there is room");
-        }
-        let mut out = Vec::new();
-        let wake = layer.poll(at, &mut out);
-        if now >= sample_at {
-            sample_at = now + SAMPLE_EVERY;
-            host.decisions.push(Decision::Sampled(now, sampled(&layer)));
-        }
-        for output in out {
-            host.take(now, output, &mut drive);
-        }
-        if let Some(wake) = wake {
-            host.add(wake.at.as_nanos().max(now + 1), Due::Called);
-        }
+    let mut host = Host::over(layer(scene).unwrap(), Drive::new(scene.drive));
+    host.pause = u64::from(!matches!(scene.drive, Kind::Even));
+    for client in &scene.clients {
+        host.add(*client);
     }
-    host.decisions
+    let mut decisions = Decisions::default();
+    let mut changes = scene.changes.clone();
+    changes.sort_by_key(|change| change.0);
+    for (at, change) in changes.into_iter().filter(|c| c.0 < scene.millis) {
+        decisions.run(&mut host, ms(at));
+        match change {
+            // A promise too many is refused, and nothing is changed.
+            Change::Edit(edit) => drop(host.layer.change(host.instant(), &[edit])),
+            Change::Reconnect(client) => host.reconnect(client),
+        }
+        host.call_at(host.now);
+    }
+    decisions.run(&mut host, ms(scene.millis));
+    decisions.all
 }
 
 /// The scene's layer, or why nobody can promise that.
@@ -124,105 +79,39 @@ pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
         merge: scene.merge,
         elevator: scene.elevator.clone(),
     };
-    let mut layer = Layer::new(config).unwrap();
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(SIZE),
-    };
-    let mut edits = vec![space];
-    for &(id, parent, contract, knobs) in &scene.groups {
-        let id = GroupId(id);
-        edits.push(Edit::AddGroup {
-            id,
-            parent,
-            contract,
-        });
-        edits.push(Edit::SetKnobs { id, knobs });
-    }
-    layer.change(Instant::ZERO, &edits)?;
-    Ok(layer)
+    let groups = scene.groups.iter();
+    let edits = groups.flat_map(|&(id, parent, contract, knobs)| {
+        let knobs = Edit::SetKnobs {
+            id: GroupId(id),
+            knobs,
+        };
+        [child(id, parent, contract), knobs]
+    });
+    testing::layer(config, &edits.collect::<Vec<_>>())
 }
 
-impl<'a> Host<'a> {
-    fn new(scene: &'a Scene, layer: &mut Layer) -> Self {
-        let mut host = Self {
-            clients: &scene.clients,
-            streams: Vec::new(),
-            asked: vec![0; scene.clients.len()],
-            least_pause: u64::from(!matches!(scene.drive, Kind::Even)),
-            due: BTreeSet::new(),
-            serial: 0,
-            decisions: Vec::new(),
-        };
-        for (number, client) in scene.clients.iter().enumerate() {
-            let spec = StreamSpec {
-                group: client.group,
-                priority: client.priority,
-            };
-            host.streams.push(layer.open(Instant::ZERO, spec).unwrap());
-            for _ in 0..client.depth {
-                host.add(client.from * 1_000_000, Due::Asks(number));
-            }
-        }
-        for (number, (after, _)) in scene.changes.iter().enumerate() {
-            host.add(after * 1_000_000, Due::Changes(number));
-        }
-        host
-    }
+#[derive(Default)]
+struct Decisions {
+    all: Vec<Decision>,
+    sample_at: u64,
+}
 
-    fn add(&mut self, at: u64, due: Due) {
-        self.serial += 1;
-        self.due.insert((at, self.serial, due));
-    }
-
-    fn change(&mut self, now: Instant, change: Change, layer: &mut Layer) {
-        match change {
-            // A promise too many is refused, and nothing is changed.
-            Change::Edit(edit) => drop(layer.change(now, &[edit])),
-            Change::Reconnect(client) => {
-                layer.close(now, self.streams[client]);
-                let spec = StreamSpec {
-                    group: self.clients[client].group,
-                    priority: self.clients[client].priority,
-                };
-                self.streams[client] = layer.open(now, spec).unwrap();
+impl Decisions {
+    fn run(&mut self, host: &mut Host<Drive>, until: u64) {
+        while host.step(until) {
+            let now = host.now;
+            if now >= self.sample_at {
+                self.sample_at = now + SAMPLE_EVERY;
+                self.all.push(Decision::Sampled(now, sampled(&host.layer)));
             }
-        }
-    }
-
-    fn request(&mut self, client: usize, now: u64) -> Option<Request> {
-        let c = &self.clients[client];
-        if now / 1_000_000 >= c.until {
-            return None;
-        }
-        let (op, offset, length) = c.request(self.asked[client]);
-        self.asked[client] += 1;
-        Some(Request {
-            stream: self.streams[client],
-            space: SpaceId(0),
-            op,
-            flags: c.flags,
-            offset,
-            length,
-            cookie: client as u64,
-            within: 0,
-        })
-    }
-
-    fn take(&mut self, now: u64, output: Output, drive: &mut Drive) {
-        match output {
-            Output::Dispatch(piece) => {
-                self.add(drive.take(now, &piece), Due::Ended(piece.tag.0));
-                self.decisions
-                    .push(Decision::Sent(now, piece.cookie as usize, piece));
-            }
-            Output::Done(done) => {
-                let client = done.cookie as usize;
-                let pause = self.least_pause + 1_000 * self.clients[client].think;
-                self.add(now + pause, Due::Asks(client));
-                self.decisions.push(Decision::Answered(now, client, done));
-            }
-            Output::Pause(_) | Output::Resume(_) => {}
+            self.all
+                .extend(host.out.iter().filter_map(|output| match *output {
+                    Output::Dispatch(piece) => {
+                        Some(Decision::Sent(now, piece.cookie as usize, piece))
+                    }
+                    Output::Done(done) => Some(Decision::Answered(now, done.cookie as usize, done)),
+                    Output::Pause(_) | Output::Resume(_) => None,
+                }));
         }
     }
 }

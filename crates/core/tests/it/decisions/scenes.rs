@@ -7,19 +7,13 @@ use weir_core::{
     ROOT, Sizes, Span, merge,
 };
 
-use crate::decisions::client::{Client, Place, RANDOM, READER, WRITER};
+use weir_core::testing::{Client, Place, min, ms, share, us};
+
+use crate::decisions::client::{RANDOM, READER, WRITER, flush};
 use crate::decisions::drive::Kind;
 use crate::decisions::host::Scene;
 
 const FREE: Contract = Contract::DEFAULT;
-
-fn share(share: u16) -> Contract {
-    Contract { share, ..FREE }
-}
-
-fn min(min: u64) -> Contract {
-    Contract { min, ..FREE }
-}
 
 fn latency(latency: Span) -> Knobs {
     Knobs {
@@ -101,11 +95,11 @@ const G4: GroupId = GroupId(4);
 pub(crate) fn none_flash() -> Scene {
     Scene {
         clients: vec![
-            READER.of(ROOT, 0),
-            RANDOM.of(ROOT, 1),
+            READER.of(ROOT).nth(0),
+            RANDOM.of(ROOT).nth(1),
             Client {
-                flush_every: 5,
-                ..WRITER.of(ROOT, 2)
+                other: flush(5),
+                ..WRITER.of(ROOT).nth(2)
             },
         ],
         millis: 100,
@@ -141,16 +135,16 @@ pub(crate) fn max_levels() -> Scene {
             (3, G1, FREE, Knobs::NONE),
         ],
         clients: vec![
-            RANDOM.of(G2, 0),
+            RANDOM.of(G2).nth(0),
             Client {
                 depth: 4,
-                ..WRITER.of(G2, 1)
+                ..WRITER.of(G2).nth(1)
             },
             Client {
                 depth: 4,
-                ..READER.of(G3, 2)
+                ..READER.of(G3).nth(2)
             },
-            READER.of(G3, 3),
+            READER.of(G3).nth(3),
         ],
         millis: 300,
         ..scene(
@@ -171,17 +165,17 @@ pub(crate) fn latency_target() -> Scene {
         clients: vec![
             Client {
                 depth: 2,
-                ..RANDOM.of(G1, 0)
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
-                until: 1500,
-                ..WRITER.of(G2, 1)
+                until: ms(1500),
+                ..WRITER.of(G2).nth(1)
             },
             Client {
                 depth: 32,
-                from: 300,
-                until: 1200,
-                ..WRITER.of(G3, 2)
+                from: ms(300),
+                until: ms(1200),
+                ..WRITER.of(G3).nth(2)
             },
         ],
         shape: DriveShape {
@@ -217,26 +211,26 @@ pub(crate) fn latency_delays() -> Scene {
         ],
         clients: vec![
             Client {
-                think: 200,
-                ..RANDOM.of(G1, 0)
+                think: us(200),
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
                 depth: 4,
-                until: 4_000,
-                ..RANDOM.of(G3, 1)
+                until: ms(4_000),
+                ..RANDOM.of(G3).nth(1)
             },
             Client {
                 depth: 12,
-                until: 2_500,
-                ..WRITER.of(G4, 2)
+                until: ms(2_500),
+                ..WRITER.of(G4).nth(2)
             },
             // What a file system must do is never held: its group is made to pause for it later.
             Client {
                 depth: 2,
                 flags: Flags::META,
                 length: 32 << 10,
-                until: 3_000,
-                ..WRITER.of(G4, 3)
+                until: ms(3_000),
+                ..WRITER.of(G4).nth(3)
             },
         ],
         millis: 6_000,
@@ -255,17 +249,17 @@ pub(crate) fn mq_deadline_flash() -> Scene {
             ..flash(500_000_000)
         },
         clients: vec![
-            READER.of(ROOT, 0),
+            READER.of(ROOT).nth(0),
             Client {
                 depth: 24,
                 length: 4096,
-                ..RANDOM.of(ROOT, 1)
+                ..RANDOM.of(ROOT).nth(1)
             },
             Client {
                 depth: 24,
                 length: 16 << 10,
                 place: Place::Random,
-                ..WRITER.of(ROOT, 2)
+                ..WRITER.of(ROOT).nth(2)
             },
         ],
         millis: 100,
@@ -290,23 +284,23 @@ pub(crate) fn mq_deadline_disk() -> Scene {
         clients: vec![
             Client {
                 depth: 16,
-                ..RANDOM.of(ROOT, 0)
+                ..RANDOM.of(ROOT).nth(0)
             },
             Client {
                 depth: 16,
-                ..WRITER.of(ROOT, 4)
+                ..WRITER.of(ROOT).nth(4)
             },
             Client {
                 priority: of(PriorityClass::Idle),
                 depth: 4,
-                ..RANDOM.of(ROOT, 8)
+                ..RANDOM.of(ROOT).nth(8)
             },
             Client {
                 priority: of(PriorityClass::Realtime),
-                from: 400,
-                until: 800,
+                from: ms(400),
+                until: ms(800),
                 depth: 2,
-                ..RANDOM.of(ROOT, 12)
+                ..RANDOM.of(ROOT).nth(12)
             },
         ],
         millis: 1_200,
@@ -352,19 +346,19 @@ pub(crate) fn cfq_disk() -> Scene {
         shape: disk(None),
         groups: vec![group(1, share(100)), group(2, share(300))],
         clients: vec![
-            READER.of(G1, 0),
+            READER.of(G1).nth(0),
             Client {
                 priority: level(0),
-                ..READER.of(G2, 4)
+                ..READER.of(G2).nth(4)
             },
             Client {
                 depth: 2,
                 priority: level(7),
-                ..RANDOM.of(G2, 8)
+                ..RANDOM.of(G2).nth(8)
             },
             Client {
                 depth: 8,
-                ..WRITER.of(G2, 12)
+                ..WRITER.of(G2).nth(12)
             },
         ],
         millis: 2_000,
@@ -386,9 +380,9 @@ pub(crate) fn cfq_flash() -> Scene {
         clients: vec![
             Client {
                 depth: 16,
-                ..READER.of(G1, 0)
+                ..READER.of(G1).nth(0)
             },
-            RANDOM.of(G2, 1),
+            RANDOM.of(G2).nth(1),
         ],
         millis: 300,
         ..cfq(
@@ -413,13 +407,13 @@ pub(crate) fn kyber_flash() -> Scene {
             Client {
                 depth: 32,
                 length: 4096,
-                ..RANDOM.of(ROOT, 0)
+                ..RANDOM.of(ROOT).nth(0)
             },
             Client {
                 depth: 32,
                 length: 16 << 10,
                 place: Place::Random,
-                ..WRITER.of(ROOT, 1)
+                ..WRITER.of(ROOT).nth(1)
             },
         ],
         millis: 400,
@@ -438,11 +432,11 @@ pub(crate) fn kyber_disk() -> Scene {
         clients: vec![
             Client {
                 depth: 8,
-                ..RANDOM.of(ROOT, 0)
+                ..RANDOM.of(ROOT).nth(0)
             },
             Client {
                 depth: 16,
-                ..WRITER.of(ROOT, 4)
+                ..WRITER.of(ROOT).nth(4)
             },
         ],
         millis: 2_500,
@@ -478,25 +472,25 @@ pub(crate) fn cost_shares() -> Scene {
             (4, G2, share(50), Knobs::NONE),
         ],
         clients: vec![
-            RANDOM.of(G1, 0),
+            RANDOM.of(G1).nth(0),
             Client {
                 depth: 8,
-                ..RANDOM.of(G3, 1)
+                ..RANDOM.of(G3).nth(1)
             },
             Client {
                 depth: 16,
-                from: 300,
-                until: 1_200,
-                ..WRITER.of(G4, 2)
+                from: ms(300),
+                until: ms(1_200),
+                ..WRITER.of(G4).nth(2)
             },
             // What a file system must do goes on, and is owed.
             Client {
                 depth: 2,
                 flags: Flags::META,
                 length: 32 << 10,
-                from: 600,
-                until: 1_500,
-                ..WRITER.of(G1, 3)
+                from: ms(600),
+                until: ms(1_500),
+                ..WRITER.of(G1).nth(3)
             },
         ],
         millis: 2_000,
@@ -533,30 +527,30 @@ pub(crate) fn cost_donation() -> Scene {
         ],
         clients: vec![
             Client {
-                think: 7_000,
-                ..RANDOM.of(G2, 0)
+                think: us(7_000),
+                ..RANDOM.of(G2).nth(0)
             },
             Client {
-                think: 20_000,
-                until: 900,
-                ..READER.of(G3, 1)
+                think: us(20_000),
+                until: ms(900),
+                ..READER.of(G3).nth(1)
             },
             Client {
                 depth: 4,
-                ..RANDOM.of(GroupId(5), 2)
+                ..RANDOM.of(GroupId(5)).nth(2)
             },
             Client {
                 depth: 4,
                 length: 32 << 10,
-                from: 300,
-                ..WRITER.of(GroupId(6), 3)
+                from: ms(300),
+                ..WRITER.of(GroupId(6)).nth(3)
             },
             // It needs more than before.
             Client {
                 depth: 2,
-                from: 600,
-                until: 1_100,
-                ..RANDOM.of(G2, 4)
+                from: ms(600),
+                until: ms(1_100),
+                ..RANDOM.of(G2).nth(4)
             },
         ],
         millis: 1_500,
@@ -579,12 +573,12 @@ fn cost_bounds(name: &'static str, says: &'static str, min: u32, max: u32) -> Sc
         clients: vec![
             Client {
                 depth: 4,
-                ..RANDOM.of(G1, 0)
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
                 depth: 4,
-                until: 400,
-                ..RANDOM.of(G2, 1)
+                until: ms(400),
+                ..RANDOM.of(G2).nth(1)
             },
         ],
         millis: 600,
@@ -623,19 +617,19 @@ pub(crate) fn contract_unbounded() -> Scene {
             group(3, FREE),
         ],
         clients: vec![
-            RANDOM.of(G1, 0),
+            RANDOM.of(G1).nth(0),
             Client {
                 op: Op::Write,
-                flush_every: 2,
-                ..RANDOM.of(G2, 1)
+                other: flush(2),
+                ..RANDOM.of(G2).nth(1)
             },
             Client {
-                flush_every: 7,
-                ..WRITER.of(G3, 2)
+                other: flush(7),
+                ..WRITER.of(G3).nth(2)
             },
             Client {
                 depth: 8,
-                ..READER.of(G3, 3)
+                ..READER.of(G3).nth(3)
             },
         ],
         millis: 400,
@@ -654,17 +648,17 @@ pub(crate) fn contract_disk_hopeless() -> Scene {
         clients: vec![
             Client {
                 length: 64 << 10,
-                ..RANDOM.of(G1, 0)
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
                 depth: 4,
-                ..READER.of(G2, 5)
+                ..READER.of(G2).nth(5)
             },
             Client {
                 depth: 8,
                 length: 64 << 10,
-                from: 700,
-                ..WRITER.of(G3, 10)
+                from: ms(700),
+                ..WRITER.of(G3).nth(10)
             },
         ],
         millis: 2_000,
@@ -692,29 +686,29 @@ pub(crate) fn bfq_disk_mix() -> Scene {
         drive: Kind::Disk,
         shape: disk(None),
         clients: vec![
-            READER.of(ROOT, 0),
+            READER.of(ROOT).nth(0),
             Client {
                 priority: first,
-                ..READER.of(ROOT, 8)
+                ..READER.of(ROOT).nth(8)
             },
             Client {
-                from: 30,
-                ..RANDOM.of(ROOT, 3)
+                from: ms(30),
+                ..RANDOM.of(ROOT).nth(3)
             },
             Client {
-                until: 800,
-                ..WRITER.of(ROOT, 12)
+                until: ms(800),
+                ..WRITER.of(ROOT).nth(12)
             },
             Client {
                 priority: idle,
-                ..READER.of(ROOT, 14)
+                ..READER.of(ROOT).nth(14)
             },
             Client {
                 priority: realtime,
-                from: 600,
-                until: 700,
-                think: 5_000,
-                ..RANDOM.of(ROOT, 5)
+                from: ms(600),
+                until: ms(700),
+                think: us(5_000),
+                ..RANDOM.of(ROOT).nth(5)
             },
         ],
         millis: 1600,
@@ -732,27 +726,27 @@ pub(crate) fn bfq_disk_thinkers() -> Scene {
         shape: disk(None),
         clients: vec![
             Client {
-                think: 3_000,
-                ..READER.of(ROOT, 0)
+                think: us(3_000),
+                ..READER.of(ROOT).nth(0)
             },
             Client {
-                think: 6_000,
-                ..RANDOM.of(ROOT, 8)
+                think: us(6_000),
+                ..RANDOM.of(ROOT).nth(8)
             },
             Client {
-                think: 12_000,
-                ..READER.of(ROOT, 4)
+                think: us(12_000),
+                ..READER.of(ROOT).nth(4)
             },
             Client {
                 depth: 4,
                 flags: Flags::SYNC,
                 length: 16 << 10,
-                ..WRITER.of(ROOT, 12)
+                ..WRITER.of(ROOT).nth(12)
             },
             Client {
                 depth: 8,
-                from: 200,
-                ..RANDOM.of(ROOT, 6)
+                from: ms(200),
+                ..RANDOM.of(ROOT).nth(6)
             },
         ],
         millis: 2000,
@@ -767,7 +761,7 @@ pub(crate) fn bfq_disk_thinkers() -> Scene {
 pub(crate) fn bfq_disk_interleaved() -> Scene {
     let third = |n: u64| Client {
         place: Place::Every(3),
-        base: n << 16,
+        base: Some(n << 16),
         ..READER
     };
     Scene {
@@ -777,17 +771,17 @@ pub(crate) fn bfq_disk_interleaved() -> Scene {
             third(0),
             third(1),
             Client {
-                until: 700,
+                until: ms(700),
                 ..third(2)
             },
             Client {
-                from: 100,
-                ..READER.of(ROOT, 8)
+                from: ms(100),
+                ..READER.of(ROOT).nth(8)
             },
             // Goes its own way after a while: the shared queue is parted again.
             Client {
-                from: 700,
-                ..RANDOM.of(ROOT, 14)
+                from: ms(700),
+                ..RANDOM.of(ROOT).nth(14)
             },
         ],
         millis: 1500,
@@ -811,21 +805,21 @@ pub(crate) fn bfq_disk_random() -> Scene {
         clients: vec![
             Client {
                 depth: 4,
-                ..RANDOM.of(G1, 0)
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
                 depth: 4,
-                ..RANDOM.of(G2, 5)
+                ..RANDOM.of(G2).nth(5)
             },
             Client {
                 depth: 2,
-                think: 1_000,
-                ..RANDOM.of(G3, 10)
+                think: us(1_000),
+                ..RANDOM.of(G3).nth(10)
             },
             Client {
-                from: 900,
+                from: ms(900),
                 length: 4 << 10,
-                ..WRITER.of(G3, 14)
+                ..WRITER.of(G3).nth(14)
             },
         ],
         millis: 2000,
@@ -840,7 +834,7 @@ pub(crate) fn bfq_disk_random() -> Scene {
 pub(crate) fn bfq_disk_alternate() -> Scene {
     let half = |n: u64, each| Client {
         place: Place::Alternately { of: 2, each },
-        base: n << 16,
+        base: Some(n << 16),
         ..READER
     };
     Scene {
@@ -850,28 +844,28 @@ pub(crate) fn bfq_disk_alternate() -> Scene {
             half(0, 400),
             half(1, 300),
             Client {
-                from: 300,
-                until: 1_800,
-                ..RANDOM.of(ROOT, 8)
+                from: ms(300),
+                until: ms(1_800),
+                ..RANDOM.of(ROOT).nth(8)
             },
             Client {
-                from: 700,
-                until: 1_500,
-                ..WRITER.of(ROOT, 12)
+                from: ms(700),
+                until: ms(1_500),
+                ..WRITER.of(ROOT).nth(12)
             },
             // A start of many at once, while the two above are apart.
             Client {
-                from: 1_000,
-                ..READER.of(ROOT, 4)
+                from: ms(1_000),
+                ..READER.of(ROOT).nth(4)
             },
             Client {
-                from: 1_001,
-                think: 2_000,
-                ..READER.of(ROOT, 5)
+                from: ms(1_001),
+                think: us(2_000),
+                ..READER.of(ROOT).nth(5)
             },
             Client {
-                from: 1_002,
-                ..RANDOM.of(ROOT, 6)
+                from: ms(1_002),
+                ..RANDOM.of(ROOT).nth(6)
             },
         ],
         millis: 3_000,
@@ -890,7 +884,7 @@ fn together() -> Vec<Client> {
         ..Priority::default()
     };
     let reader = Client { depth: 4, ..RANDOM };
-    let mut clients = vec![reader.of(ROOT, 0)];
+    let mut clients = vec![reader.of(ROOT).nth(0)];
     for (n, from) in [
         (1, 300),
         (2, 330),
@@ -901,10 +895,10 @@ fn together() -> Vec<Client> {
     ] {
         clients.push(Client {
             priority: first,
-            from,
-            think: 100 * (n % 3),
-            until: from + 1_500,
-            ..reader.of(ROOT, n)
+            from: ms(from),
+            think: us(100 * (n % 3)),
+            until: ms(from + 1_500),
+            ..reader.of(ROOT).nth(n)
         });
     }
     clients
@@ -943,9 +937,9 @@ pub(crate) fn bfq_disk_together() -> Scene {
 
 pub(crate) fn bfq_flash_newcomers() -> Scene {
     let starts = |n: u64| Client {
-        from: 100 * n,
-        until: 100 * n + 60,
-        ..READER.of(ROOT, n)
+        from: ms(100 * n),
+        until: ms(100 * n + 60),
+        ..READER.of(ROOT).nth(n)
     };
     Scene {
         shape: DriveShape {
@@ -954,12 +948,12 @@ pub(crate) fn bfq_flash_newcomers() -> Scene {
         },
         clients: vec![
             Client {
-                until: 900,
-                ..WRITER.of(ROOT, 0)
+                until: ms(900),
+                ..WRITER.of(ROOT).nth(0)
             },
             Client {
                 depth: 16,
-                ..RANDOM.of(ROOT, 9)
+                ..RANDOM.of(ROOT).nth(9)
             },
             starts(2),
             starts(4),
@@ -980,16 +974,16 @@ pub(crate) fn bfq_flash_newcomers() -> Scene {
 pub(crate) fn bfq_flash_burst() -> Scene {
     let mut clients = vec![Client {
         depth: 8,
-        ..WRITER.of(ROOT, 0)
+        ..WRITER.of(ROOT).nth(0)
     }];
     clients.extend((0..14).map(|n| Client {
-        from: 50 + n / 3,
-        until: 300,
-        ..READER.of(ROOT, 1 + n)
+        from: ms(50 + n / 3),
+        until: ms(300),
+        ..READER.of(ROOT).nth(1 + n)
     }));
     clients.push(Client {
-        from: 250,
-        ..RANDOM.of(ROOT, 15)
+        from: ms(250),
+        ..RANDOM.of(ROOT).nth(15)
     });
     Scene {
         drive: Kind::SlowFlash,
@@ -1016,22 +1010,22 @@ pub(crate) fn bfq_flash_player() -> Scene {
         },
         clients: vec![
             Client {
-                think: 25_000,
+                think: us(25_000),
                 length: 128 << 10,
-                ..READER.of(ROOT, 0)
+                ..READER.of(ROOT).nth(0)
             },
-            WRITER.of(ROOT, 1),
+            WRITER.of(ROOT).nth(1),
             Client {
                 depth: 4,
-                ..READER.of(ROOT, 2)
+                ..READER.of(ROOT).nth(2)
             },
             Client {
-                from: 400,
+                from: ms(400),
                 flags: Flags::SYNC,
                 length: 8 << 10,
-                think: 2_000,
+                think: us(2_000),
                 depth: 1,
-                ..WRITER.of(ROOT, 3)
+                ..WRITER.of(ROOT).nth(3)
             },
         ],
         millis: 1600,
@@ -1059,20 +1053,20 @@ pub(crate) fn bfq_flash_groups() -> Scene {
         clients: vec![
             Client {
                 depth: 4,
-                ..READER.of(G1, 0)
+                ..READER.of(G1).nth(0)
             },
             Client {
                 depth: 2,
-                ..READER.of(G3, 1)
+                ..READER.of(G3).nth(1)
             },
             Client {
                 depth: 4,
-                until: 700,
-                ..RANDOM.of(G4, 2)
+                until: ms(700),
+                ..RANDOM.of(G4).nth(2)
             },
             Client {
-                until: 500,
-                ..WRITER.of(G4, 3)
+                until: ms(500),
+                ..WRITER.of(G4).nth(3)
             },
         ],
         millis: 1000,
@@ -1092,15 +1086,15 @@ pub(crate) fn bfq_strict() -> Scene {
         clients: vec![
             Client {
                 depth: 8,
-                ..READER.of(G1, 0)
+                ..READER.of(G1).nth(0)
             },
             Client {
-                think: 1_500,
-                ..READER.of(G2, 9)
+                think: us(1_500),
+                ..READER.of(G2).nth(9)
             },
             Client {
-                from: 200,
-                ..WRITER.of(G1, 4)
+                from: ms(200),
+                ..WRITER.of(G1).nth(4)
             },
         ],
         millis: 1000,
@@ -1145,25 +1139,25 @@ pub(crate) fn contract_flash_promises() -> Scene {
             Client {
                 depth: 2,
                 length: 16 << 10,
-                ..RANDOM.of(G1, 0)
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
-                until: 700,
-                ..WRITER.of(G2, 1)
+                until: ms(700),
+                ..WRITER.of(G2).nth(1)
             },
             Client {
                 depth: 4,
-                ..READER.of(G3, 2)
+                ..READER.of(G3).nth(2)
             },
             Client {
-                think: 900,
-                ..RANDOM.of(G4, 3)
+                think: us(900),
+                ..RANDOM.of(G4).nth(3)
             },
             Client {
-                from: 200,
+                from: ms(200),
                 depth: 8,
                 length: 512 << 10,
-                ..READER.of(GroupId(5), 4)
+                ..READER.of(GroupId(5)).nth(4)
             },
         ],
         millis: 1000,
@@ -1196,17 +1190,17 @@ pub(crate) fn contract_flash_requests() -> Scene {
         ],
         clients: vec![
             Client {
-                think: 100,
-                ..RANDOM.of(G1, 0)
+                think: us(100),
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
                 depth: 4,
-                ..RANDOM.of(G2, 1)
+                ..RANDOM.of(G2).nth(1)
             },
             Client {
                 depth: 32,
                 length: 128 << 10,
-                ..READER.of(G3, 2)
+                ..READER.of(G3).nth(2)
             },
         ],
         millis: 500,
@@ -1228,18 +1222,18 @@ pub(crate) fn contract_flash_shares() -> Scene {
         clients: vec![
             Client {
                 depth: 16,
-                ..RANDOM.of(G1, 0)
+                ..RANDOM.of(G1).nth(0)
             },
             Client {
                 depth: 8,
-                ..READER.of(G2, 1)
+                ..READER.of(G2).nth(1)
             },
-            WRITER.of(G3, 2),
+            WRITER.of(G3).nth(2),
             Client {
                 depth: 4,
-                think: 300,
-                from: 100,
-                ..READER.of(G4, 3)
+                think: us(300),
+                from: ms(100),
+                ..READER.of(G4).nth(3)
             },
         ],
         millis: 600,
@@ -1260,17 +1254,17 @@ pub(crate) fn contract_flash_flushes() -> Scene {
         clients: vec![
             Client {
                 depth: 1,
-                ..READER.of(G1, 0)
+                ..READER.of(G1).nth(0)
             },
             Client {
-                flush_every: 9,
-                ..WRITER.of(G2, 1)
+                other: flush(9),
+                ..WRITER.of(G2).nth(1)
             },
             Client {
-                flush_every: 2,
+                other: flush(2),
                 depth: 1,
                 length: 4 << 10,
-                ..WRITER.of(G3, 2)
+                ..WRITER.of(G3).nth(2)
             },
         ],
         millis: 500,
@@ -1292,15 +1286,15 @@ pub(crate) fn contract_flash_overpromised() -> Scene {
         clients: vec![
             Client {
                 depth: 4,
-                ..READER.of(G1, 0)
+                ..READER.of(G1).nth(0)
             },
             Client {
                 depth: 16,
-                ..RANDOM.of(G2, 1)
+                ..RANDOM.of(G2).nth(1)
             },
             Client {
                 depth: 8,
-                ..READER.of(G3, 2)
+                ..READER.of(G3).nth(2)
             },
         ],
         millis: 1200,
@@ -1317,20 +1311,20 @@ pub(crate) fn contract_disk_streams() -> Scene {
         shape: disk(Some(60_000_000)),
         groups: vec![group(1, share(100)), group(2, share(300)), group(3, FREE)],
         clients: vec![
-            READER.of(G1, 0),
+            READER.of(G1).nth(0),
             Client {
-                think: 400,
-                ..READER.of(G2, 9)
+                think: us(400),
+                ..READER.of(G2).nth(9)
             },
             Client {
-                from: 600,
+                from: ms(600),
                 depth: 4,
-                ..RANDOM.of(G3, 5)
+                ..RANDOM.of(G3).nth(5)
             },
             Client {
-                from: 900,
-                until: 1200,
-                ..WRITER.of(G3, 13)
+                from: ms(900),
+                until: ms(1200),
+                ..WRITER.of(G3).nth(13)
             },
         ],
         millis: 2000,
@@ -1352,19 +1346,19 @@ pub(crate) fn contract_disk_promises() -> Scene {
         ],
         clients: vec![
             Client {
-                think: 1_000,
-                ..READER.of(G1, 0)
+                think: us(1_000),
+                ..READER.of(G1).nth(0)
             },
             Client {
                 depth: 2,
                 length: 256 << 10,
-                ..RANDOM.of(G2, 4)
+                ..RANDOM.of(G2).nth(4)
             },
-            WRITER.of(G3, 9),
+            WRITER.of(G3).nth(9),
             Client {
                 depth: 4,
-                from: 500,
-                ..RANDOM.of(G3, 12)
+                from: ms(500),
+                ..RANDOM.of(G3).nth(12)
             },
         ],
         millis: 2000,
@@ -1394,15 +1388,15 @@ pub(crate) fn contract_disk_changes() -> Scene {
         clients: vec![
             Client {
                 depth: 2,
-                ..READER.of(G1, 0)
+                ..READER.of(G1).nth(0)
             },
             Client {
                 depth: 2,
-                ..READER.of(G2, 4)
+                ..READER.of(G2).nth(4)
             },
             Client {
-                think: 5_000,
-                ..RANDOM.of(G3, 9)
+                think: us(5_000),
+                ..RANDOM.of(G3).nth(9)
             },
         ],
         millis: 2_000,
@@ -1446,29 +1440,29 @@ pub(crate) fn contract_disk_late() -> Scene {
         ],
         clients: vec![
             Client {
-                think: 8_000,
-                ..READER.of(G1, 0)
+                think: us(8_000),
+                ..READER.of(G1).nth(0)
             },
             Client {
                 depth: 2,
-                flush_every: 20,
+                other: flush(20),
                 op: Op::Write,
-                ..RANDOM.of(G2, 4)
+                ..RANDOM.of(G2).nth(4)
             },
             Client {
-                think: 40_000,
-                ..RANDOM.of(G3, 8)
+                think: us(40_000),
+                ..RANDOM.of(G3).nth(8)
             },
             Client {
                 depth: 2,
-                ..READER.of(G4, 10)
+                ..READER.of(G4).nth(10)
             },
             Client {
                 length: 1 << 20,
                 depth: 4,
-                from: 300,
-                until: 2_000,
-                ..READER.of(GroupId(5), 12)
+                from: ms(300),
+                until: ms(2_000),
+                ..READER.of(GroupId(5)).nth(12)
             },
         ],
         millis: 3_000,
@@ -1495,20 +1489,20 @@ pub(crate) fn contract_tenants() -> Scene {
         ],
         clients: vec![
             Client {
-                think: 150,
+                think: us(150),
                 length: 32 << 10,
-                ..RANDOM.of(G2, 0)
+                ..RANDOM.of(G2).nth(0)
             },
             Client {
                 depth: 8,
-                until: 600,
-                ..READER.of(G3, 1)
+                until: ms(600),
+                ..READER.of(G3).nth(1)
             },
-            WRITER.of(G4, 2),
+            WRITER.of(G4).nth(2),
             Client {
                 depth: 4,
-                from: 300,
-                ..READER.of(G4, 3)
+                from: ms(300),
+                ..READER.of(G4).nth(3)
             },
         ],
         millis: 900,
