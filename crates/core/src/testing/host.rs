@@ -3,7 +3,7 @@
 use super::{Client, Drive, FILE, SECOND, child, layer, spec};
 use crate::{
     Config, Done, Edit, Event, GroupId, Instant, Layer, Listener, Mask, Op, Output, Publish,
-    Request, StreamId, Tag,
+    Request, Sample, StreamId, Tag, Wanted,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -188,6 +188,11 @@ impl<D: Drive> Host<D> {
         while self.step(until) {}
     }
 
+    /// Runs for this many nanoseconds.
+    pub fn run_for(&mut self, length: u64) {
+        self.run(self.now + length);
+    }
+
     /// Runs the next instant before `until`. False if there is none, when it is `until`.
     pub fn step(&mut self, until: u64) -> bool {
         self.out.clear();
@@ -291,9 +296,30 @@ impl<D: Drive> Host<D> {
         &self.clients[client].tally
     }
 
-    /// The answers that a client got since the last call.
-    pub fn take_tally(&mut self, client: usize) -> Tally {
-        core::mem::take(&mut self.clients[client].tally)
+    /// The answers that each client got since the last call.
+    pub fn take_tallies(&mut self) -> Vec<Tally> {
+        let take = |state: &mut State| core::mem::take(&mut state.tally);
+        self.clients.iter_mut().map(take).collect()
+    }
+
+    /// Requests that each client got an answer to since the last call.
+    pub fn take_done(&mut self) -> Vec<u64> {
+        let tallies = self.take_tallies().into_iter();
+        tallies.map(|tally| tally.requests).collect()
+    }
+
+    /// Lets no client ask for anything more.
+    pub fn stop(&mut self) {
+        for state in &mut self.clients {
+            state.client.until = self.now;
+        }
+    }
+
+    /// Whatever can be sampled of these kinds.
+    pub fn samples(&self, wanted: Wanted) -> Vec<Sample> {
+        let mut all = Vec::new();
+        self.layer.sample(wanted, &mut |sample| all.push(sample));
+        all
     }
 
     /// Bytes that a client got.

@@ -25,30 +25,31 @@
 
 use std::fmt::Write as _;
 
-use super::host::{Drive, Host, Job, READS, TOP};
+use super::host::{Drive, READS, TOP, host};
 use weir_core::control::cost::{Config, Control, DonationRule};
-use weir_core::{Op, Span};
+use weir_core::testing::{Client, Place, SECOND, ms, us};
+use weir_core::{GroupId, Op, Sample, Span, Wanted};
 
 /// What Linux did.
 struct Row {
     name: &'static str,
     groups: &'static [(u32, u16)],
-    jobs: &'static [Job],
+    jobs: &'static [Client],
     /// Requests a second of each job.
     linux: &'static [u64],
 }
 
 const FAST: Drive = Drive {
     tags: 16,
-    service: Span::from_micros(100),
+    service: us(100),
 };
 
-const fn at(group: u32) -> Job {
-    Job { group, ..READS }
+const fn at(group: u32) -> Client {
+    READS.of(GroupId(group))
 }
 
-const fn paced(group: u32, rate: u64) -> Job {
-    Job { rate, ..at(group) }
+const fn paced(group: u32, rate: u64) -> Client {
+    Client { rate, ..at(group) }
 }
 
 const EQUAL: &[(u32, u16)] = &[(TOP, 100), (TOP, 100)];
@@ -125,8 +126,8 @@ const ROWS: &[Row] = &[
         groups: EQUAL,
         jobs: &[
             at(1),
-            Job {
-                think: Some((5_000, Span::from_millis(500))),
+            Client {
+                rest: Some((5_000, ms(500))),
                 ..at(2)
             },
         ],
@@ -136,8 +137,8 @@ const ROWS: &[Row] = &[
         name: "one after the other (--rw=read) beside random",
         groups: EQUAL,
         jobs: &[
-            Job {
-                random: false,
+            Client {
+                place: Place::Sequential,
                 ..at(1)
             },
             at(2),
@@ -148,8 +149,8 @@ const ROWS: &[Row] = &[
         name: "64 KiB (--bs=64k) beside 4 KiB",
         groups: EQUAL,
         jobs: &[
-            Job {
-                size: 65_536,
+            Client {
+                length: 65_536,
                 ..at(1)
             },
             at(2),
@@ -160,7 +161,7 @@ const ROWS: &[Row] = &[
         name: "writes (--rw=randwrite) beside reads",
         groups: EQUAL,
         jobs: &[
-            Job {
+            Client {
                 op: Op::Write,
                 ..at(1)
             },
@@ -169,8 +170,6 @@ const ROWS: &[Row] = &[
         linux: &[5_005, 10_008],
     },
 ];
-
-const MS: u64 = 1_000_000;
 
 /// Both coefficients and targets as the experiments state them.
 pub(crate) fn config(rrandiops: u64, pct: u32, min: u32, max: u32) -> Config {
@@ -205,14 +204,14 @@ fn play(config: Config, row: &Row) -> Vec<u64> {
     play_jobs(config, row.groups, row.jobs)
 }
 
-fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Job]) -> Vec<u64> {
-    let mut host = Host::new(config, FAST, groups, 1);
+fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Client]) -> Vec<u64> {
+    let mut host = host(config, FAST, groups);
     for job in jobs {
-        host.client(*job);
+        host.add(*job);
     }
-    host.run(Span::from_secs(1));
+    host.run_for(SECOND);
     host.take_done();
-    host.run(Span::from_secs(4));
+    host.run_for(4 * SECOND);
     host.take_done().iter().map(|n| n / 4).collect()
 }
 
@@ -227,7 +226,11 @@ fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
     };
     for row in ROWS {
         let got = play(flat, row);
-        let greedy: Vec<Job> = row.jobs.iter().map(|job| Job { rate: 0, ..*job }).collect();
+        let greedy: Vec<Client> = row
+            .jobs
+            .iter()
+            .map(|job| Client { rate: 0, ..*job })
+            .collect();
         let entitled = play_jobs(flat, row.groups, &greedy);
         let (mut left, mut gained) = (0, 0);
         for (job, (got, entitled)) in row.jobs.iter().zip(got.iter().zip(&entitled)) {
@@ -269,17 +272,24 @@ fn everyone_gets_what_linux_gives() {
 
 /// Vrate as Linux's is sampled: every tenth of a second.
 fn vrates(config: Config, drive: Drive, samples: usize) -> (Vec<u32>, Vec<u64>) {
-    let mut host = Host::new(config, drive, &[(TOP, 100), (TOP, 300)], 1);
-    host.client(at(1));
-    host.client(at(2));
+    let mut host = host(config, drive, &[(TOP, 100), (TOP, 300)]);
+    host.add(at(1));
+    host.add(at(2));
     let mut vrates = Vec::new();
     for _ in 0..samples {
-        host.run(Span::from_millis(100));
-        vrates.push(host.vrate().0);
+        host.run_for(ms(100));
+        let rate = host
+            .samples(Wanted::GROUPS)
+            .into_iter()
+            .find_map(|s| match s {
+                Sample::Rate { vrate, .. } => Some(vrate),
+                _ => None,
+            });
+        vrates.push(rate.expect("io.cost is there"));
     }
-    host.run(Span::from_secs(2));
+    host.run_for(2 * SECOND);
     host.take_done();
-    host.run(Span::from_secs(4));
+    host.run_for(4 * SECOND);
     (vrates, host.take_done().iter().map(|n| n / 4).collect())
 }
 
@@ -318,7 +328,7 @@ const FALLS: [u32; 13] = [
 fn vrate_falls_as_linuxs_does() {
     let drive = Drive {
         tags: 16,
-        service: Span::from_nanos(20 * MS),
+        service: ms(20),
     };
     let run = vrates(config(600, 9_500, 2_500, 20_000), drive, FALLS.len());
     hold_against(run, &FALLS, &[38, 114]);
@@ -335,7 +345,7 @@ const SETTLES: [u32; 12] = [
 fn vrate_settles_where_tags_suffice() {
     let drive = Drive {
         tags: 4,
-        service: Span::from_nanos(MS),
+        service: ms(1),
     };
     let run = vrates(config(8_000, 9_500, 1_000, 20_000), drive, SETTLES.len());
     hold_against(run, &SETTLES, &[763, 2_329]);

@@ -1,20 +1,21 @@
 //! What `io.cost` promises, under trees, weights, models and clients drawn at random. Each rule is a test that says what breaks it.
 
-use super::host::{Drive, Host, Job, READS, TOP};
+use super::host::{Drive, Host, READS, TOP, host, merging};
 use super::referee::config;
 use std::num::NonZeroU64;
 use weir_core::control::cost::Config;
 use weir_core::merge::Config as Merge;
-use weir_core::{Op, Sample, Span};
+use weir_core::testing::{Client, Place, SECOND, Tally, change, ms, share, us};
+use weir_core::{Flags, GroupId, Op, Sample, Wanted};
 use weir_random::Rng;
 
 /// A drive that is never the limit.
 const DRIVE: Drive = Drive {
     tags: 64,
-    service: Span::from_micros(50),
+    service: us(50),
 };
 /// A period under [`config`]'s targets.
-const PERIOD: Span = Span::from_millis(20);
+const PERIOD: u64 = ms(20);
 const SCENES: u64 = 12;
 
 type Found = Result<(), String>;
@@ -27,7 +28,7 @@ fn below(rng: &mut Rng, n: u64) -> u64 {
 struct Scene {
     config: Config,
     groups: Vec<(u32, u16)>,
-    jobs: Vec<Job>,
+    jobs: Vec<Client>,
 }
 
 impl Scene {
@@ -51,14 +52,14 @@ impl Scene {
                 leaves.push(groups.len() as u32);
             }
         }
-        let job = |group| Job {
-            group,
+        let job = |group| Client {
+            group: GroupId(group),
             op: if below(&mut rng, 2) == 0 {
                 Op::Read
             } else {
                 Op::Write
             },
-            size: 4096 << below(&mut rng, 5),
+            length: 4096 << below(&mut rng, 5),
             depth: 4 << below(&mut rng, 4),
             ..READS
         };
@@ -70,14 +71,16 @@ impl Scene {
     }
 
     fn host(&self) -> Host {
-        let mut host = Host::new(self.config, DRIVE, &self.groups, 1);
-        self.jobs.iter().for_each(|job| host.client(*job));
+        let mut host = host(self.config, DRIVE, &self.groups);
+        for job in &self.jobs {
+            host.add(*job);
+        }
         host
     }
 
     /// A group's part of the drive, in millionths.
     fn part(&self, group: u32) -> u64 {
-        let leaf = |id: u32| self.jobs.iter().any(|j| j.group == id);
+        let leaf = |id: u32| self.jobs.iter().any(|j| j.group.0 == id);
         let inner = |id: u32| (1..).zip(&self.groups).any(|(_, g)| g.0 == id);
         let (parent, weight) = self.groups[group as usize - 1];
         let beside = (1..).zip(&self.groups);
@@ -92,7 +95,7 @@ impl Scene {
     }
 
     /// What a request of a client takes of the drive, in nanoseconds.
-    fn takes(&self, job: &Job) -> u64 {
+    fn takes(&self, job: &Client) -> u64 {
         let c = &self.config;
         let (bps, iops) = match job.op {
             Op::Write => (c.wbps, c.wrandiops),
@@ -100,7 +103,7 @@ impl Scene {
         };
         let page = 1_000_000_000 * 4096 / bps;
         let base = (1_000_000_000 / iops).saturating_sub(page);
-        base + u64::from(job.size / 4096) * page
+        base + u64::from(job.length / 4096) * page
     }
 }
 
@@ -108,29 +111,36 @@ impl Scene {
 fn shares_in_scene(seed: u64) -> Found {
     let scene = Scene::draw(seed);
     let mut host = scene.host();
-    host.run(Span::from_millis(200));
+    host.run_for(ms(200));
     host.take_done();
-    host.take_longest();
-    let length = Span::from_secs(2);
-    host.run(length);
+    let length = 2 * SECOND;
+    host.run_for(length);
     let mut all = 0;
-    let longest = host.take_longest();
-    for ((job, done), longest) in scene.jobs.iter().zip(host.take_done()).zip(longest) {
-        let (part, takes) = (scene.part(job.group), scene.takes(job));
-        let used = done * takes;
-        let due = length.as_nanos() / 1_000_000 * part;
+    for (
+        job,
+        Tally {
+            requests, longest, ..
+        },
+    ) in scene.jobs.iter().zip(host.take_tallies())
+    {
+        let (part, takes) = (scene.part(job.group.0), scene.takes(job));
+        let used = requests * takes;
+        let due = length / 1_000_000 * part;
         if used.abs_diff(due) > due * 3 / 100 + 4 * takes {
-            return Err(format!("{} uses {used} ns, its part is {due}", job.group));
+            return Err(format!("{:?} uses {used} ns, its part is {due}", job.group));
         }
         all += used;
         // Its own before it, and a period in which others' weights settle.
-        let bound = u64::from(job.depth) * takes * 1_000_000 / part + 2 * PERIOD.as_nanos();
-        if longest.as_nanos() > bound {
-            return Err(format!("{} waits {longest:?}, at most {bound}", job.group));
+        let bound = u64::from(job.depth) * takes * 1_000_000 / part + 2 * PERIOD;
+        if longest > bound {
+            return Err(format!(
+                "{:?} waits {longest} ns, at most {bound}",
+                job.group
+            ));
         }
     }
-    if all.abs_diff(length.as_nanos()) > length.as_nanos() / 50 {
-        return Err(format!("{all} ns of {length:?} are used"));
+    if all.abs_diff(length) > length / 50 {
+        return Err(format!("{all} ns of {length} are used"));
     }
     Ok(())
 }
@@ -144,13 +154,10 @@ fn clocks_in_scene(seed: u64) -> Found {
         job.rate = below(&mut rng, 3) * 300;
     }
     let mut host = scene.host();
-    let mut found = Ok(());
-    host.run_with(Span::from_secs(1), |host| {
-        if found.is_ok() {
-            found = clocks_now(&scene, &host.samples());
-        }
-    });
-    found
+    while host.step(SECOND) {
+        clocks_now(&scene, &host.samples(Wanted::GROUPS))?;
+    }
+    Ok(())
 }
 
 fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
@@ -174,7 +181,7 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
         sums[parent as usize].0 += active;
         sums[parent as usize].1 += inuse;
         if let Some(lead) = lead
-            && (lead > 0 || -lead > 3 * (PERIOD.as_nanos() / 1_000).cast_signed())
+            && (lead > 0 || -lead > 3 * (PERIOD / 1_000).cast_signed())
         {
             return Err(format!("{group} is {lead} us ahead"));
         }
@@ -189,38 +196,32 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
 }
 
 /// Two groups of the same weight.
-fn pair(jobs: [Job; 2], config: Config) -> Host {
-    let mut host = Host::new(config, DRIVE, &[(TOP, 100), (TOP, 100)], 1);
+fn pair(jobs: [Client; 2], config: Config) -> Host {
+    let mut host = host(config, DRIVE, &[(TOP, 100), (TOP, 100)]);
     for job in jobs {
-        host.client(job);
+        host.add(job);
     }
     host
 }
 
-const LEFT: Job = Job { group: 1, ..READS };
-const RIGHT: Job = Job { group: 2, ..READS };
+const LEFT: Client = READS;
+const RIGHT: Client = READS.of(GroupId(2));
 
 /// What seven do not use, the eighth gets: of 20 thousand requests at least 97 in 100 are done. (With fewer the clock's going faster to
 /// make up for what was thrown away would do as well.)
 #[test]
 fn donated() -> Found {
-    let mut host = Host::new(
-        config(20_000, 0, 10_000, 10_000),
-        DRIVE,
-        &[(TOP, 100); 8],
-        1,
-    );
-    host.client(LEFT);
+    let mut host = host(config(20_000, 0, 10_000, 10_000), DRIVE, &[(TOP, 100); 8]);
+    host.add(LEFT);
     for group in 2..=8 {
-        host.client(Job {
-            group,
+        host.add(Client {
             rate: 1_000,
-            ..READS
+            ..READS.of(GroupId(group))
         });
     }
-    host.run(Span::from_secs(1));
+    host.run_for(SECOND);
     host.take_done();
-    host.run(Span::from_secs(1));
+    host.run_for(SECOND);
     let done = host.take_done();
     if done.iter().sum::<u64>() < 19_400 {
         return Err(format!("{done:?}"));
@@ -232,11 +233,11 @@ fn donated() -> Found {
 #[test]
 fn changed() -> Found {
     let mut host = pair([LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
-    host.run(Span::from_millis(300));
-    host.set_share(2, 300);
-    host.run(Span::from_millis(200));
+    host.run_for(ms(300));
+    host.edit(change(GroupId(2), share(300)));
+    host.run_for(ms(200));
     host.take_done();
-    host.run(Span::from_secs(1));
+    host.run_for(SECOND);
     let done = host.take_done();
     if done[0].abs_diff(5_000) > 150 || done[1].abs_diff(15_000) > 450 {
         return Err(format!("{done:?}"));
@@ -247,15 +248,15 @@ fn changed() -> Found {
 /// A group that need not wait pays in the end: a group that sends nothing but metadata gets no more than its part and what it may owe.
 #[test]
 fn debts() -> Found {
-    let meta = Job {
-        meta: true,
+    let meta = Client {
+        flags: Flags::META,
         depth: 4,
         ..RIGHT
     };
     let mut host = pair([LEFT, meta], config(2_000, 0, 10_000, 10_000));
-    host.run(Span::from_secs(4));
+    host.run_for(4 * SECOND);
     host.take_done();
-    host.run(Span::from_secs(4));
+    host.run_for(4 * SECOND);
     let done = host.take_done();
     // 2,000 requests a second, of which it has half.
     if done[1] > 5_000 || done[0] < 3_000 {
@@ -268,19 +269,22 @@ fn debts() -> Found {
 /// in place of 320. A group begins half a period behind the drive.
 #[test]
 fn merged() -> Found {
-    let near = Job {
-        random: false,
+    let near = Client {
+        place: Place::Sequential,
         ..LEFT
     };
     for (merge, takes) in [(Merge::OFF, 320), (Merge::LINUX, 170)] {
         let config = config(20_000, 0, 10_000, 10_000);
-        let mut host = Host::merging(config, merge, DRIVE, &[(TOP, 100)], 1);
-        host.client(near);
-        host.run(Span::from_micros(1));
-        let lead = host.samples().into_iter().find_map(|s| match s {
-            Sample::Spends { lead, .. } => lead,
-            _ => None,
-        });
+        let mut host = merging(config, merge, DRIVE, &[(TOP, 100)]);
+        host.add(near);
+        host.run_for(us(1));
+        let lead = host
+            .samples(Wanted::GROUPS)
+            .into_iter()
+            .find_map(|s| match s {
+                Sample::Spends { lead, .. } => lead,
+                _ => None,
+            });
         let expected = takes - 10_000 - 1;
         if lead.is_none_or(|lead| lead.abs_diff(expected) > 2) {
             return Err(format!("{lead:?}, not {expected}"));
@@ -293,17 +297,13 @@ fn merged() -> Found {
 #[test]
 fn quiet() -> Found {
     let mut host = pair([LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
-    host.run(Span::from_millis(500));
+    host.run_for(ms(500));
     host.stop();
-    host.run(PERIOD.saturating_mul(4));
-    let before = host.wakes;
-    host.run(Span::from_secs(10));
-    if host.wakes > before || host.samples().len() > 1 {
-        return Err(format!(
-            "{} wakes, {:?}",
-            host.wakes - before,
-            host.samples()
-        ));
+    host.run_for(PERIOD * 4);
+    let woken = host.step(host.now + 10 * SECOND);
+    let samples = host.samples(Wanted::GROUPS);
+    if woken || samples.len() > 1 {
+        return Err(format!("woken: {woken}, {samples:?}"));
     }
     Ok(())
 }
