@@ -160,8 +160,9 @@ fn millionths(rates: Rates, capacity: Capacity) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Max;
+
     use crate::group::Edit;
+    use crate::testing::{iops, min, min_iops};
 
     const G1: GroupId = GroupId(1);
     const G2: GroupId = GroupId(2);
@@ -172,13 +173,6 @@ mod tests {
         iops: 50,
         ..Capacity::NONE
     });
-
-    fn min(min: u64) -> Contract {
-        Contract {
-            min,
-            ..Contract::DEFAULT
-        }
-    }
 
     fn tree(edits: &[Edit]) -> Result<Groups, Refusal> {
         let mut groups = Groups::new(8);
@@ -217,10 +211,7 @@ mod tests {
     fn realtime_counts_with_its_max_and_requests_beside_bytes() {
         let realtime = Contract {
             class: Class::Realtime,
-            max: Max {
-                iops: 20,
-                ..Max::NONE
-            },
+            max: iops(20),
             ..Contract::DEFAULT
         };
         let mut groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50_000))]).unwrap();
@@ -244,10 +235,6 @@ mod tests {
 
     #[test]
     fn promised_requests_are_held_against_the_least_that_is_stated_of_any_kind() {
-        let requests = |min_iops| Contract {
-            min_iops,
-            ..Contract::DEFAULT
-        };
         let part = |iops, read_iops, write_iops| {
             let capacity = Capacity {
                 iops,
@@ -256,7 +243,7 @@ mod tests {
                 ..DISK.unwrap()
             };
             let mut groups =
-                tree(&[add(G1, ROOT, requests(9)), add(G2, ROOT, min(10_000))]).unwrap();
+                tree(&[add(G1, ROOT, min_iops(9)), add(G2, ROOT, min(10_000))]).unwrap();
             admit(&mut groups, Some(capacity)).map(|p| p.millionths)
         };
         assert_eq!(part(50, 0, 0), Ok(280_000));

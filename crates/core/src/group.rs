@@ -194,15 +194,9 @@ fn check_share(id: GroupId, contract: &Contract, most: u16) -> Result<(), Refusa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{min, share};
     const G1: GroupId = GroupId(1);
     const G2: GroupId = GroupId(2);
-
-    fn min(min: u64) -> Contract {
-        Contract {
-            min,
-            ..Contract::DEFAULT
-        }
-    }
 
     fn tree(edits: &[Edit]) -> Result<Groups, Refusal> {
         let mut groups = Groups::new(8);
@@ -235,10 +229,7 @@ mod tests {
         ];
         assert_eq!(tree(&used).unwrap_err(), Refusal::GroupInUse(G1));
         assert_eq!(tree(&[Edit::RemoveGroup(ROOT)]).unwrap_err(), Refusal::Root);
-        let shareless = Contract {
-            share: 0,
-            ..Contract::DEFAULT
-        };
+        let shareless = share(0);
         assert_eq!(
             tree(&[add(G1, ROOT, shareless)]).unwrap_err(),
             Refusal::ShareOutOfRange(G1, 10_000)

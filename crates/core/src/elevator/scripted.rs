@@ -5,18 +5,32 @@
 
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
+use crate::testing::{self, at, read, request};
 use crate::{
-    Completion, Dispatch, Edit, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request,
-    SpaceId, Span, StreamId, StreamSpec, Tag, elevator, merge,
+    Completion, Dispatch, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request, StreamId,
+    StreamSpec, Tag, elevator, merge,
 };
+use core::num::NonZeroU64;
 use std::collections::VecDeque;
 use std::vec::Vec;
+use weir_random::Rng;
 
 pub(crate) const BLOCK: u32 = 4096;
-const SPACE: u64 = 64 << 30;
 
 /// What goes to the drive: cookie, offset in blocks, blocks.
 pub(crate) type Sent = (u64, u64, u32);
+
+/// The first that happens when a command has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The client asks again.
+    AsksFirst,
+    /// Linux looks for something to send.
+    LooksFirst,
+}
+
+/// Blocks of 4 GiB.
+const FILE: NonZeroU64 = NonZeroU64::new(1 << 20).unwrap();
 
 pub(crate) struct Host {
     pub(crate) layer: Layer,
@@ -82,18 +96,13 @@ impl Host {
         cookie: u64,
     ) {
         let request = Request {
-            stream,
-            space: SpaceId(0),
-            op,
             flags: if op.is_read() {
                 Flags::NONE
             } else {
                 Flags::SYNC
             },
             offset: block * u64::from(BLOCK),
-            length: blocks * BLOCK,
-            cookie,
-            within: 0,
+            ..request(stream, op, cookie, blocks * BLOCK)
         };
         self.layer.submit(self.at(), &[request]).unwrap();
     }
@@ -152,6 +161,40 @@ impl Host {
         ended
     }
 
+    /// Clients that each keep a number of requests of a block outstanding, at random in 4 GiB of their own, until `end`. `look` is
+    /// called after each command that ended, with the client whose it was.
+    pub(crate) fn compete(
+        &mut self,
+        clients: &[(StreamId, Op, u32)],
+        order: Order,
+        end: u64,
+        mut look: impl FnMut(&Self, usize),
+    ) {
+        let mut rng = Rng::new(1);
+        let mut ask = |host: &mut Self, client: usize| {
+            let (stream, op, _) = clients[client];
+            let block = rng.below(FILE) + client as u64 * FILE.get();
+            host.submit(stream, op, block, 1, client as u64);
+        };
+        for (client, &(_, _, depth)) in clients.iter().enumerate() {
+            (0..depth).for_each(|_| ask(self, client));
+        }
+        self.poll();
+        while self.now < end {
+            let ended = self.end();
+            if order == Order::LooksFirst {
+                self.poll();
+            }
+            for &client in &ended {
+                ask(self, client as usize);
+            }
+            self.poll();
+            for client in ended {
+                look(self, client as usize);
+            }
+        }
+    }
+
     /// Runs until nothing is left; the cookies in the order in which they were sent.
     pub(crate) fn drain(&mut self) -> Vec<u64> {
         self.poll();
@@ -189,13 +232,7 @@ pub(crate) fn layer_that(
         merge,
         ..LayerConfig::of(config.into())
     };
-    let mut layer = Layer::new(config).unwrap();
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(SPACE),
-    };
-    layer.change(Instant::ZERO, &[space]).unwrap();
-    layer
+    testing::layer(config, &[]).unwrap()
 }
 
 /// A stream of this priority.
@@ -205,8 +242,8 @@ pub(crate) fn open(layer: &mut Layer, class: PriorityClass) -> StreamId {
         ..Priority::default()
     };
     let spec = StreamSpec {
-        group: ROOT,
         priority,
+        ..testing::spec(ROOT)
     };
     layer.open(Instant::ZERO, spec).unwrap()
 }
@@ -241,16 +278,11 @@ impl Merging {
     /// A read of a block with flags, at `ms` milliseconds.
     pub(crate) fn ask_with(&mut self, flags: Flags, ms: u64, block: u64) {
         let request = Request {
-            stream: self.stream,
-            space: SpaceId(0),
-            op: Op::Read,
             flags,
             offset: block * u64::from(BLOCK),
-            length: BLOCK,
-            cookie: block,
-            within: 0,
+            ..read(self.stream, block, BLOCK)
         };
-        self.layer.submit(at(ms), &[request]).unwrap();
+        self.layer.submit(at(ms * 1_000), &[request]).unwrap();
     }
 
     /// What is asked from now on is asked by another.
@@ -260,7 +292,7 @@ impl Merging {
 
     fn next(&mut self, ms: u64) -> Option<Dispatch> {
         let mut out = Vec::new();
-        self.layer.poll(at(ms), &mut out);
+        self.layer.poll(at(ms * 1_000), &mut out);
         out.into_iter().find_map(|output| match output {
             Output::Dispatch(dispatch) => Some(dispatch),
             _ => None,
@@ -271,7 +303,8 @@ impl Merging {
     pub(crate) fn drain(mut self, ms: u64) -> Vec<(u64, u32)> {
         let mut sent = Vec::new();
         loop {
-            self.layer.complete(at(ms), &[Completion::ok(self.tag)]);
+            self.layer
+                .complete(at(ms * 1_000), &[Completion::ok(self.tag)]);
             let Some(dispatch) = self.next(ms) else {
                 return sent;
             };
@@ -279,8 +312,4 @@ impl Merging {
             self.tag = dispatch.tag;
         }
     }
-}
-
-fn at(ms: u64) -> Instant {
-    Instant::ZERO + Span::from_millis(ms)
 }

@@ -1,18 +1,15 @@
 //! Behaviour of the chain with the simplest elevator.
 
 use super::*;
+use crate::testing::{self, at, capacity, flush, group, iops, latency, limit, min, read, space};
 use crate::{
-    Capacity, Completion, Contract, Cookie, Edit, Flags, Kind, Knobs, Max, Op, Outcome, Promised,
-    ROOT, Reason, Refusal, Request, SpaceId, Span, StreamSpec, Tag,
+    Completion, Contract, Cookie, Edit, Kind, Max, Outcome, Promised, ROOT, Reason, Refusal,
+    Request, SpaceId, Span, Tag,
 };
 use std::string::ToString;
 use std::vec::Vec;
 
 const MIB: u64 = 1 << 20;
-
-fn at(us: u64) -> Instant {
-    Instant::from_nanos(us * 1_000)
-}
 
 struct Bench {
     layer: Layer,
@@ -30,38 +27,20 @@ impl Bench {
             max_transfer: 8192,
             ..DriveShape::default()
         };
-        let mut layer = Layer::new(Config {
+        let config = Config {
             sizes,
             drive,
             merge,
             ..Config::of(elevator::Config::None)
-        })
-        .unwrap();
-        layer
-            .change(
-                at(0),
-                &[Edit::SetSpace {
-                    id: SpaceId(0),
-                    size: Some(MIB),
-                }],
-            )
-            .unwrap();
+        };
         Self {
-            layer,
+            layer: testing::layer(config, &[space(0, MIB)]).unwrap(),
             out: Vec::new(),
         }
     }
 
     fn open(&mut self, group: GroupId) -> StreamId {
-        self.layer
-            .open(
-                at(0),
-                StreamSpec {
-                    group,
-                    priority: crate::Priority::default(),
-                },
-            )
-            .unwrap()
+        testing::open(&mut self.layer, group)
     }
 
     fn poll(&mut self, us: u64) -> Vec<Output> {
@@ -84,26 +63,6 @@ impl Bench {
             _ => None,
         };
         self.poll(us).into_iter().filter_map(pick).collect()
-    }
-}
-
-fn read(stream: StreamId, cookie: Cookie, length: u32) -> Request {
-    Request {
-        stream,
-        space: SpaceId(0),
-        op: Op::Read,
-        flags: Flags::NONE,
-        offset: 0,
-        length,
-        cookie,
-        within: 0,
-    }
-}
-
-fn flush(stream: StreamId, cookie: Cookie) -> Request {
-    Request {
-        op: Op::Flush,
-        ..read(stream, cookie, 0)
     }
 }
 
@@ -368,24 +327,9 @@ fn a_busy_drive_gets_the_same_piece_again() {
 #[test]
 fn a_limit_holds_and_its_wait_is_accounted() {
     let mut b = Bench::new(8, Sizes::default());
-    let max = Max {
-        iops: 1_000,
-        ..Max::NONE
-    };
-    let contract = Contract {
-        max,
-        ..Contract::DEFAULT
-    };
-    b.layer
-        .change(
-            at(0),
-            &[Edit::AddGroup {
-                id: GroupId(1),
-                parent: ROOT,
-                contract,
-            }],
-        )
-        .unwrap();
+    let max = iops(1_000);
+    let contract = limit(max);
+    b.layer.change(at(0), &[group(1, contract)]).unwrap();
     let s = b.open(GroupId(1));
     b.layer
         .submit(at(0), &[read(s, 1, 512), read(s, 2, 512), read(s, 3, 512)])
@@ -407,23 +351,8 @@ fn a_limit_holds_and_its_wait_is_accounted() {
 #[test]
 fn a_queue_of_more_than_five_seconds_is_not_added_to() {
     let mut b = Bench::new(8, Sizes::default());
-    let contract = Contract {
-        max: Max {
-            iops: 10,
-            ..Max::NONE
-        },
-        ..Contract::DEFAULT
-    };
-    b.layer
-        .change(
-            at(0),
-            &[Edit::AddGroup {
-                id: GroupId(1),
-                parent: ROOT,
-                contract,
-            }],
-        )
-        .unwrap();
+    let contract = limit(iops(10));
+    b.layer.change(at(0), &[group(1, contract)]).unwrap();
     let s = b.open(GroupId(1));
     let requests: Vec<_> = (0..51).map(|c| read(s, c, 512)).collect();
     b.layer.submit(at(0), &requests).unwrap();
@@ -438,46 +367,15 @@ fn a_queue_of_more_than_five_seconds_is_not_added_to() {
 #[test]
 fn a_refused_change_leaves_everything_as_it_was() {
     let mut b = Bench::new(1, Sizes::default());
-    let contract = Contract {
-        min: 60,
-        ..Contract::DEFAULT
-    };
-    let capacity = Some(Capacity {
-        read: 100,
-        write: 100,
-        iops: 0,
-        ..Capacity::NONE
-    });
-    let add = |id| Edit::AddGroup {
-        id: GroupId(id),
-        parent: ROOT,
-        contract,
-    };
+    let contract = min(60);
+    let capacity = Some(capacity(100));
+    let add = |id| group(id, contract);
     b.layer
         .change(at(0), &[Edit::SetCapacity(capacity), add(1)])
         .unwrap();
-    let refused = b.layer.change(
-        at(0),
-        &[
-            Edit::SetSpace {
-                id: SpaceId(1),
-                size: Some(5),
-            },
-            add(2),
-        ],
-    );
+    let refused = b.layer.change(at(0), &[space(1, 5), add(2)]);
     assert!(refused.is_err());
-    assert!(
-        b.layer
-            .open(
-                at(0),
-                StreamSpec {
-                    group: GroupId(2),
-                    priority: crate::Priority::default()
-                }
-            )
-            .is_err()
-    );
+    assert!(b.layer.open(at(0), testing::spec(GroupId(2))).is_err());
     let s = b.open(GroupId(1));
     let request = Request {
         space: SpaceId(1),
@@ -511,11 +409,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
         ..Sizes::default()
     };
     let mut b = Bench::new(2, sizes);
-    let groups = [1, 2].map(|id| Edit::AddGroup {
-        id: GroupId(id),
-        parent: ROOT,
-        contract: Contract::DEFAULT,
-    });
+    let groups = [1, 2].map(|id| group(id, Contract::DEFAULT));
     b.layer.change(at(0), &groups).unwrap();
     let [long, other, target] = [1, 1, 2].map(|id| b.open(GroupId(id)));
     b.layer.submit(at(0), &[read(long, 1, 24_576)]).unwrap();
@@ -524,13 +418,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
     let end = |b: &mut Bench, us, tag| b.layer.complete(at(us), &[Completion::ok(tag)]);
     b.layer.hold(at(1), long, true);
     end(&mut b, 2, pieces[0].2);
-    let strict = Edit::SetKnobs {
-        id: GroupId(2),
-        knobs: Knobs {
-            latency: Span::from_micros(1),
-            ..Knobs::NONE
-        },
-    };
+    let strict = latency(GroupId(2), Span::from_micros(1));
     b.layer.change(at(3), &[strict]).unwrap();
     // The target's reads are slow until the others may have one request in flight; one of them has.
     for n in 0..20 {
@@ -579,25 +467,12 @@ fn what_needs_a_controller_that_is_not_there_is_refused() {
     let add = |max| Edit::AddGroup {
         id,
         parent,
-        contract: Contract {
-            max,
-            ..Contract::DEFAULT
-        },
+        contract: limit(max),
     };
-    let iops = Max {
-        iops: 5,
-        ..Max::NONE
-    };
+    let iops = iops(5);
     let refused = layer.change(at(0), &[add(iops)]);
     assert_eq!(refused, Err(Refusal::NoController(id, Kind::Max)));
-    let latency = Span::from_micros(1);
-    let target = Edit::SetKnobs {
-        id,
-        knobs: Knobs {
-            latency,
-            ..Knobs::NONE
-        },
-    };
+    let target = latency(id, Span::from_micros(1));
     let refused = layer.change(at(0), &[add(Max::NONE), target]);
     assert_eq!(refused, Err(Refusal::NoController(id, Kind::Latency)));
     assert_eq!(
@@ -619,13 +494,7 @@ fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
 fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     let mut b = Bench::new(4, Sizes::default());
     let [limited, target] = [1, 2].map(GroupId);
-    let iops = Contract {
-        max: Max {
-            iops: 1,
-            ..Max::NONE
-        },
-        ..Contract::DEFAULT
-    };
+    let iops = limit(iops(1));
     let add = |id, contract| Edit::AddGroup {
         id,
         parent: ROOT,
@@ -643,11 +512,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     };
     assert_eq!(samples(&b.layer, Wanted::GROUPS), [held]);
     assert_eq!(samples(&b.layer, Wanted::SERVICE), []);
-    let knobs = Knobs {
-        latency: Span::from_micros(1),
-        ..Knobs::NONE
-    };
-    let strict = Edit::SetKnobs { id: target, knobs };
+    let strict = latency(target, Span::from_micros(1));
     b.layer.change(at(1), &[strict]).unwrap();
     b.layer.submit(at(1), &[read(of_target, 3, 512)]).unwrap();
     let depth = |group, in_flight| Sample::Depth {

@@ -210,7 +210,8 @@ impl Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Flags, Op, SpaceId, StreamId};
+    use crate::StreamId;
+    use crate::testing::read;
     use std::vec::Vec;
 
     #[test]
@@ -218,14 +219,8 @@ mod tests {
         let mut commands = Commands::new(&Config::LINUX, 8);
         for id in 0..6 {
             let request = Request {
-                stream: StreamId::from_bits(0),
-                space: SpaceId(0),
-                op: Op::Read,
-                flags: Flags::NONE,
                 offset: 4096 * u64::from(id),
-                length: 4096,
-                cookie: 0,
-                within: 0,
+                ..read(StreamId::from_bits(0), 0, 4096)
             };
             commands.begin(id, &request);
         }

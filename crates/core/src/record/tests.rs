@@ -2,10 +2,10 @@
 
 use super::code::{Code, Input};
 use super::*;
+use crate::testing::{group, iops, limit, request, space, spec};
 use crate::{
     Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
-    Layer, LowKnobs, Max, Op, Output, Promised, ROOT, Request, Sizes, SpaceId, Span, StreamId,
-    StreamSpec, elevator,
+    Layer, LowKnobs, Op, Output, Promised, Request, Sizes, SpaceId, Span, StreamId, elevator,
 };
 use std::vec::Vec;
 use weir_random::Rng;
@@ -40,39 +40,22 @@ fn config() -> Config {
 /// Groups, spaces and two streams; some calls that are refused.
 fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
     let at = Instant::from_nanos;
-    let contract = Contract {
-        max: Max {
-            iops: 6_000,
-            ..Max::NONE
-        },
-        ..Contract::DEFAULT
-    };
+    let contract = limit(iops(6_000));
     let edits = [
-        Edit::SetSpace {
-            id: SpaceId(1),
-            size: Some(1 << 30),
-        },
-        Edit::AddGroup {
-            id: GroupId(1),
-            parent: ROOT,
-            contract,
-        },
-        Edit::AddGroup {
-            id: GroupId(2),
-            parent: ROOT,
-            contract: Contract {
+        space(1, 1 << 30),
+        group(1, contract),
+        group(
+            2,
+            Contract {
                 min: 1000,
                 ..contract
             },
-        },
+        ),
         Edit::SetCapacity(None),
     ];
     layer.change(at(0), &edits[..3]).unwrap();
     layer.change(at(1), &edits).unwrap_err();
-    let spec = |g| StreamSpec {
-        group: GroupId(g),
-        priority: crate::Priority::default(),
-    };
+    let spec = |g| spec(GroupId(g));
     layer.open(at(1), spec(3)).unwrap_err();
     [
         layer.open(at(2), spec(1)).unwrap(),
@@ -93,14 +76,15 @@ fn run(steps: u64) -> Vec<u8> {
         let now = at((step * 300_000).saturating_sub(u64::from(state >> 60 == 9) * 2_000_000));
         let op = Op::ALL[(state >> 45) as usize % 5];
         let request = |cookie: u64| Request {
-            stream: streams[(state >> 40) as usize % 2],
             space: SpaceId(u32::from(!state.is_multiple_of(9))),
-            op,
             flags: Flags::from_bits((state >> 48) as u8),
             offset: (state >> 20) % (1 << 29) * u64::from(op != Op::Flush),
-            length: (1 + (state >> 33) as u32 % 30_000) * u32::from(op != Op::Flush),
-            cookie: cookie << 60 | step,
-            within: 0,
+            ..request(
+                streams[(state >> 40) as usize % 2],
+                op,
+                cookie << 60 | step,
+                (1 + (state >> 33) as u32 % 30_000) * u32::from(op != Op::Flush),
+            )
         };
         if state.is_multiple_of(5) {
             let bytes = &state.to_le_bytes()[..(state >> 3) as usize % 9];

@@ -12,8 +12,8 @@ pub use drive::{Drive, PIPE, Parallel, Pipe, Piped};
 pub use host::{Host, Tally};
 
 use crate::{
-    Capacity, Config, Contract, Edit, Flags, GroupId, Instant, Layer, Max, Op, Priority, ROOT,
-    Refusal, Request, SpaceId, StreamId, StreamSpec,
+    Capacity, Config, Contract, Edit, Flags, GroupId, Instant, Knobs, Layer, Max, Op, Priority,
+    ROOT, Refusal, Request, SpaceId, Span, StreamId, StreamSpec,
 };
 use alloc::vec::Vec;
 
@@ -95,6 +95,15 @@ pub const fn change(id: GroupId, contract: Contract) -> Edit {
     Edit::SetContract { id, contract }
 }
 
+/// Sets the target of `io.latency` of a group, and no other knob.
+pub const fn latency(id: GroupId, latency: Span) -> Edit {
+    let knobs = Knobs {
+        latency,
+        ..Knobs::NONE
+    };
+    Edit::SetKnobs { id, knobs }
+}
+
 /// A contract with a share alone.
 pub const fn share(share: u16) -> Contract {
     Contract {
@@ -161,6 +170,11 @@ pub const fn request(stream: StreamId, op: Op, cookie: u64, length: u32) -> Requ
         cookie,
         within: 0,
     }
+}
+
+/// A flush of space 0.
+pub const fn flush(stream: StreamId, cookie: u64) -> Request {
+    request(stream, Op::Flush, cookie, 0)
 }
 
 /// A read of `length` bytes at the start of space 0.

@@ -1,9 +1,10 @@
 //! What is refused, to the number: configurations, contracts and groups, and what is said of it.
 
 use weir_core::elevator::{self, bfq, contract};
+use weir_core::testing::{bandwidth, capacity, child, iops, limit, min, min_iops, share, spec};
 use weir_core::{
     Capacity, Class, Config, Contract, Edit, GroupId, Instant, Kind, Knobs, Layer, Max, OpenError,
-    Priority, Promised, ROOT, Refusal, Sizes, Span, StreamSpec, control,
+    Promised, ROOT, Refusal, Sizes, Span, control,
 };
 use weir_random::Rng;
 
@@ -162,11 +163,7 @@ fn layer() -> Layer {
 }
 
 fn add(id: u32, parent: GroupId, contract: Contract) -> Edit {
-    Edit::AddGroup {
-        id: GroupId(id),
-        parent,
-        contract,
-    }
+    child(id, parent, contract)
 }
 
 /// What is said to one client with this contract on an otherwise free drive.
@@ -181,10 +178,7 @@ const FREE: Contract = Contract::DEFAULT;
 #[test]
 fn a_contract_that_contradicts_itself_is_refused() {
     let min = |min, max| Contract { min, max, ..FREE };
-    let bytes = Max {
-        bandwidth: 500,
-        ..Max::NONE
-    };
+    let bytes = bandwidth(500);
     assert_eq!(sold(min(500, bytes)), Ok(()));
     assert_eq!(sold(min(501, bytes)), Err(Refusal::MinAboveMax(G)));
     assert_eq!(sold(min(500, Max::NONE)), Ok(()));
@@ -206,10 +200,7 @@ fn a_contract_that_contradicts_itself_is_refused() {
         max,
         ..FREE
     };
-    let iops = Max {
-        iops: 50,
-        ..Max::NONE
-    };
+    let iops = iops(50);
     assert_eq!(sold(requests(50, iops)), Ok(()));
     assert_eq!(sold(requests(51, iops)), Err(Refusal::MinAboveMax(G)));
     let each = Max {
@@ -229,30 +220,23 @@ fn a_contract_that_contradicts_itself_is_refused() {
 
 #[test]
 fn a_min_is_held_against_a_max_in_the_other_currency() {
-    let requests = |min_iops, bandwidth| Contract {
+    let requests = |min_iops, rate| Contract {
         min_iops,
-        max: Max {
-            bandwidth,
-            ..Max::NONE
-        },
+        max: bandwidth(rate),
         ..FREE
     };
     assert_eq!(sold(requests(100, 51_200)), Ok(()));
     assert_eq!(sold(requests(100, 51_199)), Err(Refusal::MinAboveMax(G)));
     // Requests are no longer than 32 bits say.
-    let bytes = |min, iops| Contract {
+    let bytes = |min, rate| Contract {
         min,
-        max: Max { iops, ..Max::NONE },
+        max: iops(rate),
         ..FREE
     };
     let longest = u64::from(u32::MAX);
     let of = |contract| {
         let mut config = config();
-        config.drive.capacity = Some(Capacity {
-            read: 1 << 40,
-            write: 1 << 40,
-            ..Capacity::NONE
-        });
+        config.drive.capacity = Some(capacity(1 << 40));
         let mut layer = Layer::new(config).unwrap();
         layer
             .change(Instant::ZERO, &[add(1, ROOT, contract)])
@@ -275,10 +259,7 @@ fn a_realtime_min_counts_beside_a_max_in_the_other_currency() {
     let realtime = |min_iops| Contract {
         min_iops,
         class: Class::Realtime,
-        max: Max {
-            bandwidth: 500_000,
-            ..Max::NONE
-        },
+        max: bandwidth(500_000),
         ..FREE
     };
     assert_eq!(sold(realtime(400)), Ok(()));
@@ -376,12 +357,9 @@ fn what_is_admitted_fits_in_every_currency() {
 fn classes_have_conditions() {
     let class = |class, contract| Contract { class, ..contract };
     assert_eq!(sold(class(Class::Idle, FREE)), Ok(()));
-    let min = Contract { min: 1, ..FREE };
+    let min = min(1);
     assert_eq!(sold(class(Class::Idle, min)), Err(Refusal::IdleWithMin(G)));
-    let min_iops = Contract {
-        min_iops: 1,
-        ..FREE
-    };
+    let min_iops = min_iops(1);
     assert_eq!(
         sold(class(Class::Idle, min_iops)),
         Err(Refusal::IdleWithMin(G))
@@ -390,26 +368,13 @@ fn classes_have_conditions() {
         sold(class(Class::Realtime, FREE)),
         Err(Refusal::RealtimeWithoutMax(G))
     );
-    for max in [
-        Max {
-            bandwidth: 1_000,
-            ..Max::NONE
-        },
-        Max {
-            iops: 1,
-            ..Max::NONE
-        },
-    ] {
-        assert_eq!(
-            sold(class(Class::Realtime, Contract { max, ..FREE })),
-            Ok(())
-        );
+    for max in [bandwidth(1_000), iops(1)] {
+        assert_eq!(sold(class(Class::Realtime, limit(max))), Ok(()));
     }
 }
 
 #[test]
 fn nine_tenths_can_be_promised_and_no_more() {
-    let min = |min| Contract { min, ..FREE };
     let mut layer = layer();
     let promised = layer
         .change(Instant::ZERO, &[add(1, ROOT, min(900_000))])
@@ -434,7 +399,6 @@ fn nine_tenths_can_be_promised_and_no_more() {
 
 #[test]
 fn members_share_what_their_group_was_promised() {
-    let min = |min| Contract { min, ..FREE };
     let tree = |inner| {
         [
             add(1, ROOT, min(1_000)),
@@ -477,10 +441,7 @@ fn groups_make_a_tree_of_eight_levels_with_streams_at_its_leaves() {
     for level in (1..=8).rev() {
         assert_eq!(change(Edit::RemoveGroup(GroupId(level))), Ok(()));
     }
-    let spec = |group| StreamSpec {
-        group,
-        priority: Priority::default(),
-    };
+    let spec = |group| spec(group);
     let stream = layer.open(Instant::ZERO, spec(ROOT)).unwrap();
     let below = layer.change(Instant::ZERO, &[add(1, ROOT, FREE)]);
     assert_eq!(below, Err(Refusal::BadParent(ROOT)));
@@ -509,7 +470,6 @@ fn groups_make_a_tree_of_eight_levels_with_streams_at_its_leaves() {
 
 #[test]
 fn shares_have_the_bounds_of_their_elevator() {
-    let share = |share| Contract { share, ..FREE };
     assert_eq!(sold(share(0)), Err(Refusal::ShareOutOfRange(G, 10_000)));
     assert_eq!(sold(share(1)), Ok(()));
     assert_eq!(sold(share(10_000)), Ok(()));
@@ -537,11 +497,8 @@ fn a_knob_or_a_max_needs_its_controller() {
     let mut config = config();
     config.controllers = control::Config::NONE;
     let mut layer = Layer::new(config).unwrap();
-    let max = Max {
-        iops: 1,
-        ..Max::NONE
-    };
-    let limited = [add(1, ROOT, Contract { max, ..FREE })];
+    let max = iops(1);
+    let limited = [add(1, ROOT, limit(max))];
     assert_eq!(
         layer.change(Instant::ZERO, &limited),
         Err(Refusal::NoController(G, Kind::Max))

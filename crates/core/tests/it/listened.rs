@@ -2,10 +2,11 @@
 //! listens to lets most of them go by, and both say the same.
 
 use std::num::NonZeroU64;
+use weir_core::testing::{bandwidth, child, limit, request, space};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Mask, Max, Op,
-    Output, Priority, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
-    elevator, merge,
+    Output, Priority, Request, Sizes, Span, StreamId, StreamSpec, Tag, Wake, control, elevator,
+    merge,
 };
 use weir_random::Rng;
 
@@ -26,16 +27,9 @@ impl Pair {
     fn new(config: &Config, seed: u64) -> Self {
         let mut layers = [(); 2].map(|()| Layer::new(config.clone()).unwrap());
         layers[0].listen(Mask::ALL);
-        let mut edits = vec![Edit::SetSpace {
-            id: SpaceId(0),
-            size: Some(1 << 30),
-        }];
+        let mut edits = vec![space(0, 1 << 30)];
         let groups = config.sizes.groups - 1;
-        edits.extend((1..=groups).map(|id| Edit::AddGroup {
-            id: GroupId(id),
-            parent: weir_core::ROOT,
-            contract: Contract::DEFAULT,
-        }));
+        edits.extend((1..=groups).map(|id| child(id, weir_core::ROOT, Contract::DEFAULT)));
         let mut pair = Self {
             groups,
             rng: Rng::new(seed),
@@ -109,14 +103,13 @@ impl Pair {
             };
             self.cookies += 1;
             batch.push(Request {
-                stream,
-                space: SpaceId(0),
-                op,
-                flags: Flags::NONE,
                 offset: if op == Op::Flush { 0 } else { offset },
-                length: if op == Op::Flush { 0 } else { length },
-                cookie: self.cookies,
-                within: 0,
+                ..request(
+                    stream,
+                    op,
+                    self.cookies,
+                    if op == Op::Flush { 0 } else { length },
+                )
             });
         }
         let _ = self.both(|layer, now| layer.submit(now, &batch));
@@ -156,18 +149,12 @@ impl Pair {
 
     fn limit(&mut self) {
         let id = GroupId(1 + self.below(self.groups.into()) as u32);
-        let bandwidth = 1_000_000 + self.now % 7_000_000;
+        let rate = 1_000_000 + self.now % 7_000_000;
         let max = match self.below(2) {
             0 => Max::NONE,
-            _ => Max {
-                bandwidth,
-                ..Max::NONE
-            },
+            _ => bandwidth(rate),
         };
-        let contract = Contract {
-            max,
-            ..Contract::DEFAULT
-        };
+        let contract = limit(max);
         let edit = Edit::SetContract { id, contract };
         let _ = self.both(|layer, now| layer.change(now, &[edit]));
     }
@@ -302,14 +289,14 @@ fn hundreds_of_groups_wait_under_io_cost() {
         }
         pair.cookies += 1;
         let request = Request {
-            stream,
-            space: SpaceId(0),
-            op: if meta { Op::Write } else { Op::Read },
             flags: if meta { Flags::META } else { Flags::NONE },
             offset: pair.below(1 << 17) * 4096,
-            length: 4096 * (1 + pair.below(8) as u32),
-            cookie: pair.cookies,
-            within: 0,
+            ..request(
+                stream,
+                if meta { Op::Write } else { Op::Read },
+                pair.cookies,
+                4096 * (1 + pair.below(8) as u32),
+            )
         };
         let _ = pair.both(|layer, now| layer.submit(now, &[request]));
         let _ = pair.poll();

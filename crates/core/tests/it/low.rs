@@ -1,10 +1,11 @@
 //! `io.low` in the whole layer: whatever clients do, every request that was accepted ends once.
 
 use std::collections::BTreeSet;
+use weir_core::testing::{child, min_iops, request, space, spec};
 use weir_core::{
-    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
-    Layer, LowKnobs, Op, Outcome, Output, Priority, ROOT, Request, Sample, Sizes, SpaceId, Span,
-    StreamId, StreamSpec, Tag, Wanted, control, elevator, merge,
+    Capacity, Completion, Config, DriveShape, Edit, GroupId, Instant, Knobs, Layer, LowKnobs, Op,
+    Outcome, Output, ROOT, Request, Sample, Sizes, Span, StreamId, Tag, Wanted, control, elevator,
+    merge,
 };
 
 /// A small generator: the test's own, so that it draws the same everywhere.
@@ -61,19 +62,9 @@ fn layer(draw: &mut Draw, merge: merge::Config) -> Layer {
         elevator: elevator::Config::None,
     };
     let mut layer = Layer::new(config).expect("a sound configuration");
-    let add = |id, parent, min_iops| Edit::AddGroup {
-        id: GroupId(id),
-        parent,
-        contract: Contract {
-            min_iops,
-            ..Contract::DEFAULT
-        },
-    };
+    let add = |id, parent, iops| child(id, parent, min_iops(iops));
     let edits = [
-        Edit::SetSpace {
-            id: SpaceId(0),
-            size: Some(1 << 30),
-        },
+        space(0, 1 << 30),
         add(1, ROOT, 20_000),
         add(2, ROOT, 500),
         add(3, GroupId(2), 100 + draw.below(200)),
@@ -101,10 +92,7 @@ impl Host {
     fn new(draw: &mut Draw, merge: merge::Config) -> Self {
         let mut layer = layer(draw, merge);
         let streams = [1, 3, 3, 4].map(|group| {
-            let spec = StreamSpec {
-                group: GroupId(group),
-                priority: Priority::default(),
-            };
+            let spec = spec(GroupId(group));
             layer.open(Instant::ZERO, spec).expect("room for a stream")
         });
         Self {
@@ -150,14 +138,13 @@ impl Host {
             0..8 => {
                 self.cookie += 1;
                 let request = Request {
-                    stream,
-                    space: SpaceId(0),
-                    op: [Op::Read, Op::Write, Op::Flush][draw.below(16) as usize / 7],
-                    flags: Flags::NONE,
                     offset: draw.below(1 << 10) * 4096,
-                    length: 4096,
-                    cookie: self.cookie,
-                    within: 0,
+                    ..request(
+                        stream,
+                        [Op::Read, Op::Write, Op::Flush][draw.below(16) as usize / 7],
+                        self.cookie,
+                        4096,
+                    )
                 };
                 let request = if request.op == Op::Flush {
                     Request {

@@ -28,9 +28,10 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use weir_core::testing::{request, space, spec};
 use weir_core::{
-    Completion, Config, DriveShape, Edit, Flags, Instant, Layer, Op, Output, Priority, ROOT,
-    Reason, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag, elevator, merge,
+    Completion, Config, DriveShape, Flags, Instant, Layer, Op, Output, ROOT, Reason, Request,
+    Sizes, StreamId, Tag, elevator, merge,
 };
 
 /// A command: where it begins and how long it is, in requests.
@@ -83,15 +84,9 @@ impl Replay {
             })
         };
         let mut layer = Layer::new(config).unwrap();
-        let space = Edit::SetSpace {
-            id: SpaceId(0),
-            size: Some(64 << 30),
-        };
+        let space = space(0, 64 << 30);
         layer.change(Instant::ZERO, &[space]).unwrap();
-        let spec = StreamSpec {
-            group: ROOT,
-            priority: Priority::default(),
-        };
+        let spec = spec(ROOT);
         let threads = (0..number(6)).map(|_| layer.open(Instant::ZERO, spec).unwrap());
         Self {
             threads: threads.collect(),
@@ -136,14 +131,9 @@ impl Replay {
             for at in at..at + n {
                 self.cookie += 1;
                 batch.push(Request {
-                    stream,
-                    space: SpaceId(0),
-                    op: self.op,
                     flags: Flags::SYNC,
                     offset: at * self.size,
-                    length: self.size as u32,
-                    cookie: self.cookie,
-                    within: 0,
+                    ..request(stream, self.op, self.cookie, self.size as u32)
                 });
             }
         }

@@ -4,10 +4,9 @@ use weir_core::record::{
     Call, Divergence, FRAME_MAX, Malformed, Observed, Observer, Reader, Recorder, Replay,
     ReplayError, replay,
 };
+use weir_core::testing::spec;
 use weir_core::tunable::Allowed;
-use weir_core::{
-    Completion, Config, ConfigError, Instant, Layer, Priority, ROOT, StreamSpec, Tag, elevator,
-};
+use weir_core::{Completion, Config, ConfigError, Instant, Layer, ROOT, Tag, elevator};
 
 fn config() -> Config {
     Config::of(elevator::Config::None)
@@ -150,10 +149,7 @@ fn all_who_observe_are_told_of_each_call() {
     let (mut a, mut b) = (Count::default(), Count::default());
     let layer = Layer::new(config()).unwrap();
     let mut observed = Observed::new(layer, vec![&mut a, &mut b]);
-    let spec = StreamSpec {
-        group: ROOT,
-        priority: Priority::default(),
-    };
+    let spec = spec(ROOT);
     let now = Instant::ZERO;
     let stream = observed.open(now, spec).unwrap();
     observed.close(now, stream);

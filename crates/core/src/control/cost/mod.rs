@@ -563,7 +563,8 @@ mod tests {
     use super::*;
     use crate::event::Events;
     use crate::shape::{DriveShape, Sizes};
-    use crate::{Contract, Edit, Flags, Op, StreamId};
+    use crate::testing::read;
+    use crate::{Contract, Edit, Op, StreamId};
 
     const GROUP: u32 = 1;
 
@@ -594,14 +595,8 @@ mod tests {
         let (cost, mut cx) = with_groups(&Config::default(), GROUP);
         let reads = [0, 4096].map(|offset| {
             let request = Request {
-                stream: StreamId::from_bits(0),
-                space: SpaceId(0),
-                op: Op::Read,
-                flags: Flags::NONE,
                 offset,
-                length: 4096,
-                cookie: 0,
-                within: 0,
+                ..read(StreamId::from_bits(0), 0, 4096)
             };
             let (id, _) = cx.table.requests.take().unwrap();
             cx.table.requests[id].accept(&request, 0, GroupId(GROUP), Instant::ZERO);

@@ -2,7 +2,8 @@ use super::*;
 use crate::event::Events;
 use crate::knobs::Knobs;
 use crate::shape::{DriveShape, Sizes};
-use crate::{Contract, Edit, Op, Request, SpaceId, StreamId};
+use crate::testing::read;
+use crate::{Contract, Edit, Request, StreamId};
 
 const VICTIM: GroupId = GroupId(1);
 const OTHER: GroupId = GroupId(2);
@@ -37,14 +38,8 @@ fn set_groups(table: &mut Table, targets: [u64; 3], parents: [GroupId; 3]) {
 
 fn request(flags: Flags) -> Request {
     Request {
-        stream: StreamId::from_bits(0),
-        space: SpaceId(0),
-        op: Op::Read,
         flags,
-        offset: 0,
-        length: 4096,
-        cookie: 0,
-        within: 0,
+        ..read(StreamId::from_bits(0), 0, 4096)
     }
 }
 

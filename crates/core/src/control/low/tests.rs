@@ -1,7 +1,8 @@
 use super::*;
 use crate::event::Events;
 use crate::shape::{self, DriveShape};
-use crate::{Contract, Edit, Flags, Knobs, LowKnobs, Request, SpaceId, StreamId};
+use crate::testing::{change, child, min_iops, read};
+use crate::{Contract, Edit, Knobs, LowKnobs, StreamId};
 use alloc::collections::{BTreeMap, VecDeque};
 
 const A: u32 = 1;
@@ -53,15 +54,8 @@ impl Host {
         };
         let merging = crate::merge::Config::OFF;
         let mut table = Table::new(&sizes, DriveShape::default(), &merging);
-        for &(id, parent, min_iops) in groups {
-            let add = Edit::AddGroup {
-                id: GroupId(id),
-                parent,
-                contract: Contract {
-                    min_iops,
-                    ..Contract::DEFAULT
-                },
-            };
+        for &(id, parent, iops) in groups {
+            let add = child(id, parent, min_iops(iops));
             table.groups.apply(&add, 10_000).unwrap();
         }
         let free = core::iter::from_fn(|| table.requests.take().map(|(id, _)| id)).collect();
@@ -130,16 +124,7 @@ impl Host {
 
     fn comes(&mut self, client: Client) {
         let id = self.free.pop().expect("a request is free");
-        let request = Request {
-            stream: StreamId::from_bits(0),
-            space: SpaceId(0),
-            op: Op::Read,
-            flags: Flags::NONE,
-            offset: 0,
-            length: self.length,
-            cookie: 0,
-            within: 0,
-        };
+        let request = read(StreamId::from_bits(0), 0, self.length);
         let (group, now) = (GroupId(client.group), self.cx.now);
         self.cx.table.requests[id].accept(&request, 0, group, now);
         self.clients.insert(id, client);
@@ -441,13 +426,7 @@ fn whose_low_limit_changes_is_held_to_the_new_one_from_then_on() {
     host.add(B, 32, 0);
     host.run(2 * SECOND);
     assert!(host.held() > 0);
-    let changed = Edit::SetContract {
-        id: GroupId(B),
-        contract: Contract {
-            min_iops: 3_000,
-            ..Contract::DEFAULT
-        },
-    };
+    let changed = change(GroupId(B), min_iops(3_000));
     host.cx.table.groups.apply(&changed, 40_000).unwrap();
     host.low.set(&mut host.cx);
     let served = host.run(SECOND);
@@ -480,10 +459,7 @@ fn without_low_limits_nothing_is_held_any_more() {
     host.add(B, 32, 0);
     host.run(SECOND);
     assert!(host.held() > 20);
-    let free = Edit::SetContract {
-        id: GroupId(A),
-        contract: Contract::DEFAULT,
-    };
+    let free = change(GroupId(A), Contract::DEFAULT);
     host.cx.table.groups.apply(&free, 10_000).unwrap();
     host.low.set(&mut host.cx);
     let served = host.run(SECOND);

@@ -2,7 +2,8 @@ use super::*;
 use crate::event::Events;
 use crate::sample::Sample;
 use crate::shape::{self, DriveShape};
-use crate::{Contract, Edit, Flags, Op, Request, SpaceId, StreamId};
+use crate::testing::{bandwidth, iops, limit, request};
+use crate::{Edit, Op, StreamId};
 use std::vec::Vec;
 
 const A: u32 = 1;
@@ -31,10 +32,7 @@ impl Host {
         };
         let mut table = Table::new(&sizes, DriveShape::default(), &crate::merge::Config::OFF);
         for &(id, parent, max) in groups {
-            let contract = Contract {
-                max,
-                ..Contract::DEFAULT
-            };
+            let contract = limit(max);
             let id = GroupId(id);
             let add = Edit::AddGroup {
                 id,
@@ -62,16 +60,7 @@ impl Host {
     /// A request comes; gives its number if it waits.
     fn comes(&mut self, group: u32, op: Op, length: u32) -> Option<u32> {
         let id = self.free.pop().expect("a request is free");
-        let request = Request {
-            stream: StreamId::from_bits(0),
-            space: SpaceId(0),
-            op,
-            flags: Flags::NONE,
-            offset: 0,
-            length,
-            cookie: 0,
-            within: 0,
-        };
+        let request = request(StreamId::from_bits(0), op, 0, length);
         let now = self.cx.now;
         self.cx.table.requests[id].accept(&request, 0, GroupId(group), now);
         if self.slices.enter(&mut self.cx, id) == Verdict::Hold {
@@ -109,10 +98,6 @@ impl Host {
         };
         (0..slices).map(in_slice).collect()
     }
-}
-
-fn iops(iops: u64) -> Max {
-    Max { iops, ..Max::NONE }
 }
 
 #[test]
@@ -226,15 +211,7 @@ fn what_waits_can_be_given_up_wherever_it_waits() {
 /// What gathers for a request that waits for long is not left to the next when it is given up.
 #[test]
 fn who_is_given_up_leaves_nothing_that_was_saved_for_it() {
-    let bandwidth = 4096 * 10;
-    let mut host = Host::new(&[(
-        A,
-        ROOT,
-        Max {
-            bandwidth,
-            ..Max::NONE
-        },
-    )]);
+    let mut host = Host::new(&[(A, ROOT, bandwidth(4096 * 10))]);
     let large = host.comes(A, Op::Read, 1 << 20).expect("it waits");
     host.run_to(500 * SLICE);
     host.slices.remove(&mut host.cx, large);
@@ -254,10 +231,7 @@ fn slices_begin_with_limits_that_change() {
     }
     host.run_to(SLICE);
     assert_eq!(host.gone.len(), 2);
-    let contract = Contract {
-        max: iops(1_000),
-        ..Contract::DEFAULT
-    };
+    let contract = limit(iops(1_000));
     let id = GroupId(A);
     let change = Edit::SetContract { id, contract };
     host.cx.table.groups.apply(&change, 10_000).unwrap();

@@ -89,19 +89,14 @@ impl Bfq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Flags, Op, SpaceId, StreamId};
+    use crate::testing::request;
+    use crate::{Flags, Op, StreamId};
 
     #[test]
     fn writes_get_parts_of_the_tags_and_less_while_somebody_is_raised() {
         let request = |op, flags| Request {
-            stream: StreamId::from_bits(0),
-            space: SpaceId(0),
-            op,
             flags,
-            offset: 0,
-            length: 4096,
-            cookie: 0,
-            within: 0,
+            ..request(StreamId::from_bits(0), op, 0, 4096)
         };
         let read = request(Op::Read, Flags::NONE);
         let synced = request(Op::Write, Flags::SYNC);

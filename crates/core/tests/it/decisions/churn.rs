@@ -3,12 +3,13 @@
 
 use std::fmt::Write;
 use std::num::NonZeroU64;
+use weir_core::testing::{capacity, child, request};
 
 use weir_core::{
-    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId,
-    Instant, Knobs, Layer, Listener, Mask, Max, Op, Outcome, Output, Priority, PriorityClass,
-    Publish, ROOT, Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control,
-    elevator, merge, tunable::Tuned,
+    Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId, Instant, Knobs,
+    Layer, Listener, Mask, Max, Op, Outcome, Output, Priority, PriorityClass, Publish, ROOT,
+    Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control, elevator, merge,
+    tunable::Tuned,
 };
 use weir_random::Rng;
 
@@ -304,9 +305,7 @@ impl Churn {
             self.below(2_000) * 4_096 + outside
         };
         Request {
-            stream,
             space: SpaceId(u32::from(self.rarely(4))),
-            op,
             flags: match self.below(6) {
                 0 => Flags::SYNC,
                 1 => Flags::FUA,
@@ -314,9 +313,12 @@ impl Churn {
                 _ => Flags::NONE,
             },
             offset,
-            length: if op == Op::Flush { 0 } else { length as u32 },
-            cookie: self.cookies,
-            within: 0,
+            ..request(
+                stream,
+                op,
+                self.cookies,
+                if op == Op::Flush { 0 } else { length as u32 },
+            )
         }
     }
 
@@ -530,14 +532,6 @@ impl Publish for Digest {
     }
 }
 
-fn capacity(rate: u64) -> Capacity {
-    Capacity {
-        read: rate,
-        write: rate,
-        ..Capacity::NONE
-    }
-}
-
 fn space(id: u32, size: Option<u64>) -> Edit {
     Edit::SetSpace {
         id: SpaceId(id),
@@ -546,9 +540,5 @@ fn space(id: u32, size: Option<u64>) -> Edit {
 }
 
 fn add(id: u32, parent: GroupId) -> Edit {
-    Edit::AddGroup {
-        id: GroupId(id),
-        parent,
-        contract: Contract::DEFAULT,
-    }
+    child(id, parent, Contract::DEFAULT)
 }

@@ -2,6 +2,7 @@
 
 use weir_core::control::{self, cost};
 use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
+use weir_core::testing::{bandwidth, capacity, iops, limit, min_iops};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Flags, GroupId, Knobs, Max, Op, Priority, PriorityClass,
     ROOT, Sizes, Span, merge,
@@ -38,15 +39,11 @@ fn flash(capacity: u64) -> DriveShape {
     }
 }
 
-fn disk(capacity: Option<u64>) -> DriveShape {
+fn disk(rate: Option<u64>) -> DriveShape {
     DriveShape {
         tags: 16,
         rotational: true,
-        capacity: capacity.map(|rate| Capacity {
-            read: rate,
-            write: rate,
-            ..Capacity::NONE
-        }),
+        capacity: rate.map(capacity),
         ..DriveShape::default()
     }
 }
@@ -124,14 +121,8 @@ pub(crate) fn max_levels() -> Scene {
     };
     Scene {
         groups: vec![
-            group(
-                1,
-                Contract {
-                    max: tenant,
-                    ..FREE
-                },
-            ),
-            (2, G1, Contract { max: one, ..FREE }, Knobs::NONE),
+            group(1, limit(tenant)),
+            (2, G1, limit(one), Knobs::NONE),
             (3, G1, FREE, Knobs::NONE),
         ],
         clients: vec![
@@ -1115,10 +1106,7 @@ pub(crate) fn bfq_strict() -> Scene {
 pub(crate) fn contract_flash_promises() -> Scene {
     let realtime = Contract {
         class: Class::Realtime,
-        max: Max {
-            bandwidth: 20_000_000,
-            ..Max::NONE
-        },
+        max: bandwidth(20_000_000),
         ..FREE
     };
     Scene {
@@ -1171,13 +1159,7 @@ pub(crate) fn contract_flash_promises() -> Scene {
 pub(crate) fn contract_flash_requests() -> Scene {
     Scene {
         groups: vec![
-            group(
-                1,
-                Contract {
-                    min_iops: 3_000,
-                    ..FREE
-                },
-            ),
+            group(1, min_iops(3_000)),
             group(
                 2,
                 Contract {
@@ -1377,13 +1359,7 @@ pub(crate) fn contract_disk_changes() -> Scene {
         groups: vec![
             group(1, min(20_000_000)),
             group(2, min(15_000_000)),
-            group(
-                3,
-                Contract {
-                    min_iops: 20,
-                    ..FREE
-                },
-            ),
+            group(3, min_iops(20)),
         ],
         clients: vec![
             Client {
@@ -1410,10 +1386,7 @@ pub(crate) fn contract_disk_changes() -> Scene {
 pub(crate) fn contract_disk_late() -> Scene {
     let realtime = Contract {
         class: Class::Realtime,
-        max: Max {
-            iops: 20,
-            ..Max::NONE
-        },
+        max: iops(20),
         ..FREE
     };
     Scene {
@@ -1421,13 +1394,7 @@ pub(crate) fn contract_disk_late() -> Scene {
         shape: disk(Some(10_000_000)),
         groups: vec![
             group(1, min(2_000_000)),
-            group(
-                2,
-                Contract {
-                    min_iops: 15,
-                    ..FREE
-                },
-            ),
+            group(2, min_iops(15)),
             group(3, realtime),
             group(
                 4,

@@ -1,9 +1,10 @@
 //! Requests that are merged: one command, and an answer for each.
 
 use super::{at, open};
+use weir_core::testing::{read, space};
 use weir_core::{
-    Completion, Config, Done, DriveShape, Edit, Flags, Layer, Op, Outcome, Output, Part, ROOT,
-    Request, SpaceId, StreamId, Tag, elevator, merge,
+    Completion, Config, Done, DriveShape, Flags, Layer, Op, Outcome, Output, Part, ROOT, Request,
+    SpaceId, StreamId, Tag, elevator, merge,
 };
 
 fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
@@ -20,10 +21,7 @@ fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
         ..Config::of(elevator)
     };
     let mut layer = super::layer(config);
-    let second = Edit::SetSpace {
-        id: SpaceId(1),
-        size: Some(1 << 30),
-    };
+    let second = space(1, 1 << 30);
     layer.change(at(0), &[second]).unwrap();
     let streams = [(); 2].map(|()| open(&mut layer, ROOT));
     (layer, streams)
@@ -36,14 +34,8 @@ fn bfq() -> elevator::Config {
 /// A read of the page of that number, by which it is known.
 fn page(stream: StreamId, page: u64) -> Request {
     Request {
-        stream,
-        space: SpaceId(0),
-        op: Op::Read,
-        flags: Flags::NONE,
         offset: page * 4096,
-        length: 4096,
-        cookie: page,
-        within: 0,
+        ..read(stream, page, 4096)
     }
 }
 

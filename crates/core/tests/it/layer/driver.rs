@@ -1,10 +1,10 @@
 //! What a driver sees beside dispatches and answers: hardware queues, gauges, events.
 
 use super::{at, open};
+use weir_core::testing::{self, group, iops, limit};
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Event, Gauges, GroupId, Instant, Layer,
-    Listener, Mask, Max, Output, Publish, QueueId, ROOT, Reason, Request, Sizes, SpaceId, StreamId,
-    Tag, elevator,
+    Completion, Config, DriveShape, Event, Gauges, GroupId, Instant, Layer, Listener, Mask, Output,
+    Publish, QueueId, ROOT, Reason, Request, Sizes, StreamId, Tag, elevator,
 };
 
 fn layer(sizes: Sizes, queues: u16, tags: u16) -> Layer {
@@ -27,14 +27,8 @@ fn layer_under(elevator: elevator::Config, sizes: Sizes, queues: u16, tags: u16)
 
 fn read(stream: StreamId, cookie: u64) -> Request {
     Request {
-        stream,
-        space: SpaceId(0),
-        op: weir_core::Op::Read,
-        flags: weir_core::Flags::NONE,
         offset: cookie * 4096,
-        length: 4096,
-        cookie,
-        within: 0,
+        ..testing::read(stream, cookie, 4096)
     }
 }
 
@@ -73,19 +67,9 @@ fn a_choice_for_the_whole_drive_takes_a_tag_of_the_next_queue_that_is_free() {
 #[test]
 fn gauges_show_what_a_stream_has() {
     let mut layer = layer(Sizes::default(), 1, 1);
-    let max = Max {
-        iops: 1,
-        ..Max::NONE
-    };
-    let contract = Contract {
-        max,
-        ..Contract::DEFAULT
-    };
-    let group = Edit::AddGroup {
-        id: GroupId(1),
-        parent: ROOT,
-        contract,
-    };
+    let max = iops(1);
+    let contract = limit(max);
+    let group = group(1, contract);
     layer.change(at(0), &[group]).unwrap();
     let stream = open(&mut layer, GroupId(1));
     assert_eq!(layer.gauges(stream), Some(Gauges::default()));

@@ -1,10 +1,10 @@
 //! What the auditors have found, each as the shortest run that shows it.
 
 use super::{at, open};
+use weir_core::testing::{capacity, group, iops, limit, min, min_iops, read};
 use weir_core::{
-    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Layer, Max,
-    Op, Outcome, Output, ROOT, Reject, Request, Sizes, SpaceId, Span, StreamId, Tag, Waits,
-    elevator,
+    Capacity, Class, Completion, Config, Contract, DriveShape, Edit, GroupId, Layer, Max, Op,
+    Outcome, Output, ROOT, Reject, Request, Sizes, Span, StreamId, Tag, Waits, elevator,
 };
 
 fn layer(sizes: Sizes, tags: u16) -> Layer {
@@ -22,10 +22,7 @@ fn layer(sizes: Sizes, tags: u16) -> Layer {
 }
 
 fn limited(layer: &mut Layer, us: u64, max: Max) {
-    let contract = Contract {
-        max,
-        ..Contract::DEFAULT
-    };
+    let contract = limit(max);
     let id = GroupId(1);
     let edit = match us {
         0 => Edit::AddGroup {
@@ -36,19 +33,6 @@ fn limited(layer: &mut Layer, us: u64, max: Max) {
         _ => Edit::SetContract { id, contract },
     };
     layer.change(at(us), &[edit]).unwrap();
-}
-
-fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
-    Request {
-        stream,
-        space: SpaceId(0),
-        op: Op::Read,
-        flags: Flags::NONE,
-        offset: 0,
-        length,
-        cookie,
-        within: 0,
-    }
 }
 
 fn poll(layer: &mut Layer, us: u64) -> Vec<Output> {
@@ -284,21 +268,11 @@ fn passed_a_realtime_client(edits: &[Edit]) -> usize {
 
 #[test]
 fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
-    let group = |id, contract| Edit::AddGroup {
-        id: GroupId(id),
-        parent: ROOT,
-        contract,
-    };
-    let promised = Contract {
-        min_iops: 5,
-        ..Contract::DEFAULT
-    };
+    let group = |id, contract| group(id, contract);
+    let promised = min_iops(5);
     let realtime = Contract {
         class: Class::Realtime,
-        max: Max {
-            iops: 1_000_000,
-            ..Max::NONE
-        },
+        max: iops(1_000_000),
         ..Contract::DEFAULT
     };
     // A tenth of a second is made good, which is less than a request.
@@ -319,20 +293,9 @@ fn promised(op: Op, length: u32) -> (Layer, StreamId, Tag) {
         ))
     };
     let mut layer = super::layer(config);
-    let capacity = Capacity {
-        read: 100_000_000,
-        write: 100_000_000,
-        ..Capacity::NONE
-    };
-    let contract = Contract {
-        min: 1_000_000,
-        ..Contract::DEFAULT
-    };
-    let group = Edit::AddGroup {
-        id: GroupId(1),
-        parent: ROOT,
-        contract,
-    };
+    let capacity = capacity(100_000_000);
+    let contract = min(1_000_000);
+    let group = group(1, contract);
     let edits = [Edit::SetCapacity(Some(capacity)), group];
     layer.change(at(0), &edits).unwrap();
     let stream = open(&mut layer, GroupId(1));

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use super::{at, open};
+use weir_core::testing::{SPACE, space};
 use weir_core::{
     Capacity, Completion, Config, Contract, Edit, Flags, GroupId, Layer, Op, Output, ROOT, Request,
     SpaceId, StreamId, Tag, elevator,
@@ -121,7 +122,7 @@ impl Pair {
                 let [one, whole] = &mut self.layers;
                 let changed = [
                     one.change(now, &[edit]),
-                    whole.change(now, &[super::SPACE, edit]),
+                    whole.change(now, &[space(0, SPACE), edit]),
                 ];
                 assert_eq!(changed[0], changed[1], "{edit:?}");
             }

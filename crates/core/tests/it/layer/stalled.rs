@@ -4,9 +4,10 @@
 use super::{at, open};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::elevator::{self, KINDS, Kind};
+use weir_core::testing::{group, request, space};
 use weir_core::{
-    Completion, Config, Contract, Edit, Flags, GroupId, Layer, Op, Output, ROOT, Request, Sizes,
-    SpaceId, Span, StreamId, Tag, Wake,
+    Completion, Config, Contract, GroupId, Layer, Op, Output, Request, Sizes, SpaceId, Span,
+    StreamId, Tag, Wake,
 };
 
 const MS: u64 = 1_000;
@@ -47,15 +48,8 @@ impl Host {
             sizes,
             ..Config::of(elevator)
         });
-        let group = |id| Edit::AddGroup {
-            id: GroupId(id),
-            parent: ROOT,
-            contract: Contract::DEFAULT,
-        };
-        let space = Edit::SetSpace {
-            id: SpaceId(1),
-            size: Some(1 << 30),
-        };
+        let group = |id| group(id, Contract::DEFAULT);
+        let space = space(1, 1 << 30);
         layer.change(at(0), &[group(1), group(2), space]).unwrap();
         let streams = [1, 2].map(|id| open(&mut layer, GroupId(id)));
         Self {
@@ -84,14 +78,9 @@ impl Host {
         };
         let moves = u64::from(op != Op::Flush);
         Request {
-            stream: self.streams[space],
             space: SpaceId(space as u32),
-            op,
-            flags: Flags::NONE,
             offset: moves * (self.cookie * 65536 % (1 << 29)),
-            length: 65536 * moves as u32,
-            cookie: self.cookie,
-            within: 0,
+            ..request(self.streams[space], op, self.cookie, 65536 * moves as u32)
         }
     }
 

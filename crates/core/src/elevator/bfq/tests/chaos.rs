@@ -4,9 +4,10 @@ use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::closed_loop::{self, Client, KIB, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
+use crate::testing::{request, share, space};
 use crate::{
-    Completion, Contract, Cookie, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT,
-    Request, SpaceId, Span, StreamId, StreamSpec, Tag, elevator,
+    Completion, Cookie, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT, Request,
+    SpaceId, Span, StreamId, StreamSpec, Tag, elevator,
 };
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -99,10 +100,7 @@ impl Chaos {
             }))
         };
         let mut layer = Layer::new(config).unwrap();
-        let space = |id| Edit::SetSpace {
-            id: SpaceId(id),
-            size: Some(SPACE),
-        };
+        let space = |id| space(id, SPACE);
         layer.change(Instant::ZERO, &[space(0), space(1)]).unwrap();
         Self {
             random,
@@ -176,10 +174,7 @@ impl Chaos {
     /// Refused more often than not; what is accepted must do no harm.
     fn regroup(&mut self) {
         let id = GroupId(1 + self.random.draw(7) as u32);
-        let contract = Contract {
-            share: self.random.pick(&[1, 10, 100, 1_000]),
-            ..Contract::DEFAULT
-        };
+        let contract = share(self.random.pick(&[1, 10, 100, 1_000]));
         let add = Edit::AddGroup {
             id,
             parent: GroupId(self.random.draw(8) as u32),
@@ -221,13 +216,11 @@ impl Chaos {
         };
         self.cookies += 1;
         let request = Request {
-            stream,
             space: SpaceId(if self.near {
                 0
             } else {
                 self.random.draw(2) as u32
             }),
-            op,
             flags: Flags::from_bits(self.random.draw(4) as u8),
             offset: if op == Op::Flush {
                 0
@@ -235,9 +228,7 @@ impl Chaos {
                 let reach = if self.near { SPACE / 8 } else { SPACE };
                 self.random.draw(reach - 100_000)
             },
-            length,
-            cookie: self.cookies,
-            within: 0,
+            ..request(stream, op, self.cookies, length)
         };
         if self.layer.submit(self.at(), &[request]).is_ok() {
             self.live.insert(self.cookies, (length, 0));

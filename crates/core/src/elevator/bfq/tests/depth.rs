@@ -5,9 +5,9 @@ use crate::elevator::bfq::Config;
 use crate::elevator::closed_loop::{self, Client, RANDOM, SECOND};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
+use crate::testing::{group, request, share, space};
 use crate::{
-    Contract, Edit, Flags, GroupId, Instant, Op, Priority, PriorityClass, ROOT, Request, SpaceId,
-    Span, StreamSpec, elevator,
+    Flags, GroupId, Instant, Op, Priority, PriorityClass, Request, Span, StreamSpec, elevator,
 };
 use std::vec::Vec;
 
@@ -33,20 +33,9 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
     };
     let now = Instant::ZERO;
     let mut layer = Layer::new(config).unwrap();
-    let group = |id, share| Edit::AddGroup {
-        id: GroupId(id),
-        parent: ROOT,
-        contract: Contract {
-            share,
-            ..Contract::DEFAULT
-        },
-    };
-    let space = Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(1 << 30),
-    };
+    let space = space(0, 1 << 30);
     layer
-        .change(now, &[space, group(1, 100), group(2, 300)])
+        .change(now, &[space, group(1, share(100)), group(2, share(300))])
         .unwrap();
     let mut streams = Vec::new();
     for &(group, class, level, requests, op, flags) in asks {
@@ -57,14 +46,9 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
         let stream = layer.open(now, spec).unwrap();
         for cookie in 0..requests {
             let request = Request {
-                stream,
-                space: SpaceId(0),
-                op,
                 flags,
                 offset: u64::from(cookie) << 20,
-                length: 4096,
-                cookie: cookie.into(),
-                within: 0,
+                ..request(stream, op, cookie.into(), 4096)
             };
             layer.submit(now, &[request]).unwrap();
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sample::{Sample, Wanted};
+use crate::testing::bandwidth;
 
 #[test]
 fn what_a_piece_costs_and_how_long_it_takes_are_sampled() {
@@ -54,10 +55,7 @@ fn a_drive_with_one_tag_is_given_pieces_as_large_as_it_needs() {
         depth: 1,
         contract: Some(Contract {
             class: Class::Realtime,
-            max: Max {
-                bandwidth: 2_000_000,
-                ..Max::NONE
-            },
+            max: bandwidth(2_000_000),
             ..Contract::DEFAULT
         }),
         ..READER

@@ -1,6 +1,7 @@
 //! Drives that are faster or slower than stated, of every delay.
 
 use super::*;
+use crate::testing::min_iops;
 
 /// A reader of 4 KiB at a time that was promised `want`, and fifteen clients that stream and were promised 10 MB/s each.
 fn clients(want: u64) -> Vec<Client> {
@@ -166,10 +167,7 @@ fn requests_that_end_together_were_outstanding_together() {
     };
     let target = Client {
         length: 512,
-        contract: Some(Contract {
-            min_iops: 1_800,
-            ..Contract::DEFAULT
-        }),
+        contract: Some(min_iops(1_800)),
         ..READER
     };
     let others = Client {

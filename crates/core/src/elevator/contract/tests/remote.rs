@@ -1,14 +1,11 @@
 //! A server across a network: its times vary by themselves, and many requests at once are what it is fast with.
 
 use super::*;
+use crate::testing::capacity;
 
 /// A request takes 1 to 11 ms, whatever else is there, and 200 MB/s cross the network.
 const POOL: Pipe = Pipe {
-    stated: Some(Capacity {
-        read: 80_000_000,
-        write: 80_000_000,
-        ..Capacity::NONE
-    }),
+    stated: Some(capacity(80_000_000)),
     link: 200_000_000,
     service: 1_000_000,
     jitter: 10_000_000,
@@ -84,11 +81,7 @@ fn a_client_with_far_more_than_its_min_in_the_drive_is_not_behind() {
 fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
     let link = [50, 100, 200, 400, 1000][next(5) as usize] * 1_000_000;
     let stated = link * (30 + next(50)) / 100;
-    let rates = Capacity {
-        read: stated,
-        write: stated,
-        ..Capacity::NONE
-    };
+    let rates = capacity(stated);
     let pool = Pipe {
         stated: Some(rates),
         link,

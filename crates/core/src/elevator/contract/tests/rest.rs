@@ -1,6 +1,7 @@
 //! What promises leave, and what if they leave hardly anything.
 
 use super::*;
+use crate::testing::min_iops;
 
 #[test]
 fn who_is_promised_more_than_its_share_gets_that_and_no_more() {
@@ -32,10 +33,7 @@ fn a_promise_of_requests_that_is_asked_for_in_long_ones_breaks_no_other() {
     let long = Client {
         length: 1024 * KIB,
         depth: 8,
-        contract: Some(Contract {
-            min_iops: 1_000,
-            ..Contract::DEFAULT
-        }),
+        contract: Some(min_iops(1_000)),
         ..READER
     };
     let target = Client {

@@ -8,23 +8,12 @@
 //! and Linux's rates are to be between theirs.
 
 use super::{Config, tokens};
-use crate::elevator::scripted::Host;
+use crate::elevator::scripted::{Host, Order};
 use crate::{Op, PriorityClass, Span};
 use std::vec::Vec;
 
-/// Blocks of 16 GiB.
-const BLOCKS: u64 = 4 << 20;
 const SERVICE: u64 = 3_000_000;
 const SECOND: u64 = 1_000_000_000;
-
-/// What happens first when a command has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// The client asks again.
-    AsksFirst,
-    /// Linux looks for something to send.
-    LooksFirst,
-}
 
 /// What came of a run.
 struct Run {
@@ -39,38 +28,19 @@ struct Run {
 /// A reader and a writer with `outstanding` requests each.
 fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
     let mut host = Host::pulling_ahead(config, (16, 1), 64, (SERVICE, 1));
-    let streams = [(); 2].map(|()| host.open(PriorityClass::BestEffort));
-    let mut state = 1_u64;
-    let mut ask = |host: &mut Host, n: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let op = [Op::Read, Op::Write][n];
-        host.submit(streams[n], op, (state >> 33) % BLOCKS, 1, n as u64);
-    };
+    let clients = [(Op::Read, outstanding[0]), (Op::Write, outstanding[1])];
+    let clients = clients.map(|(op, depth)| (host.open(PriorityClass::BestEffort), op, depth));
     let mut counts = [0; 2];
     let mut depths = std::vec![[256, 128]];
     let mut changed = 0;
-    for (n, &outstanding) in outstanding.iter().enumerate() {
-        (0..outstanding).for_each(|_| ask(&mut host, n));
-    }
-    host.poll();
-    while host.now < 7 * SECOND {
-        let ended = host.end();
-        if order == Order::LooksFirst {
-            host.poll();
-        }
-        for cookie in ended {
-            counts[cookie as usize] += u64::from(host.now >= SECOND);
-            ask(&mut host, cookie as usize);
-        }
-        host.poll();
+    host.compete(&clients, order, 7 * SECOND, |host, client| {
+        counts[client] += u64::from(host.now >= SECOND);
         let [(read, _), (write, _), ..] = tokens(&host.layer);
         if depths.last() != Some(&[read, write]) {
             depths.push([read, write]);
             changed = host.now / 1_000_000;
         }
-    }
+    });
     Run {
         rates: counts.map(|n| n / 6),
         depths,

@@ -2,8 +2,9 @@
 
 use super::{Config, tokens};
 use crate::elevator::scripted::{self, BLOCK, Host};
+use crate::testing::{read, request};
 use crate::{
-    Completion, Flags, Instant, Layer, Op, Output, PriorityClass, Request, SpaceId, StreamId, merge,
+    Completion, Flags, Instant, Layer, Op, Output, PriorityClass, Request, StreamId, merge,
 };
 use std::vec::Vec;
 
@@ -80,14 +81,9 @@ fn flags_and_tags(flags: Flags, op: Op) -> usize {
     let mut layer = scripted::layer(&Config::default(), 256, 64);
     let stream = scripted::open(&mut layer, PriorityClass::BestEffort);
     let request = |n: u64| Request {
-        stream,
-        space: SpaceId(0),
-        op,
         flags,
         offset: 8 * n * u64::from(BLOCK),
-        length: BLOCK,
-        cookie: n,
-        within: 0,
+        ..request(stream, op, n, BLOCK)
     };
     for n in 0..100 {
         layer.submit(Instant::ZERO, &[request(n)]).unwrap();
@@ -143,14 +139,8 @@ fn requests_merge_until_they_are_taken_from_the_software_queue() {
         .collect();
     let submit = |layer: &mut Layer, n: usize, block: u64, cookie: u64| {
         let request = Request {
-            stream: stream[n],
-            space: SpaceId(0),
-            op: Op::Read,
-            flags: Flags::NONE,
             offset: block * u64::from(BLOCK),
-            length: BLOCK,
-            cookie,
-            within: 0,
+            ..read(stream[n], cookie, BLOCK)
         };
         layer
             .submit(Instant::from_nanos(cookie), &[request])

@@ -11,13 +11,11 @@
 
 use super::super::Config;
 use crate::PriorityClass::{self, BestEffort, Idle, Realtime};
-use crate::elevator::scripted::Host;
-use crate::{Op, Span, StreamId};
+use crate::elevator::scripted::{Host, Order};
+use crate::{Op, Span};
 use std::format;
 use std::vec::Vec;
 
-/// Blocks of 4 GiB.
-const BLOCKS: u64 = 1 << 20;
 const SECONDS: u64 = 4;
 /// A command takes 100 us in the drive and about one more on its way.
 const SERVICE: u64 = 101_000;
@@ -41,43 +39,14 @@ const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> Client 
     }
 }
 
-/// What happens first when a command has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// The client asks again.
-    AsksFirst,
-    /// Linux looks for something to send.
-    LooksFirst,
-}
-
 /// How many requests of each client are done.
 fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
     let mut host = Host::pulling_ahead(config, (1, 1), 64, (SERVICE, TICK));
-    let streams: Vec<StreamId> = clients.iter().map(|c| host.open(c.class)).collect();
-    let mut state = 1u64;
-    let mut counts: Vec<u64> = clients.iter().map(|_| 0).collect();
-    let mut ask = |host: &mut Host, n: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let block = n as u64 * BLOCKS + (state >> 33) % BLOCKS;
-        host.submit(streams[n], clients[n].op, block, 1, n as u64);
-    };
-    for (n, client) in clients.iter().enumerate() {
-        (0..client.depth).for_each(|_| ask(&mut host, n));
-    }
-    host.poll();
-    while host.now < SECONDS * 1_000_000_000 {
-        let ended = host.end();
-        if order == Order::LooksFirst {
-            host.poll();
-        }
-        for cookie in ended {
-            counts[cookie as usize] += 1;
-            ask(&mut host, cookie as usize);
-        }
-        host.poll();
-    }
+    let clients = clients.iter().map(|c| (host.open(c.class), c.op, c.depth));
+    let clients: Vec<_> = clients.collect();
+    let mut counts = std::vec![0; clients.len()];
+    let end = SECONDS * 1_000_000_000;
+    host.compete(&clients, order, end, |_, client| counts[client] += 1);
     counts
 }
 

@@ -14,7 +14,8 @@
 use super::super::Config;
 use crate::elevator::scripted::{self, BLOCK, layer};
 use crate::layer::{Layer, Output};
-use crate::{Completion, Flags, Instant, Op, PriorityClass, Request, SpaceId, Span, StreamId, Tag};
+use crate::testing::request;
+use crate::{Completion, Instant, Op, PriorityClass, Request, Span, StreamId, Tag};
 use flate2::read::GzDecoder;
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -77,14 +78,8 @@ impl Replay {
             _ => Op::Write,
         };
         let request = Request {
-            stream,
-            space: SpaceId(0),
-            op,
-            flags: Flags::NONE,
             offset: block.parse::<u64>().unwrap() * u64::from(BLOCK),
-            length: BLOCK,
-            cookie: self.entered,
-            within: 0,
+            ..request(stream, op, self.entered, BLOCK)
         };
         self.entered += 1;
         self.tags.push(None);
