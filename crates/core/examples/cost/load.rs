@@ -1,15 +1,14 @@
 //! A closed loop around a layer that does nothing but ask and answer.
 
 use std::collections::VecDeque;
+use weir_core::testing::{self, SPACE, child, share};
 use weir_core::{
-    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Op, Output,
-    Priority, ROOT, Request, Sizes, SpaceId, StreamId, StreamSpec, Tag,
+    Completion, Config, DriveShape, Edit, GroupId, Instant, Layer, Output, ROOT, Request, Sizes,
+    StreamId, Tag, control, elevator,
 };
-use weir_core::{control, elevator};
 
 /// Requests that each stream has outstanding.
 const DEPTH: u32 = 8;
-const SPACE: u64 = 1 << 40;
 
 /// The loop.
 #[derive(Debug)]
@@ -34,7 +33,8 @@ impl Load {
         streams: u32,
         groups: u32,
     ) -> Self {
-        let mut layer = Layer::new(Config {
+        let (leaves, edits) = tree(groups);
+        let config = Config {
             sizes: Sizes {
                 requests: (streams * DEPTH).max(4096),
                 streams,
@@ -46,16 +46,11 @@ impl Load {
             controllers,
             merge,
             elevator,
-        })
-        .expect("the configuration is within its bounds");
-        let leaves = add_groups(&mut layer, groups);
+        };
+        let mut layer = testing::layer(config, &edits).expect("the groups form a tree");
         let open = |i: u32| {
             let group = leaves.get(i as usize % leaves.len().max(1));
-            let spec = StreamSpec {
-                group: group.copied().unwrap_or(ROOT),
-                priority: Priority::default(),
-            };
-            layer.open(Instant::ZERO, spec).expect("there is room")
+            testing::open(&mut layer, group.copied().unwrap_or(ROOT))
         };
         let streams: Vec<StreamId> = (0..streams).map(open).collect();
         let places = streams.len() * DEPTH as usize;
@@ -122,45 +117,26 @@ impl Load {
             .random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
+        let length = ((self.random >> 56) as u32 % 32 + 1) * 4096;
         Request {
-            stream,
-            space: SpaceId(0),
-            op: Op::Read,
-            flags: Flags::NONE,
             offset: (self.random >> 20) % (SPACE / 4096 - 32) * 4096,
-            length: ((self.random >> 56) as u32 % 32 + 1) * 4096,
-            cookie,
-            within: 0,
+            ..testing::read(stream, cookie, length)
         }
     }
 }
 
-/// `groups` groups in two levels, about as many in each parent as there are parents; returns the leaves.
-fn add_groups(layer: &mut Layer, groups: u32) -> Vec<GroupId> {
+/// `groups` groups in two levels, about as many in each parent as there are parents: the leaves, and
+/// the edits that add all.
+fn tree(groups: u32) -> (Vec<GroupId>, Vec<Edit>) {
     let parents = groups.isqrt();
-    let mut edits = vec![Edit::SetSpace {
-        id: SpaceId(0),
-        size: Some(SPACE),
-    }];
-    for i in 0..parents + groups {
+    let add = |i: u32| {
         let parent = if i < parents {
             ROOT
         } else {
             GroupId(1 + i % parents)
         };
-        edits.push(Edit::AddGroup {
-            id: GroupId(1 + i),
-            parent,
-            contract: Contract {
-                share: 100 + i as u16 % 4 * 50,
-                ..Contract::DEFAULT
-            },
-        });
-    }
-    layer
-        .change(Instant::ZERO, &edits)
-        .expect("the groups form a tree");
-    (parents..parents + groups)
-        .map(|i| GroupId(1 + i))
-        .collect()
+        child(1 + i, parent, share(100 + i as u16 % 4 * 50))
+    };
+    let leaves = (parents..parents + groups).map(|i| GroupId(1 + i));
+    (leaves.collect(), (0..parents + groups).map(add).collect())
 }

@@ -1,4 +1,5 @@
-//! Closed-loop clients under an elevator, on a drive that serves commands in parallel before their bytes cross a link.
+//! Closed-loop clients under an elevator, on a drive that serves commands in parallel before their
+//! bytes cross a link.
 
 pub(super) use crate::testing::{Client, KIB, Place, RANDOM, SECOND, STREAMER, ms};
 use crate::testing::{PIPE, Piped, child, share};
@@ -7,7 +8,8 @@ use std::vec::Vec;
 
 pub(super) type Host = crate::testing::Host<Piped>;
 
-/// A drive of 32 tags, and groups of these shares, each below the root or below the group of that index.
+/// A drive of 32 tags, and groups of these shares, each below the root or below the group of that
+/// index.
 pub(super) fn host(elevator: elevator::Config, shares: &[(u16, Option<usize>)]) -> Host {
     host_of(Config::of(elevator), shares)
 }

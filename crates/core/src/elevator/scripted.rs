@@ -161,8 +161,9 @@ impl Host {
         ended
     }
 
-    /// Clients that each keep a number of requests of a block outstanding, at random in 4 GiB of their own, until `end`. `look` is
-    /// called after each command that ended, with the client whose it was.
+    /// Clients that each keep a number of requests of a block outstanding, at random in 4 GiB of
+    /// their own, until `end`. `look` is called after each command that ended, with the client
+    /// whose it was.
     pub(crate) fn compete(
         &mut self,
         clients: &[(StreamId, Op, u32)],

@@ -1,4 +1,5 @@
-//! Closed-loop clients: each keeps a number of requests in flight, and asks for the next place of its pattern.
+//! Closed-loop clients: each keeps a number of requests in flight, and asks for the next place of
+//! its pattern.
 
 use super::{KIB, SECOND};
 use crate::{Contract, Flags, GroupId, Op, Priority, PriorityClass, ROOT, SpaceId};

@@ -6,7 +6,8 @@ use alloc::collections::BTreeMap;
 
 /// A drive under a [`super::Host`].
 pub trait Drive {
-    /// Takes a command at `now`, and returns the time at which it ends, both in nanoseconds after the start.
+    /// Takes a command at `now`, and returns the time at which it ends, both in nanoseconds after
+    /// the start.
     fn take(&mut self, now: u64, command: &Dispatch) -> u64;
 
     /// Ends a command at the time that was returned for it.
@@ -29,7 +30,8 @@ impl Drive for Parallel {
     }
 }
 
-/// A drive that serves commands in parallel, after which their bytes cross one link, one command after the other.
+/// A drive that serves commands in parallel, after which their bytes cross one link, one command
+/// after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Pipe {
     /// The capacity that its layer is told.

@@ -59,7 +59,8 @@ struct State {
     asked: u64,
     rests_until: u64,
     tally: Tally,
-    /// Requests in flight, the time of the first of them or of the last answer, and the longest time without an answer.
+    /// Requests in flight, the time of the first of them or of the last answer, and the longest
+    /// time without an answer.
     out: u32,
     since: u64,
     gap: u64,
@@ -67,7 +68,8 @@ struct State {
 
 /// A layer between closed-loop clients and a drive.
 ///
-/// Whatever happens at one instant is told in one go: completions, then requests; then the layer is polled.
+/// Whatever happens at one instant is told in one go: completions, then requests; then the layer is
+/// polled.
 #[derive(Debug)]
 pub struct Host<D> {
     /// The layer.
@@ -76,7 +78,8 @@ pub struct Host<D> {
     pub drive: D,
     /// Nanoseconds after the start.
     pub now: u64,
-    /// Nanoseconds between an answer and its client's next request, in addition to what the client thinks.
+    /// Nanoseconds between an answer and its client's next request, in addition to what the client
+    /// thinks.
     pub pause: u64,
     /// Whatever the layer decided at the last instant.
     pub out: Vec<Output>,

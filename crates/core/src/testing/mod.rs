@@ -1,5 +1,5 @@
-//! Parts that tests share: edits, contracts and requests in a word each, and a [`Host`] that drives a [`Layer`] in virtual time
-//! with clients and a drive.
+//! Parts that tests share: edits, contracts and requests in a word each, and a [`Host`] that drives
+//! a [`Layer`] in virtual time with clients and a drive.
 //!
 //! Only development dependencies enable the feature `testing`; nothing here is part of a server.
 

@@ -1,9 +1,11 @@
 //! What is refused, to the number: configurations, contracts and groups, and what is said of it.
 
 use weir_core::elevator::{self, bfq, contract};
-use weir_core::testing::{bandwidth, capacity, child, iops, limit, min, min_iops, share, spec};
+use weir_core::testing::{
+    bandwidth, capacity, child, iops, latency, limit, min, min_iops, share, spec,
+};
 use weir_core::{
-    Capacity, Class, Config, Contract, Edit, GroupId, Instant, Kind, Knobs, Layer, Max, OpenError,
+    Capacity, Class, Config, Contract, Edit, GroupId, Instant, Kind, Layer, Max, OpenError,
     Promised, ROOT, Refusal, Sizes, Span, control,
 };
 use weir_random::Rng;
@@ -503,11 +505,7 @@ fn a_knob_or_a_max_needs_its_controller() {
         layer.change(Instant::ZERO, &limited),
         Err(Refusal::NoController(G, Kind::Max))
     );
-    let knobs = Knobs {
-        latency: Span::from_nanos(1),
-        ..Knobs::NONE
-    };
-    let target = [add(1, ROOT, FREE), Edit::SetKnobs { id: G, knobs }];
+    let target = [add(1, ROOT, FREE), latency(G, Span::from_nanos(1))];
     let refused = layer.change(Instant::ZERO, &target).unwrap_err();
     assert_eq!(refused, Refusal::NoController(G, Kind::Latency));
     assert_eq!(

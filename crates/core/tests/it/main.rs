@@ -6,6 +6,5 @@ mod cost;
 mod decisions;
 mod layer;
 mod listened;
-mod low;
 mod merging;
 mod record;

@@ -1,9 +1,8 @@
 use super::*;
 use crate::event::Events;
-use crate::knobs::Knobs;
 use crate::shape::{DriveShape, Sizes};
-use crate::testing::read;
-use crate::{Contract, Edit, Request, StreamId};
+use crate::testing::{child, latency, read};
+use crate::{Contract, Request, StreamId};
 
 const VICTIM: GroupId = GroupId(1);
 const OTHER: GroupId = GroupId(2);
@@ -21,16 +20,8 @@ struct Host {
 
 fn set_groups(table: &mut Table, targets: [u64; 3], parents: [GroupId; 3]) {
     for ((id, target), parent) in (1..).map(GroupId).zip(targets).zip(parents) {
-        let add = Edit::AddGroup {
-            id,
-            parent,
-            contract: Contract::DEFAULT,
-        };
-        let knobs = Knobs {
-            latency: Span::from_micros(target),
-            ..Knobs::NONE
-        };
-        for edit in [add, Edit::SetKnobs { id, knobs }] {
+        let add = child(id.0, parent, Contract::DEFAULT);
+        for edit in [add, latency(id, Span::from_micros(target))] {
             table.groups.apply(&edit, 10_000).unwrap();
         }
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::event::Events;
 use crate::sample::Sample;
 use crate::shape::{self, DriveShape};
-use crate::testing::{bandwidth, iops, limit, request};
+use crate::testing::{bandwidth, child, iops, limit, request};
 use crate::{Edit, Op, StreamId};
 use std::vec::Vec;
 
@@ -32,13 +32,7 @@ impl Host {
         };
         let mut table = Table::new(&sizes, DriveShape::default(), &crate::merge::Config::OFF);
         for &(id, parent, max) in groups {
-            let contract = limit(max);
-            let id = GroupId(id);
-            let add = Edit::AddGroup {
-                id,
-                parent,
-                contract,
-            };
+            let add = child(id, parent, limit(max));
             table.groups.apply(&add, 10_000).unwrap();
         }
         let free = core::iter::from_fn(|| table.requests.take().map(|(id, _)| id)).collect();

@@ -32,7 +32,8 @@ const READER: Client = Client {
     ..STREAMER
 };
 
-/// Every so many requests of a client is a write, perhaps one that is on stable storage when it is answered.
+/// Every so many requests of a client is a write, perhaps one that is on stable storage when it is
+/// answered.
 fn writes(every: u64, stable: bool) -> Option<(u64, Op, Flags)> {
     let stable = if stable { Flags::FUA } else { Flags::NONE };
     (every > 0).then_some((every, Op::Write, Flags::SYNC.with(stable)))

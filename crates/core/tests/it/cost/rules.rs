@@ -196,10 +196,10 @@ fn clocks_now(scene: &Scene, samples: &[Sample]) -> Found {
 }
 
 /// Two groups of the same weight.
-fn pair(jobs: [Client; 2], config: Config) -> Host {
+fn pair(jobs: &[Client; 2], config: Config) -> Host {
     let mut host = host(config, DRIVE, &[(TOP, 100), (TOP, 100)]);
     for job in jobs {
-        host.add(job);
+        host.add(*job);
     }
     host
 }
@@ -232,7 +232,7 @@ fn donated() -> Found {
 /// Changed weights count.
 #[test]
 fn changed() -> Found {
-    let mut host = pair([LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
+    let mut host = pair(&[LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
     host.run_for(ms(300));
     host.edit(change(GroupId(2), share(300)));
     host.run_for(ms(200));
@@ -253,7 +253,7 @@ fn debts() -> Found {
         depth: 4,
         ..RIGHT
     };
-    let mut host = pair([LEFT, meta], config(2_000, 0, 10_000, 10_000));
+    let mut host = pair(&[LEFT, meta], config(2_000, 0, 10_000, 10_000));
     host.run_for(4 * SECOND);
     host.take_done();
     host.run_for(4 * SECOND);
@@ -296,7 +296,7 @@ fn merged() -> Found {
 /// Nothing happens while there is nothing to do.
 #[test]
 fn quiet() -> Found {
-    let mut host = pair([LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
+    let mut host = pair(&[LEFT, RIGHT], config(20_000, 0, 10_000, 10_000));
     host.run_for(ms(500));
     host.stop();
     host.run_for(PERIOD * 4);

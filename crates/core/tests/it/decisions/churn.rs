@@ -7,9 +7,9 @@ use weir_core::testing::{capacity, child, request};
 
 use weir_core::{
     Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId, Instant, Knobs,
-    Layer, Listener, Mask, Max, Op, Outcome, Output, Priority, PriorityClass, Publish, ROOT,
-    Request, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, control, elevator, merge,
-    tunable::Tuned,
+    Layer, Listener, LowKnobs, Mask, Max, Op, Outcome, Output, Priority, PriorityClass, Publish,
+    ROOT, Request, Sample, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, Wanted, control,
+    elevator, merge, tunable::Tuned,
 };
 use weir_random::Rng;
 
@@ -50,6 +50,8 @@ struct Churn {
     kind: Kind,
     /// Some requests are a file system's metadata, which `io.cost` does not hold.
     metadata: bool,
+    /// Groups have knobs of `io.low`.
+    low: bool,
     /// Where the next part of each file is.
     files: [u64; 3],
     rng: Rng,
@@ -141,6 +143,37 @@ pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
     text
 }
 
+/// Whatever the tunables, every request that was accepted ends once all clients go on. Returns
+/// whether requests were held for the sake of a low limit.
+pub(crate) fn nothing_is_lost(policy: &Policy, runs: u64) -> bool {
+    let mut limited = false;
+    for seed in 0..runs {
+        let mut rng = Rng::new(1_000 + seed);
+        let mut policy = policy.clone();
+        if let Some(tuned) = policy.elevator.tuned_mut() {
+            draw(tuned, &mut rng);
+        }
+        if let Some(low) = &mut policy.controllers.low {
+            use control::low::Directions::{Both, Reads, Writes};
+            low.limits = [Both, Reads, Writes][seed as usize % 3];
+        }
+        if policy.elevator.merges() && seed % 3 == 2 {
+            policy.merge = merge::Config::LINUX;
+        }
+        let kinds = [Kind::Anywhere, Kind::Files];
+        let mut churn = Churn::new(policy, kinds[seed as usize % 2]);
+        churn.rng = rng;
+        for _ in 0..1_500 {
+            churn.step();
+            churn.layer.sample(Wanted::GROUPS, &mut |sample| {
+                limited |= matches!(sample, Sample::Low { limited: true, .. });
+            });
+        }
+        churn.drain();
+    }
+    limited
+}
+
 /// Each tunable is at times as it is by default, at times the least that it may be, else of any order of magnitude.
 pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
     let mut below = |n: u64| rng.below(NonZeroU64::new(n).unwrap());
@@ -200,6 +233,7 @@ impl Churn {
         Self {
             kind,
             metadata: policy.controllers.cost.is_some(),
+            low: policy.controllers.low.is_some(),
             files: [0, 256 << 20, 512 << 20],
             rng: Rng::new(7),
             layer,
@@ -258,6 +292,32 @@ impl Churn {
             self.told(output);
         }
         self.woken(wake);
+    }
+
+    /// Lets all clients go on, after which nothing may be left.
+    fn drain(&mut self) {
+        for (stream, _) in self.streams.clone() {
+            self.layer
+                .hold(Instant::from_nanos(self.now), stream, false);
+        }
+        for _ in 0..100_000 {
+            let now = Instant::from_nanos(self.now);
+            let mut out = Vec::new();
+            let wake = self.layer.poll(now, &mut out);
+            for output in out {
+                self.told(output);
+            }
+            if let Some(tag) = self.in_drive.pop() {
+                self.now += 10_000;
+                self.layer.complete(now, &[Completion::ok(tag)]);
+            } else if let Some(wake) = wake {
+                self.now = self.now.max(wake.at.as_nanos());
+            } else {
+                break;
+            }
+        }
+        assert!(self.live.is_empty(), "left over: {:?}", self.live);
+        assert_eq!((self.layer.live(), self.layer.in_flight()), (0, 0));
     }
 
     fn submit(&mut self, now: Instant) {
@@ -414,7 +474,7 @@ impl Churn {
                 id,
                 knobs: Knobs {
                     latency: Span::from_micros(self.below(3) * 2_000),
-                    ..Knobs::NONE
+                    low: self.low_knobs(),
                 },
             },
             7 => add(5, GroupId(self.below(3) as u32)),
@@ -428,6 +488,20 @@ impl Churn {
         assert_eq!(would, done, "{edit:?}");
         self.digest
             .add(done.map_or(1, |promised| promised.millionths + 2));
+    }
+
+    fn low_knobs(&mut self) -> LowKnobs {
+        if !self.low {
+            return LowKnobs::NONE;
+        }
+        LowKnobs {
+            read_iops: self.below(400),
+            write_iops: self.below(400),
+            write_bandwidth: self.below(2) * 100_000,
+            idle: Span::from_micros(self.below(3_000)),
+            latency: Span::from_micros(self.below(300)),
+            ..LowKnobs::NONE
+        }
     }
 
     fn contract(&mut self) -> Contract {

@@ -176,6 +176,19 @@ fn churn_tuned() {
     }
 }
 
+#[test]
+fn nothing_is_lost_whatever_the_tunables() {
+    for elevator in KINDS {
+        churn::nothing_is_lost(&churn::Policy::of((elevator.default)()), 50);
+    }
+}
+
+#[test]
+fn nothing_is_lost_under_low_limits() {
+    let limited = churn::nothing_is_lost(&drawn::policy("none", "low"), 50);
+    assert!(limited, "limits were felt");
+}
+
 macro_rules! drawn {
     ($($test:ident $elevator:literal $with:literal)*) => {
         $(#[test]

@@ -95,7 +95,7 @@ pub(crate) fn none_flash() -> Scene {
             READER.of(ROOT).nth(0),
             RANDOM.of(ROOT).nth(1),
             Client {
-                other: flush(5),
+                other: Some(flush(5)),
                 ..WRITER.of(ROOT).nth(2)
             },
         ],
@@ -611,11 +611,11 @@ pub(crate) fn contract_unbounded() -> Scene {
             RANDOM.of(G1).nth(0),
             Client {
                 op: Op::Write,
-                other: flush(2),
+                other: Some(flush(2)),
                 ..RANDOM.of(G2).nth(1)
             },
             Client {
-                other: flush(7),
+                other: Some(flush(7)),
                 ..WRITER.of(G3).nth(2)
             },
             Client {
@@ -1239,11 +1239,11 @@ pub(crate) fn contract_flash_flushes() -> Scene {
                 ..READER.of(G1).nth(0)
             },
             Client {
-                other: flush(9),
+                other: Some(flush(9)),
                 ..WRITER.of(G2).nth(1)
             },
             Client {
-                other: flush(2),
+                other: Some(flush(2)),
                 depth: 1,
                 length: 4 << 10,
                 ..WRITER.of(G3).nth(2)
@@ -1412,7 +1412,7 @@ pub(crate) fn contract_disk_late() -> Scene {
             },
             Client {
                 depth: 2,
-                other: flush(20),
+                other: Some(flush(20)),
                 op: Op::Write,
                 ..RANDOM.of(G2).nth(4)
             },

@@ -64,7 +64,8 @@ impl Drive for Serial {
     }
 }
 
-/// A run, its flush commands, and the longest time that one could have begun before it did, counted from the end of the one before.
+/// A run, its flush commands, and the longest time that one could have begun before it did, counted
+/// from the end of the one before.
 struct Run {
     host: crate::testing::Host<Serial>,
     begun: u64,
