@@ -116,7 +116,7 @@ fn is_test(path: &Path) -> bool {
             .map(|part| part.as_os_str().to_string_lossy())
     };
     parts().next().is_none_or(|part| part != "src")
-        || parts().any(|part| part == "tests" || part == "tests.rs")
+        || parts().any(|part| part == "tests" || part == "tests.rs" || part == "testing")
 }
 
 /// The lines before the module of tests, which is the last item of a file.
