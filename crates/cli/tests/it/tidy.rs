@@ -17,8 +17,9 @@ const COLUMNS: usize = 100;
 const LONG_IN_DOCUMENTS: usize = 3_015;
 
 /// Directories whose files a test or a program finds by listing them.
-const LISTED: [&str; 16] = [
+const LISTED: [&str; 17] = [
     "corpus",
+    "crates/audit/mutants",
     "crates/config/policies",
     "crates/config/profiles",
     "crates/config/scenarios",
