@@ -3,7 +3,8 @@
 use crate::{Histogram, SplitUs};
 use weir_core::{Span, Waits};
 
-/// Where the time of a request went: the layer's waits, and the parts of them that only a caller with a view of the drive knows.
+/// Where the time of a request went: the layer's waits, and the parts of them that only a caller
+/// with a view of the drive knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Breakdown {
     /// Throttled, in the elevator, and in the drive.

@@ -52,8 +52,8 @@ impl std::fmt::Debug for Header {
     }
 }
 
-/// One segment of what [`Ring::send`](crate::Ring::send) and [`Ring::write`](crate::Ring::write) transfer: a header, or the
-/// window of a buffer.
+/// One segment of what [`Ring::send`](crate::Ring::send) and [`Ring::write`](crate::Ring::write)
+/// transfer: a header, or the window of a buffer.
 #[derive(Clone, Debug)]
 pub enum Segment {
     /// Bytes by value.

@@ -238,8 +238,8 @@ pub trait Ring {
         ))
     }
 
-    /// As [`Ring::write`], and the operation that is queued next begins when this one has written everything: it ends with
-    /// `ECANCELED` where the first attempt wrote less.
+    /// As [`Ring::write`], and the operation that is queued next begins when this one has written
+    /// everything: it ends with `ECANCELED` where the first attempt wrote less.
     ///
     /// # Errors
     ///
