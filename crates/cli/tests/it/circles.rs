@@ -16,17 +16,35 @@ use syn::{
 };
 
 /// Circles that there may be: the crate, the files (not all of them need be in it), and why. One that is gone is taken out here.
-const NAMED: &[(&str, &[&str], &str)] = &[(
-    "core",
-    &[
-        "elevator/bfq/inject",
-        "elevator/bfq/merge",
-        "elevator/bfq/queue",
-        "elevator/bfq/raising",
-        "elevator/bfq/stable",
-    ],
-    "a queue carries what each rule has observed of it, and a rule's file says what that does to queues",
-)];
+const NAMED: &[(&str, &[&str], &str)] = &[
+    (
+        "core",
+        &[
+            "elevator/bfq/inject",
+            "elevator/bfq/merge",
+            "elevator/bfq/queue",
+            "elevator/bfq/raising",
+            "elevator/bfq/stable",
+        ],
+        "a queue carries what each rule has observed of it, and a rule's file says what that does to queues",
+    ),
+    (
+        "config",
+        &[
+            "document",
+            "elsewhere",
+            "field",
+            "key",
+            "key/apply",
+            "key/drive",
+            "key/gateways",
+            "key/listen",
+            "key/manage",
+            "key/scenario",
+        ],
+        "the row of a key declares its field and its reader, and a document reports each key by its row",
+    ),
+];
 
 /// The name of a module: where it is below the crate's root.
 type Module = Vec<String>;
