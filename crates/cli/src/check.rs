@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use weir_config::units::{Rate, Size};
 use weir_config::{Problem, Server, Storage};
 use weir_core::{Capacity, Promised};
-use weir_report::{Column, Table};
+use weir_lab::report::{Column, Table};
 use weir_serve::backend::Found;
 use weir_serve::{Finding, Preflight, preflight};
 
@@ -116,7 +116,7 @@ fn summary(config: &Server) -> Result<String, Failure> {
     }
     let mut text = table.text(output::width());
     if is_known {
-        text += &weir_report::wrap(TIMES, output::width());
+        text += &weir_lab::report::wrap(TIMES, output::width());
     }
     Ok(text)
 }

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use weir_core::{Capacity, Contract, Span};
-use weir_drive::Config;
-use weir_load::Program;
+use weir_model::drive::Config;
+use weir_model::load::Program;
 use weir_sim::{Policy, Run, Scenario};
 
 /// Time of a measurement, and how many commands are in the drive meanwhile at most.

@@ -7,11 +7,11 @@ use crate::record::{self, Names};
 use clap::Args;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use weir_api::Socket;
 use weir_config::units::Time;
 use weir_core::record::{Observer, ReplayError};
 use weir_core::{GroupId, Instant, Span};
-use weir_explain::{Explanation, Watch};
+use weir_manage::api::Socket;
+use weir_measure::explain::{Explanation, Watch};
 
 /// What to explain.
 #[derive(Debug, Args)]
@@ -75,7 +75,9 @@ fn show(explanation: &Value, json: bool) -> Result<(), Failure> {
     let width = output::width();
     let said = explanation["said"].as_array().into_iter().flatten();
     let said = said.filter_map(Value::as_str);
-    let lines: Vec<String> = said.map(|said| weir_report::wrap(said, width)).collect();
+    let lines: Vec<String> = said
+        .map(|said| weir_lab::report::wrap(said, width))
+        .collect();
     output::print(&lines.concat())
 }
 

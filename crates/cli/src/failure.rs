@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use weir_api::log;
 use weir_config::{Problem, os_error};
+use weir_manage::api::log;
 
 /// Why a command did not do what it was asked to, and with which status it ends.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{self, Path, PathBuf};
-use weir_calibrate::{Calibration, Capacity, floor_to_three};
 use weir_config::units::{Rate, Size};
+use weir_lab::calibrate::{Calibration, Capacity, floor_to_three};
 
 /// What the configuration is to have.
 #[derive(Debug, Args)]

@@ -7,9 +7,9 @@ pub(crate) mod promise;
 pub(crate) use figure::{beside, said, value};
 
 use weir_config::scenario::{Asked, Bounds, Figure, Script, Whose};
+use weir_measure::number::{deviation, figure, percent, plain};
 use weir_measure::promise::Fate;
 use weir_measure::{Record, TOTAL};
-use weir_report::number::{deviation, figure, percent, plain};
 use weir_sim::Scenario;
 
 /// A run, for the functions that judge it.
@@ -323,7 +323,7 @@ mod tests {
     /// What is said of these records of a scenario that comes with Weir.
     fn judged(name: &str, records: &[Record]) -> (Fate, String) {
         let script = weir_config::scenario::find(name).unwrap();
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = weir_config::scenario::Choice::new(&drive, None, "none");
         let scenario = script.scenario(&choice).unwrap();
         verdict(Judged {

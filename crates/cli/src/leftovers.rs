@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use weir_api::log;
+use weir_manage::api::log;
 
 /// Files and directories that go when the command does, however it ends.
 #[derive(Debug, Clone, Default)]

@@ -37,7 +37,7 @@ mod whole;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_api::log;
+use weir_manage::api::log;
 
 pub use compare::Comparison;
 pub use drives::find as drive;

@@ -17,7 +17,7 @@ pub(crate) struct Drive {
     /// What it is, in a line.
     pub(crate) about: String,
     /// The model.
-    pub(crate) config: weir_drive::Config,
+    pub(crate) config: weir_model::drive::Config,
     /// It is a real drive, and the model only stands for its kind.
     pub(crate) is_real: bool,
     capacity: OnceLock<Option<Capacity>>,

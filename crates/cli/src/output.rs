@@ -5,8 +5,8 @@ use crate::leftovers::{Leftover, Leftovers};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use weir_api::log;
-use weir_report::NO_TERMINAL;
+use weir_lab::report::NO_TERMINAL;
+use weir_manage::api::log;
 
 /// Writes results to standard output.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn width() -> usize {
     let size = terminal.then(|| rustix::termios::tcgetwinsize(&stdout).ok());
     match size.flatten().map(|s| usize::from(s.ws_col)) {
         Some(columns) if (20..=1000).contains(&columns) => columns,
-        _ => weir_report::terminal_width().unwrap_or(if terminal { 80 } else { NO_TERMINAL }),
+        _ => weir_lab::report::terminal_width().unwrap_or(if terminal { 80 } else { NO_TERMINAL }),
     }
 }
 

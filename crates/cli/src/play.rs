@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use clap::Args;
 use std::fs;
 use std::path::PathBuf;
+use weir_linux::play::{Host, Plan, player};
 use weir_linux::{Journal, Tree};
-use weir_play::{Host, Plan, player};
 
 /// What is played, and where.
 #[derive(Debug, Args)]

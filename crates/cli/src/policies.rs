@@ -14,7 +14,7 @@ use weir_config::scenario::Script;
 use weir_config::units::Time;
 use weir_core::elevator::Config as Elevator;
 use weir_core::elevator::contract::CONSTANTS;
-use weir_report::{Column, Table};
+use weir_lab::report::{Column, Table};
 
 /// Which policy.
 #[derive(Debug, Args)]
@@ -70,7 +70,9 @@ fn print_constants(policy: &Policy, json: bool) -> Result<(), Failure> {
     let note = "The effects are those of a quarter of the value and of four times the value in 500 runs: more or fewer runs in which a promise \
                 was missed (P), a realtime client was slow (R), a latency was high (L), shares were not met (S), the idle class waited (I), or \
                 the throughput was below that of none (T) or bfq (B). docs/ablation.md explains the runs.";
-    output::print(&(table.text(output::width()) + "\n" + &weir_report::wrap(note, output::width())))
+    output::print(
+        &(table.text(output::width()) + "\n" + &weir_lab::report::wrap(note, output::width())),
+    )
 }
 
 /// The policy of a word: a name, names composed, or a file.

@@ -8,8 +8,8 @@ use crate::output;
 use crate::record;
 use clap::Args;
 use std::path::PathBuf;
-use weir_audit::{Audit, Found};
 use weir_core::record::{Replay, Replayed};
+use weir_verify::audit::{Audit, Found};
 
 /// What to replay.
 #[derive(Debug, Args)]

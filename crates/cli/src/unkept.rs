@@ -43,7 +43,7 @@ mod tests {
     fn a_line_says_what_a_policy_makes_of_a_part_whoever_has_it() {
         let text = "[[client]]\nname = \"a\"\nnumjobs = 2\nsize = \"1MiB\"\nmin = \"1MB/s\"\nionice = \"idle\"\n\n\
                     [[client]]\nname = \"b\"\nsize = \"1MiB\"\nshare = 400\n";
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = Choice::new(&drive, None, "");
         let scenario = parse(text, "x.toml").unwrap().scenario(&choice).unwrap();
         let played = ["none", "bfq", "contract"].map(|p| (scenario.clone(), find(p).unwrap()));

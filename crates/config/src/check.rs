@@ -53,7 +53,11 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
 
 /// Whether the volumes of a modelled drive fit on it, one behind the other.
 fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
-    let Some(size) = drive.model.as_ref().and_then(weir_drive::Config::size) else {
+    let Some(size) = drive
+        .model
+        .as_ref()
+        .and_then(weir_model::drive::Config::size)
+    else {
         return true;
     };
     let volumes = draft.server.volumes_of(&drive.name);

@@ -34,7 +34,7 @@ pub struct Drive {
     /// What it can do at the least, if stated or found by running the model.
     pub capacity: Option<Capacity>,
     /// A model of it.
-    pub model: Option<weir_drive::Config>,
+    pub model: Option<weir_model::drive::Config>,
     /// What else is set of its queue.
     pub queue: Queue,
     /// The cgroups on it: tenants by name, then volumes by name.

@@ -343,10 +343,10 @@ fn tuned(page: &mut String, kind: &elevator::Kind, tunables: &[Tunable]) {
 
 fn model(page: &mut String, kind: &Kind) {
     let mut generic = (kind.generic)();
-    if let weir_drive::Config::Volume(volume) = &mut generic {
+    if let weir_model::drive::Config::Volume(volume) = &mut generic {
         // Without a member it is refused whatever its parameters are.
-        let member = weir_drive::hdd::Config::generic();
-        volume.members.push(weir_drive::Config::Hdd(member));
+        let member = weir_model::drive::hdd::Config::generic();
+        volume.members.push(weir_model::drive::Config::Hdd(member));
     }
     heading(page, &format!("`kind = \"{}\"`", kind.name), kind.about);
     *page += "\n| Key | Type | Permitted values | Default | Description | Example |\n| --- | --- | --- | --- | --- | --- |\n";

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 use weir_core::Capacity;
-use weir_drive::Config;
+use weir_model::drive::Config;
 
 /// Models that are remembered; the one met longest ago goes first.
 const REMEMBERED: usize = 16;
@@ -79,9 +79,9 @@ mod tests {
     fn a_model_is_run_once_and_few_are_remembered() {
         let known = Known(Mutex::new(Vec::new()));
         let model = |tags| {
-            Config::Null(weir_drive::null::Config {
+            Config::Null(weir_model::drive::null::Config {
                 tags,
-                ..weir_drive::null::Config::demo()
+                ..weir_model::drive::null::Config::demo()
             })
         };
         for tags in 0..40 {

@@ -8,7 +8,7 @@ use crate::server::{Drive, Server, Storage};
 use crate::text::{join, path};
 use crate::units::{Rate, Size};
 use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
-use weir_drive::Config;
+use weir_model::drive::Config;
 
 /// The request that a drive's requests a second are stated of, bytes.
 const SMALL: u64 = 4096;

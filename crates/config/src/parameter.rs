@@ -2,14 +2,14 @@
 //!
 //! One table for every kind of model names its parameters, their units and the field each one sets. Reading profiles, printing
 //! them and whatever searches for parameters all go by these tables; what a parameter may be is for
-//! [`weir_drive::Config::validate`] to say.
+//! [`weir_model::drive::Config::validate`] to say.
 
 mod tables;
 
 use crate::units::{Rate, Size, Time};
 use std::fmt;
 use weir_core::Span;
-use weir_drive::{Config, volume};
+use weir_model::drive::{Config, volume};
 
 /// What a parameter's number counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,7 +153,7 @@ pub(crate) const KINDS: &[Kind] = &[
         called: "a null model",
         about: "A drive on which every command takes the same time and data cross a link.",
         parameters: tables::NULL,
-        generic: || Config::Null(weir_drive::null::Config::demo()),
+        generic: || Config::Null(weir_model::drive::null::Config::demo()),
         has_members: false,
     },
     Kind {
@@ -162,7 +162,7 @@ pub(crate) const KINDS: &[Kind] = &[
         about: "A rotating disk: an arm, three zones, a read cache with segments, and a write cache. Keys with a dot, such as `seek.average`, \
                 are in a table: `seek = { track = \"1ms\", ... }`.",
         parameters: tables::HDD,
-        generic: || Config::Hdd(weir_drive::hdd::Config::generic()),
+        generic: || Config::Hdd(weir_model::drive::hdd::Config::generic()),
         has_members: false,
     },
     Kind {
@@ -170,7 +170,7 @@ pub(crate) const KINDS: &[Kind] = &[
         called: "an ssd model",
         about: "Flash: a link, a controller, channels and dies, buffers, and garbage collection.",
         parameters: tables::SSD,
-        generic: || Config::Ssd(weir_drive::ssd::Config::generic()),
+        generic: || Config::Ssd(weir_model::drive::ssd::Config::generic()),
         has_members: false,
     },
     Kind {

@@ -120,7 +120,7 @@ pub struct Drive {
     pub rotational: bool,
     /// The drive is a model: its volumes hold their data in memory, and this says when a request is over. The shape above is the
     /// model's then.
-    pub model: Option<weir_drive::Config>,
+    pub model: Option<weir_model::drive::Config>,
     /// Answers of the model come sooner by this: what the way from a client and back takes. At most a second.
     pub path: Span,
     /// Sizes of its tables.

@@ -18,7 +18,7 @@ use crate::text::quoted;
 use crate::units::{Rate, Time};
 use crate::value;
 use std::path::Path;
-use weir_drive::Config;
+use weir_model::drive::Config;
 
 /// What was published of a drive.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use weir_core::elevator;
 use weir_core::tunable::{Tunable, Tuned};
 use weir_core::{ConfigError, Span};
-use weir_drive::Config;
+use weir_model::drive::Config;
 
 /// Reads a value of a drive's parameter. Whether it is permitted there is seen later.
 pub(crate) fn parameter(

@@ -207,7 +207,7 @@ fn least(all: &[Entry; BELOW]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_random::Rng;
+    use crate::random::Rng;
 
     #[test]
     fn agrees_with_a_scan() {

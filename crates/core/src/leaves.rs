@@ -443,8 +443,8 @@ fn sort(entries: &mut [Entry], sorted: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Rng;
     use std::vec::Vec as StdVec;
-    use weir_random::Rng;
 
     type Model = StdVec<(u64, u32)>;
 

@@ -44,6 +44,7 @@ mod leaves;
 mod list;
 pub mod merge;
 mod pool;
+pub mod random;
 mod reading;
 pub mod record;
 mod refusal;

@@ -173,8 +173,8 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Rng;
     use std::collections::VecDeque;
-    use weir_random::Rng;
 
     #[test]
     fn behaves_as_two_deques() {

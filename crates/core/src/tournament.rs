@@ -316,8 +316,8 @@ impl Tournaments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Rng;
     use std::vec::Vec as StdVec;
-    use weir_random::Rng;
 
     const SETS: u32 = 5;
     const SLOTS: u32 = 70;

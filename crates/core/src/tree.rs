@@ -349,8 +349,8 @@ impl<const STARTS: bool> Treap<STARTS> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Rng;
     use std::vec::Vec as StdVec;
-    use weir_random::Rng;
 
     fn check(forest: &Forest, tree: &Tree, model: &[(u64, u64, u32, u64)]) {
         let mut sorted: StdVec<_> = model.to_vec();

@@ -1,8 +1,8 @@
 //! The controller service: volumes made, found, changed and removed.
 
 use tonic::Status;
-use weir_api::{Volume, Words};
 use weir_config::units::Size;
+use weir_manage::api::{Volume, Words};
 
 use crate::create::{self, create, drives, tidy, unsupported};
 use crate::driver::{Driver, answers};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use tonic::Status;
-use weir_api::{Drive, Error, Volume};
 use weir_config::units::Size;
+use weir_manage::api::{Drive, Error, Volume};
 
 use crate::driver::Driver;
 use crate::error::{self, needed, refused};

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use tonic::Status;
-use weir_api::{Error, Refusal};
+use weir_manage::api::{Error, Refusal};
 
 /// What the management server refused or did not answer.
 ///

@@ -39,7 +39,7 @@ impl Images {
 
     /// Where the files of a drive lie: on the drive itself, which is mounted there.
     pub(crate) fn of_drive(&self, drive: &str) -> PathBuf {
-        self.directory.join(weir_api::encoded(drive))
+        self.directory.join(weir_manage::api::encoded(drive))
     }
 
     /// Whether a drive has volumes of the driver's: it does where its directory is there.
@@ -119,7 +119,7 @@ impl Images {
 
 /// What the files of a volume begin with.
 fn start(volume: &str) -> String {
-    weir_api::encoded(volume) + AT
+    weir_manage::api::encoded(volume) + AT
 }
 
 /// Makes a file of `size` bytes with room for all of them, that of another (`from`) with its content where there is one. It belongs to the

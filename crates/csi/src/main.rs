@@ -7,8 +7,8 @@ use rustix::system::uname;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_api::{Socket, log};
 use weir_config::os_error;
+use weir_manage::api::{Socket, log};
 
 /// Provision volumes for Kubernetes: a Container Storage Interface driver that runs next to the node's server
 ///

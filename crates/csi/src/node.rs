@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tonic::Status;
-use weir_api::Volume;
+use weir_manage::api::Volume;
 
 use crate::attach::vhost::Disk;
 use crate::attach::{self, direct, nbd};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tonic::Status;
-use weir_api::Words;
+use weir_manage::api::Words;
 
 use crate::attach::vhost;
 
@@ -141,7 +141,7 @@ fn contract<'a>(
             return Err(Status::invalid_argument(said));
         }
     }
-    weir_api::words(pairs).map_err(Status::invalid_argument)
+    weir_manage::api::words(pairs).map_err(Status::invalid_argument)
 }
 
 fn attach(value: &str) -> Result<Attach, Status> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tonic::Status;
-use weir_api::{Client, Error, List, Outcome, Volume, Words};
+use weir_manage::api::{Client, Error, List, Outcome, Volume, Words};
 
 use crate::driver::Driver;
 use crate::error::{no_volume, refused};
@@ -26,7 +26,7 @@ impl<'a> Volumes<'a> {
     }
 
     /// How the whole server stands.
-    pub(crate) fn status(&self) -> Result<weir_api::Status, Status> {
+    pub(crate) fn status(&self) -> Result<weir_manage::api::Status, Status> {
         self.client.get("/v1/status").map_err(|e| refused(&e))
     }
 
@@ -152,5 +152,5 @@ pub(crate) fn condition(volume: &Volume) -> rpc::VolumeCondition {
 }
 
 fn path(name: &str) -> String {
-    weir_api::path("volume", name)
+    weir_manage::api::path("volume", name)
 }

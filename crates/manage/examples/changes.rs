@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use weir_api::{Changes, Client, Error as Refused, Outcome, Status, Volume};
-use weir_random::Rng;
+use weir_core::random::Rng;
+use weir_manage::api::{Changes, Client, Error as Refused, Outcome, Status, Volume};
 
 type Ended<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
+use crate::api::{Change, Edit, Outcome, Words};
 use axum::http::StatusCode;
-use weir_api::{Change, Edit, Outcome, Words};
 use weir_config::Room;
 use weir_config::units::Rate;
 use weir_serve::Server;

@@ -1,8 +1,8 @@
 //! The configuration as a text that people write: edits leave comments and order as they are.
 
+use crate::api::{Edit, Words};
 use serde_json::Value as Json;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value, value};
-use weir_api::{Edit, Words};
 
 /// Deepest key, names.
 const DEPTH_MAX: usize = 8;

@@ -1,9 +1,9 @@
 //! Why something is refused, with its status of HTTP.
 
+use crate::api::{Refusal, Said};
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use weir_api::{Refusal, Said};
 use weir_config::Problem;
 use weir_serve::ReloadError;
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use weir_api::{Curve, CurvePoint, ShortSecond, ShortSeconds};
+use crate::api::{Curve, CurvePoint, ShortSecond, ShortSeconds};
 
 use crate::sample::Sample;
 
@@ -184,7 +184,7 @@ impl Point {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_api::{DriveFigures, VolumeFigures};
+    use crate::api::{DriveFigures, VolumeFigures};
 
     /// The second `at` of a drive and a volume, which was short of its promise in every fifth.
     fn sample(at: u64, bytes: u64) -> Sample {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_api::Change;
+use crate::api::Change;
 
 use crate::document::Replaced;
 

@@ -3,10 +3,11 @@
 //! [`Management::start`] takes a [`Server`] and answers at its [`Doors`], on one thread of its own and a few that may wait. It
 //! reaches the shards by messages alone, and asks them how things stand once a second, however many clients ask it. Changes are made one
 //! after the other, each wholly or not at all, by the same way as a reload. `docs/management.md` says what can be asked; types are in
-//! `weir-api`.
+//! `weir-manage`.
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod api;
 mod control;
 mod dashboard;
 mod document;
@@ -30,11 +31,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::api::{Event, Outcome, Refusal};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use weir_api::{Event, Outcome, Refusal};
 use weir_serve::places::Peer as Client;
 use weir_serve::{Doors, Explainer, Server};
 

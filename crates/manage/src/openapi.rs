@@ -40,10 +40,10 @@ mod tests {
             ask::ready,
         ),
         components(schemas(
-            weir_api::Event,
-            weir_api::Outcome,
-            weir_api::Second,
-            weir_api::ShortSecond
+            crate::api::Event,
+            crate::api::Outcome,
+            crate::api::Second,
+            crate::api::ShortSecond
         ))
     )]
     struct Document;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_api::{
+use crate::api::{
     DriveFigures, Event, Latency, Second, SecondCounts, ShortSecond, TenantFigures, VolumeFigures,
 };
 use weir_measure::SECOND_NS;

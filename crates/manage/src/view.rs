@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_api::{
+use crate::api::{
     Budget, Contract, Counts, Drive, DriveFigures, SecondCounts, Status, Tenant, TenantFigures,
     Volume, VolumeFigures, Words,
 };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use crate::api::Event;
 use tokio::sync::broadcast;
-use weir_api::Event;
 use weir_config::Room;
 use weir_serve::{Detail, Watch};
 

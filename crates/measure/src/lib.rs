@@ -19,6 +19,7 @@
 mod apart;
 mod breakdown;
 mod course;
+pub mod explain;
 mod figures;
 mod histogram;
 mod interval;
@@ -27,6 +28,7 @@ pub mod keys;
 mod late;
 mod meter;
 mod need;
+pub mod number;
 mod occupancy;
 pub mod promise;
 mod record;

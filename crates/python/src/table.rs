@@ -14,10 +14,10 @@ use std::thread;
 use weir::{Comparison, Interrupt, Planning};
 use weir_measure::keys::KEYS;
 use weir_measure::{Need, to_line};
-use weir_search::case::KINDS;
-use weir_search::search::{self as cases, Draw, Plan};
-use weir_search::tally::Failure;
-use weir_search::trial::Outcome;
+use weir_verify::search::batch::{self as cases, Draw, Plan};
+use weir_verify::search::case::KINDS;
+use weir_verify::search::tally::Failure;
+use weir_verify::search::trial::Outcome;
 
 /// What may be asked for, as in the command.
 const REPETITIONS: RangeInclusive<u32> = 1..=10_000;

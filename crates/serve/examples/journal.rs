@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use weir_client::{Fleet, Member};
 use weir_core::record::{Observer, Replay};
 use weir_core::{Instant, Span};
-use weir_explain::Journal;
-use weir_load::Program;
+use weir_measure::explain::Journal;
+use weir_model::client::{Fleet, Member};
+use weir_model::load::Program;
 use weir_serve::{Options, Server};
 
 const CLIENTS: usize = 4;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::Room;
 
-use crate::figures::DriveFigures;
+use crate::metrics::figures::DriveFigures;
 use crate::metrics::{Detail, text};
 use crate::shard::{Address, Mail};
 

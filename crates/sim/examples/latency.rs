@@ -1,6 +1,6 @@
 //! The `latency` scenario on drives of no particular make: `cargo run --release -p weir-sim --example latency [REPETITIONS]`.
 
-use weir_drive::Config;
+use weir_model::drive::Config;
 use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
 use weir_sim::{Error, Run};
 
@@ -11,8 +11,8 @@ fn main() -> Result<(), Error> {
     );
     for reads in [Reads::Continuous, Reads::Sporadic] {
         for drive in [
-            Config::Ssd(weir_drive::ssd::Config::generic()),
-            Config::Hdd(weir_drive::hdd::Config::generic()),
+            Config::Ssd(weir_model::drive::ssd::Config::generic()),
+            Config::Hdd(weir_model::drive::hdd::Config::generic()),
         ] {
             for interferers in Interferers::ALL {
                 for control in COMPARED {

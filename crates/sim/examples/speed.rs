@@ -4,7 +4,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use weir_config::policy::find;
 use weir_core::{Contract, Span};
-use weir_drive::Config;
+use weir_model::drive::Config;
 use weir_sim::{Policy, Run, Scenario, scenario};
 
 fn main() -> Result<(), weir_sim::Error> {
@@ -19,13 +19,13 @@ fn main() -> Result<(), weir_sim::Error> {
         scenario::demo(duration),
         random_readers(
             "ssd",
-            Config::Ssd(weir_drive::ssd::Config::generic()),
+            Config::Ssd(weir_model::drive::ssd::Config::generic()),
             duration,
         ),
         // So slow a drive plays a longer time in as short a one.
         random_readers(
             "hdd",
-            Config::Hdd(weir_drive::hdd::Config::generic()),
+            Config::Hdd(weir_model::drive::hdd::Config::generic()),
             duration.saturating_mul(100),
         ),
     ] {

@@ -96,7 +96,7 @@ fn covered(meter: &Meter) -> Histogram {
 mod tests {
     use super::*;
     use crate::scenario::demo;
-    use weir_load::{Program, SyncMode};
+    use weir_model::load::{Program, SyncMode};
 
     #[test]
     fn a_client_alone_waits_for_the_drive_only() {

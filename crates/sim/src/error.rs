@@ -138,11 +138,11 @@ impl Error {
 mod tests {
     use super::*;
     use weir_core::{Contract, Span};
-    use weir_load::Program;
+    use weir_model::load::Program;
 
     #[test]
     fn reasons_name_clients_and_no_numbers() {
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let mut scenario = Scenario::new("named", drive, Span::from_secs(1));
         for name in ["web", "log"] {
             let program = Program::random_reads(4096, 1);

@@ -5,8 +5,8 @@ use crate::host::{Command, Files, Process};
 use crate::{ClientSpec, Error, Path, Scenario};
 use std::collections::VecDeque;
 use weir_core::{Done, Flags, Instant, Op, Outcome, Request, SpaceId, Span, StreamId};
-use weir_load::{Client, Io};
 use weir_measure::Meter;
+use weir_model::load::{Client, Io};
 
 /// A client: its program, its connection, its measurements.
 #[derive(Debug)]

@@ -142,6 +142,6 @@ pub(crate) fn name(
         policy: policy.name.clone(),
         repeat: repetition,
         place: Some(Place::Sim),
-        seed: Some(weir_load::seed(&scenario.name, repetition, 0)),
+        seed: Some(weir_model::load::seed(&scenario.name, repetition, 0)),
     }
 }

@@ -115,7 +115,7 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_load::Rng;
+    use weir_model::load::Rng;
 
     #[test]
     fn agrees_with_a_scan() {

@@ -10,9 +10,9 @@ use weir_config::Policy;
 use weir_config::apply::{Drive, Host, Member};
 use weir_config::scenario::{self, Choice};
 use weir_config::{Terms, units::Rate};
+use weir_lab::report::{Column, Table};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
-use weir_report::{Column, Table};
 use weir_sim::Run;
 
 /// Virtual seconds that are played.
@@ -52,7 +52,7 @@ fn leaves(drive: &Drive) -> impl Iterator<Item = (usize, &Member)> {
     all.filter(move |(place, _)| !tenants.contains(place))
 }
 
-fn of(drive: &Drive, model: &weir_drive::Config) -> Result<String, Failure> {
+fn of(drive: &Drive, model: &weir_model::drive::Config) -> Result<String, Failure> {
     let policies = [drive.policy.clone(), Policy::contract()];
     let mut results = Vec::new();
     for policy in &policies {
@@ -110,7 +110,7 @@ fn kept(record: &Record) -> String {
 /// What each leaf gets.
 fn played(
     drive: &Drive,
-    model: &weir_drive::Config,
+    model: &weir_model::drive::Config,
     policy: &Policy,
 ) -> Result<Vec<Record>, Failure> {
     let refuse = |problems: Vec<_>| check::refuse(&problems);

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use crate::output;
+use weir_lab::report::{Column, Table};
 use weir_linux::{Device, Files, Layer, Plan};
-use weir_report::{Column, Table};
 
 /// The block devices of a host, and how it has its cgroups.
 pub(super) fn table(files: &dyn Files, plan: &Plan) -> Result<String, Failure> {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use weir_config::os_error;
 use weir_core::Op;
-use weir_load::{Io, Source, Step};
+use weir_model::load::{Io, Source, Step};
 use weir_serve::backend::Opened;
 use weir_uring::{AnyRing, Backend, Config, Errno, Handle, OpenError, Payload, Ring, Sync};
 

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use weir_client::{Connection, Settings, Uri, drive};
-use weir_load::Source;
+use weir_model::client::{Connection, Settings, Uri, drive};
+use weir_model::load::Source;
 use weir_wire::nbd::client::{HandshakeConfig, Session};
 
 /// How long connecting may take.

@@ -1,8 +1,8 @@
 //! What was found as lines of a configuration.
 
 use std::fmt::Write;
-use weir_calibrate::{Calibration, Capacity, Figure, floor_to_three};
 use weir_config::units::Rate;
+use weir_lab::calibrate::{Calibration, Capacity, Figure, floor_to_three};
 
 /// The lines of `[drive.NAME]`: its capacity, its tags, whether it rotates. A capacity of which a part was not measured is a comment.
 pub(crate) fn drive(known: &Calibration) -> String {

@@ -12,11 +12,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{self, Path};
 use std::time::Duration;
-use weir_calibrate::{BLOCK, Target};
-use weir_client::Uri;
 use weir_config::os_error;
 use weir_config::units::Size;
-use weir_load::Source;
+use weir_lab::calibrate::{BLOCK, Target};
+use weir_model::client::Uri;
+use weir_model::load::Source;
 use weir_serve::backend::{DeviceOptions, ImageOptions, OpenError, Opened, Prepare};
 use weir_wire::nbd::TransmissionFlags;
 

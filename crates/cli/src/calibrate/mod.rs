@@ -19,10 +19,10 @@ use medium::{Access, Medium};
 use session::Session;
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_calibrate::{Calibration, Plan, Target};
-use weir_client::Uri;
 use weir_config::units::{Size, Time, UnitError};
 use weir_core::Span;
+use weir_lab::calibrate::{Calibration, Plan, Target};
+use weir_model::client::Uri;
 
 /// What to measure, and how.
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@
 
 use crate::failure::Failure;
 use std::path::Path;
-use weir_calibrate::{Calibration, Capacity, Found, step};
 use weir_config::parameter;
 use weir_config::profile::Profile;
 use weir_config::sheet::{Fit, Published, Range, Sheet};
 use weir_core::Span;
-use weir_drive::{Config, hdd, ssd};
-use weir_fit::Row;
+use weir_lab::calibrate::{Calibration, Capacity, Found, step};
+use weir_lab::fit::Row;
+use weir_model::drive::{Config, hdd, ssd};
 
 /// How far off a fitted figure may be, per cent.
 const WITHIN: u8 = 5;
@@ -53,8 +53,8 @@ pub(super) fn sheet(known: &Calibration, file: &Path) -> Result<Sheet, Failure> 
 
 /// The profile of a sheet, and its figures beside the measured ones.
 pub(super) fn fitted(sheet: Sheet) -> Result<(Profile, Vec<Row>), Failure> {
-    let drive = weir_fit::fit(&sheet).map_err(Failure::run)?;
-    let rows = weir_fit::compare(&sheet, &drive).map_err(Failure::run)?;
+    let drive = weir_lab::fit::fit(&sheet).map_err(Failure::run)?;
+    let rows = weir_lab::fit::compare(&sheet, &drive).map_err(Failure::run)?;
     Ok((
         Profile {
             drive,

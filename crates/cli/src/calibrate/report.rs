@@ -3,11 +3,11 @@
 use super::lines;
 use crate::output;
 use std::fmt::Write;
-use weir_calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
 use weir_config::units::Size;
 use weir_core::Span;
-use weir_report::number::figure as digits;
-use weir_report::{Column, Table, wrap};
+use weir_lab::calibrate::{Calibration, Capacity, Figure, Found, Plan, cost};
+use weir_lab::report::{Column, Table, wrap};
+use weir_measure::number::figure as digits;
 
 /// A figure whose confidence interval is wider, to each side, says little.
 const UNSURE: f64 = 0.1;
@@ -109,7 +109,7 @@ fn steps(known: &Calibration) -> Table {
         Column::text("steady").dropped(5),
     ]);
     for found in &known.steps {
-        let latency = |of: fn(&weir_calibrate::Latency) -> f64| {
+        let latency = |of: fn(&weir_lab::calibrate::Latency) -> f64| {
             let latency = found.latency_us.as_ref().map(of);
             latency.map_or_else(String::new, |us| format!("{us:.0}"))
         };

@@ -10,9 +10,9 @@ use crate::progress::Progress;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_calibrate::{Calibration, Found, Measurement, Plan, Survey, Verdict};
 use weir_core::{Op, Span};
-use weir_load::{Io, Source};
+use weir_lab::calibrate::{Calibration, Found, Measurement, Plan, Survey, Verdict};
+use weir_model::load::{Io, Source};
 
 /// Blocks that a survey looks at: a disk that turns takes milliseconds for each.
 const MANY: u64 = 4096;

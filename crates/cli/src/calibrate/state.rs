@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use weir_calibrate::Calibration;
 use weir_config::trusted::{self, Dir};
+use weir_lab::calibrate::Calibration;
 
 /// The bytes of a state file at most: more is something else.
 const LARGEST: u64 = 16 << 20;

@@ -3,7 +3,7 @@
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use std::time::{Duration, Instant};
-use weir_load::{Io, Source, Step};
+use weir_model::load::{Io, Source, Step};
 
 /// How often progress is told.
 const TICK: Duration = Duration::from_millis(100);

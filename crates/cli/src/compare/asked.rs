@@ -4,9 +4,9 @@ use super::work::{Cell, Outcome, Pair, Plan, Played};
 use crate::failure::Failure;
 use crate::judge::{self, Finding, Judged};
 use weir_config::scenario::{Asked, Bounds, Expect, Figure, Script, Whose};
+use weir_lab::report::{ComparedDrive, ComparedFigure, named};
 use weir_measure::Record;
 use weir_measure::promise::Fate;
-use weir_report::{ComparedDrive, ComparedFigure, named};
 
 /// Whether the table shows the target's latency: unless all that is asked for is how bandwidth is divided.
 pub(super) fn shows_latency(script: &Script) -> bool {

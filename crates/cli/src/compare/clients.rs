@@ -4,10 +4,10 @@ use super::asked;
 use super::spread::Spread;
 use super::work::{Cell, Outcome, Pair, Plan};
 use crate::judge;
+use weir_lab::report::{ComparedClient, ComparedRow, alike};
+use weir_measure::number::{deviation, duration, figure, plain};
 use weir_measure::promise::Fate;
 use weir_measure::{Absence, Kind, KindRecord, Latency, PromiseSeconds, Record, Starved};
-use weir_report::number::{deviation, duration, figure, plain};
-use weir_report::{ComparedClient, ComparedRow, alike};
 use weir_sim::ClientSpec;
 
 /// Says in every record whether its client starves, beside the same run under `none` if that was played.

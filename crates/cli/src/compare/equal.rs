@@ -4,8 +4,8 @@ use super::work::{Outcome, Pair, Plan};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_core::{Contract, Knobs};
-use weir_explain::list;
 use weir_measure::Record;
+use weir_measure::explain::list;
 use weir_sim::Scenario;
 
 /// Lines on policies of one drive whose rows are equal: why they are, and what to add so that they differ. A scenario whose table is about its

@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use weir_config::Setting;
 use weir_config::scenario::{Suite, suite};
+use weir_lab::report::{SuiteReport, compare_page, compare_table, suite_page};
 use weir_measure::to_line;
-use weir_report::{SuiteReport, compare_page, compare_table, suite_page};
 use work::{Cell, Outcome, Plan, Played};
 
 /// What to compare, how often, and what to write.

@@ -3,7 +3,7 @@
 use super::spread::Spread;
 use super::work::Outcome;
 use crate::judge;
-use weir_explain::Place;
+use weir_measure::explain::Place;
 use weir_measure::promise::Fate;
 use weir_measure::{Histogram, Record, RingsPerSecond, SplitUs, TOTAL};
 

@@ -4,8 +4,8 @@ use super::work::{Cell, Outcome, Plan};
 use crate::modelled::Drive;
 use std::collections::BTreeMap;
 use weir_core::{GroupId, Op};
-use weir_drive::Config;
-use weir_load::{Pattern, Program, Size};
+use weir_model::drive::Config;
+use weir_model::load::{Pattern, Program, Size};
 use weir_sim::Scenario;
 
 /// Says how much of the drive's time the promises of each case take, next to the part of its capacity that they are. `None`: nothing is

@@ -13,9 +13,9 @@ use crate::failure::Failure;
 use crate::modelled::Drive;
 use crate::policies::is_none;
 use weir_config::scenario::{Asked, Expect};
+use weir_lab::report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
+use weir_measure::number::{deviation, figure};
 use weir_measure::{Latency, Record, TOTAL};
-use weir_report::number::{deviation, figure};
-use weir_report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
 
 /// A cell, pooled.
 type Pool = (Cell, Pooled);

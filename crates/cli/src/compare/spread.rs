@@ -56,7 +56,7 @@ mod tests {
             mean,
             ..Latency::default()
         });
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         Outcome {
             records: vec![record],
             drew,

@@ -4,10 +4,10 @@ use super::pooled::{Pooled, Split};
 use crate::policies::is_none;
 use weir_config::Policy;
 use weir_config::scenario::{Asked, Script};
-use weir_explain::{Place, Takes, list};
+use weir_lab::report::capital;
+use weir_measure::explain::{Place, Takes, list};
+use weir_measure::number::{figure, percent, plain, short as digits};
 use weir_measure::promise::Fate;
-use weir_report::capital;
-use weir_report::number::{figure, percent, plain, short as digits};
 
 /// What the cell of a policy is seen beside: cells of the same case, and what the drive can do.
 #[derive(Debug, Clone, Copy)]

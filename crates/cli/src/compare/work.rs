@@ -229,7 +229,7 @@ impl Plan {
                 policy: policy.name.clone(),
                 repeat: repetition,
                 place: None,
-                seed: Some(weir_load::seed(&scenario.name, repetition, 0)),
+                seed: Some(weir_model::load::seed(&scenario.name, repetition, 0)),
             },
             scenario: &scenario,
             policy: &policy,

@@ -8,8 +8,8 @@ use crate::output;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::time::Duration;
-use weir_api::Socket;
-use weir_api::{
+use weir_manage::api::Socket;
+use weir_manage::api::{
     Changes, Client, Drive, Error, Event, Outcome, Said, Status, Tenant, UndoRequest, Volume,
 };
 use words::words;

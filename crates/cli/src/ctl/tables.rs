@@ -1,10 +1,10 @@
 //! How things stand, as tables.
 
 use crate::output;
-use weir_api::{Budget, Change, Contract, Drive, Outcome, Status, Tenant, Volume};
 use weir_config::rounded;
 use weir_config::units::{Rate, Size};
-use weir_report::{Column, Table};
+use weir_lab::report::{Column, Table};
+use weir_manage::api::{Budget, Change, Contract, Drive, Outcome, Status, Tenant, Volume};
 
 /// The server, its drives and its tenants.
 pub(super) fn status(status: &Status) -> String {

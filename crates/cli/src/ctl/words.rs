@@ -1,7 +1,7 @@
 //! What is written on the command line, in the words of the file.
 
 use crate::failure::Failure;
-use weir_api::Words;
+use weir_manage::api::Words;
 
 /// What a change is about: a volume, unless `tenant.` or `drive.` stands before the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Target {
 
     /// Where the interface has it.
     pub(crate) fn path(&self) -> String {
-        weir_api::path(self.kind, &self.name)
+        weir_manage::api::path(self.kind, &self.name)
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn words(arguments: &[String]) -> Result<Words, Failure> {
     };
     let pairs: Vec<_> = arguments.iter().map(pair).collect::<Result<_, _>>()?;
     let pairs = pairs.iter().map(|(key, text)| (&key[..], &text[..]));
-    weir_api::words(pairs).map_err(Failure::Usage)
+    weir_manage::api::words(pairs).map_err(Failure::Usage)
 }
 
 #[cfg(test)]

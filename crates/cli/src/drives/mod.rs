@@ -76,7 +76,7 @@ fn sheet(drive: &str) -> Result<Sheet, Failure> {
 /// `weir drives fit NAME`.
 fn fit(drive: &str) -> Result<(), Failure> {
     let sheet = sheet(drive)?;
-    let fitted = weir_fit::fit(&sheet).map_err(Failure::run)?;
+    let fitted = weir_lab::fit::fit(&sheet).map_err(Failure::run)?;
     let profile = Profile {
         drive: fitted,
         ..sheet.profile

@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use crate::output;
 use weir_config::profile::{self, Profile};
 use weir_config::{parameter, sheet};
-use weir_drive::Config;
-use weir_fit::{Figure, Row, compare};
-use weir_report::{Column, NO_TERMINAL, Table, wrap};
+use weir_lab::fit::{Figure, Row, compare};
+use weir_lab::report::{Column, NO_TERMINAL, Table, wrap};
+use weir_model::drive::Config;
 
 /// `weir drives`: a line each, cut where the terminal ends if there is one.
 pub(super) fn list() -> Result<(), Failure> {

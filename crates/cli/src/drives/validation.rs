@@ -8,7 +8,7 @@ use clap::Args;
 use std::sync::Mutex;
 use std::time::Duration;
 use weir_config::sheet;
-use weir_fit::{document, validate};
+use weir_lab::fit::{document, validate};
 
 /// Which drives, and how thoroughly.
 #[derive(Debug, Args)]

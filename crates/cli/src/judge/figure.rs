@@ -2,8 +2,8 @@
 
 use super::busy;
 use weir_config::scenario::{Figure, Value, Whose};
+use weir_measure::number::{deviation, duration, figure, percent, short};
 use weir_measure::{Record, TOTAL};
-use weir_report::number::{deviation, duration, figure, percent, short};
 
 /// A figure of a run: bytes a second, requests a second, nanoseconds, or a part of 1. `None` if it is not known, or nobody is meant.
 pub(crate) fn value(what: Figure, whose: &Whose, target: &str, records: &[Record]) -> Option<f64> {

@@ -1,8 +1,8 @@
 //! What became of promises, in words. Whether one was kept is decided in [`weir_measure::promise`].
 
+use weir_measure::number::{figure, percent, plain};
 use weir_measure::promise::{Cause, Excuse, Fate};
 use weir_measure::{PromiseSeconds, Record};
-use weir_report::number::{figure, percent, plain};
 
 /// Whether the target got what it was promised, and then whether the others did.
 pub(super) fn target(clients: &[&Record], name: &str) -> (Fate, String) {

@@ -7,8 +7,8 @@ use crate::modelled::Drive;
 use std::num::NonZero;
 use weir_config::Policy;
 use weir_config::scenario::{Choice, Script};
+use weir_core::random::Rng;
 use weir_core::{Contract, GroupId, Promised, Span};
-use weir_random::Rng;
 use weir_sim::{Alone, Scenario};
 
 /// The clients, and what they share.
@@ -124,7 +124,11 @@ impl<'a> Fleet<'a> {
     /// measurement begins when all have begun.
     pub(super) fn load(&self, policy: &Policy, repetition: u32) -> Result<Load, Failure> {
         let mut load = self.build(policy)?;
-        let mut rng = Rng::new(weir_load::seed(self.script.name(), repetition, u32::MAX));
+        let mut rng = Rng::new(weir_model::load::seed(
+            self.script.name(),
+            repetition,
+            u32::MAX,
+        ));
         let mut latest = Span::ZERO;
         for client in &mut load.whole.clients {
             let Some(activity) = client.program.activity else {

@@ -23,8 +23,8 @@ use search::{Found, Packed};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use weir_config::Policy;
+use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
 use weir_measure::{Interval, Need};
-use weir_report::{PlanReport, PlanRow, plan_page, plan_table};
 
 /// Which clients are to be served, on what, and how it is found out.
 #[derive(Debug, Args)]

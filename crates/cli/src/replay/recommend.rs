@@ -16,7 +16,7 @@ use weir_config::units::Rate;
 use weir_config::{Quoted, Terms};
 use weir_core::{Capacity, Class, Contract, Edit, GroupId, Layer, Max, Op, ROOT};
 use weir_measure::SECOND_NS;
-use weir_report::number::percent;
+use weir_measure::number::percent;
 use weir_sim::Load;
 
 /// In this part of the seconds a client gets what is proposed or less.
@@ -53,7 +53,7 @@ pub(super) fn run(
     file: &Path,
     load: &Load,
     names: &Names,
-    model: Option<&weir_drive::Config>,
+    model: Option<&weir_model::drive::Config>,
 ) -> Result<(), Failure> {
     let stated = load.config().and_then(|config| config.drive.capacity);
     let capacity = match (stated, model) {

@@ -13,10 +13,10 @@ use weir_config::policy::Node;
 use weir_config::{Drive, Policy, Setting};
 use weir_core::record::{Call, Observer};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, Outcome, Output, ROOT};
-use weir_explain::{Cause, Explanation, Promised, Watch};
+use weir_lab::report::{Column, Table};
 use weir_measure::Histogram;
-use weir_report::number::figure;
-use weir_report::{Column, Table};
+use weir_measure::explain::{Cause, Explanation, Promised, Watch};
+use weir_measure::number::figure;
 use weir_sim::{Again, Load};
 
 /// The options that ask for it.
@@ -153,7 +153,7 @@ fn again(
 
 /// The drive to play on. A record says how long its drive took for what it was given, and nothing of what it would have taken for the same in
 /// another order.
-fn model(options: &WhatIf, names: &Names) -> Result<weir_drive::Config, Failure> {
+fn model(options: &WhatIf, names: &Names) -> Result<weir_model::drive::Config, Failure> {
     if let Some(word) = &options.drive {
         return Ok(drives::find(word)?.drive);
     }

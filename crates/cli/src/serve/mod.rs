@@ -17,10 +17,10 @@ use signals::Watch;
 use std::path::{Path, PathBuf};
 use volume::OneVolume;
 pub(crate) use volume::quoted;
-use weir_api::Said;
-use weir_api::log;
 use weir_config::Problem;
 use weir_manage::Management;
+use weir_manage::api::Said;
+use weir_manage::api::log;
 use weir_serve::{RingKind, Server};
 
 /// What to serve, and how.

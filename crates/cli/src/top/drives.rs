@@ -6,7 +6,7 @@ use super::state::State;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
-use weir_api::{Budget, Drive};
+use weir_manage::api::{Budget, Drive};
 
 /// Draws the first `shown` drives, and says how many more there are.
 pub(super) fn draw_drives(

@@ -19,8 +19,8 @@ use crate::output;
 use clap::Args;
 use state::State;
 use std::time::Duration;
-use weir_api::Socket;
-use weir_api::{Client, Error, Event, Status};
+use weir_manage::api::Socket;
+use weir_manage::api::{Client, Error, Event, Status};
 
 /// Between two tries to reach a server that has gone.
 const AGAIN: Duration = Duration::from_secs(1);

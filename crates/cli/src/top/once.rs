@@ -7,7 +7,7 @@ use super::row::{Column, Kind};
 use super::state::State;
 use crate::failure::Failure;
 use serde::Serialize;
-use weir_api::Status;
+use weir_manage::api::Status;
 
 /// An object of JSON in a line.
 pub(super) fn json(status: &Status, at_ms: Option<u64>) -> Result<String, Failure> {

@@ -4,7 +4,7 @@ use super::figure::{count, percent, rate, requests, time};
 use super::look::NAME_MIN;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use weir_api::{Contract, Latency, SecondCounts, Status, Tenant, Volume};
+use weir_manage::api::{Contract, Latency, SecondCounts, Status, Tenant, Volume};
 
 /// What rows are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

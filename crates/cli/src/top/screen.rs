@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use weir_api::Socket;
+use weir_manage::api::Socket;
 
 /// News and keys that may wait to be drawn.
 const WAITING: usize = 64;
@@ -102,7 +102,7 @@ fn show(
 }
 
 /// Hands on what the server tells; says so when it has gone, and tries again.
-fn watch_on(client: &weir_api::Client, to: &SyncSender<Input>) {
+fn watch_on(client: &weir_manage::api::Client, to: &SyncSender<Input>) {
     loop {
         let ended = watch::follow(client, |news| {
             let sent = to.send(Input::News(news));

@@ -3,7 +3,7 @@
 use super::row::{Column, Kind, Row};
 use super::watch::News;
 use std::collections::{BTreeMap, VecDeque};
-use weir_api::{Event, Second, ShortSecond, Status};
+use weir_manage::api::{Event, Second, ShortSecond, Status};
 
 /// Seconds that are remembered for sparklines.
 const REMEMBERED: usize = 180;

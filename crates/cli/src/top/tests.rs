@@ -11,7 +11,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use std::fs;
 use std::path::Path;
-use weir_api::{
+use weir_manage::api::{
     Budget, Contract, Drive, DriveFigures, Event, Latency, Second, SecondCounts, ShortSecond,
     Status, Tenant, TenantFigures, Volume, VolumeFigures,
 };

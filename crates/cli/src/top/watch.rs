@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use std::time::{Duration, Instant};
-use weir_api::{Client, Event, Status};
 use weir_config::os_error;
+use weir_manage::api::{Client, Event, Status};
 
 /// How long a server may be silent: it tells something every second.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub(super) fn follow(
     client: &Client,
     mut take: impl FnMut(News) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let said = |error: weir_api::Error| Ok(os_error::without_numbers(&error.to_string()));
+    let said = |error: weir_manage::api::Error| Ok(os_error::without_numbers(&error.to_string()));
     let asked = || client.get("/v1/status").map(News::Status);
     let (mut events, status) = match client.events().and_then(|e| Ok((e, asked()?))) {
         Ok(both) => both,

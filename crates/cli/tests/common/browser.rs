@@ -18,7 +18,7 @@ pub(crate) const TOKEN: &str = "a-token-for-these-tests";
 pub(crate) struct Site {
     server: Option<Running>,
     /// Where its clients connect.
-    pub(crate) address: weir_client::Address,
+    pub(crate) address: weir_model::client::Address,
     /// The dashboard's address.
     pub(crate) url: String,
 }

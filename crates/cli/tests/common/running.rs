@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use weir_client::Address;
+use weir_model::client::Address;
 
 /// A running server.
 pub(crate) struct Running {

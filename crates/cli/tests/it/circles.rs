@@ -44,6 +44,24 @@ const NAMED: &[(&str, &[&str], &str)] = &[
         ],
         "the row of a key declares its field and its reader, and a document reports each key by its row",
     ),
+    (
+        "config",
+        &[
+            "scenario",
+            "scenario/fio",
+            "scenario/fio/job",
+            "scenario/fio/phases",
+            "scenario/fio/written",
+            "scenario/guest",
+            "scenario/open",
+            "scenario/read",
+            "scenario/read/client",
+            "scenario/read/expect",
+            "scenario/read/guest",
+            "scenario/script",
+        ],
+        "a script is read from a scenario's file or from a job file, which is written as a scenario and read as a script",
+    ),
 ];
 
 /// The name of a module: where it is below the crate's root.

@@ -4,8 +4,8 @@ use crate::common::running::{Running, start};
 use crate::common::{Scratch, run, weir};
 use serde_json::Value;
 use std::time::Duration;
-use weir_client::{Address, Fleet, Member};
-use weir_load::Program;
+use weir_model::client::{Address, Fleet, Member};
+use weir_model::load::Program;
 
 /// A modelled drive first come, first served, of which alpha is promised more than beta leaves it.
 fn config(scratch: &Scratch) {

@@ -482,11 +482,11 @@ fn a_record_of_the_log_is_one_line() {
     let socket = machine.scratch.path("li\nne.sock");
     // A socket is there shortly before it can be connected to.
     common::wait("it listens", || UnixStream::connect(&socket).is_ok());
-    let address = weir_client::Address::Unix(socket);
+    let address = weir_model::client::Address::Unix(socket);
     for export in ["no\nsuch", "none"] {
         let config = HandshakeConfig::new(export);
         let patience = Duration::from_secs(20);
-        assert!(weir_client::Connection::open(&address, config, patience).is_err());
+        assert!(weir_model::client::Connection::open(&address, config, patience).is_err());
     }
     common::signal(&child, rustix::process::Signal::TERM);
     let mut log = String::new();
@@ -532,7 +532,7 @@ fn the_log_says_what_failed_and_for_whom() {
     drop(stream);
     let open = |export: &str| {
         let config = HandshakeConfig::new(export);
-        weir_client::Connection::open(&server.address, config, Duration::from_secs(20))
+        weir_model::client::Connection::open(&server.address, config, Duration::from_secs(20))
     };
     assert!(open("delta").is_err());
     // A record is not always read whole.
@@ -545,14 +545,14 @@ fn the_log_says_what_failed_and_for_whom() {
         .write(true)
         .open(machine.scratch.path("a.img"));
     file.unwrap().set_len(0).unwrap();
-    let fleet = weir_client::Fleet {
+    let fleet = weir_model::client::Fleet {
         address: server.address.clone(),
-        members: vec![weir_client::Member {
+        members: vec![weir_model::client::Member {
             name: "reader".into(),
             export: "gamma".into(),
-            program: weir_load::Program {
+            program: weir_model::load::Program {
                 requests: Some(1),
-                ..weir_load::Program::sequential_reads(4096, 1)
+                ..weir_model::load::Program::sequential_reads(4096, 1)
             },
             region: None,
             seed: 1,

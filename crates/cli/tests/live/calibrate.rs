@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use weir_calibrate::{Calibration, Found, Latency, Plan, Target, Window};
 use weir_config::profile;
 use weir_core::{Op, Span};
-use weir_drive::Config;
+use weir_lab::calibrate::{Calibration, Found, Latency, Plan, Target, Window};
+use weir_model::drive::Config;
 
 /// Serves a modelled drive as the volume `disk`; returns the server and the URI.
 fn serve(scratch: &Scratch, model: &str, size: &str) -> (Running, String) {

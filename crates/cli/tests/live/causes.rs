@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use weir_client::{Address, Fleet, Member};
 use weir_core::Span;
-use weir_load::{Arrival, Program};
 use weir_measure::promise::{Cause, Excuse};
+use weir_model::client::{Address, Fleet, Member};
+use weir_model::load::{Arrival, Program};
 
 /// Whole seconds of the promise before anybody is asked.
 const SECONDS: u64 = 2;

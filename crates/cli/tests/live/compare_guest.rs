@@ -3,7 +3,7 @@
 
 use crate::common::{Scratch, weir};
 use serde_json::Value;
-use weir_guest::Kernel;
+use weir_linux::guest::Kernel;
 
 const SCENARIO: &str = r#"
 name = "short"

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use weir_client::Connection;
+use weir_model::client::Connection;
 use weir_wire::nbd::client::HandshakeConfig;
 
 const CONFIG: &str = r#"

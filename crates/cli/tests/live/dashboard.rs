@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use weir_api::{ChangeRequest, Client, Edit, Outcome, Volume};
-use weir_client::{Fleet, Member};
-use weir_load::Program;
+use weir_manage::api::{ChangeRequest, Client, Edit, Outcome, Volume};
+use weir_model::client::{Fleet, Member};
+use weir_model::load::Program;
 
 /// A name that does harm where a page takes it for HTML.
 const HOSTILE: &str = "<img src=x onerror=window.harmed=1>";
@@ -76,7 +76,7 @@ async fn open(page: &Page, site: &str) {
 /// What the server answers another client, which may not wait on a thread that drives the browser.
 fn asked<T: Send + 'static>(
     socket: &Path,
-    ask: impl FnOnce(&Client) -> Result<T, weir_api::Error> + Send + 'static,
+    ask: impl FnOnce(&Client) -> Result<T, weir_manage::api::Error> + Send + 'static,
 ) -> T {
     let client = Client::new(socket).unwrap();
     thread::spawn(move || ask(&client)).join().unwrap().unwrap()

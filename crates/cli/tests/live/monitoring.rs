@@ -14,8 +14,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use weir_client::{Address, Fleet, Member};
-use weir_load::Program;
+use weir_model::client::{Address, Fleet, Member};
+use weir_model::load::Program;
 
 fn packaging(path: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");

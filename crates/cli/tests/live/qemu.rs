@@ -1,6 +1,6 @@
 //! Real guests: Linux under QEMU, with a volume as its disk; among them some whose server is killed under verified writes.
 //!
-//! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-guest` downloads it).
+//! `./test --guest` runs them. They need `qemu-system-x86_64`, a static busybox, and Debian's kernel (`weir-linux` downloads it).
 //! How often the server is killed: `WEIR_KILLS=100 cargo test -p weir --test live qemu:: -- --nocapture`.
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::common::program::skip;
 use crate::common::running::{Running, start};
 use crate::common::{Scratch, signal, weir};
 use rustix::process::Signal;
-use weir_guest::Kernel;
+use weir_linux::guest::Kernel;
 
 /// What the guest does first.
 const BEGIN: &str =
@@ -89,7 +89,7 @@ fn kernel() -> Option<Kernel> {
 /// The files a guest begins with, and what it is to do.
 fn initrd(scratch: &Scratch, kernel: &Kernel, script: &str) -> PathBuf {
     let archive = scratch.path("initrd");
-    let guest = weir_guest::Guest::new(kernel.clone(), format!("{BEGIN}{script}"));
+    let guest = weir_linux::guest::Guest::new(kernel.clone(), format!("{BEGIN}{script}"));
     guest.write_initrd(&archive).unwrap();
     archive
 }

@@ -99,7 +99,7 @@ fn contracts() -> String {
             let of = |policy, client| mean(drive, case, policy, client);
             let others = |policy| of(policy, "total") - of(policy, "target");
             let figures = [of("contract", "target"), others("contract"), others("bfq")];
-            let figures = figures.map(weir_report::number::figure).join(" | ");
+            let figures = figures.map(weir_measure::number::figure).join(" | ");
             writeln!(rows, "| {name}, {case} | {figures} |").expect("memory takes every byte");
         }
     }

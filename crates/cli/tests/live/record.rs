@@ -8,8 +8,8 @@ use std::fmt::Write;
 use crate::common::running::{Running, start};
 use crate::common::{Scratch, run, weir};
 use std::time::Duration;
-use weir_client::{Address, Fleet, Member};
-use weir_load::Program;
+use weir_model::client::{Address, Fleet, Member};
+use weir_model::load::Program;
 
 const CLIENTS: usize = 4;
 

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_client::{Address, Fleet, Member};
-use weir_load::Program;
+use weir_model::client::{Address, Fleet, Member};
+use weir_model::load::Program;
 
 const PLANNED: usize = 10;
 const KILLED: usize = 20;

@@ -10,8 +10,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use weir_client::{Address, Connection, Fleet, Member};
-use weir_load::Program;
+use weir_model::client::{Address, Connection, Fleet, Member};
+use weir_model::load::Program;
 use weir_wire::nbd::TransmissionFlags;
 use weir_wire::nbd::client::HandshakeConfig;
 

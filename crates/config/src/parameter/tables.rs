@@ -2,8 +2,8 @@
 
 use super::{Parameter, Unit};
 use weir_core::Span;
-use weir_drive::Config;
-use weir_drive::volume::Layout;
+use weir_model::drive::Config;
+use weir_model::drive::volume::Layout;
 
 /// What a field of a drive's configuration is, as a number.
 trait Number: Copy {

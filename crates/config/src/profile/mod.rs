@@ -19,7 +19,7 @@ use crate::text::{Quoted, block};
 use crate::{nearest, parameter};
 use std::fmt::Write as _;
 use std::path::Path;
-use weir_drive::Config;
+use weir_model::drive::Config;
 
 /// A drive with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,8 +4,8 @@ use crate::document::{Document, Entry, Table};
 use crate::parameter::{KINDS, Kind, Parameter};
 use crate::text::{join, quoted};
 use crate::{nearest, value};
-use weir_drive::Config;
-use weir_drive::volume::{self, Layout};
+use weir_model::drive::Config;
+use weir_model::drive::volume::{self, Layout};
 
 const EXAMPLE: &str = "{ kind = \"null\", service = \"30us\", tags = 32, link = \"250MB/s\" }";
 const MEMBERS: &str = "[\"wd-wd10jpvx\", \"wd-wd10jpvx\"]";

@@ -66,7 +66,11 @@ pub(super) fn drive<'a>(
 }
 
 /// The drive is this model: its shape and, unless stated, its capacity are the model's. What is stated must be possible.
-pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_drive::Config) {
+pub(super) fn set_model(
+    doc: &mut Document<'_>,
+    drive: &mut Drive,
+    model: weir_model::drive::Config,
+) {
     let path = path("drive", &drive.name);
     for key in SHAPE_KEYS {
         let path = format!("{path}.{key}");
@@ -94,7 +98,12 @@ pub(super) fn set_model(doc: &mut Document<'_>, drive: &mut Drive, model: weir_d
 }
 
 /// Keeps a problem for each part of a stated capacity that is beyond the model even where it is fastest.
-fn possible(doc: &mut Document<'_>, drive: &str, stated: Capacity, model: &weir_drive::Config) {
+fn possible(
+    doc: &mut Document<'_>,
+    drive: &str,
+    stated: Capacity,
+    model: &weir_model::drive::Config,
+) {
     let Some(most) = measured::most(model) else {
         return;
     };

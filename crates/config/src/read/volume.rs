@@ -23,7 +23,7 @@ pub(super) struct Unsettled<'a> {
     volume: Volume,
     path: String,
     /// The model that it names, where it does.
-    model: Option<(Entry<'a>, Option<weir_drive::Config>)>,
+    model: Option<(Entry<'a>, Option<weir_model::drive::Config>)>,
     /// Where its storage is said; `None` if it is left to the drive's model.
     storage: Option<Entry<'a>>,
     /// It says where a socket of its own is, rightly or wrongly.

@@ -5,8 +5,8 @@ use crate::Setting;
 use crate::problem::Problem;
 use std::collections::BTreeMap;
 use weir_core::{Capacity, Class, Contract, GroupId, Knobs, ROOT, SpaceId};
-use weir_drive::Config;
-use weir_load::Region;
+use weir_model::drive::Config;
+use weir_model::load::Region;
 
 /// Promises that are cut to a slower drive come in whole steps of this number of bytes a second.
 const STEP: u64 = 100_000;

@@ -69,7 +69,7 @@ mod tests {
 
     /// The classes of all clients under a policy, and what is said of priorities that are none.
     fn played(text: &str, file: &str, policy: &str) -> (Vec<Class>, Vec<String>) {
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let choice = Choice::new(&drive, None, policy);
         let scenario = parse(text, file).unwrap().scenario(&choice).unwrap();
         let remarks = scenario.unclassed.iter().map(ToString::to_string);

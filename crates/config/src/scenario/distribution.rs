@@ -2,7 +2,7 @@
 
 use crate::nearest;
 use std::fmt::{self, Display, Formatter};
-use weir_load::{Law, Pattern, Skew};
+use weir_model::load::{Law, Pattern, Skew};
 
 /// What parameters are multiples of.
 const MILLION: u32 = 1_000_000;

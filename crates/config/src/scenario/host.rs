@@ -1,7 +1,7 @@
 //! The host between the clients' system calls and the drive: page cache, file system and adapter.
 
 use weir_core::{DriveShape, Span, elevator, merge};
-use weir_load::{Pattern, Program, Region, SyncMode};
+use weir_model::load::{Pattern, Program, Region, SyncMode};
 
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
@@ -14,12 +14,12 @@ pub(super) const NOT_SECTORS: &str =
     "is not a multiple of 512 bytes, so that Linux would refuse the direct requests (EINVAL)";
 
 /// Whether requests are whole numbers of sectors at every offset that their sizes give.
-pub(super) fn in_sectors(size: &weir_load::Size) -> bool {
+pub(super) fn in_sectors(size: &weir_model::load::Size) -> bool {
     let sectors = |bytes: u32| u64::from(bytes).is_multiple_of(SECTOR);
     match size {
-        weir_load::Size::Fixed(size) => sectors(*size),
-        weir_load::Size::Range { min, step, .. } => sectors(*min) && sectors(*step),
-        weir_load::Size::Split(split) => split.parts().all(|p| sectors(p.0)),
+        weir_model::load::Size::Fixed(size) => sectors(*size),
+        weir_model::load::Size::Range { min, step, .. } => sectors(*min) && sectors(*step),
+        weir_model::load::Size::Split(split) => split.parts().all(|p| sectors(p.0)),
     }
 }
 

@@ -38,7 +38,7 @@ use weir_core::{
     Capacity, Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Priority, Promised, ROOT,
     Sizes, SpaceId, Span,
 };
-use weir_load::{Program, Region};
+use weir_model::load::{Program, Region};
 
 /// A drive, clients with contracts, and what happens to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,9 +48,9 @@ pub struct Scenario {
     /// Which of its cases this is; results carry that, too. Most have one only, called as they are.
     pub case: String,
     /// The drive.
-    pub drive: weir_drive::Config,
-    /// When the drive serves nothing; `None`: it always does. A [valid](weir_drive::Freeze::is_valid) one.
-    pub freeze: Option<weir_drive::Freeze>,
+    pub drive: weir_model::drive::Config,
+    /// When the drive serves nothing; `None`: it always does. A [valid](weir_model::drive::Freeze::is_valid) one.
+    pub freeze: Option<weir_model::drive::Freeze>,
     /// What the drive's owner states it can do; admission and the contract elevator count with it. `None`: unknown.
     pub capacity: Option<Capacity>,
     /// Sizes of the address spaces in bytes: the first is [`SpaceId`] 0.
@@ -245,7 +245,7 @@ pub enum Action {
 
 impl Scenario {
     /// A scenario without clients: a drive of the capacity that its model states, measured from the beginning for `duration`.
-    pub fn new(name: impl Into<String>, drive: weir_drive::Config, duration: Span) -> Self {
+    pub fn new(name: impl Into<String>, drive: weir_model::drive::Config, duration: Span) -> Self {
         let name = name.into();
         Self {
             case: name.clone(),

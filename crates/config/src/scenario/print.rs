@@ -8,7 +8,7 @@ use crate::text::Quoted;
 use crate::units::{Rate, Size as Bytes, Time};
 use std::fmt::{self, Formatter};
 use weir_core::{GroupId, Knobs, ROOT, Span};
-use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
+use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,7 +1,7 @@
 //! Rates of reads and of writes.
 
 use weir_core::Span;
-use weir_load::Arrival;
+use weir_model::load::Arrival;
 
 /// The arrival of a client whose reads and writes have these intervals, of which the others have none. `writes`: its writes in a hundred
 /// requests. `None` if nothing that it does has an interval.

@@ -87,7 +87,7 @@ pub(super) fn of(text: &str, file: &str, jobs: Option<Jobs>) -> Result<Script, V
     };
     let mut doc = document(text, file);
     let varied = Varied::read(&mut doc, &Table::root(&tables.map, &SCENARIO));
-    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
     let mut problems = doc.into_problems();
     let (mut head, mut of_head) = (None, Vec::new());
     for (at, chosen) in varied.choices().iter().enumerate() {
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_scenario_is_parsed_once_for_all_its_cases_and_policies() {
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let policies = ["none", "bfq", "contract"].map(|name| policy::find(name).unwrap());
         let before = PARSED.get();
         let script = read(source("latency").unwrap(), "latency").unwrap();

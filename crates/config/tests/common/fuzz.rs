@@ -5,7 +5,7 @@ use weir_config::policy::{self, Node};
 use weir_config::scenario::{self, Choice};
 use weir_config::{Problem, Server, parse, plan, reload};
 use weir_core::{Capacity, Contract, DriveShape, Edit, GroupId, Instant, Layer, ROOT, Sizes};
-use weir_drive::{Config, null};
+use weir_model::drive::{Config, null};
 
 /// Reads the bytes as a server's file.
 ///

@@ -1,6 +1,6 @@
 //! Numbers drawn at random.
 
-use weir_random::Rng;
+use weir_core::random::Rng;
 
 /// Draws places in texts and tables.
 pub(crate) struct Random(Rng);

@@ -10,7 +10,7 @@ use std::fs;
 use weir_config::profile;
 use weir_config::scenario::{self, Choice, Scenario};
 use weir_config::{Problem, manual};
-use weir_load::{Arrival, Size};
+use weir_model::load::{Arrival, Size};
 
 fn read(text: &str) -> Result<scenario::Script, Vec<Problem>> {
     scenario::parse(text, "a.fio")

@@ -157,12 +157,12 @@ fn an_ata_adapter_has_one_queue_of_at_most_32_commands() {
         let text = format!(
             "[host]\nadapter = \"{adapter}\"\n[[client]]\nname = \"a\"\nsize = \"1MiB\"\ndirect = true\n"
         );
-        let null = weir_drive::null::Config {
+        let null = weir_model::drive::null::Config {
             queues,
             tags,
-            ..weir_drive::null::Config::demo()
+            ..weir_model::drive::null::Config::demo()
         };
-        let drive = weir_drive::Config::Null(null);
+        let drive = weir_model::drive::Config::Null(null);
         let choice = Choice::new(&drive, None, "none");
         script(&text)
             .scenario(&choice)
@@ -235,7 +235,7 @@ fn a_job_file_is_one_client_a_job() {
     assert_eq!(built.duration.as_nanos(), 11_000_000_000);
     let paced = &built.clients[6].program;
     // 4096 bytes of 10 * 10^6 (kb_base) a second.
-    let weir_load::Arrival::Even { interval } = paced.arrival else {
+    let weir_model::load::Arrival::Even { interval } = paced.arrival else {
         panic!("{paced:?}")
     };
     assert_eq!(interval.as_nanos(), 409_600);
@@ -265,7 +265,7 @@ fn jobs_have_groups_of_their_own_unless_their_priorities_differ() {
 #[test]
 fn job_files_play_the_same_once_printed() {
     let mut printed = 0;
-    for folder in ["tests/scenarios", "../conformance/experiments"] {
+    for folder in ["tests/scenarios", "../lab/experiments"] {
         for (path, text) in files(folder, "fio") {
             let _ = scenario_text(&text, "fio");
             let script = scenario::load_jobs(&path);

@@ -4,6 +4,7 @@
 //! out of the elevator before it finds out that there is no tag for it, and keeps it aside until there is one.
 
 use crate::layer::{Config as LayerConfig, Layer, Output};
+use crate::random::Rng;
 use crate::shape::{DriveShape, Sizes};
 use crate::testing::{self, at, read, request};
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
 use core::num::NonZeroU64;
 use std::collections::VecDeque;
 use std::vec::Vec;
-use weir_random::Rng;
 
 pub(crate) const BLOCK: u32 = 4096;
 

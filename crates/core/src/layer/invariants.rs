@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Slots that the whole check looks at for each call, on average: it looks at every slot of every table, and so it is made once in a
-/// fourth as many calls as there are slots. With that, the random runs of `weir-audit` take a quarter longer, others hardly.
+/// fourth as many calls as there are slots. With that, the random runs of `weir-verify` take a quarter longer, others hardly.
 const SLOTS_A_CALL: u32 = 4;
 
 /// When the whole check is due, and what it needs.

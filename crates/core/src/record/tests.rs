@@ -2,13 +2,13 @@
 
 use super::code::{Code, Input};
 use super::*;
+use crate::random::Rng;
 use crate::testing::{group, iops, limit, request, space, spec};
 use crate::{
     Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
     Layer, LowKnobs, Op, Output, Promised, Request, Sizes, SpaceId, Span, StreamId, elevator,
 };
 use std::vec::Vec;
-use weir_random::Rng;
 
 fn config() -> Config {
     Config {

@@ -1,6 +1,7 @@
 //! What is refused, to the number: configurations, contracts and groups, and what is said of it.
 
 use weir_core::elevator::{self, bfq, contract};
+use weir_core::random::Rng;
 use weir_core::testing::{
     bandwidth, capacity, child, iops, latency, limit, min, min_iops, share, spec,
 };
@@ -8,7 +9,6 @@ use weir_core::{
     Capacity, Class, Config, Contract, Edit, GroupId, Instant, Kind, Layer, Max, OpenError,
     Promised, ROOT, Refusal, Sizes, Span, control,
 };
-use weir_random::Rng;
 
 const G: GroupId = GroupId(1);
 

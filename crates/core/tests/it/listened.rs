@@ -2,13 +2,13 @@
 //! listens to lets most of them go by, and both say the same.
 
 use std::num::NonZeroU64;
+use weir_core::random::Rng;
 use weir_core::testing::{bandwidth, child, limit, request, space};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Mask, Max, Op,
     Output, Priority, Request, Sizes, Span, StreamId, StreamSpec, Tag, Wake, control, elevator,
     merge,
 };
-use weir_random::Rng;
 
 struct Pair {
     groups: u32,

@@ -8,7 +8,7 @@ pub(crate) mod vhost;
 use std::path::PathBuf;
 
 use tonic::Status;
-use weir_api::Volume;
+use weir_manage::api::Volume;
 
 use crate::driver::Driver;
 use crate::terms::Attach;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tonic::Status;
-use weir_api::Volume;
-use weir_client::{Address, Connection};
+use weir_manage::api::Volume;
+use weir_model::client::{Address, Connection};
 use weir_wire::nbd::client::HandshakeConfig;
 
 use super::netlink::{Attributes, Family, find, receive};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use tonic::Status;
-use weir_api::{Volume, Words};
+use weir_manage::api::{Volume, Words};
 
 use super::direct;
 use crate::driver::Driver;
@@ -32,7 +32,7 @@ const PATH_MAX: usize = 107;
 /// # Errors
 /// Its path would be too long.
 pub(crate) fn path(directory: &Path, volume: &str) -> Result<PathBuf, Status> {
-    let path = directory.join(weir_api::encoded(volume) + END);
+    let path = directory.join(weir_manage::api::encoded(volume) + END);
     let length = path.as_os_str().len();
     if length <= PATH_MAX {
         return Ok(path);

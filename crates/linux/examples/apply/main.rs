@@ -2,13 +2,13 @@
 //!
 //! `ONLY='03*'` plays some of the files, `CALLS=fsync,mkdir` kills at other calls of the system, `STEP=5` at every fifth of those that put back.
 //!
-//! `apply WEIR KERNEL...`: the program `weir`, and versions of kernels as `weir_guest::Kernel` knows them. Prints what came of it and ends with 1 if a
+//! `apply WEIR KERNEL...`: the program `weir`, and versions of kernels as `weir_linux::guest::Kernel` knows them. Prints what came of it and ends with 1 if a
 //! file was not as before, or a warning did not come.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weir_guest::{Error, Guest, Kernel};
+use weir_linux::guest::{Error, Guest, Kernel};
 
 /// What the guest does.
 const SCRIPT: &str = include_str!("guest.sh");

@@ -1,8 +1,8 @@
 //! Which part of a min its clients could use here, from what they used.
 
 use weir_core::{Instant, Span};
-use weir_gateway::{ONE, Part, Stated};
 use weir_serve::Used;
+use weir_serve::gateway::{ONE, Part, Stated};
 
 /// The shortest time that says something.
 const LEAST: Span = Span::from_millis(250);

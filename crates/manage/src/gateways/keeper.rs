@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use weir_gateway::{Answer, Ask, Config, Etcd, Member, ONE, Part, Stated};
+use weir_serve::gateway::{Answer, Ask, Config, Etcd, Member, ONE, Part, Stated};
 use weir_serve::{Held, Parts};
 
 use super::demand::Demand;

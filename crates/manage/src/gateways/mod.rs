@@ -1,4 +1,4 @@
-//! The server as one of several that keep the min of a volume together: for each volume with `shared` a [`Member`](weir_gateway::Member) with etcd and
+//! The server as one of several that keep the min of a volume together: for each volume with `shared` a [`Member`](weir_serve::gateway::Member) with etcd and
 //! the shards, on one thread of its own. `docs/gateways.md` says what holds.
 
 mod clock;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle as Task;
 use weir_core::Span;
-use weir_gateway::{Config, Etcd};
 use weir_serve::Parts;
+use weir_serve::gateway::{Config, Etcd};
 
 use crate::Manager;
 use keeper::{Keeper, Whose};

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use crate::api::{Curve, Found, List, ShortSeconds};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::header::{CONTENT_TYPE, ETAG};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use weir_api::{Curve, Found, List, ShortSeconds};
-use weir_explain::Explanation;
+use weir_measure::explain::Explanation;
 use weir_serve::{Detail, ExplainError};
 
 use super::{Answer, Shared, Target, blocking, singular};
@@ -18,8 +18,8 @@ use crate::error::Refused;
 use crate::view::View;
 
 /// The state of the server, its drives, tenants and volumes.
-#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/status", responses((status = 200, body = weir_api::Status))))]
-pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
+#[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/status", responses((status = 200, body = crate::api::Status))))]
+pub(crate) async fn status(State(manager): Shared) -> Json<crate::api::Status> {
     let (published, sample) = (manager.control.published(), manager.watcher.last());
     let view = View {
         published: &published,
@@ -34,7 +34,7 @@ pub(crate) async fn status(State(manager): Shared) -> Json<weir_api::Status> {
     get,
     path = "/v1/{kind}",
     params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives")),
-    responses((status = 200, body = List), (status = 404, body = weir_api::Refusal))
+    responses((status = 200, body = List), (status = 404, body = crate::api::Refusal))
 ))]
 pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> Answer<Json<List>> {
     let (published, sample) = (manager.control.published(), manager.watcher.last());
@@ -54,7 +54,7 @@ pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> An
     get,
     path = "/v1/{kind}/{name}",
     params(("kind" = String, Path, description = "The kind of object: volumes, tenants or drives"), ("name" = String, Path, description = "The name of the object")),
-    responses((status = 200, body = Found), (status = 404, body = weir_api::Refusal))
+    responses((status = 200, body = Found), (status = 404, body = crate::api::Refusal))
 ))]
 pub(crate) async fn show(
     State(manager): Shared,
@@ -92,7 +92,7 @@ pub(crate) struct Of {
     get,
     path = "/v1/history",
     params(("of" = String, Query, description = "The object, for example volume.alpha")),
-    responses((status = 200, body = Curve), (status = 404, body = weir_api::Refusal))
+    responses((status = 200, body = Curve), (status = 404, body = crate::api::Refusal))
 ))]
 pub(crate) async fn history(
     State(manager): Shared,
@@ -139,7 +139,7 @@ pub(crate) struct Since {
         ("name" = String, Path, description = "The name of the volume"),
         ("since_seconds" = Option<u64>, Query, description = "Explain only the requests that completed in this many most recent seconds. If it is left out, all that are remembered"),
     ),
-    responses((status = 200, body = Object), (status = 404, body = weir_api::Refusal), (status = 503, body = weir_api::Refusal))
+    responses((status = 200, body = Object), (status = 404, body = crate::api::Refusal), (status = 503, body = crate::api::Refusal))
 ))]
 pub(crate) async fn explain(
     State(manager): Shared,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::{ChangeRequest, Changes, Edit, Outcome, UndoRequest, Words};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -12,7 +13,6 @@ use axum::{Extension, Json};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use weir_api::{ChangeRequest, Changes, Edit, Outcome, UndoRequest, Words};
 
 use super::{Answer, Shared, Target, blocking, singular};
 use crate::Manager;
@@ -35,13 +35,13 @@ enum Came {
     Made(Outcome),
     /// The change conflicts with the current state: for example, the name is in use, or the file was changed
     #[response(status = 409)]
-    Contradicts(weir_api::Refusal),
+    Contradicts(crate::api::Refusal),
     /// The version in If-Match is not the current one
     #[response(status = 412)]
-    Changed(weir_api::Refusal),
+    Changed(crate::api::Refusal),
     /// The resulting configuration would be invalid, or promise too much
     #[response(status = 422)]
-    Wrong(weir_api::Refusal),
+    Wrong(crate::api::Refusal),
 }
 
 /// The last changes, newest first.

@@ -1,12 +1,12 @@
 //! What happens, as it happens.
 
+use crate::api::Event;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
 use tokio::sync::broadcast::error::RecvError;
-use weir_api::Event;
 
 use super::{Answer, Shared};
 use crate::error::Refused;

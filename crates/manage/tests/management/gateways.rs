@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weir_api::Volume;
+use weir_manage::api::Volume;
 
 use crate::site::Site;
 

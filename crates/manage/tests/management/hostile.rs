@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use weir_api::Status;
+use weir_manage::api::Status;
 
 fn request(line: &str, headers: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n\r\n").into_bytes()

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_api::{Changes, Curve, Error, Event, Outcome, ShortSeconds, Status, Volume};
+use weir_manage::api::{Changes, Curve, Error, Event, Outcome, ShortSeconds, Status, Volume};
 
 #[test]
 fn how_things_stand_is_said_in_numbers_and_in_the_words_of_the_file() {
@@ -256,12 +256,12 @@ fn a_try_changes_nothing_and_says_what_would() {
 /// Has ten clients ask at once, each with its number, and returns how many were answered; the others were refused with this status.
 fn race<R>(site: &Site, refused: u16, ask: R) -> usize
 where
-    R: Fn(&weir_api::Client, usize) -> Result<Outcome, Error> + Sync,
+    R: Fn(&weir_manage::api::Client, usize) -> Result<Outcome, Error> + Sync,
 {
     thread::scope(|scope| {
         let (ask, socket) = (&ask, site.path("manage.sock"));
         let tries: [_; 10] = std::array::from_fn(|n| {
-            let client = weir_api::Client::new(&socket).unwrap();
+            let client = weir_manage::api::Client::new(&socket).unwrap();
             scope.spawn(move || match ask(&client, n) {
                 Ok(_) => 1,
                 Err(Error::Refused { status, .. }) if status == refused => 0,
@@ -424,7 +424,7 @@ fn events_tell_of_seconds_and_changes() {
     let mut lines = site.client.events().unwrap();
     let patience = Duration::from_secs(20);
     assert!(matches!(lines.next(patience), Ok(Some(Event::Second(_)))));
-    let other = weir_api::Client::new(&site.path("manage.sock")).unwrap();
+    let other = weir_manage::api::Client::new(&site.path("manage.sock")).unwrap();
     let body = json!({ "share": 5 });
     let changed: Outcome = other
         .send("PATCH", "/v1/volumes/alpha", &body, None)

@@ -3,8 +3,8 @@
 
 use crate::site::Site;
 use serde_json::{Value, json};
-use weir_api::{Changes, Error, Outcome, Status, Volume};
-use weir_random::Rng;
+use weir_core::random::Rng;
+use weir_manage::api::{Changes, Error, Outcome, Status, Volume};
 
 /// A change as one may ask for it.
 fn draw(rng: &mut Rng) -> (&'static str, String, Value) {

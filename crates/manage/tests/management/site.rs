@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use weir_api::{Client, Error, Outcome};
+use weir_manage::api::{Client, Error, Outcome};
 use weir_manage::{Management, Source};
 use weir_serve::{Options, Server};
 

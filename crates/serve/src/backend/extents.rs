@@ -78,7 +78,7 @@ impl Extents {
 
 #[cfg(test)]
 mod tests {
-    use weir_random::Rng;
+    use weir_core::random::Rng;
 
     use super::Allocation::{Data, Hole};
     use super::*;

@@ -374,7 +374,7 @@ fn parts(offset: u64, length: u64) -> impl Iterator<Item = (usize, Range<usize>)
 
 #[cfg(test)]
 mod tests {
-    use weir_random::Rng;
+    use weir_core::random::Rng;
 
     use super::*;
 

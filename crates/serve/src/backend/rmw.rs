@@ -99,7 +99,7 @@ impl Ranges {
 
 #[cfg(test)]
 mod tests {
-    use weir_random::Rng;
+    use weir_core::random::Rng;
 
     use super::*;
 

@@ -2,6 +2,7 @@
 
 mod causes;
 mod detail;
+pub(crate) mod figures;
 mod latency;
 mod page;
 mod process;

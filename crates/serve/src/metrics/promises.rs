@@ -9,7 +9,7 @@ use super::page::{
     Labels, Page,
 };
 use super::{Causes, Detail};
-use crate::figures::DriveFigures;
+use crate::metrics::figures::DriveFigures;
 
 /// A promise, whose it is, and how it fares.
 struct Promised<'a> {

@@ -7,7 +7,7 @@ use super::page::{
 use super::process::process;
 use super::{Detail, OP_NAMES, OPS, promises};
 use crate::backend::RemoteState;
-use crate::figures::{DriveFigures, VolumeFigures, shares};
+use crate::metrics::figures::{DriveFigures, VolumeFigures, shares};
 
 /// Upper bounds of the buckets of a stage's histogram as powers of two of nanoseconds: 1 us to 34 s.
 const STAGE_BUCKETS: std::ops::RangeInclusive<u32> = 10..=35;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use weir_core::Span;
-use weir_explain::Explanation;
+use weir_measure::explain::Explanation;
 
 use super::Server;
 use crate::shard::{Address, Mail};

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use weir_random::Rng;
+use weir_core::random::Rng;
 use weir_uring::Backend;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request, SIMPLE_REPLY_LEN};
 use weir_wire::ublk::{DESCRIPTOR_LEN, Descriptor, Rules};

@@ -5,7 +5,7 @@ use weir_core::{Done, Op, Outcome};
 use super::Shard;
 use super::client::State;
 use super::count::Counts;
-use super::drive::Pending;
+use super::front::Pending;
 use super::front::{Answer, Found, Load};
 use crate::errno::{EIO, ESHUTDOWN};
 

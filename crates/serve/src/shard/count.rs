@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Done, GroupId, Instant, Op, Outcome, PROMISABLE, Span};
-use weir_explain::{Journal, note};
+use weir_measure::explain::{Journal, note};
 use weir_measure::promise::{Pool, Promise, Rate, Standing, Verdict};
 use weir_measure::{SECOND_NS, Window};
 

@@ -7,21 +7,20 @@ use weir_config::units::Size;
 use weir_config::{Plan, Room};
 use weir_core::{
     Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Op, Outcome, Output,
-    QueueId, SpaceId, Span, StreamId, Tag, Wake,
+    QueueId, SpaceId, StreamId, Tag, Wake,
 };
 use weir_uring::{AnyRing, Ring};
 
 use super::asked::Asked;
 use super::busy::{Counted, Sent};
-use super::front::Ask;
+use super::front::Pending;
 use super::model::Model;
-use super::payload::Payload;
 use super::seen::{SeenLayer, Viewed};
 use super::volume::{Started, Tenant, Volume};
 use crate::backend::{Backend, Context, Data, Finished, Job, News};
 use crate::errno::EIO;
-use crate::figures::{DriveFigures, TenantFigures};
 use crate::metrics::Detail;
+use crate::metrics::figures::{DriveFigures, TenantFigures};
 use crate::record::Tape;
 use crate::slab::Slab;
 
@@ -89,21 +88,6 @@ pub(crate) struct Open {
     pub(crate) client: u32,
     pub(crate) space: u32,
     pub(crate) stream: StreamId,
-}
-
-/// A request that was taken from a client and is not over.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    /// The slot of the client.
-    pub(crate) client: u32,
-    pub(crate) ask: Ask,
-    /// Bytes reserved for it.
-    pub(crate) cost: u64,
-    pub(crate) payload: Payload,
-    /// It had the drive to itself, in one piece.
-    pub(crate) alone: bool,
-    /// For how long it was there before it was taken.
-    pub(crate) untaken: Span,
 }
 
 /// What the core says that is for clients.

@@ -20,7 +20,6 @@ use weir_core::{Flags, Instant, Op, Span};
 use weir_uring::{AnyRing, Arena, Buf, Completion, GuestSlice, Ring};
 
 use super::client::{Client, State};
-use super::drive::Pending;
 use super::memory::{self, Pool};
 use super::payload::{GuestPayload, Payload};
 use super::schedule::{self, Work};
@@ -37,6 +36,21 @@ pub(crate) struct Ask {
     pub(crate) length: u32,
     /// The front end's name for it; the shard never looks into it.
     pub(crate) token: u64,
+}
+
+/// A request that was taken from a client and is not over.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// The slot of the client.
+    pub(crate) client: u32,
+    pub(crate) ask: Ask,
+    /// Bytes reserved for it.
+    pub(crate) cost: u64,
+    pub(crate) payload: Payload,
+    /// It had the drive to itself, in one piece.
+    pub(crate) alone: bool,
+    /// For how long it was there before it was taken.
+    pub(crate) untaken: Span,
 }
 
 /// Why no further request was taken.

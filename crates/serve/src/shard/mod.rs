@@ -44,14 +44,14 @@ use weir_core::{Instant, Layer, Request, Span};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
 use crate::clock::Clock;
-use crate::figures::DriveFigures;
 use crate::metrics::Detail;
+use crate::metrics::figures::DriveFigures;
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
-use drive::Pending;
 use drive::{Drive, Notice};
 use front::Attached;
+use front::Pending;
 use front::Spare;
 use memory::Pool;
 use schedule::Schedule;
@@ -128,7 +128,7 @@ pub(crate) struct DriveSetup {
     pub(crate) name: String,
     pub(crate) plan: Plan,
     /// And by how much its answers come sooner.
-    pub(crate) model: Option<(weir_drive::Config, Span)>,
+    pub(crate) model: Option<(weir_model::drive::Config, Span)>,
     pub(crate) volumes: Vec<VolumeSetup>,
     pub(crate) tape: Option<Tape>,
 }

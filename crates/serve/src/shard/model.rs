@@ -1,7 +1,7 @@
 //! A modelled drive in real time: jobs wait as long as the drive would take, then the memory behind it carries them out.
 
 use weir_core::{Dispatch, Instant, Op, Span, Tag};
-use weir_drive::{Busy, Drive};
+use weir_model::drive::{Busy, Drive};
 
 use crate::backend::Job;
 
@@ -22,7 +22,7 @@ pub(crate) struct Model {
 impl Model {
     /// A drive for `spaces` spaces.
     pub(crate) fn new(
-        config: &weir_drive::Config,
+        config: &weir_model::drive::Config,
         path: Span,
         spaces: u32,
     ) -> Result<Self, weir_core::rule::Broken> {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn volumes_lie_one_behind_the_other_whoever_comes_and_goes() {
-        let config = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let config = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let mut model = Model::new(&config, Span::ZERO, 4).unwrap();
         let bases = |model: &Model| -> Vec<u64> { model.places.iter().map(|p| p.1).collect() };
         for (space, size) in [(1, 10), (0, 5), (3, 7), (2, 1)] {

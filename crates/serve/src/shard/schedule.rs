@@ -635,7 +635,7 @@ fn renewed(rate: Option<Rate>, was: Option<Reservation>) -> Option<Reservation> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_random::Rng;
+    use weir_core::random::Rng;
 
     const MB: u64 = 1_000_000;
     /// A refused request.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_core::record::{Call, Observed, Observer, Recorder};
 use weir_core::{GroupId, Instant, Layer};
-use weir_explain::{Journal, View};
+use weir_measure::explain::{Journal, View};
 
 /// A layer whose calls are seen.
 pub(crate) type SeenLayer = Observed<Seen>;

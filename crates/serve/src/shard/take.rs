@@ -4,8 +4,8 @@ use weir_core::{Op, Reject, Request, SpaceId, Span, StreamId};
 
 use super::Shard;
 use super::client::State;
-use super::drive::Pending;
 use super::front::Attached;
+use super::front::Pending;
 use super::front::{Answer, Ask, Context, FrontEnd, Stop};
 use super::schedule::Work;
 use crate::errno::EINVAL;

@@ -11,7 +11,7 @@ use super::asked::Answers;
 use super::shared::Shared;
 use crate::backend::{Backend, Prepare, Traits};
 use crate::errno::{EIO, ENOTCONN, ENOTSUP};
-use crate::figures::VolumeFigures;
+use crate::metrics::figures::VolumeFigures;
 use crate::metrics::{Causes, Detail, Tally};
 use weir_config::os_error;
 

@@ -4,5 +4,6 @@
 mod tools;
 
 mod durability;
+mod histories;
 mod structure;
 mod twin_scenario;

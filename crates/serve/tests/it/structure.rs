@@ -12,8 +12,8 @@ const EXCEPT: &str = "shard/allocations.rs";
 
 /// From the bottom to the top: a room uses itself and those before it.
 const ORDER: [&str; 21] = [
-    "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "record", "backend",
-    "metrics", "shard", "figures", "watch", "parts", "acceptor", "doors", "front", "error",
+    "gateway", "clock", "errno", "log", "slab", "created", "holder", "memory", "places", "record",
+    "backend", "metrics", "shard", "watch", "parts", "acceptor", "doors", "front", "error",
     "setup", "server",
 ];
 /// Above all of them.

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use crate::tools::metrics::Metrics;
 use crate::tools::{Site, load, process};
 use weir_core::{Contract, Max, Span};
-use weir_drive::null;
-use weir_load::{Arrival, Program};
 use weir_measure::Meter;
+use weir_model::drive::null;
+use weir_model::load::{Arrival, Program};
 use weir_sim::{Machine, Path, Policy, Run, Scenario, Stall};
 
 /// How far live and simulated may be apart, in the best of some attempts: other processes only push them apart.
@@ -204,7 +204,7 @@ fn live(site: &Site, clients: &[Client], served: &mut [Served]) -> Round {
 fn simulated(clients: &[Client], path: Path, rounds: &[Round]) -> Vec<Figures> {
     let mut meters: Vec<Meter> = Vec::new();
     for (number, round) in (0..).zip(rounds) {
-        let drive = weir_drive::Config::Null(DRIVE);
+        let drive = weir_model::drive::Config::Null(DRIVE);
         let mut scenario = Scenario::new("twin", drive, span(LENGTH));
         scenario.capacity = DRIVE.capacity();
         scenario.warm_up = span(WARM_UP);

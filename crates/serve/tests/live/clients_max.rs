@@ -8,8 +8,8 @@ use crate::tools;
 use std::time::Duration;
 
 use crate::tools::{Site, load};
-use weir_client::Outcome;
-use weir_load::Program;
+use weir_model::client::Outcome;
+use weir_model::load::Program;
 
 const LENGTH: Duration = Duration::from_secs(5);
 

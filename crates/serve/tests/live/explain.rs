@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::tools::raw::Raw;
 use crate::tools::{Site, alone};
 use weir_config::Address;
-use weir_explain::{Cause, Stage};
+use weir_measure::explain::{Cause, Stage};
 use weir_serve::ExplainError;
 
 /// A link of 100 MB/s, first come, first served, and a client that is promised 60.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::tools::guest::{DATA, Guest};
 use crate::tools::{Site, Temp, program};
 use rustix::event::{PollFd, PollFlags, poll};
-use weir_random::Rng;
+use weir_core::random::Rng;
 
 const SIZE: u64 = 64 << 20;
 const VOLUMES: usize = 16;

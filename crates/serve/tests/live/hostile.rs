@@ -11,7 +11,7 @@ use crate::tools::attack::{Attack, go, option};
 use crate::tools::metrics::Metrics;
 use crate::tools::raw::{PATIENCE, Raw, Stream, closes, deaf, header};
 use crate::tools::{Site, load, log, pattern, process};
-use weir_load::Program;
+use weir_model::load::Program;
 use weir_wire::nbd::{Command, CommandFlags};
 
 /// The demo's drive: 250 MB/s.

@@ -6,6 +6,7 @@ mod tools;
 mod clients;
 mod clients_max;
 mod device;
+mod etcd;
 mod explain;
 mod flood;
 mod guest_speed;

@@ -11,7 +11,7 @@ use crate::tools::metrics::Metrics;
 use crate::tools::raw::{Raw, header};
 use crate::tools::{Site, alone};
 use weir_config::Address;
-use weir_random::Rng;
+use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags};
 
 /// What the client is promised, bytes a second.

@@ -3,7 +3,7 @@
 use std::{fs, io};
 
 use weir_config::Volume;
-use weir_random::Rng;
+use weir_core::random::Rng;
 use weir_serve::backend::{Backend, Context, Job, Prepare, Traits};
 use weir_serve::{Options, Server, StartError};
 use weir_uring::Completion;

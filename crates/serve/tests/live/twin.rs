@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use crate::tools::raw::Raw;
 use crate::tools::{Site, Temp};
 use weir_config::Address;
+use weir_core::random::Rng;
 use weir_core::record::{Call, Reader, Recorder, Replay};
 use weir_core::{Outcome, Output};
-use weir_random::Rng;
 use weir_serve::Options;
 use weir_wire::nbd::Command;
 

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weir_config::Address;
-use weir_random::Rng;
+use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
 
 use super::raw::{PATIENCE, Raw, Stream, header};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use weir_client::{Fleet, Member, Outcome};
 use weir_config::Address;
-use weir_load::Program;
+use weir_model::client::{Fleet, Member, Outcome};
+use weir_model::load::Program;
 
 /// A client of a volume.
 pub(crate) fn member(export: &str, program: Program) -> Member {

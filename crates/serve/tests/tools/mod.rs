@@ -128,16 +128,16 @@ pub(crate) fn uri(address: &Address, export: &str) -> String {
 }
 
 /// How our own client names a server.
-pub(crate) fn client_address(address: &Address) -> weir_client::Address {
+pub(crate) fn client_address(address: &Address) -> weir_model::client::Address {
     match address {
-        Address::Unix(path) => weir_client::Address::Unix(path.clone()),
-        Address::Tcp(address) => weir_client::Address::Tcp(address.to_string()),
+        Address::Unix(path) => weir_model::client::Address::Unix(path.clone()),
+        Address::Tcp(address) => weir_model::client::Address::Tcp(address.to_string()),
     }
 }
 
 /// Bytes that differ from place to place and from seed to seed, and are no zeroes.
 pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mut rng = weir_random::Rng::new(seed);
+    let mut rng = weir_core::random::Rng::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
         bytes.extend_from_slice(&rng.range(0, u64::MAX).to_le_bytes());

@@ -24,7 +24,7 @@ pub struct Again {
     /// What is put in force, and when: the first before anything else.
     pub edits: Vec<(Instant, Vec<Edit>)>,
     /// The drive.
-    pub drive: weir_drive::Config,
+    pub drive: weir_model::drive::Config,
     /// Requests are sent when they were in the record.
     pub at_recorded_times: bool,
     /// For how long it is played.
@@ -53,8 +53,8 @@ mod tests {
     use std::collections::BTreeMap;
     use weir_core::record::Call;
     use weir_core::{Contract, GroupId, Output, Span};
-    use weir_drive::null;
-    use weir_load::{Arrival, Program};
+    use weir_model::drive::null;
+    use weir_model::load::{Arrival, Program};
 
     /// Bytes that were answered, by the group of the stream.
     #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ mod tests {
             link,
             ..null::Config::demo()
         };
-        let drive = weir_drive::Config::Null(drive);
+        let drive = weir_model::drive::Config::Null(drive);
         let mut scenario = Scenario::new("again", drive, Span::from_secs(2));
         let contract = Contract::DEFAULT;
         scenario.tenant(
@@ -132,7 +132,7 @@ mod tests {
         let again = Again {
             config: Run::config(scenario, &Policy::contract()),
             edits: load.edits().to_vec(),
-            drive: weir_drive::Config::Null(drive),
+            drive: weir_model::drive::Config::Null(drive),
             at_recorded_times,
             until: load.end(),
         };

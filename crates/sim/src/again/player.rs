@@ -9,7 +9,7 @@ use weir_core::record::{Observed, Observer};
 use weir_core::{
     Completion, Cookie, Dispatch, Edit, Instant, Layer, Op, Output, Reject, Request, Span, StreamId,
 };
-use weir_drive::Drive;
+use weir_model::drive::Drive;
 
 /// More turns than this at one instant mean that nothing goes on.
 const STILL_MAX: u32 = 1_000_000;

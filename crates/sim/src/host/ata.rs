@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use weir_core::{Dispatch, DriveShape, Instant, Op};
-use weir_drive::{Busy, Drive, Ended};
+use weir_model::drive::{Busy, Drive, Ended};
 
 /// A drive that receives flushes only while it is empty: see [`Adapter::ata`](super::Adapter::ata).
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Drive for Ata {
 mod tests {
     use super::*;
     use weir_core::{Flags, QueueId, SpaceId, StreamId, Tag};
-    use weir_drive::null;
+    use weir_model::drive::null;
 
     fn command(tag: u32, op: Op) -> Dispatch {
         Dispatch {

@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_readable_agrees_with_a_scan() {
-        let mut rng = weir_load::Rng::new(3);
+        let mut rng = weir_model::load::Rng::new(3);
         for _ in 0..2_000 {
             let mut cache = Cache::new(rng.range(1, 300));
             for number in 0..rng.range(0, 6) {

@@ -87,11 +87,11 @@ mod tests {
     use super::*;
     use crate::{Buffered, Scenario};
     use weir_core::{Contract, Span};
-    use weir_load::{Program, Region};
+    use weir_model::load::{Program, Region};
 
     #[test]
     fn processes_whose_regions_overlap_have_one_file() {
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let mut scenario = Scenario::new("files", drive, Span::from_secs(1));
         let regions = [(80, 20), (10, 10), (0, 10), (5, 5), (90, 30), (40, 8)];
         for (i, (start, pages)) in regions.into_iter().enumerate() {

@@ -4,10 +4,10 @@ use super::cache::{Cache, Fetch, Page};
 use super::read_ahead::{Need, PAGE, ReadAhead, Window};
 use crate::{Advice, Buffered, ClientSpec, Error};
 use std::collections::BTreeSet;
+use weir_core::random::Rng;
 use weir_core::{Flags, Instant, Op, Span};
-use weir_load::{Client, Io, Pattern, Size, Step, SyncMode};
 use weir_measure::{Breakdown, Meter};
-use weir_random::Rng;
+use weir_model::load::{Client, Io, Pattern, Size, Step, SyncMode};
 
 /// How far a process may run ahead of the others in virtual time while its calls need no I/O.
 const AHEAD: Span = Span::from_millis(1);

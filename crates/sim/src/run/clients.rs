@@ -5,8 +5,8 @@ use crate::Error;
 use crate::flights::Flight;
 use crate::host::{Fetch, Files, Then};
 use weir_core::{Done, Op, Outcome, Reject, Request, StreamId, StreamSpec, Waits};
-use weir_load::Step;
 use weir_measure::Breakdown;
+use weir_model::load::Step;
 
 /// The error for an invalid request.
 const EINVAL: u16 = 22;

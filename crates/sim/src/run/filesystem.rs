@@ -5,7 +5,7 @@ use crate::Scenario;
 use crate::flights::Flight;
 use std::borrow::Cow;
 use weir_core::{Contract, Done, Outcome, ROOT, SpaceId, StreamId};
-use weir_load::Program;
+use weir_model::load::Program;
 
 /// The scenario with a client behind the others that stands for the file system. Streams hang on leaves: among groups it has one of its
 /// own, with the default contract, where Linux's threads are in the root group.

@@ -26,8 +26,8 @@ use weir_core::{
     Completion, Config, Cookie, DriveShape, Edit, GroupId, Instant, Knobs, Layer, Output, Promised,
     Refusal, Request, SpaceId, Span,
 };
-use weir_drive::{Drive, Freezing};
 use weir_measure::{Level, Meter, Occupancy};
+use weir_model::drive::{Drive, Freezing};
 
 /// A scenario run under a policy, in virtual time.
 pub struct Run<'a> {
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         let guests = (0..)
             .zip(&scenario.clients)
             .map(|(client, spec)| {
-                let seed = weir_load::seed(&scenario.name, repetition, spec.sequence);
+                let seed = weir_model::load::seed(&scenario.name, repetition, spec.sequence);
                 Guest::new(&scenario, client, &files, seed)
             })
             .collect::<Result<Vec<_>, _>>()?;

@@ -8,7 +8,7 @@ use weir_core::{
     Completion, Contract, Cookie, Edit, Flags, GroupId, Instant, Op, Output, Priority, ROOT,
     Request, SpaceId, Span, StreamId, StreamSpec,
 };
-use weir_drive::Drive;
+use weir_model::drive::Drive;
 
 /// From the last read of the run-in to the beginning of the run.
 const REST: Span = Span::from_secs(1);

@@ -8,7 +8,7 @@ use crate::{Policy, Scenario};
 use weir_config::policy;
 use weir_config::scenario::{Choice, find};
 use weir_core::Span;
-use weir_load::Region;
+use weir_model::load::Region;
 
 /// Bytes of each process's file, where nothing else is asked for. The S suite takes what half the free space of the file system
 /// permits, which is not known; this is what its other benchmarks read of each file (`NUM_BLOCKS=2000`), so that it is the least there
@@ -53,7 +53,7 @@ pub const COMPARED: [&str; 3] = ["none", "io.latency", "bfq-5.3"];
 /// If no policy of that name comes with Weir.
 pub fn compared(policy: &str) -> Policy {
     let mut chosen = policy::find(policy).expect("it comes with Weir");
-    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
     let script = find("latency").expect("it comes with Weir");
     let readers = Choice::new(&drive, Some(Interferers::Readers.name()), policy);
     let tuned = script.tune(&readers, &mut chosen);
@@ -75,7 +75,7 @@ pub enum Reads {
 ///
 /// Run it under [`compared`] of the same policy.
 pub fn latency(
-    drive: &weir_drive::Config,
+    drive: &weir_model::drive::Config,
     interferers: Interferers,
     policy: &str,
     reads: Reads,

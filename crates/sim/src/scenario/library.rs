@@ -3,7 +3,7 @@
 use crate::Scenario;
 use weir_config::scenario::{Choice, find};
 use weir_core::Span;
-use weir_drive::{Config, null};
+use weir_model::drive::{Config, null};
 
 /// The demo (`contract`): a drive of 250 MB/s, a *target* that reads 4 KiB at random places, one at a time, and fifteen clients that
 /// read sequentially, 128 KiB, two at a time; each is promised 10 MB/s.

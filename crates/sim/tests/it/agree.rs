@@ -12,16 +12,16 @@
 
 use std::collections::BTreeMap;
 use weir_config::policy::find;
+use weir_core::random::Rng;
 use weir_core::record::{Call, Observer};
 use weir_core::{
     Capacity, Class, Contract, Dispatch, Done, Instant, Layer, Max, Op, Outcome, Output, Span,
     StreamId,
 };
-use weir_drive::{Config, hdd, null, ssd};
-use weir_load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_measure::promise::{Cause, Excuse, Promise, Rate, Seconds};
 use weir_measure::{SECOND_NS, Window};
-use weir_random::Rng;
+use weir_model::drive::{Config, hdd, null, ssd};
+use weir_model::load::{Arrival, Pattern, Program, Size, SyncMode};
 use weir_sim::{Run, Scenario};
 
 /// What a server counts of a client, from the measurement's beginning on.

@@ -1,15 +1,15 @@
 //! Programs that come to an end, and requests that have a deadline.
 
 use weir_core::Span;
-use weir_drive::null;
-use weir_load::{Arrival, Program};
+use weir_model::drive::null;
+use weir_model::load::{Arrival, Program};
 use weir_sim::{Policy, Results, Run, Scenario};
 
 const SIZE: u64 = 1 << 30;
 
 /// A drive that takes a millisecond for each request, one at a time.
-fn drive() -> weir_drive::Config {
-    weir_drive::Config::Null(null::Config {
+fn drive() -> weir_model::drive::Config {
+    weir_model::drive::Config::Null(null::Config {
         tags: 1,
         service: Span::from_millis(1),
         link: 0,

@@ -4,13 +4,13 @@ use weir_core::record::Call;
 use weir_core::{
     Contract, Edit, GroupId, Instant, Layer, Max, Outcome, Output, Refusal, Sizes, Span,
 };
-use weir_drive::null;
-use weir_load::Program;
 use weir_measure::promise::{Excuse, Rate};
+use weir_model::drive::null;
+use weir_model::load::Program;
 use weir_sim::{Action, Error, Observer, Policy, Run, Scenario, Scheduled};
 
 fn scenario(clients: u32, depth: u32) -> Scenario {
-    let drive = weir_drive::Config::Null(null::Config::demo());
+    let drive = weir_model::drive::Config::Null(null::Config::demo());
     let mut scenario = Scenario::new("events", drive, Span::from_secs(4));
     for n in 0..clients {
         let program = Program::random_reads(4096, depth);

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::record::{Call, Recorder};
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Output, Span, StreamId};
-use weir_drive::{Config, null, ssd};
-use weir_load::{Program, SyncMode};
+use weir_model::drive::{Config, null, ssd};
+use weir_model::load::{Program, SyncMode};
 use weir_sim::scenario::{COMPARED, Interferers, Reads, compared, latency};
-use weir_sim::{Auditors, Buffered, Observer, Policy, Results, Run, Scenario};
+use weir_sim::{Buffered, Observer, Policy, Results, Run, Scenario};
+use weir_verify::audit::Auditors;
 
 const MIB: u64 = 1 << 20;
 const FILE: u64 = 64 * MIB;
@@ -23,7 +24,7 @@ fn drives() -> [Config; 4] {
         Config::Null(null::Config::demo()),
         Config::Ssd(nvme),
         Config::Ssd(ssd::Config::generic()),
-        Config::Hdd(weir_drive::hdd::Config::generic()),
+        Config::Hdd(weir_model::drive::hdd::Config::generic()),
     ]
 }
 
@@ -191,7 +192,7 @@ fn a_file_that_is_read_in_sequence_is_fetched_once_and_the_readers_fill_the_driv
 
 #[test]
 fn the_read_outstanding_at_the_end_is_waited_for_and_counted() {
-    let drive = Config::Hdd(weir_drive::hdd::Config::generic());
+    let drive = Config::Hdd(weir_model::drive::hdd::Config::generic());
     let scenario = latency(
         &drive,
         Interferers::Readers,
@@ -244,7 +245,7 @@ fn the_first_seeds_picture() {
     assert!((29_000..80_000).contains(&none), "{none} us");
     assert!(none > 50 * bfq, "{none} us and {bfq} us");
     // For each stream that waits 30 ms may pass until a read of the disk is overdue, 480 ms in all.
-    let disk = Config::Hdd(weir_drive::hdd::Config::generic());
+    let disk = Config::Hdd(weir_model::drive::hdd::Config::generic());
     let none = mean(&disk, Interferers::Readers, "none");
     let bfq = mean(&disk, Interferers::Readers, "bfq");
     assert!((300_000..800_000).contains(&none), "{none} us");

@@ -1,13 +1,13 @@
 //! Readers whose requests interleave, as in the S suite's `interleaved_io`: one of several reads each 16 KiB of a disk. What one of
 //! them leaves out the others read, so together they are sequential, if the elevator sees it.
 
-use weir_audit::{Audited, Witness};
 use weir_core::elevator::{self, bfq};
 use weir_core::{
     Config, Edit, Flags, Instant, Op, Output, Priority, ROOT, Request, SpaceId, StreamId,
     StreamSpec, merge,
 };
-use weir_drive::{Drive, hdd};
+use weir_model::drive::{Drive, hdd};
+use weir_verify::audit::{Audited, Witness};
 
 const CHUNK: u32 = 16 * 1024;
 const SECOND: u64 = 1_000_000_000;

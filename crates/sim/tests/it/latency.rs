@@ -7,8 +7,8 @@
 
 use weir_config::policy::find;
 use weir_core::{Contract, Sizes, Span};
-use weir_drive::null;
-use weir_load::Program;
+use weir_model::drive::null;
+use weir_model::load::Program;
 use weir_sim::{Run, Scenario};
 
 const TAGS: u16 = 16;
@@ -24,7 +24,7 @@ fn rates(target: Span) -> Vec<u64> {
         command: null::Config::COMMAND,
     };
     let length = Span::from_secs(12);
-    let mut scenario = Scenario::new("latency", weir_drive::Config::Null(drive), length);
+    let mut scenario = Scenario::new("latency", weir_model::drive::Config::Null(drive), length);
     for (name, depth) in [("v", 1), ("a", 16), ("b", 16), ("c", 16)] {
         let reads = Program::random_reads(4096, depth);
         scenario.tenant(name, Contract::DEFAULT, 1 << 30, reads);

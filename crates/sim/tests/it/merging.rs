@@ -3,7 +3,8 @@
 use weir_config::policy::find;
 use weir_config::profile;
 use weir_config::scenario::{Choice, read};
-use weir_sim::{Auditors, Run};
+use weir_sim::Run;
+use weir_verify::audit::Auditors;
 
 /// Reads of 4 KiB, one behind the other, eight at a time, on a drive that answers several at a time: requests, and commands that they
 /// became.

@@ -1,12 +1,12 @@
 //! What can be worked out by hand.
 
 use weir_core::{Contract, Instant, Span};
-use weir_drive::{Freeze, null};
-use weir_load::{Arrival, Program, SyncMode};
+use weir_model::drive::{Freeze, null};
+use weir_model::load::{Arrival, Program, SyncMode};
 use weir_sim::{Error, Path, Policy, Results, Run, Scenario, Stall};
 
 fn idle() -> Scenario {
-    let drive = weir_drive::Config::Null(null::Config::demo());
+    let drive = weir_model::drive::Config::Null(null::Config::demo());
     Scenario::new("physics", drive, Span::from_secs(1))
 }
 
@@ -170,7 +170,7 @@ fn flushes_move_no_bytes_and_wait_for_writes() {
 #[test]
 fn time_that_stands_still_is_noticed() {
     let mut scenario = one(Program::random_reads(4096, 1));
-    scenario.drive = weir_drive::Config::Null(null::Config {
+    scenario.drive = weir_model::drive::Config::Null(null::Config {
         service: Span::ZERO,
         link: 0,
         ..null::Config::demo()

@@ -1,8 +1,8 @@
 //! Spaces lie somewhere on drives that have positions.
 
 use weir_core::{Contract, Span};
-use weir_drive::{Config, null};
-use weir_load::Program;
+use weir_model::drive::{Config, null};
+use weir_model::load::Program;
 use weir_sim::{Error, Policy, Run, Scenario};
 
 const GIB: u64 = 1 << 30;
@@ -23,7 +23,7 @@ fn requests(scenario: &Scenario) -> u64 {
 
 #[test]
 fn spaces_lie_one_behind_the_other_unless_stated() {
-    let mut scenario = two_readers(Config::Hdd(weir_drive::hdd::Config::generic()));
+    let mut scenario = two_readers(Config::Hdd(weir_model::drive::hdd::Config::generic()));
     assert_eq!(scenario.bases(), [0, GIB]);
     scenario.places = vec![5 * GIB];
     assert_eq!(scenario.bases(), [5 * GIB, 6 * GIB]);
@@ -33,7 +33,7 @@ fn spaces_lie_one_behind_the_other_unless_stated() {
 
 #[test]
 fn a_disk_seeks_from_one_space_to_the_other() {
-    let mut scenario = two_readers(Config::Hdd(weir_drive::hdd::Config::generic()));
+    let mut scenario = two_readers(Config::Hdd(weir_model::drive::hdd::Config::generic()));
     let near = requests(&scenario);
     scenario.places = vec![0, 400 * GIB];
     let far = requests(&scenario);
@@ -42,7 +42,7 @@ fn a_disk_seeks_from_one_space_to_the_other() {
 
 #[test]
 fn a_space_beyond_the_drive_is_refused_and_a_null_drive_takes_any() {
-    let mut scenario = two_readers(Config::Hdd(weir_drive::hdd::Config::generic()));
+    let mut scenario = two_readers(Config::Hdd(weir_model::drive::hdd::Config::generic()));
     scenario.places = vec![480 * GIB - GIB];
     let error = Run::new(&scenario, &Policy::none(), 0).unwrap_err();
     let said = error.to_string();
@@ -54,7 +54,7 @@ fn a_space_beyond_the_drive_is_refused_and_a_null_drive_takes_any() {
         "{said}"
     );
     assert!(matches!(error, Error::Beyond { .. }), "{error}");
-    scenario.drive = Config::Ssd(weir_drive::ssd::Config::generic());
+    scenario.drive = Config::Ssd(weir_model::drive::ssd::Config::generic());
     assert!(Run::new(&scenario, &Policy::none(), 0).is_err());
     scenario.drive = Config::Null(null::Config::demo());
     assert!(requests(&scenario) > 10_000);

@@ -3,7 +3,8 @@
 use weir_config::policy::find;
 use weir_core::{Capacity, Span};
 use weir_measure::promise::Rate;
-use weir_sim::{Auditors, Policy, Results, Run, Scenario, scenario};
+use weir_sim::{Policy, Results, Run, Scenario, scenario};
+use weir_verify::audit::Auditors;
 
 const MIN: u64 = 10_000_000;
 
@@ -94,9 +95,9 @@ fn shares_divide_the_drive_within_two_per_cent_and_every_second_within_ten() {
 #[test]
 fn a_contract_is_kept_beside_fifteen_who_sync() {
     use scenario::{Interferers, Reads, compared, latency};
-    let drive = weir_drive::Config::Ssd(weir_drive::ssd::Config {
+    let drive = weir_model::drive::Config::Ssd(weir_model::drive::ssd::Config {
         flush: Span::from_millis(1),
-        ..weir_drive::ssd::Config::generic()
+        ..weir_model::drive::ssd::Config::generic()
     });
     let play = |control: &str| {
         let file = 64 << 20;

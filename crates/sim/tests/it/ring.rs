@@ -1,12 +1,11 @@
 //! Guests on rings: nobody sleeps with work, everything is answered once, and what a notification costs.
 
 use weir_core::{Contract, Span};
-use weir_drive::{Config, null};
-use weir_load::{Arrival, Pattern, Program, Rng, Size};
 use weir_measure::Rings;
-use weir_sim::{
-    Auditors, Calls, Cost, Guest, Kicks, Policy, Results, Ring, Run, Scenario, Threads,
-};
+use weir_model::drive::{Config, null};
+use weir_model::load::{Arrival, Pattern, Program, Rng, Size};
+use weir_sim::{Calls, Cost, Guest, Kicks, Policy, Results, Ring, Run, Scenario, Threads};
+use weir_verify::audit::Auditors;
 
 const fn us(us: u64) -> Span {
     Span::from_micros(us)

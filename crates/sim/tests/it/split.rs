@@ -1,9 +1,9 @@
 //! Where the time of requests went: the parts within the waits, and the depth of the drive's queue over time.
 
 use weir_core::{Contract, Priority, PriorityClass, Span};
-use weir_drive::{hdd, null, ssd};
-use weir_load::Program;
 use weir_measure::SplitUs;
+use weir_model::drive::{hdd, null, ssd};
+use weir_model::load::Program;
 use weir_sim::scenario::{COMPARED, Interferers, Reads, compared, latency};
 use weir_sim::{Policy, Results, Run, Scenario};
 
@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 
 /// Readers of 128 KiB on the demo's drive: 30 us in parallel, then 524.288 us on the link one by one.
 fn streams(depths: &[u32], policy: &Policy) -> Results {
-    let drive = weir_drive::Config::Null(null::Config::demo());
+    let drive = weir_model::drive::Config::Null(null::Config::demo());
     let mut scenario = Scenario::new("split", drive, Span::from_secs(1));
     for (n, depth) in depths.iter().enumerate() {
         let program = Program::sequential_reads(128 * 1024, *depth);
@@ -80,8 +80,8 @@ fn where_bfq_idles_for_one_the_other_waits_behind_it() {
 #[test]
 fn parts_are_parts_on_every_drive_under_every_control() {
     let drives = [
-        weir_drive::Config::Ssd(ssd::Config::generic()),
-        weir_drive::Config::Hdd(hdd::Config::generic()),
+        weir_model::drive::Config::Ssd(ssd::Config::generic()),
+        weir_model::drive::Config::Hdd(hdd::Config::generic()),
     ];
     for drive in drives {
         for interferers in Interferers::ALL {

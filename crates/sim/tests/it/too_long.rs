@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use weir_config::policy::find;
 use weir_core::record::Call;
 use weir_core::{Contract, Cookie, Instant, Layer, Op, Sizes, Span, StreamId};
-use weir_drive::null;
-use weir_load::{Program, Rng, Size};
-use weir_sim::{Action, Auditors, NrRequests, Observer, Policy, Results, Run, Scenario, Scheduled};
+use weir_model::drive::null;
+use weir_model::load::{Program, Rng, Size};
+use weir_sim::{Action, NrRequests, Observer, Policy, Results, Run, Scenario, Scheduled};
+use weir_verify::audit::Auditors;
 
 const TRANSFER: u32 = 256 << 10;
 
 /// A scenario on a drive that takes 256 KiB in a command, in a millisecond each.
 fn scenario(tags: u16) -> Scenario {
-    let drive = weir_drive::Config::Null(null::Config {
+    let drive = weir_model::drive::Config::Null(null::Config {
         service: Span::from_millis(1),
         tags,
         link: 0,

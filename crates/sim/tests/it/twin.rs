@@ -5,12 +5,13 @@ use weir_core::record::{Call, Recorder, replay};
 use weir_core::{
     Class, Contract, Edit, Flags, GroupId, Instant, Knobs, Layer, Max, ROOT, Sizes, Span,
 };
-use weir_drive::{null, ssd};
-use weir_load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
+use weir_model::drive::{null, ssd};
+use weir_model::load::{Arrival, Pattern, Program, Rng, Size, SyncMode};
 use weir_sim::{
-    Action, Advice, Auditors, Buffered, GroupSpec, NrRequests, Observer, Path, Policy, Results,
-    Run, Scenario, Scheduled, Stall, scenario,
+    Action, Advice, Buffered, GroupSpec, NrRequests, Observer, Path, Policy, Results, Run,
+    Scenario, Scheduled, Stall, scenario,
 };
+use weir_verify::audit::Auditors;
 
 fn policies() -> [Policy; 4] {
     [
@@ -108,7 +109,7 @@ fn drawn(seed: u64) -> Scenario {
         wake: Span::ZERO,
         command: null::Config::COMMAND,
     };
-    let drive = weir_drive::Config::Null(drive);
+    let drive = weir_model::drive::Config::Null(drive);
     let mut s = Scenario::new("drawn", drive, Span::from_secs(60));
     let inner = rng.range(0, 2);
     for _ in 0..inner {
@@ -165,13 +166,15 @@ fn drawn(seed: u64) -> Scenario {
 /// Some drives have positions, some an adapter, some clients are processes with a page cache.
 fn buffer(rng: &mut Rng, s: &mut Scenario) {
     match rng.range(0, 19) {
-        0 | 1 => s.drive = weir_drive::Config::Hdd(weir_drive::hdd::Config::generic()),
+        0 | 1 => {
+            s.drive = weir_model::drive::Config::Hdd(weir_model::drive::hdd::Config::generic());
+        }
         2 | 3 => {
             let flash = ssd::Config {
                 size: 2 << 30,
                 ..ssd::Config::generic()
             };
-            s.drive = weir_drive::Config::Ssd(flash);
+            s.drive = weir_model::drive::Config::Ssd(flash);
         }
         _ => {}
     }

@@ -3,7 +3,7 @@
 //! The first [`CONTROL_LEN`] bytes choose limits, features and where the stream is cut; the rest is the stream. Every stream is fed
 //! once as a whole and once in pieces, and both must have the same result.
 
-use weir_random::Xorshift;
+use weir_core::random::Xorshift;
 use weir_wire::nbd::client::{self, Reply, ReplyParser};
 use weir_wire::nbd::*;
 

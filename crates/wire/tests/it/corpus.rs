@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::fuzz::ring::GUEST;
-use weir_random::Rng;
+use weir_core::random::Rng;
 use weir_wire::nbd::*;
 use weir_wire::ring::split::Descriptor;
 use weir_wire::vhost;

@@ -2,9 +2,9 @@
 
 use weir_config::scenario::{Asked, Script};
 use weir_core::Span;
-use weir_drive::null;
-use weir_load::{Arrival, Program};
-use weir_report::number::{figure, percent};
+use weir_measure::number::{figure, percent};
+use weir_model::drive::null;
+use weir_model::load::{Arrival, Program};
 use weir_sim::Scenario;
 
 /// What a figure is, and the figure with its unit.

@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_config::{Storage, ThreadPriority};
-use weir_report::{demo_page, demo_table};
+use weir_lab::report::{demo_page, demo_table};
 
 /// The drive that is embedded.
 const EMBEDDED: &str = "demo";

@@ -7,11 +7,11 @@ use crate::compare::work::{Outcome, Plan, Played};
 use crate::judge::{self, Judged};
 use crate::policies::is_none;
 use weir_core::Span;
-use weir_drive::{Config, null};
+use weir_lab::report::{DemoReport, PolicyResult};
+use weir_measure::number::{percent, plain};
 use weir_measure::promise::{Excuse, Fate};
 use weir_measure::{PromiseSeconds, Record, TOTAL};
-use weir_report::number::{percent, plain};
-use weir_report::{DemoReport, PolicyResult};
+use weir_model::drive::{Config, null};
 use weir_sim::Scenario;
 
 /// What is shown of the runs under each policy, of each of which there is one.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use weir_config::scenario::Scenario;
 use weir_config::{Policy, Storage};
 use weir_core::{Capacity, Contract, Span};
-use weir_load::Program;
 use weir_measure::{Record, TOTAL};
+use weir_model::load::Program;
 
 /// Bytes of an image that is created.
 const SIZE: u64 = 1 << 30;
@@ -76,7 +76,7 @@ pub(super) fn measure(live: &Live, name: &str) -> Result<Capacity, Failure> {
 
 fn probe(live: &Live, program: Program) -> Result<Scenario, Failure> {
     const WARM_UP: Span = Span::from_millis(500);
-    let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+    let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
     let half = Span::from_nanos(MEASURING.as_nanos() as u64 / 2);
     let mut scenario = Scenario::new("probe", drive, half.saturating_sub(WARM_UP));
     scenario.capacity = None;

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use weir_config::Policy;
 use weir_config::scenario::Scenario;
+use weir_linux::play::{Host, Plan, Played, player};
 use weir_linux::{Cgroups, Files, Journal, Tree};
-use weir_play::{Host, Plan, Played, player};
 use weir_serve::backend;
 
 /// What was changed for a comparison, so that it is put back after a crash, too.

@@ -14,11 +14,11 @@ use clap::ValueEnum;
 use weir_config::policy::Controller;
 use weir_config::profile::Profile;
 use weir_config::{Policy, ThreadPriority};
-use weir_guest::Kernel;
+use weir_linux::guest::Kernel;
+use weir_linux::play::guest::Lab;
+use weir_linux::play::{Jobs, measure};
 use weir_measure::promise::Beside;
 use weir_measure::{Place, Record, TOTAL};
-use weir_play::guest::Lab;
-use weir_play::{Jobs, measure};
 
 use linux::Device;
 
@@ -96,7 +96,7 @@ fn guests(kernels: &[String]) -> Result<Vec<On>, Failure> {
     let weir = std::env::current_exe();
     let weir =
         weir.map_err(|e| Failure::Run(format!("cannot find the path of this program: {e}")))?;
-    let default = [weir_guest::VERSIONS[0].0.to_owned()];
+    let default = [weir_linux::guest::VERSIONS[0].0.to_owned()];
     let kernels = if kernels.is_empty() {
         &default[..]
     } else {
@@ -217,7 +217,7 @@ impl On {
         }
         let target = &measured.clients[played.target].meter;
         // Two runs on a real drive are never the same.
-        let drew = !self.is_virtual() || weir_play::draws(scenario);
+        let drew = !self.is_virtual() || weir_linux::play::draws(scenario);
         Ok(Some(Outcome {
             drew,
             notes,

@@ -3,9 +3,10 @@
 use crate::compare::work::{Outcome, Repetition};
 use weir_config::units::Time;
 use weir_core::Instant;
-use weir_explain::Standings;
 use weir_measure::Place;
-use weir_sim::{Auditors, Results, Run, Scenario};
+use weir_measure::explain::Standings;
+use weir_sim::{Results, Run, Scenario};
+use weir_verify::audit::Auditors;
 
 /// Plays a repetition. `None`: it was abandoned for an interrupt.
 ///

@@ -1,7 +1,7 @@
 //! Scenario files from seeds.
 
 use std::fmt::Write;
-use weir_random::Rng;
+use weir_core::random::Rng;
 
 /// Clients of one `[[client]]`, which the table shows together.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
-use weir_api::{Client, List, Volume};
+use weir_manage::api::{Client, List, Volume};
 
 /// The node's name.
 pub(crate) const NODE: &str = "here";

@@ -103,7 +103,8 @@ fn is_bound(lab: &Lab, name: &str) -> bool {
 
 /// What a node's server says.
 fn server(lab: &Lab, node: &str, path: &str) -> Value {
-    let client = weir_api::Client::new(&lab.scratch.path(&format!("{node}.manage"))).unwrap();
+    let client =
+        weir_manage::api::Client::new(&lab.scratch.path(&format!("{node}.manage"))).unwrap();
     client.get(path).unwrap()
 }
 
@@ -178,7 +179,7 @@ fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sum
     let [volume] = &volumes(lab, "a")[..] else {
         panic!("{:?}", volumes(lab, "a"));
     };
-    let path = weir_api::path("volume", volume);
+    let path = weir_manage::api::path("volume", volume);
     let min = |node: &str| server(lab, node, &path)["contract"]["min_bytes_per_second"].clone();
     assert_eq!(min("a"), 10_000_000);
 
@@ -232,7 +233,7 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
     ));
     let log = std::fs::File::create(lab.scratch.path("fio.log")).expect("a log");
     let mut fio = fio.stdout(log).spawn().expect("fio is there");
-    let path = weir_api::path("volume", volume);
+    let path = weir_manage::api::path("volume", volume);
     let clients = || server(lab, "a", &path)["now"]["connections"].clone();
     lab.wait("fio", |_| clients() == 1);
     let claim = format!("{CLAIMS}/one");
@@ -299,7 +300,7 @@ fn refused_with_the_sums(lab: &Lab) {
 fn grows(lab: &Lab, volume: &str) {
     let size = json!({ "spec": { "resources": { "requests": { "storage": "128Mi" } } } });
     lab.patch(&format!("{CLAIMS}/one"), &size);
-    let path = weir_api::path("volume", volume);
+    let path = weir_manage::api::path("volume", volume);
     let took = lab.wait("the larger volume", |lab| {
         server(lab, "a", &path)["size_bytes"] == 128 << 20
     });

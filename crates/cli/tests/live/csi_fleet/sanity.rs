@@ -3,7 +3,7 @@
 use super::program;
 use crate::common::program_of;
 use std::time::Duration;
-use weir_guest::{Guest, Kernel, Ran};
+use weir_linux::guest::{Guest, Kernel, Ran};
 
 /// A server with a drive whose files lie on XFS, the driver, and `csi-sanity`.
 const SCRIPT: &str = r#"

@@ -10,8 +10,8 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use weir_client::{Fleet, Member};
-use weir_load::Program;
+use weir_model::client::{Fleet, Member};
+use weir_model::load::Program;
 
 /// Metrics that are younger are given again: a value was true at a time no longer ago.
 pub(crate) const AGE: Duration = Duration::from_millis(500);

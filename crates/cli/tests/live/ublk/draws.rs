@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use weir_random::Rng;
+use weir_core::random::Rng;
 
 use super::{guest, played};
 

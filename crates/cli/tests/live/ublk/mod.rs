@@ -1,6 +1,6 @@
 //! Volumes as block devices of a real kernel, by ublk, in guests whose time is counted instructions.
 //!
-//! They need `qemu-system-x86_64`, fio, and Debian's kernel 6.12 (`weir-guest` downloads it). Two short boots belong to `./test --guest`,
+//! They need `qemu-system-x86_64`, fio, and Debian's kernel 6.12 (`weir-linux` downloads it). Two short boots belong to `./test --guest`,
 //! of 6.12 and of 7 (`WEIR_KERNEL`); `./bench ublk` runs the others: `cargo test --release -p weir --test live ublk:: -- --ignored --nocapture`.
 
 mod device;
@@ -11,7 +11,7 @@ mod recovery;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_guest::{Guest, Kernel};
+use weir_linux::guest::{Guest, Kernel};
 
 /// What every script has: a server of `/files/NAME.toml`, and jobs of fio with verify.
 const WORDS: &str = r#"

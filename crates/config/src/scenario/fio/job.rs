@@ -14,7 +14,7 @@ use crate::scenario::read::names;
 use crate::text::quoted;
 use std::ops::RangeInclusive;
 use weir_core::{Contract, Priority, PriorityClass, Span};
-use weir_load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
+use weir_model::load::{Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
 
 const SECOND: u64 = 1_000_000_000;
 const MICRO: u64 = 1_000;

@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::key::FILE_MOST;
 use crate::scenario::PAGE;
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
-use weir_load::{Program, SyncMode};
+use weir_model::load::{Program, SyncMode};
 
 /// A rule: whether it holds, the option that states the value, and what is wrong and what to do if the rule does not hold.
 type Rule = (bool, &'static str, &'static str, &'static str);

@@ -14,7 +14,9 @@ use crate::text::quoted;
 use crate::units::{Rate, Size as Bytes, Time};
 use weir_core::rule::Broken;
 use weir_core::{Class, Contract, GroupId, Priority, PriorityClass, ROOT, Span};
-use weir_load::{Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones};
+use weir_model::load::{
+    Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
+};
 
 /// What is wrong with a program, by the key that says it.
 const KEYS: &[(&str, &str)] = &[

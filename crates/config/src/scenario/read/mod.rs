@@ -24,7 +24,7 @@ use crate::profile;
 use crate::read::{capacity, contract as read_contract, knobs};
 use crate::text::{is_name, join, quoted};
 use weir_core::{Contract, GroupId, ROOT, Span};
-use weir_drive::Freeze;
+use weir_model::drive::Freeze;
 
 /// Deepest queue of an ATA drive: one with a single queue and no more tags than this is behind an
 /// ATA adapter.

@@ -129,8 +129,8 @@ impl Active {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Rng;
     use std::vec::Vec as StdVec;
-    use weir_random::Rng;
 
     #[test]
     fn agrees_with_a_list() {

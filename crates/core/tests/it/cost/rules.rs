@@ -5,9 +5,9 @@ use super::referee::config;
 use std::num::NonZeroU64;
 use weir_core::control::cost::Config;
 use weir_core::merge::Config as Merge;
+use weir_core::random::Rng;
 use weir_core::testing::{Client, Place, SECOND, Tally, change, ms, share, us};
 use weir_core::{Flags, GroupId, Op, Sample, Wanted};
-use weir_random::Rng;
 
 /// A drive that is never the limit.
 const DRIVE: Drive = Drive {

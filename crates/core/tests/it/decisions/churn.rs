@@ -5,13 +5,13 @@ use std::fmt::Write;
 use std::num::NonZeroU64;
 use weir_core::testing::{capacity, child, request};
 
+use weir_core::random::Rng;
 use weir_core::{
     Class, Completion, Config, Contract, DriveShape, Edit, Event, Flags, GroupId, Instant, Knobs,
     Layer, Listener, LowKnobs, Mask, Max, Op, Outcome, Output, Priority, PriorityClass, Publish,
     ROOT, Request, Sample, Sizes, SpaceId, Span, StreamId, StreamSpec, Tag, Wake, Wanted, control,
     elevator, merge, tunable::Tuned,
 };
-use weir_random::Rng;
 
 use crate::decisions::listing::{Digest, sampled};
 

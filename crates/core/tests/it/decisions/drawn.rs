@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::num::NonZeroU64;
 
 use weir_core::control::{cost, low, slices};
+use weir_core::random::Rng;
 use weir_core::testing::{Client, Place, ms, us};
 use weir_core::{
     Capacity, Class, Contract, DriveShape, Edit, Flags, GroupId, Knobs, LowKnobs, Max, Op,
     Priority, PriorityClass, ROOT, Sizes, Span, merge,
 };
-use weir_random::Rng;
 
 use crate::decisions::churn::{Policy, draw};
 use crate::decisions::client::READER;

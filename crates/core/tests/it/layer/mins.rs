@@ -3,12 +3,12 @@
 use std::num::NonZeroU64;
 
 use super::{at, open};
+use weir_core::random::Rng;
 use weir_core::testing::{SPACE, space};
 use weir_core::{
     Capacity, Completion, Config, Contract, Edit, Flags, GroupId, Layer, Op, Output, ROOT, Request,
     SpaceId, StreamId, Tag, elevator,
 };
-use weir_random::Rng;
 
 /// Two tenants with two groups each, of which the second has a min of its own. The last group hangs
 /// on the root.

@@ -12,11 +12,11 @@ use super::super::{
 
 /// Random numbers of a test.
 #[derive(Clone, Debug)]
-pub(in crate::backend) struct Rng(weir_random::Rng);
+pub(in crate::backend) struct Rng(weir_core::random::Rng);
 
 impl Rng {
     pub(in crate::backend) fn new(seed: u64) -> Self {
-        Self(weir_random::Rng::new(seed))
+        Self(weir_core::random::Rng::new(seed))
     }
 
     pub(in crate::backend) fn below(&mut self, below: u64) -> u64 {

@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use weir_client::{ConnectError, Connection};
 use weir_config::units::Size;
 use weir_config::{Remote, os_error};
+use weir_model::client::{ConnectError, Connection};
 use weir_wire::nbd::client::{HandshakeConfig, Session};
 use weir_wire::nbd::{BlockSizes, TransmissionFlags};
 

@@ -67,7 +67,7 @@ impl Redial {
 mod tests {
     use super::*;
 
-    use weir_random::Rng;
+    use weir_core::random::Rng;
 
     const MINUTES: Span = Span::from_secs(600);
 

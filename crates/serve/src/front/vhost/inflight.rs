@@ -142,7 +142,7 @@ impl<M: Shared> Log<M> {
 
 #[cfg(test)]
 mod tests {
-    use weir_random::Rng;
+    use weir_core::random::Rng;
     use weir_wire::ring::plain::Memory;
 
     use super::*;

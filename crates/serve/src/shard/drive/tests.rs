@@ -1,5 +1,7 @@
 //! A drive of volumes in memory: what is carried out at once is carried out in parts.
 
+use crate::shard::front::Ask;
+use crate::shard::payload::Payload;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::{Op, Priority, Request, SpaceId, Span, StreamId, StreamSpec};
@@ -73,7 +75,7 @@ impl Bench {
             cost: 0,
             payload,
             alone: false,
-            untaken: weir_core::Span::ZERO,
+            untaken: Span::ZERO,
         });
         let request = Request {
             stream: self.streams[space as usize],

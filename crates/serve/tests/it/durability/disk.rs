@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weir_config::Volume;
+use weir_core::random::Rng;
 use weir_core::{Flags, Instant, Op, Span, Tag};
-use weir_random::Rng;
 use weir_serve::backend::{Backend, Context, Data, Job, Prepare, Traits};
 use weir_uring::Completion;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_config::Address;
-use weir_random::Rng;
+use weir_core::random::Rng;
 use weir_serve::{Options, Server};
 use weir_wire::nbd::{Command, CommandFlags};
 

@@ -106,7 +106,7 @@ fn clients_that_come_and_go_in_the_middle_of_everything_leave_nothing_behind() {
 
 /// Sends a lot, reads some answers, and goes without a word.
 fn rude(client: &mut crate::server::client::Client, seed: u64) {
-    let mut rng = weir_random::Rng::new(seed);
+    let mut rng = weir_core::random::Rng::new(seed);
     let mut draw = |below: u64| rng.range(0, below - 1);
     let (count, mut sent) = (1 + draw(60), 0);
     for _ in 0..count {

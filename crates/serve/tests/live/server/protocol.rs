@@ -22,7 +22,7 @@ fn model(bench: &Bench, config: HandshakeConfig) {
     let mut client = bench.connect_with(config).unwrap();
     let size = client.session.size;
     let mut bytes = client.read(0, size as u32);
-    let mut rng = weir_random::Rng::new(77);
+    let mut rng = weir_core::random::Rng::new(77);
     let mut draw = |below: u64| rng.range(0, below - 1);
     for round in 0..300 {
         let offset = draw(size - 1);

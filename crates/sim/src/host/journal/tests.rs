@@ -1,6 +1,6 @@
 use super::*;
-use weir_load::Region;
-use weir_random::Rng;
+use weir_core::random::Rng;
+use weir_model::load::Region;
 
 /// Where the region begins, in pages.
 const START: u64 = 10_000;

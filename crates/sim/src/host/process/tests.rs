@@ -1,7 +1,7 @@
 use super::*;
 use crate::Scenario;
 use weir_core::{Contract, Waits};
-use weir_load::Program;
+use weir_model::load::Program;
 
 const MIB: u64 = 1 << 20;
 
@@ -17,7 +17,7 @@ struct Alone {
 
 impl Alone {
     fn new(program: Program, buffered: Buffered, file: u64) -> Self {
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let mut scenario = Scenario::new("alone", drive, Span::from_secs(10));
         let spec = scenario.tenant("alone", Contract::DEFAULT, file, program);
         Self {
@@ -278,7 +278,7 @@ fn what_cannot_go_through_the_cache_is_refused_with_its_key() {
     for (key, spoil) in bad {
         let (mut program, mut buffered) = (Program::random_reads(4096, 1), Buffered::default());
         spoil(&mut program, &mut buffered);
-        let drive = weir_drive::Config::Null(weir_drive::null::Config::demo());
+        let drive = weir_model::drive::Config::Null(weir_model::drive::null::Config::demo());
         let mut scenario = Scenario::new("bad", drive, Span::from_secs(1));
         let spec = scenario.tenant("bad", Contract::DEFAULT, MIB, program);
         let error = Process::new(0, 1, spec, &buffered, 0, 4096).unwrap_err();

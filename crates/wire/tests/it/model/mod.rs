@@ -2,7 +2,7 @@
 //! (with a bound on how often a thread is interrupted), and says when everybody sleeps.
 //!
 //! `cargo test -p weir-wire --test it model:: -- --nocapture --test-threads 1` prints which case passes. `./bench mutants` checks
-//! that the bugs in `crates/audit/mutants` make cases fail.
+//! that the bugs in `crates/verify/mutants` make cases fail.
 
 mod event;
 mod memory;

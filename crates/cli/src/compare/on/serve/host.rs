@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
-use weir_report::number::percent;
+use weir_measure::number::percent;
 
 /// The longest name that the kernel keeps of a thread, bytes.
 const NAME_MAX: usize = 15;

@@ -19,12 +19,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use told::Told;
-use weir_client::{Fleet, Member};
 use weir_config::scenario::Scenario;
 use weir_config::{Address, Policy, Server as Config, Storage, ThreadPriority, profile};
-use weir_load::Region;
 use weir_measure::promise::{self, Beside, Fate, Rate, Terms};
 use weir_measure::{Meter, Place, Record, Run, TOTAL};
+use weir_model::client::{Fleet, Member};
+use weir_model::load::Region;
 use weir_serve::Server;
 use weir_sim::Alone;
 
@@ -188,10 +188,10 @@ fn fleet(scenario: &Scenario, repetition: u32, socket: PathBuf) -> Fleet {
         export: client.name.clone(),
         program: client.program,
         region: Some(client.region),
-        seed: weir_load::seed(&scenario.name, repetition, client.sequence),
+        seed: weir_model::load::seed(&scenario.name, repetition, client.sequence),
     });
     Fleet {
-        address: weir_client::Address::Unix(socket),
+        address: weir_model::client::Address::Unix(socket),
         members: members.collect(),
         warm_up: Duration::from_nanos(scenario.warm_up.as_nanos()),
         length: Duration::from_nanos(scenario.duration.as_nanos()),

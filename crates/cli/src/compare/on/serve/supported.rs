@@ -71,7 +71,7 @@ pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static st
 mod tests {
     use super::*;
     use weir_config::scenario::{Choice, Script, find, read};
-    use weir_drive::{Config, null};
+    use weir_model::drive::{Config, null};
 
     fn why(script: &Script) -> Option<&'static str> {
         let drive = Config::Null(null::Config::demo());

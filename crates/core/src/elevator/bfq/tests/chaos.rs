@@ -2,9 +2,9 @@
 
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::closed_loop::{self, Client, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::random::Rng;
 use crate::{Op, Span, elevator};
 use std::vec::Vec;
-use weir_random::Rng;
 
 struct Random(Rng);
 

@@ -3,8 +3,8 @@
 use super::super::entity::{BEST_EFFORT, IDLE, Place, delta};
 use super::super::wf2q::Wf2q;
 use crate::Instant;
+use crate::random::Rng;
 use std::vec::Vec;
-use weir_random::Rng;
 
 const GROUPS: u32 = 7;
 const QUEUES: u32 = 24;

@@ -3,12 +3,12 @@
 use super::super::{Cfq, Config, Queue};
 use crate::elevator::closed_loop::{self, Client, KIB, Place, SECOND, STREAMER, ms, nth};
 use crate::list::NIL;
+use crate::random::Rng;
 use crate::tunable::Tuned;
 use crate::{
     Config as LayerConfig, DriveShape, Flags, Op, Priority, PriorityClass, Sizes, elevator,
 };
 use std::vec::Vec;
-use weir_random::Rng;
 
 /// Every tunable at its default or anywhere in its bounds, seldom at their ends.
 fn drawn(rng: &mut Rng) -> Config {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_core::random::Rng;
 use weir_core::{Flags, Op};
-use weir_random::Rng;
 
 use super::super::super::rmw::{Mode, Ranges};
 use super::*;

@@ -1,8 +1,0 @@
-//! The integration tests of this crate, a module for each subject.
-
-mod corpus;
-mod forged;
-mod limits;
-mod random;
-mod recording;
-mod steady;

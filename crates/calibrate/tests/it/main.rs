@@ -1,7 +1,0 @@
-//! The integration tests of this crate, a module for each subject.
-
-#[path = "../tools/mod.rs"]
-mod tools;
-
-mod measurement;
-mod models;

@@ -1,3 +1,0 @@
-//! Integration tests in real time, a module for each subject.
-
-mod etcd;

@@ -1,0 +1,108 @@
+//! What a drive does at the least and at the most, from what its steps found.
+
+use crate::calibrate::calibration::Calibration;
+use crate::calibrate::found::Found;
+use crate::calibrate::plan::step;
+
+/// A figure of a drive: bytes or requests a second.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Figure {
+    /// The lower end of the confidence interval of the slowest step of its kind.
+    pub least: f64,
+    /// The most that any step of its kind reached for three windows.
+    pub most: f64,
+    /// Half of the width of the confidence interval of the slowest, as a part of its mean; `None` where nothing is known of it.
+    pub uncertainty: Option<f64>,
+    /// Whether every step of its kind was steady.
+    pub steady: bool,
+}
+
+/// What a drive does; `None` for what was not measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Capacity {
+    /// Bytes a second read in sequence.
+    pub read: Option<Figure>,
+    /// Bytes a second written in sequence.
+    pub write: Option<Figure>,
+    /// Reads of 4 KiB a second at random places.
+    pub read_iops: Option<Figure>,
+    /// Writes of 4 KiB a second at random places.
+    pub write_iops: Option<Figure>,
+    /// Requests of 4 KiB a second at random places, three of ten of them writes.
+    pub mixed_iops: Option<Figure>,
+    /// The least depth at which random reads reach 97 % of the most that they reach at any.
+    pub tags: Option<u32>,
+}
+
+/// The part of the most that random reads reach at a depth that is enough.
+const FULL: f64 = 0.97;
+
+impl Capacity {
+    /// From what was found so far.
+    pub fn of(known: &Calibration) -> Self {
+        let figure = |names: &[&str], requests: bool| {
+            let steps: Vec<&Found> = names.iter().filter_map(|name| known.step(name)).collect();
+            Figure::of(&steps, requests)
+        };
+        Self {
+            read: figure(&[step::READ, step::READ_END], false),
+            write: figure(&[step::WRITE, step::WRITE_END], false),
+            read_iops: figure(&[step::READ_RANDOM], true),
+            write_iops: figure(&[step::WRITE_RANDOM], true),
+            mixed_iops: figure(&[step::MIXED], true),
+            tags: tags(known),
+        }
+    }
+
+    /// Requests a second of any kind: the least of reads alone, writes alone and both; `None` unless reads and writes were measured.
+    pub fn iops(&self) -> Option<f64> {
+        let (read, write) = (self.read_iops?.least, self.write_iops?.least);
+        let mixed = self.mixed_iops.map_or(f64::INFINITY, |f| f.least);
+        Some(read.min(write).min(mixed))
+    }
+}
+
+impl Figure {
+    fn of(steps: &[&Found], requests: bool) -> Option<Self> {
+        let unit = |found: &Found| {
+            if requests {
+                f64::from(found.load.length)
+            } else {
+                1.0
+            }
+        };
+        let slowest = steps
+            .iter()
+            .min_by(|a, b| a.at_least().total_cmp(&b.at_least()))?;
+        let most = steps.iter().map(|s| s.at_best() / unit(s));
+        Some(Self {
+            least: slowest.at_least() / unit(slowest),
+            most: most.fold(0.0, f64::max),
+            uncertainty: slowest.uncertainty(),
+            steady: steps.iter().all(|s| s.steady),
+        })
+    }
+}
+
+fn tags(known: &Calibration) -> Option<u32> {
+    let reads = known.steps.iter().filter(|found| {
+        let like = found.name == step::READ_RANDOM || found.name.starts_with("read-random-depth-");
+        like && found.steady
+    });
+    let mut reads: Vec<_> = reads
+        .map(|found| (found.load.depth, found.bytes_per_second))
+        .collect();
+    reads.sort_by_key(|read| read.0);
+    // One depth alone says nothing.
+    let most = reads.iter().map(|read| read.1).fold(0.0, f64::max);
+    let enough = reads.iter().find(|read| read.1 >= FULL * most)?;
+    (reads.len() > 2).then_some(enough.0)
+}
+
+/// Three digits of a figure, rounded down: the others say nothing.
+pub fn floor_to_three(figure: f64) -> u64 {
+    let figure = figure.max(0.0) as u64;
+    let digits = figure.checked_ilog10().unwrap_or(0);
+    let unit = 10_u64.pow(digits.saturating_sub(2));
+    figure / unit * unit
+}

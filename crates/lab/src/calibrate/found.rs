@@ -1,0 +1,156 @@
+//! What a step found.
+
+use crate::calibrate::calibration::DEPTH_MAX;
+use crate::calibrate::load::Load;
+use crate::calibrate::steady::{self, Window, tail};
+use serde::{Deserialize, Serialize};
+use weir_measure::Histogram;
+
+/// Windows that show the best case.
+const RUN: usize = 3;
+
+/// More than this there is of nothing: bytes or requests a second, microseconds.
+const MOST: f64 = 1e12;
+
+/// What one step found.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Found {
+    /// The step.
+    pub name: String,
+    /// Its requests.
+    #[serde(flatten)]
+    pub load: Load,
+    /// The mean of the steady windows.
+    pub bytes_per_second: f64,
+    /// Half of the width of that mean's 95 % confidence interval; `None` with fewer than two windows.
+    pub half: Option<f64>,
+    /// Whether the drive was steady in these windows.
+    pub steady: bool,
+    /// By which part of the mean the rate rises from the first of these windows to the last.
+    pub trend: f64,
+    /// Windows at the beginning that do not count.
+    pub skipped: usize,
+    /// The windows, from the first on.
+    pub windows: Vec<Window>,
+    /// How long the step took.
+    pub seconds: f64,
+    /// Requests that were answered in that time.
+    pub requests: u64,
+    /// Latency in the steady windows; `None` without such a window.
+    pub latency_us: Option<Latency>,
+    /// For which part of the time the measuring thread waited for a processor; `None` where that is not known.
+    pub processor_wait: Option<f64>,
+}
+
+/// Latency from sending to the answer, microseconds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Latency {
+    /// The mean.
+    pub mean: f64,
+    /// The median, at most 0.8 % above the exact one; so are the next two.
+    pub p50: f64,
+    /// The 95th percentile.
+    pub p95: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Found {
+    /// From windows and the latencies in each.
+    pub(crate) fn new(
+        name: &str,
+        load: Load,
+        windows: Vec<Window>,
+        latencies: &[Histogram],
+        (seconds, requests): (f64, u64),
+    ) -> Self {
+        let all = requests as f64 * f64::from(load.length) / seconds.max(1e-9);
+        let cut = tail(&windows);
+        let half = cut.map(|t| t.interval.half).filter(|half| half.is_finite());
+        let skipped = cut.map_or(0, |t| t.skipped);
+        Self {
+            name: name.to_owned(),
+            load,
+            bytes_per_second: cut.map_or(all, |t| t.interval.mean),
+            half,
+            steady: cut.is_some_and(|t| t.steady),
+            trend: cut.map_or(0.0, |t| t.trend),
+            skipped,
+            windows,
+            seconds,
+            requests,
+            latency_us: Latency::of(&latencies[skipped.min(latencies.len())..]),
+            processor_wait: None,
+        }
+    }
+
+    /// Whether its numbers can be those of a measurement.
+    pub(crate) fn is_possible(&self) -> bool {
+        let is_rate = |rate: &f64| (0.0..=MOST).contains(rate);
+        let load = &self.load;
+        (4096..=1 << 30).contains(&load.length)
+            && (1..=DEPTH_MAX).contains(&load.depth)
+            && load.writes <= 100
+            && is_rate(&self.bytes_per_second)
+            && self.half.is_none_or(|half| is_rate(&half))
+            && (self.windows.iter()).all(|w| is_rate(&w.bytes_per_second) && is_rate(&w.seconds))
+            && self.trend.is_finite()
+            && is_rate(&self.seconds)
+            && self.skipped <= self.windows.len()
+            && self.requests <= MOST as u64
+            && self.processor_wait.is_none_or(|part| is_rate(&part))
+            && self.latency_us.is_none_or(Latency::is_possible)
+    }
+
+    /// Requests a second in the steady windows.
+    pub fn requests_per_second(&self) -> f64 {
+        self.bytes_per_second / f64::from(self.load.length)
+    }
+
+    /// The lower end of the confidence interval, bytes a second.
+    pub fn at_least(&self) -> f64 {
+        (self.bytes_per_second - self.half.unwrap_or(self.bytes_per_second)).max(0.0)
+    }
+
+    /// The fastest three windows one behind the other, the beginning included: what caches and buffers permit for a while. (In one alone may
+    /// be answers that waited for this process.)
+    pub fn at_best(&self) -> f64 {
+        let rates = self.windows.windows(RUN).filter_map(steady::mean);
+        let fastest = rates.fold(0.0, |most, rate| rate.mean.max(most));
+        fastest.max(self.bytes_per_second)
+    }
+
+    /// Half of the width of the confidence interval as a part of the mean.
+    pub fn uncertainty(&self) -> Option<f64> {
+        self.half.map(|half| half / self.bytes_per_second.max(1e-9))
+    }
+
+    /// Bytes that were read and written.
+    pub fn bytes(&self) -> u64 {
+        self.requests.saturating_mul(self.load.length.into())
+    }
+}
+
+impl Latency {
+    fn is_possible(self) -> bool {
+        let all = [self.mean, self.p50, self.p95, self.p99, self.max];
+        all.iter().all(|us| (0.0..=MOST).contains(us))
+    }
+
+    fn of(windows: &[Histogram]) -> Option<Self> {
+        let mut all = Histogram::new();
+        for window in windows {
+            all.merge(window);
+        }
+        let us = |ns: u64| ns as f64 / 1e3;
+        (!all.is_empty()).then(|| Self {
+            mean: all.mean() / 1e3,
+            p50: us(all.quantile(1, 2)),
+            p95: us(all.quantile(95, 100)),
+            p99: us(all.quantile(99, 100)),
+            max: us(all.max()),
+        })
+    }
+}

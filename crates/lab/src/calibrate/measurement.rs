@@ -1,0 +1,270 @@
+//! One step, carried out.
+
+use crate::calibrate::found::Found;
+use crate::calibrate::load::{Area, Load, Pattern};
+use crate::calibrate::plan::Step;
+use crate::calibrate::stamp::{self, BLOCK};
+use crate::calibrate::steady::{self, tail};
+use weir_core::{Flags, Instant, Op, Span};
+use weir_measure::Histogram;
+use weir_model::load::{Io, Rng, Source};
+
+/// Windows of a step that takes all its time.
+const WINDOWS: u64 = 24;
+/// A window takes at least this long, and has at least this many answers.
+const SHORTEST: Span = Span::from_millis(10);
+const ANSWERS: u64 = 8;
+/// A step that may ends early after this many steady windows if their mean is as sure as this.
+const ENOUGH: usize = 8;
+const SURE: f64 = 0.01;
+
+/// A step under way: a source of requests that ends by itself, when its time is over or, if it may, when it is sure.
+#[derive(Debug)]
+pub struct Measurement {
+    name: String,
+    load: Load,
+    area: Area,
+    early: bool,
+    /// A flush is to be issued when all is answered; it was, and is not answered.
+    flush: bool,
+    is_flushing: bool,
+    limit: Span,
+    rng: Rng,
+    /// When it was first asked.
+    began: Option<Instant>,
+    /// The last answer so far.
+    now: Instant,
+    issued: u64,
+    answered: u64,
+    /// It issues nothing any more.
+    over: bool,
+    /// The number of the next place, where they come one behind the other.
+    place: u64,
+    /// How long the last answer took: what is in flight takes about as long.
+    latest: Span,
+    /// When the next request may be issued, where there is a rate.
+    due: Instant,
+    window: Window,
+    windows: Vec<steady::Window>,
+    latencies: Vec<Histogram>,
+    failed: Option<Io>,
+}
+
+/// The window under way: it begins and ends with an answer.
+#[derive(Debug)]
+struct Window {
+    began: Option<Instant>,
+    bytes: u64,
+    answers: u64,
+    latency: Histogram,
+}
+
+impl Window {
+    fn new(began: Option<Instant>) -> Self {
+        Self {
+            began,
+            bytes: 0,
+            answers: 0,
+            latency: Histogram::new(),
+        }
+    }
+}
+
+impl Measurement {
+    /// A step that takes about `limit` at most: it stops early enough for what is in flight to end by then.
+    pub fn new(step: &Step, limit: Span) -> Self {
+        Self {
+            name: step.name.clone(),
+            load: step.load,
+            area: step.area,
+            early: step.early,
+            flush: step.flush,
+            is_flushing: false,
+            limit,
+            rng: Rng::new(weir_model::load::seed(&step.name, 0, 0)),
+            began: None,
+            now: Instant::ZERO,
+            issued: 0,
+            answered: 0,
+            over: false,
+            place: 0,
+            latest: Span::ZERO,
+            due: Instant::ZERO,
+            window: Window::new(None),
+            windows: Vec::new(),
+            latencies: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// The first request that failed: the step is over then, and has found nothing.
+    pub fn failed(&self) -> Option<&Io> {
+        self.failed.as_ref()
+    }
+
+    /// For how long it has been under way.
+    pub fn elapsed(&self) -> Span {
+        self.began.map_or(Span::ZERO, |began| self.now.since(began))
+    }
+
+    /// Bytes from the beginning of the drive on that it wrote without a gap.
+    pub fn written(&self) -> u64 {
+        let fills = self.load.pattern == Pattern::Sequential && self.load.writes == 100;
+        if !fills || self.area.from > 0 || self.failed.is_some() {
+            return 0;
+        }
+        let places = self.area.places(self.load.length).min(self.answered);
+        places * u64::from(self.load.length)
+    }
+
+    /// What it found, once it has finished; `None` if nothing was answered, or something failed.
+    pub fn found(&self) -> Option<Found> {
+        if self.failed.is_some() || self.answered == 0 {
+            return None;
+        }
+        let seconds = self.elapsed().as_nanos() as f64 / 1e9;
+        Some(Found::new(
+            &self.name,
+            self.load,
+            self.windows.clone(),
+            &self.latencies,
+            (seconds, self.answered),
+        ))
+    }
+
+    /// Nothing is issued any more, but for a flush at the end.
+    fn end(&mut self, now: Instant) -> weir_model::load::Step {
+        if self.outstanding() > 0 || self.is_flushing {
+            return weir_model::load::Step::WaitForCompletion;
+        }
+        if !self.flush || self.issued == 0 || self.failed.is_some() {
+            return weir_model::load::Step::Finished;
+        }
+        (self.flush, self.is_flushing) = (false, true);
+        weir_model::load::Step::Issue(Io {
+            number: self.issued,
+            op: Op::Flush,
+            flags: Flags::NONE,
+            offset: 0,
+            length: 0,
+            due: now,
+        })
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.issued - self.answered
+    }
+
+    fn request(&mut self, now: Instant) -> Io {
+        let places = self.area.places(self.load.length).max(1);
+        let place = match self.load.pattern {
+            Pattern::Sequential => {
+                self.place += 1;
+                (self.place - 1) % places
+            }
+            Pattern::Random => self.rng.range(0, places - 1),
+        };
+        // Nothing is drawn where nothing is to be chosen, so that the places stay the same.
+        let writes = match self.load.writes {
+            0 => false,
+            100.. => true,
+            some => self.rng.range(0, 99) < u64::from(some),
+        };
+        let io = Io {
+            number: self.issued,
+            op: if writes { Op::Write } else { Op::Read },
+            flags: Flags::NONE,
+            offset: self.area.from + place * u64::from(self.load.length),
+            length: self.load.length,
+            due: now,
+        };
+        self.issued += 1;
+        io
+    }
+
+    /// Closes the window if it is long enough, and the step if that was enough.
+    fn close(&mut self, now: Instant) {
+        let Some(began) = self.window.began else {
+            // The first answers may have waited for this process, all together.
+            if self.answered >= u64::from(self.load.depth) {
+                self.window = Window::new(Some(now));
+            }
+            return;
+        };
+        let length = now.since(began);
+        let whole = SHORTEST.max(Span::from_nanos(self.limit.as_nanos() / WINDOWS));
+        if length < whole || self.window.answers < ANSWERS {
+            return;
+        }
+        let ended = std::mem::replace(&mut self.window, Window::new(Some(now)));
+        let seconds = length.as_nanos() as f64 / 1e9;
+        self.windows.push(steady::Window {
+            seconds,
+            bytes_per_second: ended.bytes as f64 / seconds,
+        });
+        self.latencies.push(ended.latency);
+        self.over |= self.early && self.is_sure();
+    }
+
+    fn is_sure(&self) -> bool {
+        tail(&self.windows).is_some_and(|tail| {
+            let counted = self.windows.len() - tail.skipped;
+            tail.steady && counted >= ENOUGH && tail.interval.half <= SURE * tail.interval.mean
+        })
+    }
+}
+
+impl Source for Measurement {
+    fn next(&mut self, now: Instant) -> weir_model::load::Step {
+        let began = *self.began.get_or_insert(now);
+        // What is in flight is to have ended by the limit.
+        self.over |= now.since(began) + self.latest >= self.limit;
+        if self.over {
+            return self.end(now);
+        }
+        if self.outstanding() >= u64::from(self.load.depth) {
+            return weir_model::load::Step::WaitForCompletion;
+        }
+        if let Some(rate) = self.load.rate {
+            let due = self.due.max(began);
+            if now < due {
+                return weir_model::load::Step::WaitUntil(due);
+            }
+            self.due = due + Span::from_nanos(1_000_000_000 / rate.max(1));
+        }
+        weir_model::load::Step::Issue(self.request(now))
+    }
+
+    fn completed(&mut self, now: Instant, io: &Io, failed: bool) {
+        if io.op == Op::Flush {
+            self.is_flushing = false;
+        } else {
+            self.answered += 1;
+            self.now = self.now.max(now);
+        }
+        self.latest = now.since(io.due);
+        if failed {
+            self.failed.get_or_insert(*io);
+            self.over = true;
+        }
+        if self.over {
+            return;
+        }
+        if self.window.began.is_some() {
+            self.window.bytes += u64::from(io.length);
+            self.window.answers += 1;
+            self.window.latency.record(now.since(io.due).as_nanos());
+        }
+        self.close(now);
+    }
+
+    fn payload(&mut self, io: &Io, into: &mut Vec<u8>) {
+        let end = into.len() + io.length as usize;
+        let mut offset = io.offset;
+        while into.len() < end {
+            stamp::block(offset, into);
+            offset += BLOCK;
+        }
+        into.truncate(end);
+    }
+}

@@ -1,0 +1,154 @@
+//! What is played: rows, by scenarios, cases, drives, policies and kernels.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use weir_config::scenario::{self, Choice, Scenario, Script};
+use weir_config::{Policy, policy, profile};
+
+/// The file of rows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    rows: Vec<Block>,
+    /// Why the two sides differ, where they do, by the names of rows.
+    #[serde(default)]
+    pub why: BTreeMap<String, String>,
+}
+
+/// Every case with every policy on every drive.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Block {
+    scenario: String,
+    cases: Option<Vec<String>>,
+    drives: Vec<String>,
+    policies: Vec<String>,
+    kernel: String,
+}
+
+/// One run on each side.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Row {
+    /// The scenario: a file beside the rows.
+    pub scenario: String,
+    /// Its case, where it has several.
+    pub case: Option<String>,
+    /// A drive of Weir's.
+    pub drive: String,
+    /// A policy of Weir's, which Linux is set up by.
+    pub policy: String,
+    /// The version of Linux.
+    pub kernel: String,
+}
+
+impl Row {
+    /// Its name in the file of Linux's figures.
+    pub fn name(&self) -> String {
+        let case = self.case.as_deref().unwrap_or("-");
+        let Self {
+            scenario,
+            drive,
+            policy,
+            kernel,
+            ..
+        } = self;
+        format!("{scenario}: {case}: {drive}: {policy}: {kernel}")
+    }
+
+    /// What it plays.
+    ///
+    /// # Errors
+    /// There is no such scenario, case, drive, policy or target.
+    pub fn build(&self) -> Result<Built, String> {
+        let built = Built::new(
+            &self.script()?,
+            self.case.as_deref(),
+            &self.drive,
+            &self.policy,
+        );
+        built.map_err(|what| format!("{}: {what}", self.name()))
+    }
+
+    fn script(&self) -> Result<Script, String> {
+        let wrong = |e: &dyn std::fmt::Debug| format!("{}: {e:?}", self.name());
+        let file = crate::conformance::root().join(format!("guest/{}.toml", self.scenario));
+        let text = fs::read_to_string(&file).map_err(|e| wrong(&e))?;
+        scenario::read(&text, &file.to_string_lossy()).map_err(|e| wrong(&e))
+    }
+}
+
+/// What is played.
+#[derive(Debug)]
+pub struct Built {
+    /// The clients, and their drive.
+    pub scenario: Scenario,
+    /// What they are under.
+    pub policy: Policy,
+    /// The place of the client that the scenario is about.
+    pub target: usize,
+}
+
+impl Built {
+    /// A case of a scenario on a drive under a policy, both by their names.
+    ///
+    /// # Errors
+    /// There is no such case, drive, policy or target.
+    pub fn new(
+        script: &Script,
+        case: Option<&str>,
+        drive: &str,
+        policy: &str,
+    ) -> Result<Self, String> {
+        let wrong = |e: &dyn std::fmt::Debug| format!("{e:?}");
+        let drive = profile::find(drive).map_err(|e| wrong(&e))?.drive;
+        let choice = Choice::new(&drive, case, policy);
+        let mut policy = policy::find(policy).map_err(|e| wrong(&e))?;
+        let built = script.scenario(&choice).map_err(|e| wrong(&e))?;
+        script.tune(&choice, &mut policy).map_err(|e| wrong(&e))?;
+        let scenario = built.under(&policy);
+        let name = script.target();
+        let target = scenario.clients.iter().position(|c| c.name == name);
+        Ok(Self {
+            target: target.ok_or_else(|| format!("no client {name}"))?,
+            scenario,
+            policy,
+        })
+    }
+}
+
+impl Rows {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+        let text = fs::read_to_string(file).map_err(|e| wrong(&e))?;
+        toml::from_str(&text).map_err(|e| wrong(&e))
+    }
+
+    /// The rows, in the order of the page.
+    pub fn all(&self) -> Vec<Row> {
+        let mut all = Vec::new();
+        for block in &self.rows {
+            let cases = block.cases.as_ref();
+            let cases = cases.map_or_else(|| vec![None], |c| c.iter().cloned().map(Some).collect());
+            for (drive, case) in block
+                .drives
+                .iter()
+                .flat_map(|d| cases.iter().map(move |c| (d, c)))
+            {
+                all.extend(block.policies.iter().map(|policy| Row {
+                    scenario: block.scenario.clone(),
+                    case: case.clone(),
+                    drive: drive.clone(),
+                    policy: policy.clone(),
+                    kernel: block.kernel.clone(),
+                }));
+            }
+        }
+        all
+    }
+}

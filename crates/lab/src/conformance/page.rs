@@ -1,0 +1,194 @@
+//! The page, which sums up and shows what differs, and the table of every row, Linux beside Weir.
+
+use crate::conformance::experiment::{Case, Experiment};
+use crate::conformance::verdict::{Figure, Row, TOLERANCE, Verdict};
+use std::fmt::Write as _;
+use weir_measure::Interval;
+
+/// Cases with their rows, in the order of the page.
+pub type Compared<'a> = Vec<(&'a Experiment, Vec<(&'a Case, Vec<Row>)>)>;
+
+/// What a comparison is written as.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// `docs/conformance.md`: counts, what was played, and the rows that differ.
+    pub page: String,
+    /// `docs/conformance.csv`: every row.
+    pub rows: String,
+}
+
+/// Writes a comparison of `runs` samples of `seconds` seconds on each side.
+pub fn write(compared: &Compared<'_>, runs: u32, seconds: u32) -> Written {
+    let mut page = head(runs, seconds);
+    counts(&mut page, compared);
+    page += "\n## Experiments\n\n";
+    for (experiment, _) in compared {
+        played(&mut page, experiment);
+    }
+    page += "\n## Rows that differ\n\n| Experiment: case | Job | Figure | Linux | Weir | Difference |\n|---|---|---|---|---|---|\n";
+    let mut rows = "experiment,case,policy,job,figure,linux,linux_half_width,weir,weir_half_width,difference_percent,verdict\n".to_owned();
+    for (experiment, cases) in compared {
+        for (case, of_case) in cases {
+            for row in of_case {
+                rows += &record(experiment, case, row);
+                if row.verdict() == Verdict::Differs {
+                    page += &line(experiment, case, row);
+                }
+            }
+        }
+    }
+    Written { page, rows }
+}
+
+fn counts(text: &mut String, compared: &Compared<'_>) {
+    let rows = || {
+        compared
+            .iter()
+            .flat_map(|(_, cases)| cases)
+            .flat_map(|(_, rows)| rows)
+    };
+    let count = |verdict| rows().filter(|r| r.verdict() == verdict).count();
+    let (agree, differ) = (count(Verdict::Agrees), count(Verdict::Differs));
+    let _ = writeln!(
+        text,
+        "\nOf {} rows, {agree} agree, {differ} differ and {} are inconclusive. {:.1} % of the conclusive rows agree.\n",
+        rows().count(),
+        count(Verdict::Inconclusive),
+        100.0 * agree as f64 / ((agree + differ).max(1)) as f64
+    );
+    *text += "| Experiment | Case | Policy | Rows | Agree | Differ | Inconclusive |\n|---|---|---|---|---|---|---|\n";
+    for (experiment, cases) in compared {
+        for (case, rows) in cases {
+            let count = |verdict| rows.iter().filter(|r| r.verdict() == verdict).count();
+            let counts = [Verdict::Agrees, Verdict::Differs, Verdict::Inconclusive].map(count);
+            let [agree, differ, open] = counts;
+            let _ = writeln!(
+                text,
+                "| {} | {} | `{}`{}, `nr_requests` {} | {} | {agree} | {differ} | {open} |",
+                experiment.name,
+                case.name,
+                case.policy,
+                tunables(case),
+                case.nr_requests,
+                rows.len()
+            );
+        }
+    }
+}
+
+fn played(text: &mut String, experiment: &Experiment) {
+    let drive = experiment.setting.drive;
+    let _ = write!(
+        text,
+        "- **{}**: {}. Drive: tags {}, service time {} us",
+        experiment.name, experiment.setting.about, drive.tags, drive.service_us
+    );
+    if drive.mbps > 0 {
+        let _ = write!(text, ", `mbps={}`", drive.mbps);
+    }
+    let jobs = experiment
+        .jobs
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let _ = writeln!(text, ". Jobs: `{jobs}`.");
+}
+
+fn head(runs: u32, seconds: u32) -> String {
+    format!(
+        "# Conformance with Linux
+
+This page shows how far the simulator agrees with Linux 6.1 when both run the same fio jobs on the same simple drive. [Conformance with Linux on drive
+models](conformance-guest.md) compares Linux's own code with the simulator on Weir's models of drives.
+
+To repeat Weir's side, run `cargo run --release -p weir-lab --bin conformance -- page`, which prints this page. `WEIR_BLESS=1 cargo test -p weir-lab` writes the
+page and the table of all rows, [conformance.csv](conformance.csv). Linux's samples are stored in `crates/lab/linux`.
+`cargo run --release -p weir-lab --bin conformance -- linux LAB` measures those that are missing. The head of `crates/lab/src/bin/conformance.rs` describes the command,
+and the head of `crates/lab/src/conformance/lab.rs` describes a lab.
+
+## Method
+
+- On the side of Linux, the block layer of Linux 6.1 runs as a process in virtual time. `null_blk` is the drive, and fio 3.33 is the client.
+- Both sides use the same job files of fio (`crates/lab/experiments`), with {runs} samples of {seconds} seconds each. Each sample has its own
+  random numbers, and its clients begin up to one millisecond apart.
+- Figures are means of the samples, together with half of the width of their 95 % confidence intervals.
+- Latencies are from the call to its completion, in microseconds. If a job runs in several groups, its latencies are the means of the groups' figures.
+
+A row *agrees* if the intervals overlap, or if the means are within {:.0} % of each other. If Linux's own half-width exceeds that, the row is
+*inconclusive*. Otherwise, the row *differs*. Cases without rows have no samples of Linux yet. [Differences
+from Linux in detail](evidence/deviations.md#differences-in-measured-results) describes their causes.
+
+Only `sequential.fio` omits the beginning of each run (`ramp_time`), because no client in its cases with rows waits for long. In fio, the beginning of a
+process ends when its first request after that time completes. A process that waits for seconds is therefore measured later than the others, and in
+part after they have ended.
+
+## Agreement by case
+",
+        100.0 * TOLERANCE
+    )
+}
+
+/// Tunables that are stated.
+fn tunables(case: &Case) -> String {
+    let mut text = String::new();
+    for (name, value) in case.iosched.iter().chain(&case.weir) {
+        let _ = write!(text, ", `{name}` {value}");
+    }
+    text
+}
+
+/// A row that differs, for the page.
+fn line(experiment: &Experiment, case: &Case, row: &Row) -> String {
+    let (name, unit) = unit(row.figure);
+    let shown = |i: Interval| format!("{} ± {}", figure(i.mean * unit), figure(i.half * unit));
+    format!(
+        "| {}: {} | {} | {name} | {} | {} | {:+.1} % |\n",
+        experiment.name,
+        case.name,
+        row.player,
+        shown(row.linux),
+        shown(row.weir),
+        100.0 * row.difference()
+    )
+}
+
+/// A row of the table. Names of cases hold commas, and no quotes.
+fn record(experiment: &Experiment, case: &Case, row: &Row) -> String {
+    let (name, unit) = unit(row.figure);
+    let verdict = match row.verdict() {
+        Verdict::Agrees => "agrees",
+        Verdict::Differs => "differs",
+        Verdict::Inconclusive => "inconclusive",
+    };
+    let shown = |i: Interval| format!("{},{}", figure(i.mean * unit), figure(i.half * unit));
+    format!(
+        "{},\"{}\",{},{},{name},{},{},{:+.1},{verdict}\n",
+        experiment.name,
+        case.name,
+        case.policy,
+        row.player,
+        shown(row.linux),
+        shown(row.weir),
+        100.0 * row.difference()
+    )
+}
+
+/// What a figure is called, and what it is multiplied by to be printed.
+fn unit(figure: Figure) -> (&'static str, f64) {
+    match figure {
+        Figure::Total => ("MB/s", 1e-6),
+        Figure::Share => ("share %", 100.0),
+        Figure::Mean => ("mean us", 1.0),
+        Figure::P50 => ("p50 us", 1.0),
+        Figure::P99 => ("p99 us", 1.0),
+    }
+}
+
+/// A number with about three digits.
+fn figure(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}

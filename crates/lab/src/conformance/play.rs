@@ -1,0 +1,268 @@
+//! Weir's side: the same job file, drive, elevator and groups in the simulator.
+
+use crate::conformance::experiment::{Case, Experiment, Group, NullBlk, Player};
+use crate::conformance::sample::Sample;
+use std::collections::BTreeMap;
+use weir_config::policy::{self, Policy};
+use weir_config::scenario::{self, Choice};
+use weir_core::random::Rng;
+use weir_core::{Capacity, Contract, GroupId, Knobs, Max, ROOT, Span, control};
+use weir_measure::Meter;
+use weir_sim::{ClientSpec, GroupSpec, Merging, NrRequests, Run, Scenario};
+
+/// Bytes a second that one of `null_blk`'s megabytes is: 20971 in each of 50 ticks a second.
+const MEGABYTE: u64 = 20_971 * 50;
+
+/// Sectors of a command at most: `null_blk` has what the kernel takes to be safe.
+const SECTORS: u32 = 255;
+
+/// More bytes or requests a second than any group is promised.
+const BOUNDLESS: u64 = 1 << 40;
+
+/// Plays a case once, measuring `seconds` seconds.
+///
+/// # Errors
+/// What does not go together.
+pub fn play(
+    experiment: &Experiment,
+    case: &Case,
+    run: u32,
+    seconds: u32,
+) -> Result<Vec<Sample>, String> {
+    let policy = policy(case)?;
+    let players = case.players(&experiment.sections()?);
+    let (scenario, owners) = scenario(experiment, case, run, seconds, &players, &policy)?;
+    let results = Run::new(&scenario, &policy, run).and_then(|run| run.run(|_| {}));
+    let results = results.map_err(|e| format!("{}: {e}", case.name))?;
+    let mut meters: BTreeMap<(usize, usize), Meter> = BTreeMap::new();
+    for (client, owner) in results.clients.into_iter().zip(owners) {
+        meters
+            .entry(owner)
+            .and_modify(|m| m.merge(&client.meter))
+            .or_insert(client.meter);
+    }
+    let samples = players.iter().enumerate().filter_map(|(n, player)| {
+        let parts = meters.iter().filter(|(owner, _)| owner.0 == n);
+        let parts: Vec<Sample> = parts
+            .map(|(_, meter)| sample(case, run, player, meter, seconds))
+            .collect();
+        Sample::pooled(&parts)
+    });
+    Ok(samples.collect())
+}
+
+fn sample(case: &Case, run: u32, player: &Player, meter: &Meter, seconds: u32) -> Sample {
+    let latency = meter.latency();
+    let us = |num| latency.quantile(num, 100) as f64 / 1e3;
+    Sample {
+        case: case.name.clone(),
+        run,
+        player: player.name.clone(),
+        bandwidth: meter.bytes() as f64 / f64::from(seconds),
+        latency: [latency.mean() / 1e3, us(50), us(99)],
+    }
+}
+
+/// The policy with what the case says of it.
+fn policy(case: &Case) -> Result<Policy, String> {
+    let policy = policy::find(&case.policy).map_err(|e| e.to_string())?;
+    let stated = [("qos", &case.qos), ("model", &case.model)];
+    let stated = stated
+        .into_iter()
+        .filter_map(|(key, line)| Some((key, line.as_deref()?)));
+    let mut policy = with_cost(&policy, &stated.collect::<Vec<_>>())
+        .map_err(|e| format!("{}: {e}", case.name))?;
+    // Low limits of cases are those of reads.
+    policy.low.limits = control::low::Directions::Reads;
+    // Weir's are for all groups: the longest that one states, which groups that reach their limits do not notice.
+    let longest = |name: &str| {
+        let stated = case.group.iter().filter_map(|g| g.low.get(name));
+        stated.max().map(|us| Span::from_micros(*us))
+    };
+    policy.low.idle = longest("idle").unwrap_or(policy.low.idle);
+    policy.low.latency = longest("latency").unwrap_or(policy.low.latency);
+    let elevator = policy.elevator.kind().name;
+    for (name, value) in case.iosched.iter().chain(&case.weir) {
+        if !policy.tune(elevator, name, *value) {
+            return Err(format!("{elevator} has no tunable {name}"));
+        }
+    }
+    Ok(policy)
+}
+
+/// A policy of which lines of `io.cost` are as stated, by their keys.
+///
+/// # Errors
+/// A line that is none of its.
+pub(crate) fn with_cost(policy: &Policy, stated: &[(&str, &str)]) -> Result<Policy, String> {
+    if stated.is_empty() {
+        return Ok(policy.clone());
+    }
+    let text = policy::print(policy);
+    let lines = text.lines().map(|l| {
+        let stated = stated
+            .iter()
+            .find(|(key, _)| l.starts_with(&format!("{key} = ")));
+        stated.map_or_else(|| l.to_owned(), |(key, line)| format!("{key} = {line:?}"))
+    });
+    policy::read(&lines.collect::<Vec<_>>().join("\n"), "").map_err(|e| format!("{e:?}"))
+}
+
+fn drive(null_blk: NullBlk) -> weir_model::drive::Config {
+    let tick = if null_blk.mbps > 0 {
+        Span::from_millis(20)
+    } else {
+        Span::ZERO
+    };
+    weir_model::drive::Config::Null(weir_model::drive::null::Config {
+        service: Span::from_micros(null_blk.service_us),
+        tags: null_blk.tags,
+        queues: 1,
+        link: null_blk.mbps * MEGABYTE,
+        tick,
+        wake: Span::ZERO,
+        command: SECTORS * 512,
+    })
+}
+
+/// The player of a client, and in which of the player's groups it is.
+type Owner = (usize, usize);
+
+/// A job file's scenario before a case has put groups into it.
+fn without_groups(all: &Scenario) -> Scenario {
+    // Linux admits whatever is asked for.
+    let boundless = Capacity {
+        read: BOUNDLESS,
+        write: BOUNDLESS,
+        iops: BOUNDLESS,
+        ..Capacity::NONE
+    };
+    Scenario {
+        clients: Vec::new(),
+        // The case states the groups, and not the job file.
+        groups: Vec::new(),
+        capacity: Some(boundless),
+        // The lab's drive has just been made.
+        run_in: Span::ZERO,
+        ..all.clone()
+    }
+}
+
+fn scenario(
+    experiment: &Experiment,
+    case: &Case,
+    run: u32,
+    seconds: u32,
+    players: &[Player],
+    policy: &Policy,
+) -> Result<(Scenario, Vec<Owner>), String> {
+    let script = scenario::load(&experiment.jobs)
+        .map_err(|e| format!("{}: {e:?}", experiment.jobs.display()))?;
+    let drive = drive(experiment.setting.drive);
+    let choice = Choice {
+        drive: &drive,
+        capacity: None,
+        case: None,
+        policy: &policy.name,
+        seconds: Some(seconds),
+    };
+    let all = script
+        .scenario(&choice)
+        .map_err(|e| format!("{}: {e:?}", case.name))?;
+    let mut scenario = without_groups(&all);
+    scenario.name = format!("{}: {}", experiment.name, case.name);
+    scenario.adapter.nr_requests = NrRequests::Each(case.nr_requests);
+    scenario.merging = Merging {
+        nomerges: case.nomerges,
+        ..Merging::LINUX
+    };
+    let mut groups = BTreeMap::new();
+    for group in &case.group {
+        for name in group.names() {
+            let parent = group.parent().and_then(|p| groups.get(p)).copied();
+            scenario.groups.push(spec(group, parent.unwrap_or(ROOT))?);
+            groups.insert(name, GroupId(scenario.groups.len() as u32));
+        }
+    }
+    // Linux's root has processes beside groups. Here they are in a group of their own, which nothing limits.
+    let mut root = ROOT;
+    if !groups.is_empty() && players.iter().any(|p| p.groups.is_empty()) {
+        scenario.groups.push(GroupSpec {
+            parent: ROOT,
+            contract: Contract::DEFAULT,
+            knobs: Knobs::NONE,
+        });
+        root = GroupId(scenario.groups.len() as u32);
+    }
+    let mut owners = Vec::new();
+    let mut rng = Rng::new(u64::from(run));
+    for (n, player) in players.iter().enumerate() {
+        let clients = all.clients.iter().filter(|c| of(&player.section, &c.name));
+        let clients: Vec<&ClientSpec> = clients.collect();
+        for place in 0..player.groups.len().max(1) {
+            // In the lab, what one process does begins together, one to two milliseconds after the groups were made.
+            let late = Span::from_micros(rng.range(1000, 1999));
+            for client in &clients {
+                let name = player.groups.get(place);
+                let group = name.and_then(|g| groups.get(g)).copied().unwrap_or(root);
+                let mut client = ClientSpec {
+                    group,
+                    sequence: scenario.clients.len() as u32,
+                    ..(*client).clone()
+                };
+                client.program.start = late;
+                scenario.clients.push(client);
+                owners.push((n, place));
+            }
+        }
+    }
+    Ok((scenario, owners))
+}
+
+/// True if a client is of this section: called as it is, or so and with a number behind.
+fn of(section: &str, client: &str) -> bool {
+    let rest = client.strip_prefix(section);
+    rest.is_some_and(|r| {
+        r.is_empty()
+            || r.strip_prefix('-')
+                .is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+fn spec(group: &Group, parent: GroupId) -> Result<GroupSpec, String> {
+    let mut max = Max::NONE;
+    for (name, value) in &group.max {
+        let limit = match name.as_str() {
+            "rbps" => &mut max.read_bandwidth,
+            "wbps" => &mut max.write_bandwidth,
+            "riops" => &mut max.read_iops,
+            "wiops" => &mut max.write_iops,
+            _ => return Err(format!("io.max has no {name}")),
+        };
+        *limit = *value;
+    }
+    let limit = |name: &str| group.low.get(name).copied().unwrap_or_default();
+    let known = ["rbps", "riops", "idle", "latency"];
+    if let Some(name) = group.low.keys().find(|n| !known.contains(&n.as_str())) {
+        return Err(format!("io.low has no {name} here"));
+    }
+    let share = if group.weight > 0 {
+        group.weight
+    } else {
+        Contract::DEFAULT.share
+    };
+    Ok(GroupSpec {
+        parent,
+        contract: Contract {
+            share,
+            min: limit("rbps"),
+            min_iops: limit("riops"),
+            max,
+            ..Contract::DEFAULT
+        },
+        knobs: Knobs {
+            latency: Span::from_micros(group.latency_us),
+            ..Knobs::NONE
+        },
+    })
+}

@@ -1,0 +1,189 @@
+//! Rows: a figure of a player, Linux's beside Weir's, and whether they agree.
+
+use crate::conformance::sample::Sample;
+use weir_measure::Interval;
+
+/// A row agrees if the means are no further apart than this part of Linux's, and is conclusive only if Linux's half-width is no more.
+pub const TOLERANCE: f64 = 0.10;
+
+/// One figure of one player, or of all together, on both sides.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// Whose: a player, or `total`.
+    pub player: String,
+    /// What.
+    pub figure: Figure,
+    /// Linux's.
+    pub linux: Interval,
+    /// Weir's.
+    pub weir: Interval,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// Bytes a second of all players.
+    Total,
+    /// A player's part of it, as a fraction.
+    Share,
+    /// Mean latency of a request, microseconds.
+    Mean,
+    /// Median latency of a request, microseconds.
+    P50,
+    /// Latency that 99 of a hundred requests do not exceed, microseconds.
+    P99,
+}
+
+/// What comes of a row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// The intervals overlap, or the means are close.
+    Agrees,
+    /// They are not.
+    Differs,
+    /// Linux's own samples differ too much.
+    Inconclusive,
+}
+
+impl Row {
+    /// How far Weir's mean is from Linux's, as a part of Linux's.
+    pub fn difference(&self) -> f64 {
+        self.weir.mean / self.linux.mean - 1.0
+    }
+
+    /// Whether the two sides agree.
+    pub fn verdict(&self) -> Verdict {
+        if self.linux.half > TOLERANCE * self.linux.mean {
+            Verdict::Inconclusive
+        } else if self.linux.overlaps(&self.weir) || self.difference().abs() <= TOLERANCE {
+            Verdict::Agrees
+        } else {
+            Verdict::Differs
+        }
+    }
+}
+
+/// The rows of a case, from the samples of both sides: the total, and for each player its share, where it is not alone, and latencies.
+pub fn rows(linux: &[Sample], weir: &[Sample]) -> Vec<Row> {
+    let mut players: Vec<&str> = Vec::new();
+    for sample in linux {
+        if !players.contains(&sample.player.as_str()) {
+            players.push(&sample.player);
+        }
+    }
+    let mut rows = Vec::new();
+    let mut push = |player: &str, figure, [linux, weir]: [Vec<f64>; 2]| {
+        if let (Some(linux), Some(weir)) = (Interval::of(&linux), Interval::of(&weir)) {
+            rows.push(Row {
+                player: player.to_owned(),
+                figure,
+                linux,
+                weir,
+            });
+        }
+    };
+    push("total", Figure::Total, [linux, weir].map(totals));
+    for player in &players {
+        let of = |all: &[Sample], figure: &dyn Fn(&Sample) -> f64| -> Vec<f64> {
+            all.iter()
+                .filter(|s| s.player == *player)
+                .map(figure)
+                .collect()
+        };
+        let share = |all: &[Sample]| of(all, &|s| s.bandwidth / total(all, s.run));
+        if players.len() > 1 {
+            push(player, Figure::Share, [linux, weir].map(share));
+        }
+        for (n, figure) in [Figure::Mean, Figure::P50, Figure::P99]
+            .into_iter()
+            .enumerate()
+        {
+            push(
+                player,
+                figure,
+                [linux, weir].map(|all| of(all, &|s| s.latency[n])),
+            );
+        }
+    }
+    rows
+}
+
+fn total(all: &[Sample], run: u32) -> f64 {
+    all.iter()
+        .filter(|s| s.run == run)
+        .map(|s| s.bandwidth)
+        .sum()
+}
+
+fn totals(all: &[Sample]) -> Vec<f64> {
+    let mut runs: Vec<u32> = all.iter().map(|s| s.run).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    runs.into_iter().map(|run| total(all, run)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(linux: [f64; 2], weir: [f64; 2]) -> Verdict {
+        let [linux, weir] = [linux, weir].map(|[mean, half]| Interval { mean, half });
+        Row {
+            player: String::new(),
+            figure: Figure::Mean,
+            linux,
+            weir,
+        }
+        .verdict()
+    }
+
+    #[test]
+    fn verdicts() {
+        assert_eq!(row([100.0, 1.0], [109.9, 0.0]), Verdict::Agrees, "close");
+        assert_eq!(row([100.0, 1.0], [111.0, 0.0]), Verdict::Differs);
+        assert_eq!(
+            row([100.0, 1.0], [130.0, 29.0]),
+            Verdict::Agrees,
+            "they overlap"
+        );
+        assert_eq!(row([100.0, 10.1], [100.0, 0.0]), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn shares_are_of_the_same_runs_total() {
+        let sample = |run, player: &str, bandwidth| Sample {
+            case: String::new(),
+            run,
+            player: player.to_owned(),
+            bandwidth,
+            latency: [1.0, 2.0, 3.0],
+        };
+        let linux = [
+            sample(1, "a", 1.0),
+            sample(1, "b", 3.0),
+            sample(2, "a", 20.0),
+            sample(2, "b", 60.0),
+        ];
+        let rows = rows(&linux, &linux);
+        let share: Vec<_> = rows
+            .iter()
+            .filter(|r| r.figure == Figure::Share)
+            .map(|r| r.linux)
+            .collect();
+        assert_eq!(
+            share,
+            [
+                Interval {
+                    mean: 0.25,
+                    half: 0.0
+                },
+                Interval {
+                    mean: 0.75,
+                    half: 0.0
+                }
+            ]
+        );
+        assert_eq!(rows.len(), 1 + 2 * 4);
+        assert!((rows[0].linux.mean - 42.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,76 @@
+//! Parameter sets that fit as well as the profile does.
+//!
+//! A parameter that no published figure determines may have another value: each of these is drawn from the range that its sheet
+//! calls plausible, the tied parameters are fitted again, and the set is kept if every fitted figure is within the tolerance of
+//! the sheet. A model's prediction is the interval that these sets span.
+
+use crate::fit::Error;
+use crate::fit::fitting::{compare_fitted, ties};
+use crate::fit::search::{NEAR_ENOUGH, Tie, round_to_three, search};
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use weir_config::sheet::Sheet;
+use weir_model::drive::Config;
+use weir_model::load::Rng;
+
+/// Maximum number of draws for each set that is wanted.
+const DRAWS: usize = 8;
+
+/// The result of a draw: a set, if it fits.
+type Drawn = Result<Option<Config>, Error>;
+
+/// `wanted` sets that fit as well, or as many as there are among eight times as many draws; the result does not depend on `jobs`.
+/// `found` is told the number of sets so far.
+///
+/// # Errors
+/// As [`fit`](crate::fit::fit).
+pub fn ensemble(
+    sheet: &Sheet,
+    fitted: &Config,
+    wanted: usize,
+    jobs: usize,
+    found: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Config>, Error> {
+    let ties = ties(sheet)?;
+    let mut sets = Vec::new();
+    let batches = (0..wanted * DRAWS).step_by(wanted.max(1));
+    for first in batches {
+        if sets.len() >= wanted {
+            break;
+        }
+        let batch = first..first + wanted;
+        let fit = |index| fits(sheet, &ties, &draw(sheet, fitted, index));
+        let batch = threads(jobs).install(|| batch.into_par_iter().map(fit).collect::<Vec<_>>());
+        sets.extend(batch.into_iter().filter_map(Result::transpose));
+        found(sets.len().min(wanted));
+    }
+    sets.into_iter().take(wanted).collect()
+}
+
+/// This many threads, at least one.
+pub(crate) fn threads(jobs: usize) -> ThreadPool {
+    let threads = ThreadPoolBuilder::new().num_threads(jobs.max(1));
+    threads.build().expect("threads can be started")
+}
+
+/// A drive whose undetermined parameters are drawn uniformly from their ranges; its parameters may contradict each other.
+fn draw(sheet: &Sheet, fitted: &Config, index: usize) -> Config {
+    let mut drive = fitted.clone();
+    let mut rng = Rng::new(weir_model::load::seed(&sheet.profile.name, index as u32, 0));
+    for range in &sheet.plausible {
+        let value = round_to_three(rng.range(range.from, range.to) as f64);
+        range.parameter.set(&mut drive, value);
+    }
+    drive
+}
+
+/// The drive with its tied parameters fitted again, if every fitted figure is then within its tolerance.
+fn fits(sheet: &Sheet, ties: &[Tie], drive: &Config) -> Drawn {
+    if drive.validate().is_err() {
+        return Ok(None);
+    }
+    let drive = search(drive, ties, NEAR_ENOUGH)?;
+    let rows = compare_fitted(sheet, &drive)?;
+    let holds = rows.iter().all(|row| row.holds() != Some(false));
+    Ok(holds.then_some(drive))
+}

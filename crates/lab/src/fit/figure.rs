@@ -1,0 +1,229 @@
+//! Published figures of drives, each as an experiment in the simulator.
+
+use crate::fit::Error;
+use weir_core::{Contract, Span};
+use weir_model::drive::Config;
+use weir_model::load::{Program, SyncMode};
+use weir_sim::Buffered;
+use weir_sim::scenario::{COMPARED, FILE, Interferers, Reads, compared, latency};
+use weir_sim::{Adapter, NrRequests, Policy, Results, Run, Scenario};
+
+/// The queue depth meant by "peak" on a sheet; no data sheet uses more.
+const DEEP: u32 = 128;
+
+/// How long a peak is measured: reads are steady at once, writes once their buffer is full; a disk has few accesses per second.
+const READING: Span = Span::from_millis(300);
+const WRITING: Span = Span::from_secs(1);
+const ACCESSES: Span = Span::from_secs(4);
+
+/// A figure that is published of drives and can be measured on a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// Sequential reads of 128 KiB with a full queue (at most 128), in bytes per second.
+    SequentialRead,
+    /// Sequential writes of the same kind, in bytes per second.
+    SequentialWrite,
+    /// Random reads of 4 KiB with a full queue (at most 128), in bytes per second.
+    RandomRead,
+    /// Random writes of the same kind, in bytes per second.
+    RandomWrite,
+    /// One thread that reads sequentially, 128 KiB at a time, one at a time, with direct I/O, in bytes per second. (Through the
+    /// page cache, two read-ahead windows are in flight at a time, and any drive reaches its peak.)
+    OneReader,
+    /// A process that reads its file at random, 4 KiB per call, in bytes per second.
+    OneRandomReader,
+    /// One 4 KiB random read at a time over the whole drive: latency in nanoseconds.
+    Access,
+    /// One sequential read of 32 KiB at a time: latency in nanoseconds.
+    OneAtATime,
+    /// The target's mean read latency in a case of the `latency` scenario under a policy, in nanoseconds.
+    Latency(Interferers, &'static str),
+    /// The target's mean read latency in a case of the `latency-sporadic` scenario under a policy, in nanoseconds.
+    Sporadic(Interferers, &'static str),
+    /// The total bandwidth in a case of the `latency` scenario under a policy, in bytes per second.
+    Total(Interferers, &'static str),
+}
+
+/// The unit of a figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// Bytes per second.
+    Rate,
+    /// Nanoseconds.
+    Time,
+}
+
+const PEAKS: [(&str, Figure); 8] = [
+    ("sequential-read", Figure::SequentialRead),
+    ("sequential-write", Figure::SequentialWrite),
+    ("random-read", Figure::RandomRead),
+    ("random-write", Figure::RandomWrite),
+    ("one-reader", Figure::OneReader),
+    ("one-random-reader", Figure::OneRandomReader),
+    ("access", Figure::Access),
+    ("one-at-a-time", Figure::OneAtATime),
+];
+
+impl Figure {
+    /// Its name in sheets: `sequential-read`, `latency/readers/none`.
+    pub fn name(self) -> String {
+        let case = |what, interferers: Interferers, policy: &str| {
+            format!("{what}/{}/{policy}", interferers.name())
+        };
+        match self {
+            Self::Latency(i, c) => case("latency", i, c),
+            Self::Sporadic(i, c) => case("latency-sporadic", i, c),
+            Self::Total(i, c) => case("total", i, c),
+            peak => {
+                let found = PEAKS.iter().find(|p| p.1 == peak);
+                found.expect("the list has all others").0.to_owned()
+            }
+        }
+    }
+
+    /// The figure of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().find(|figure| figure.name() == name)
+    }
+
+    /// All figures.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let cases = Interferers::ALL
+            .into_iter()
+            .flat_map(|i| COMPARED.map(|c| (i, c)));
+        let cases =
+            cases.flat_map(|(i, c)| [Self::Latency(i, c), Self::Sporadic(i, c), Self::Total(i, c)]);
+        PEAKS.iter().map(|p| p.1).chain(cases)
+    }
+
+    /// Its unit.
+    pub fn measure(self) -> Measure {
+        match self {
+            Self::Access | Self::OneAtATime | Self::Latency(..) | Self::Sporadic(..) => {
+                Measure::Time
+            }
+            _ => Measure::Rate,
+        }
+    }
+
+    /// The figure of a model, in bytes per second or nanoseconds. Means of few reads are taken over enough repetitions for
+    /// thirty reads, at most `repetitions_max`.
+    ///
+    /// # Errors
+    /// The scenario cannot be run on this drive: a parameter is out of range, or the files do not fit.
+    pub fn of(self, drive: &Config, repetitions_max: u32) -> Result<f64, Error> {
+        match self {
+            Self::SequentialRead => rate(drive, sequential(drive), READING),
+            Self::SequentialWrite => {
+                let writes = Program {
+                    writes: 100,
+                    ..sequential(drive)
+                };
+                rate(drive, writes, WRITING)
+            }
+            Self::RandomRead => rate(drive, Program::random_reads(4096, deep(drive)), READING),
+            Self::RandomWrite => {
+                let writes = Program {
+                    writes: 100,
+                    sync: SyncMode::Never,
+                    ..Program::random_reads(4096, deep(drive))
+                };
+                rate(drive, writes, WRITING)
+            }
+            Self::OneReader => rate(drive, Program::sequential_reads(128 << 10, 1), READING),
+            Self::OneRandomReader => process(drive, Program::random_reads(4096, 1)),
+            Self::Access => mean(drive, Program::random_reads(4096, 1), ACCESSES),
+            Self::OneAtATime => mean(drive, Program::sequential_reads(32 << 10, 1), READING),
+            Self::Latency(i, c) => Ok(play(drive, i, c, Reads::Continuous, repetitions_max)?.0),
+            Self::Sporadic(i, c) => Ok(play(drive, i, c, Reads::Sporadic, repetitions_max)?.0),
+            Self::Total(i, c) => Ok(play(drive, i, c, Reads::Continuous, repetitions_max)?.1),
+        }
+    }
+}
+
+/// The queue depth that fills the drive.
+fn deep(drive: &Config) -> u32 {
+    let shape = drive.shape();
+    u32::from(shape.tags)
+        .saturating_mul(shape.queues.into())
+        .min(DEEP)
+}
+
+fn sequential(drive: &Config) -> Program {
+    Program::sequential_reads(128 << 10, deep(drive))
+}
+
+/// Bandwidth of a client that accesses a file with direct I/O for `time`.
+fn rate(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
+    let results = direct(drive, program, time, Some(FILE))?;
+    Ok(per_second(&results))
+}
+
+/// Mean latency of a client that accesses the whole drive for `time`.
+fn mean(drive: &Config, program: Program, time: Span) -> Result<f64, Error> {
+    let results = direct(drive, program, time, None)?;
+    Ok(results.clients[0].meter.latency().mean())
+}
+
+/// A client with direct I/O to a file at the beginning of the drive, or to the whole drive.
+fn direct(
+    drive: &Config,
+    program: Program,
+    time: Span,
+    file: Option<u64>,
+) -> Result<Results, Error> {
+    let mut scenario = Scenario::new("figure", drive.clone(), time);
+    scenario.warm_up = Span::from_millis(100);
+    let size = drive.size().unwrap_or(FILE);
+    let file = file.map_or(size, |file| file.min(size));
+    scenario.tenant("client", Contract::DEFAULT, file, program);
+    Ok(Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?)
+}
+
+/// A process with a file of its own.
+fn process(drive: &Config, program: Program) -> Result<f64, Error> {
+    let mut scenario = Scenario::new("figure", drive.clone(), READING);
+    scenario.warm_up = Span::from_millis(100);
+    scenario.adapter = Adapter {
+        nr_requests: NrRequests::Linux,
+        ..Adapter::default()
+    };
+    let client = scenario.tenant("client", Contract::DEFAULT, FILE, program);
+    client.buffered = Some(Buffered::advised(program.pattern));
+    Ok(per_second(
+        &Run::new(&scenario, &Policy::none(), 0)?.run(|_| {})?,
+    ))
+}
+
+fn per_second(results: &Results) -> f64 {
+    let meter = &results.total;
+    meter.bytes() as f64 * 1e9 / meter.length_ns() as f64
+}
+
+/// Number of reads that a mean needs.
+const ENOUGH: u64 = 30;
+
+/// The target's mean read latency and the total bandwidth, over repetitions.
+fn play(
+    drive: &Config,
+    interferers: Interferers,
+    policy: &str,
+    reads: Reads,
+    repetitions_max: u32,
+) -> Result<(f64, f64), Error> {
+    let scenario = latency(drive, interferers, policy, reads, FILE);
+    let policy = compared(policy);
+    let (mut count, mut sum, mut bytes, mut nanos) = (0u64, 0.0, 0u64, 0u64);
+    for repetition in 0..repetitions_max {
+        let results = Run::new(&scenario, &policy, repetition)?.run(|_| {})?;
+        let target = results.clients[0].meter.latency();
+        count += target.count();
+        sum += target.mean() * target.count() as f64;
+        bytes += results.total.bytes();
+        nanos += results.total.length_ns();
+        if count >= ENOUGH {
+            break;
+        }
+    }
+    Ok((sum / count.max(1) as f64, bytes as f64 * 1e9 / nanos as f64))
+}

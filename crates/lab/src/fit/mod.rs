@@ -1,0 +1,19 @@
+//! Drive profiles made to fit what was published of a drive, and what they predict.
+//!
+//! A [`Figure`] is an experiment in the simulator: a peak of a data sheet, or a case of the `latency` scenario. A
+//! [`Sheet`](weir_config::sheet::Sheet) says what was published and ties each unknown parameter to the figure that determines it;
+//! [`fit`] finds these parameters, [`ensemble`] finds other sets that fit as well, so that a prediction can be given as an
+//! interval. Predicted figures are never fitted to.
+
+mod ensemble;
+mod error;
+mod figure;
+mod fitting;
+mod search;
+mod validation;
+
+pub use ensemble::ensemble;
+pub use error::Error;
+pub use figure::{Figure, Measure};
+pub use fitting::{Row, compare, fit};
+pub use validation::{Interval, Validation, document, validate};

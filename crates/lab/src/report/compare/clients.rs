@@ -1,0 +1,276 @@
+//! Every client of a comparison, under every policy.
+
+use super::{CompareReport, ComparedCell, ComparedDrive};
+use crate::report::html::Tone;
+use crate::report::{Column, Table};
+use weir_measure::Absence;
+use weir_measure::number::{duration, figure, percent};
+use weir_measure::promise::Fate;
+
+/// A client, or several alike ones, under a policy: over all repetitions.
+#[derive(Debug, Clone, Default)]
+pub struct ComparedClient {
+    /// Its name; `reader 1-15` for alike ones.
+    pub name: String,
+    /// The number of alike ones.
+    pub count: usize,
+    /// What each is promised: in MB/s, or in requests per second with their unit; `None` without a promise.
+    pub promised: Option<String>,
+    /// What became of the promise: the worst of alike ones.
+    pub fate: Fate,
+    /// The number of alike ones whose promise did not fail: it was kept, or applied in no second.
+    pub kept: usize,
+    /// Seconds in which the promise was short, and those in which it applied; the worst of alike ones.
+    pub short: (u64, u64),
+    /// The part (0 to 1) of the time in which it had nothing outstanding, if it therefore got less than it is promised; the most of alike ones.
+    pub idle: Option<f64>,
+    /// The number of alike ones that starve.
+    pub starved: usize,
+    /// Why it has no time of its own in the measurement, if it has none.
+    pub absence: Option<Absence>,
+    /// How long its program took, the longest of all, if it came to its end.
+    pub took_s: Option<f64>,
+    /// Its figures; the worst and the best of alike ones; then those of reads, writes and flushes, if it has several kinds.
+    pub rows: Vec<ComparedRow>,
+}
+
+/// Figures of a client.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ComparedRow {
+    /// What is behind the client's name: empty, `worst`, `reads`, `reads, best`.
+    pub label: String,
+    /// Mean bandwidth, in MB/s; `None` for flushes, which move nothing, and for a client that is not measured.
+    pub got_mb_per_s: Option<f64>,
+    /// Half the 95 % interval of that mean over the runs, in MB/s; `None` where it is not known.
+    pub got_half: Option<f64>,
+    /// Bandwidth in the worst second of all runs, in MB/s.
+    pub worst_mb_per_s: Option<f64>,
+    /// Mean latency in microseconds; `None` without an answered request.
+    pub mean_us: Option<f64>,
+    /// The 99th percentile of the run in which it was highest, in microseconds.
+    pub p99_us: Option<f64>,
+    /// The longest wait of all runs, in microseconds, that for answers which did not come included.
+    pub longest_us: Option<f64>,
+}
+
+impl ComparedClient {
+    /// What became of it in a few words, and how good that is.
+    pub fn standing(&self) -> (String, Tone) {
+        let starves = match (self.starved, self.count) {
+            (0, _) => None,
+            (1, 1) => Some("starves".to_owned()),
+            (some, all) => Some(format!("{some} of {all} starve")),
+        };
+        let promise = match self.fate {
+            Fate::NotAsked => None,
+            fate if self.count > 1 && self.kept > 0 && fate.is_failure() => {
+                Some(format!("{} of {} kept", self.kept, self.count))
+            }
+            Fate::Broken => {
+                let (short, all) = self.short;
+                Some(format!("short {short} of {all} s"))
+            }
+            fate => Some(fate.name().to_owned()),
+        };
+        let idle = self.idle.map(|idle| format!("idle for {}", percent(idle)));
+        let tone = match (self.fate, &starves) {
+            (Fate::Broken | Fate::NotJudged, _) | (_, Some(_)) => Tone::Bad,
+            (Fate::Kept, None) => Tone::Good,
+            _ => Tone::Plain,
+        };
+        let took = (self.took_s).map(|s| format!("done in {}", duration(s * 1e6)));
+        let absence = self.absence.map(|absence| absence.words().to_owned());
+        let parts = absence
+            .into_iter()
+            .chain(promise)
+            .chain(idle)
+            .chain(starves)
+            .chain(took);
+        let parts: Vec<String> = parts.collect();
+        if parts.is_empty() {
+            return ("-".to_owned(), tone);
+        }
+        (parts.join(", "), tone)
+    }
+}
+
+/// A line for each policy of a case: what it keeps, which clients starve, what all get.
+pub(super) fn policies(cells: &[&ComparedCell]) -> Table {
+    let mut table = Table::new([
+        Column::text("policy"),
+        Column::number("promises\nkept"),
+        Column::number("starve\nclients"),
+        Column::number("total\nMB/s"),
+        Column::number("drive\nbusy").dropped(1),
+        Column::text("short of a promise, or starving"),
+    ]);
+    for cell in cells {
+        let clients = || cell.clients.iter();
+        let kept: usize = clients().map(|c| c.kept).sum();
+        let promised = clients().filter(|c| c.promised.is_some());
+        let promised: usize = promised.map(|c| c.count).sum();
+        let starved: usize = clients().map(|c| c.starved).sum();
+        let bad = |is: bool| if is { Tone::Bad } else { Tone::Good };
+        let promises = match promised {
+            0 => ("-".to_owned(), Tone::Plain),
+            all => (format!("{kept} of {all}"), bad(kept < all)),
+        };
+        let trouble = match &cell.trouble[..] {
+            [] => "-".to_owned(),
+            [one] => one.clone(),
+            // The tables of clients have the others.
+            [worst, others @ ..] => format!("{worst}; and {} more", others.len()),
+        };
+        table.toned_row([
+            (cell.policy.clone(), Tone::Plain),
+            promises,
+            (starved.to_string(), bad(starved > 0)),
+            (figure(cell.total_mb_per_s), Tone::Plain),
+            (cell.busy.map_or_else(|| "-".into(), percent), Tone::Plain),
+            (trouble, Tone::Plain),
+        ]);
+    }
+    table
+}
+
+/// Every client under one policy.
+pub(super) fn clients(cell: &ComparedCell) -> Table {
+    let mut table = Table::new([
+        Column::text("client"),
+        Column::number("promised\nMB/s"),
+        Column::number("got\nMB/s"),
+        Column::number("+-\nMB/s").dropped(3),
+        Column::number("worst s\nMB/s").dropped(2),
+        Column::number("mean\nlatency"),
+        Column::number("\np99"),
+        Column::number("\nlongest").dropped(1),
+        Column::text("\nstanding"),
+    ]);
+    let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), duration);
+    for client in &cell.clients {
+        let (standing, tone) = client.standing();
+        for (at, row) in client.rows.iter().enumerate() {
+            let promised = client.promised.clone().unwrap_or_else(|| "-".into());
+            let first = |text: String| if at == 0 { text } else { String::new() };
+            let name = match (at, row.label.as_str()) {
+                (0, "") => client.name.clone(),
+                (0, label) => format!("{} {label}", client.name),
+                (_, label) => format!("  {label}"),
+            };
+            // Runs that differ by nothing that shows have no interval.
+            let half = row.got_half.filter(|half| *half >= 0.005);
+            let plain = [
+                name,
+                first(promised),
+                row.got_mb_per_s.map_or_else(|| "-".into(), figure),
+                half.map_or_else(String::new, figure),
+                row.worst_mb_per_s.map_or_else(|| "-".into(), figure),
+                time(row.mean_us),
+                time(row.p99_us),
+                time(row.longest_us),
+            ];
+            let plain = plain.into_iter().map(|text| (text, Tone::Plain));
+            let tone = if at == 0 { tone } else { Tone::Plain };
+            table.toned_row(plain.chain([(first(standing.clone()), tone)]));
+        }
+    }
+    table
+}
+
+/// What became of each client under each policy: pass or fail, and what it got.
+pub(super) fn matrix(cells: &[&ComparedCell]) -> Table {
+    let policies = cells.iter().map(|c| Column::text(&c.policy));
+    let head = [Column::text("client"), Column::number("promised MB/s")];
+    let mut table = Table::new(head.into_iter().chain(policies));
+    let first = cells.first().map_or(&[][..], |cell| &cell.clients[..]);
+    for (at, client) in first.iter().enumerate() {
+        let each = cells.iter().map(|cell| match cell.clients.get(at) {
+            Some(of) => {
+                let (standing, tone) = of.standing();
+                let got = of.rows.first().map_or_else(String::new, got);
+                (format!("{standing} ({got})"), tone)
+            }
+            None => ("-".into(), Tone::Plain),
+        });
+        let promised = client.promised.clone().unwrap_or_else(|| "-".into());
+        let head = [client.name.clone(), promised].map(|text| (text, Tone::Plain));
+        table.toned_row(head.into_iter().chain(each));
+    }
+    table
+}
+
+fn got(row: &ComparedRow) -> String {
+    let mean = row.mean_us.map(|us| format!(", {}", duration(us)));
+    format!(
+        "{} MB/s{}",
+        row.got_mb_per_s.map_or_else(|| "-".into(), figure),
+        mean.unwrap_or_default()
+    )
+}
+
+/// A drive's results on a terminal.
+pub(super) fn text(report: &CompareReport, drive: &ComparedDrive, width: usize) -> String {
+    let mut out = String::new();
+    for case in drive.cases() {
+        let cells: Vec<&ComparedCell> = drive.of(case).collect();
+        if !case.is_empty() {
+            out.extend(["Case ", case, ":\n"]);
+        }
+        out += &policies(&cells).text(width);
+        out.push('\n');
+        for cell in cells {
+            out.extend([&cell.policy, ":\n"]);
+            out += &clients(cell).text(width);
+            out.push('\n');
+        }
+    }
+    let asked = super::rows::asked(drive);
+    if !asked.is_empty() || report.latency && drive.cells.iter().any(|c| c.rings.is_some()) {
+        out += &super::rows::drive(drive, report.latency).text(width);
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(fate: Fate, kept: usize, count: usize, starved: usize) -> ComparedClient {
+        ComparedClient {
+            fate,
+            kept,
+            count,
+            starved,
+            short: (3, 30),
+            ..ComparedClient::default()
+        }
+    }
+
+    #[test]
+    fn a_client_that_starves_or_falls_short_is_bad_whatever_else_it_does() {
+        let said = |client: ComparedClient| client.standing();
+        let idle = ComparedClient {
+            idle: Some(0.97),
+            ..client(Fate::Kept, 1, 1, 0)
+        };
+        assert_eq!(said(idle), ("kept, idle for 97%".into(), Tone::Good));
+        let bad = |text: &str| (text.to_owned(), Tone::Bad);
+        assert_eq!(
+            said(client(Fate::Kept, 1, 1, 0)),
+            ("kept".into(), Tone::Good)
+        );
+        assert_eq!(said(client(Fate::Kept, 1, 1, 1)), bad("kept, starves"));
+        assert_eq!(said(client(Fate::Broken, 0, 1, 0)), bad("short 3 of 30 s"));
+        assert_eq!(
+            said(client(Fate::Broken, 14, 15, 2)),
+            bad("14 of 15 kept, 2 of 15 starve")
+        );
+        assert_eq!(
+            said(client(Fate::NotAsked, 0, 1, 0)),
+            ("-".into(), Tone::Plain)
+        );
+        let unreached = ("out of reach".to_owned(), Tone::Plain);
+        assert_eq!(said(client(Fate::OutOfReach, 0, 1, 0)), unreached);
+    }
+}

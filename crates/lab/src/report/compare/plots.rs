@@ -1,0 +1,289 @@
+//! The plots of a comparison.
+
+use super::{CompareReport, ComparedCell, ComparedDrive, ComparedFigure, ComparedOverTime};
+use crate::report::policy::Looks;
+use crate::report::split;
+use crate::report::svg::{Along, Bar, Chart, Ink, Mark, Scale, Shape};
+use crate::report::table::{capital, named};
+use weir_measure::number::duration;
+
+/// Width and least height of plots over the width of the page.
+const WHOLE: (f64, f64) = (760.0, 300.0);
+
+/// More rows than this are divided among a plot for each case.
+const ROWS: usize = 24;
+
+/// The caption of [`latency`].
+pub(super) const LATENCY: &str = "Mean latency of the target. The error bars are one standard deviation to both sides, and end at the fastest request. The scale is \
+                                  logarithmic: each gridline is ten times the one before.";
+
+/// Lower bandwidths are drawn here, since a log scale has no zero.
+const FLOOR: f64 = 0.01;
+
+/// The names of all policies, in order of first occurrence.
+pub(super) fn policies(report: &CompareReport) -> Vec<&str> {
+    let cells = report.drives.iter().flat_map(|d| &d.cells);
+    let mut names = Vec::new();
+    for cell in cells {
+        if !names.contains(&cell.policy.as_str()) {
+            names.push(cell.policy.as_str());
+        }
+    }
+    names
+}
+
+/// The looks of all policies of a page.
+pub(super) fn looks(report: &CompareReport) -> Looks {
+    Looks::of(policies(report))
+}
+
+/// The first thing that the scenario asks for, with its name and unit; `None` if no cell has it.
+pub(super) fn headline(report: &CompareReport) -> Option<&ComparedFigure> {
+    let cells = report.drives.iter().flat_map(|d| &d.cells);
+    cells.flat_map(|cell| &cell.headline).next()
+}
+
+/// The plots of what the scenario asks for first.
+pub(super) fn asked(report: &CompareReport, drive: &ComparedDrive) -> Vec<Chart> {
+    let Some(figure) = headline(report) else {
+        return Vec::new();
+    };
+    let value = |cell: &ComparedCell| cell.headline.as_ref()?.value;
+    let base = Chart {
+        title: drive.name.clone(),
+        ..of_figure(drive, figure, value)
+    };
+    bars(report, drive, &base, |cell| value(cell).map(Bar::new))
+}
+
+/// The figures of a drive that have plots of their own, except `shown`.
+pub(super) fn figures(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    shown: Option<&ComparedFigure>,
+) -> Vec<Chart> {
+    let first = drive.cells.first();
+    let figures = first.into_iter().flat_map(|c| c.figures.iter().enumerate());
+    let figures = figures.filter(|(_, figure)| shown.is_none_or(|s| s.name != figure.name));
+    let all = figures.flat_map(|(at, figure)| {
+        let value = move |cell: &ComparedCell| cell.figures.get(at)?.value;
+        let base = of_figure(drive, figure, value);
+        bars(report, drive, &base, move |cell| value(cell).map(Bar::new))
+    });
+    all.collect()
+}
+
+/// A plot of a figure, still without marks. Values that differ by more than ten times need a log scale.
+fn of_figure(
+    drive: &ComparedDrive,
+    figure: &ComparedFigure,
+    value: impl Fn(&ComparedCell) -> Option<f64>,
+) -> Chart {
+    let values = drive.cells.iter().filter_map(value);
+    let (least, most) = values.fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
+    Chart {
+        title: capital(&figure.name),
+        description: format!("{} by case and policy.", capital(&figure.name)),
+        unit: figure.unit.clone(),
+        scale: if least > 0.0 && most > 10.0 * least {
+            Scale::Log
+        } else {
+            Scale::Linear
+        },
+        ..Chart::default()
+    }
+}
+
+/// Mean latency with standard deviation, under a title.
+pub(super) fn latency(report: &CompareReport, drive: &ComparedDrive, title: &str) -> Vec<Chart> {
+    let bar = |cell: &ComparedCell| {
+        let latency = cell.latency_us?;
+        // On a log scale an error bar cannot reach below zero; no request was faster than the minimum.
+        let low = (latency.mean - latency.sd).max(latency.min);
+        Some(Bar {
+            value: latency.mean,
+            range: Some((low, latency.mean + latency.sd)),
+        })
+    };
+    let target = named(&report.target);
+    let base = Chart {
+        title: title.to_owned(),
+        description: format!("Mean latency of {target} by case and policy."),
+        unit: "us".into(),
+        scale: Scale::Log,
+        ..Chart::default()
+    };
+    bars(report, drive, &base, bar)
+}
+
+/// Marks on a plot, a bar for each policy: a group for each case, or where that has too many rows a plot for each case, all with the same
+/// axis.
+fn bars(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    base: &Chart,
+    bar: impl Fn(&ComparedCell) -> Option<Bar>,
+) -> Vec<Chart> {
+    let (cases, names) = (drive.cases(), policies(report));
+    let looks = looks(report);
+    let of = |case: &str, policy: &str| bar(drive.of(case).find(|c| c.policy == policy)?);
+    let beside = |case: &str| match case {
+        "" => String::new(),
+        case => format!("beside {case}"),
+    };
+    let chart = |title: String, cases: &[&str], reach: Vec<f64>| {
+        let mark = |policy: &&str| Mark {
+            name: (*policy).to_owned(),
+            ink: looks.ink(policy),
+            shape: Shape::Bars(cases.iter().map(|case| of(case, policy)).collect()),
+        };
+        Chart {
+            title,
+            reach,
+            along: Along::Rows(cases.iter().map(|c| (beside(c), String::new())).collect()),
+            marks: names.iter().map(mark).collect(),
+            ..base.clone()
+        }
+    };
+    let whole = chart(base.title.clone(), &cases, Vec::new());
+    if cases.len() == 1 || cases.len() * (names.len() + 1) <= ROWS {
+        return vec![whole];
+    }
+    let reach = whole.values();
+    let each = cases.iter().map(|case| {
+        // The heading of the page has the only drive.
+        let title = match (&report.drives[..], base.title == drive.name) {
+            ([_], true) => capital(&beside(case)),
+            (_, true) => format!("{}, {}", capital(&beside(case)), base.title),
+            (_, false) => format!("{} {}", base.title, beside(case)),
+        };
+        chart(title, &[*case], reach.clone())
+    });
+    each.collect()
+}
+
+/// The plots of one case on one drive: where time went, and if `with_time` how it went over time.
+pub(super) fn case(
+    report: &CompareReport,
+    drive: &ComparedDrive,
+    case: &str,
+    with_time: bool,
+) -> Vec<Chart> {
+    let cells: Vec<&ComparedCell> = drive.of(case).collect();
+    let split = time_split(report, &cells, |cell| &cell.policy);
+    let over_time = if with_time {
+        over_time(report, &cells)
+    } else {
+        Vec::new()
+    };
+    split.into_iter().chain(over_time).collect()
+}
+
+/// The plot of a drive with one policy and many cases: where the mean request of each spent its time.
+pub(super) fn cases(report: &CompareReport, drive: &ComparedDrive) -> Option<Chart> {
+    let cells: Vec<&ComparedCell> = drive.cells.iter().collect();
+    let chart = time_split(report, &cells, |cell| &cell.case)?;
+    Some(Chart {
+        size: Some(WHOLE),
+        ..chart
+    })
+}
+
+/// Where the mean request spent its time.
+fn time_split(
+    report: &CompareReport,
+    cells: &[&ComparedCell],
+    name: impl Fn(&ComparedCell) -> &String,
+) -> Option<Chart> {
+    let inks = Ink::PARTS.into_iter().chain(std::iter::repeat(Ink::QUIET));
+    let parts = report.parts.iter().map(String::as_str).zip(inks);
+    let rows = cells.iter().filter_map(|cell| {
+        let mean = cell.latency_us?.mean;
+        Some((name(cell).clone(), mean, cell.parts_us.clone()))
+    });
+    split::chart(&report.target, &parts.collect::<Vec<_>>(), rows.collect())
+}
+
+/// A line for each cell: the suffix to the policy's name, whether it is drawn thin, its points.
+type LineOf = (&'static str, bool, fn(&ComparedOverTime) -> Vec<(f64, f64)>);
+
+/// How the cells went over time, in the colours and patterns of their policies.
+fn over_time(report: &CompareReport, cells: &[&ComparedCell]) -> Vec<Chart> {
+    let over = cells
+        .iter()
+        .filter_map(|c| Some((*c, c.over_time.as_ref()?)));
+    let over: Vec<(&ComparedCell, &ComparedOverTime)> = over.collect();
+    if over.is_empty() {
+        return Vec::new();
+    }
+    let ends = over.iter();
+    let ends = ends.flat_map(|(_, o)| o.depth.iter().chain(&o.latency_us).map(|p| p.0));
+    let ends = ends.reduce(f64::max).map(|end| (0.0, end));
+    let means = cells.iter().filter_map(|cell| {
+        let mean = cell.latency_us?.mean;
+        Some(format!("{} {}", cell.policy, duration(mean)))
+    });
+    let means: Vec<String> = means.collect();
+    let looks = looks(report);
+    let chart = |title: &str, unit: &str, scale: Scale, lines: &[LineOf]| {
+        let marks = over.iter().flat_map(|(cell, over)| {
+            lines.iter().map(|(name, quiet, points)| Mark {
+                name: format!("{}{name}", cell.policy),
+                ink: looks.ink(&cell.policy),
+                shape: Shape::Line {
+                    points: points(over),
+                    quiet: *quiet,
+                    dash: looks.dash(&cell.policy),
+                },
+            })
+        });
+        Chart {
+            title: title.to_owned(),
+            description: format!("Mean latencies: {}.", means.join(", ")),
+            unit: unit.to_owned(),
+            scale,
+            along: Along::Quantity("seconds".into(), ends),
+            marks: marks.collect(),
+            ..Chart::default()
+        }
+    };
+    let latency = format!("Latency of {} over time", named(&report.target));
+    let bandwidth = "Bandwidth, target and all others";
+    let both: [LineOf; 2] = [
+        (", target", false, |over| raised(&over.target_mb_per_s)),
+        (", others", true, |over| raised(&over.others_mb_per_s)),
+    ];
+    vec![
+        chart(
+            &latency,
+            "us",
+            Scale::Log,
+            &[("", false, |over| segments(&over.latency_us))],
+        ),
+        chart(bandwidth, "MB/s", Scale::Log, &both),
+        chart(
+            "Commands in the drive",
+            "",
+            Scale::Linear,
+            &[("", false, |over| over.depth.clone())],
+        ),
+    ]
+}
+
+fn raised(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    points.iter().map(|(t, v)| (*t, v.max(FLOOR))).collect()
+}
+
+/// Latencies in microseconds. If only few requests completed, each is drawn from its submission to its completion.
+fn segments(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    const FEW: usize = 25;
+    if points.len() > FEW {
+        return points.to_vec();
+    }
+    let all = points.iter();
+    all.flat_map(|(t, us)| {
+        let sent = (t - us / 1e6).max(0.0);
+        [(sent, *us), (*t, *us), (*t, f64::NAN)]
+    })
+    .collect()
+}

@@ -1,0 +1,125 @@
+//! A drive's results as a table.
+
+use super::{ComparedCell, ComparedDrive};
+use crate::report::{Column, Table};
+use weir_measure::number::{duration, figure, percent, short};
+
+/// A row for each case and policy.
+pub(super) fn drive(drive: &ComparedDrive, latency: bool) -> Table {
+    let cases = drive.cells.iter().any(|c| !c.case.is_empty());
+    let case = cases.then(|| Column::text("case"));
+    let policy = Column::text("policy");
+    let asked = asked(drive).iter();
+    let asked = asked.map(|(title, _)| Column::number(title));
+    let times = [
+        Column::number("mean"),
+        Column::number("+- sd").dropped(3),
+        Column::number("n").dropped(5),
+        Column::number("of none").dropped(1),
+        Column::number("p99").dropped(4),
+    ];
+    let beside = has_others(drive);
+    let times = times.into_iter().enumerate();
+    let times = times.filter(|(at, _)| latency && (*at != OF_NONE || beside));
+    let times = times.map(|(_, column)| column);
+    let all = [
+        Column::number("total\nMB/s"),
+        Column::number("busy").dropped(2),
+    ];
+    let has_rings = drive.cells.iter().any(|c| c.rings.is_some());
+    let rings = [
+        Column::number("back end"),
+        Column::number("kicks/s"),
+        Column::number("calls/s"),
+        Column::number("wakes/s").dropped(6),
+        Column::number("guest cpu").dropped(7),
+        Column::number("back cpu"),
+    ];
+    let rings = rings.into_iter().filter(|_| has_rings);
+    let head = case.into_iter().chain([policy]);
+    let columns = head.chain(asked).chain(times).chain(rings).chain(all);
+    let mut table = Table::new(columns).grouped(cases);
+    let mut last = "";
+    for cell in &drive.cells {
+        let name = (cell.case != last).then_some(cell.case.as_str());
+        last = &cell.case;
+        let name = cases.then(|| name.unwrap_or_default().to_owned());
+        table.row(
+            name.into_iter()
+                .chain(row(cell, latency, beside, has_rings)),
+        );
+    }
+    table
+}
+
+/// What was asked for, with a column each.
+pub(super) fn asked(drive: &ComparedDrive) -> &[(String, String)] {
+    drive.cells.first().map_or(&[], |cell| &cell.asked)
+}
+
+/// The place of the column that says what a policy makes of the latency.
+const OF_NONE: usize = 3;
+
+/// There are several policies, so that one can be seen beside another.
+fn has_others(drive: &ComparedDrive) -> bool {
+    let mut policies = drive.cells.iter().map(|c| &c.policy);
+    let first = policies.next();
+    policies.any(|policy| Some(policy) != first)
+}
+
+fn row(cell: &ComparedCell, latency: bool, beside: bool, has_rings: bool) -> Vec<String> {
+    let time = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), duration);
+    let mut row = vec![cell.policy.clone()];
+    row.extend(cell.asked.iter().map(|(_, value)| value.clone()));
+    if latency {
+        let of = cell.latency_us;
+        row.extend([
+            time(of.map(|l| l.mean)),
+            time(of.map(|l| l.sd)),
+            cell.requests.to_string(),
+        ]);
+        row.extend(beside.then(|| cell.of_none.map_or_else(|| "-".into(), factor)));
+        row.push(time(of.map(|l| l.p99)));
+    }
+    if has_rings {
+        let rings = cell.rings.unwrap_or_default();
+        row.extend([
+            time(cell.backend_us),
+            short(rings.kicks),
+            short(rings.calls),
+            short(rings.wakeups),
+            percent(rings.guest_percent / 100.0),
+            percent(rings.backend_percent / 100.0),
+        ]);
+    }
+    row.extend([
+        figure(cell.total_mb_per_s),
+        cell.busy.map_or_else(|| "-".into(), percent),
+    ]);
+    row
+}
+
+/// A factor with three digits: `1.46x`, `0.062x`, `0.0046x`.
+pub(super) fn factor(value: f64) -> String {
+    match value {
+        v if v > 0.0 && v < 0.00995 => format!("{v:.4}x"),
+        v if v > 0.0 && v < 0.0995 => format!("{v:.3}x"),
+        v => format!("{}x", short(v)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::factor;
+
+    #[test]
+    fn factors_are_said_in_one_way() {
+        let factors = [1.0, 1.464, 0.82, 0.25, 1.0 / 53.2, 1.0 / 420.0, 217.0].map(factor);
+        assert_eq!(
+            factors,
+            [
+                "1.00x", "1.46x", "0.82x", "0.25x", "0.019x", "0.0024x", "217x"
+            ]
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! What controllers and the elevator were doing over a run.
+
+use super::plots::looks;
+use super::{CompareReport, ComparedCell};
+use crate::report::html::Block;
+use crate::report::svg::{Along, Chart, Mark, Shape};
+use crate::report::table::named;
+use weir_measure::State;
+use weir_measure::number::figure;
+
+/// Number of the others that are drawn: more would hide each other, and make pages large.
+const OTHERS: usize = 5;
+
+/// The plots of one cell, shown on demand: one for each number that changes. Those that never do are said in a sentence.
+pub(super) fn block(report: &CompareReport, cell: &ComparedCell) -> Option<Block> {
+    let over = cell.over_time.as_ref()?;
+    let ends = over.depth.last().map(|p| (0.0, p.0));
+    let (mut plots, mut still) = (Vec::new(), Vec::new());
+    for name in names(&over.states) {
+        let states: Vec<&State> = over.states.iter().filter(|s| s.state == name).collect();
+        match constant(&states) {
+            Some(value) => {
+                let said = format!("{name} {} {}", figure(value), states[0].unit);
+                still.push(said.trim_end().to_owned());
+            }
+            None => plots.push(chart(report, &cell.policy, &states, ends)),
+        }
+    }
+    if plots.is_empty() {
+        return None;
+    }
+    let still = match &still[..] {
+        [] => String::new(),
+        all => format!(" Throughout the same: {}.", all.join(", ")),
+    };
+    let caption = format!(
+        "The first repetition, looked at two hundred times. In the foreground {} and the drive, thin lines are up to {OTHERS} others.{still}",
+        named(&report.target)
+    );
+    let line = format!("What {} was doing over time", cell.policy);
+    Some(Block::Details(line, vec![Block::Plots(plots, caption)]))
+}
+
+/// The names, in order of first occurrence.
+fn names(states: &[State]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for state in states {
+        if !names.contains(&state.state.as_str()) {
+            names.push(&state.state);
+        }
+    }
+    names
+}
+
+/// The value, if there is but one.
+fn constant(states: &[&State]) -> Option<f64> {
+    let mut values = states.iter().flat_map(|s| s.points.iter().map(|p| p.1));
+    let first = values.next()?;
+    values
+        .all(|value| (value - first).abs() < 1e-9)
+        .then_some(first)
+}
+
+/// One number of a policy over time: of the target and the drive, and of some others in the background.
+fn chart(
+    report: &CompareReport,
+    policy: &str,
+    states: &[&State],
+    ends: Option<(f64, f64)>,
+) -> Chart {
+    let (target, ink) = (&report.target, looks(report).ink(policy));
+    let is_quiet = |state: &&State| state.of != *target && state.of != "drive";
+    // Thin lines first, so that the others lie above them.
+    let (quiet, loud): (Vec<&State>, Vec<_>) = states.iter().copied().partition(is_quiet);
+    let lines = quiet.into_iter().take(OTHERS).chain(loud);
+    let marks = lines.map(|state| Mark {
+        name: state.of.clone(),
+        ink,
+        shape: Shape::Line {
+            points: gaps(&state.points, ends),
+            quiet: is_quiet(&state),
+            dash: 0,
+        },
+    });
+    let State {
+        state, of, unit, ..
+    } = states[0];
+    Chart {
+        title: format!("{policy}: {state}"),
+        description: format!("{state} of {of} over time."),
+        unit: unit.clone(),
+        along: Along::Quantity("seconds".into(), ends),
+        marks: marks.collect(),
+        ..Chart::default()
+    }
+}
+
+/// The points with a gap wherever there was nothing to say for a while.
+fn gaps(points: &[(f64, f64)], ends: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+    let long = ends.map_or(f64::INFINITY, |(_, end)| end / 50.0);
+    let mut all: Vec<(f64, f64)> = Vec::with_capacity(points.len());
+    for &(at, value) in points {
+        if let Some(&(last, _)) = all.last()
+            && at - last > long
+        {
+            all.push((at, f64::NAN));
+        }
+        all.push((at, value));
+    }
+    all
+}

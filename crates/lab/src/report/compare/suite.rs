@@ -1,0 +1,127 @@
+//! Several comparisons as one self-contained page, in the pictures of the S suite.
+
+use super::plots::looks;
+use super::{CompareReport, ComparedCell, ComparedDrive, plots, rows};
+use crate::report::html::{Block, Page, Section};
+use crate::report::svg::{Along, Chart, Ink, Mark, Shape};
+use crate::report::table::named;
+
+/// Comparisons that belong together.
+#[derive(Debug, Clone, Default)]
+pub struct SuiteReport {
+    /// Their name.
+    pub name: String,
+    /// What they show, in a line.
+    pub about: String,
+    /// Each of them.
+    pub parts: Vec<CompareReport>,
+}
+
+/// All comparisons on one self-contained HTML page: stacked bars of bandwidth, and what each is about.
+pub fn suite_page(report: &SuiteReport) -> String {
+    let loads = report.parts.iter();
+    let loads = loads.map(|part| (part.scenario.clone(), part.load.clone()));
+    let played = vec![Block::Terms(loads.collect())];
+    let mut sections = vec![Section::new("What is played", played)];
+    let mut notes: Vec<String> = Vec::new();
+    for part in &report.parts {
+        sections.extend(part.drives.iter().map(|on| drive(part, on)));
+        for note in &part.notes {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+    }
+    sections.push(Section::reading(&notes));
+    let page = Page {
+        title: format!("{}: {}", report.name, report.about),
+        lead: String::new(),
+        intro: vec![READING.into()],
+        sections,
+        command: "weir compare".into(),
+    };
+    page.html()
+}
+
+const READING: &str = "Stacked bars: the target's bandwidth, and behind it that of all others together; the number is their sum. The line is the bandwidth of all clients together without control (none). The dashed line is the least bandwidth that the target is to get.";
+
+/// One comparison on one drive.
+fn drive(report: &CompareReport, drive: &ComparedDrive) -> Section {
+    let figures = plots::figures(report, drive, None);
+    let latency = report.latency && figures.is_empty();
+    let cases = drive.cases();
+    let pictures = cases.iter().map(|case| columns(report, drive, case));
+    let pictures: Vec<Chart> = pictures.collect();
+    let rows = [figures].into_iter();
+    let rows = rows.chain(pictures.chunks(2).map(<[Chart]>::to_vec));
+    let mut blocks: Vec<Block> = rows.map(|row| Block::Plots(row, String::new())).collect();
+    if latency {
+        let bars = plots::latency(report, drive, "Latency");
+        blocks.push(Block::Plots(bars, plots::LATENCY.into()));
+    }
+    blocks.push(Block::Details(
+        format!("All figures on {}", drive.name),
+        vec![
+            Block::Text(drive.about.clone()),
+            Block::Table(rows::drive(drive, report.latency)),
+        ],
+    ));
+    Section::new(format!("{} on {}", report.scenario, drive.name), blocks)
+}
+
+/// Bandwidth of the target and of the others under each policy.
+fn columns(report: &CompareReport, drive: &ComparedDrive, case: &str) -> Chart {
+    let cells: Vec<&ComparedCell> = drive.of(case).collect();
+    let part = |name: &str, ink: Ink, of: fn(&ComparedCell) -> f64| Mark {
+        name: name.to_owned(),
+        ink,
+        shape: Shape::Parts(cells.iter().map(|cell| of(cell)).collect()),
+    };
+    let rule = |name: &str, ink: Ink, value: f64, dashed: bool| Mark {
+        name: name.to_owned(),
+        ink,
+        shape: Shape::Rule { value, dashed },
+    };
+    let mut marks = vec![
+        part(&report.target, Ink::PARTS[4], |cell| cell.target_mb_per_s),
+        part("others", Ink::QUIET, |cell| {
+            cell.total_mb_per_s - cell.target_mb_per_s
+        }),
+    ];
+    let none = cells.iter().find(|c| c.policy == "none");
+    marks.extend(none.map(|c| {
+        rule(
+            "total under none",
+            looks(report).ink("none"),
+            c.total_mb_per_s,
+            false,
+        )
+    }));
+    let least = report.minimum_mb_per_s;
+    marks.extend(least.map(|least| rule("minimum", Ink::STRONG, least, true)));
+    let said = cells.iter().map(|c| {
+        let (mine, all) = (c.target_mb_per_s, c.total_mb_per_s);
+        format!("{}: {mine:.1} of {all:.1}", c.policy)
+    });
+    let said: Vec<String> = said.collect();
+    Chart {
+        title: match case {
+            "" => report.scenario.clone(),
+            case => case.to_owned(),
+        },
+        description: format!(
+            "MB/s of {} and of all: {}.",
+            named(&report.target),
+            said.join(", ")
+        ),
+        unit: "MB/s".into(),
+        along: Along::Rows(
+            cells
+                .iter()
+                .map(|c| (c.policy.clone(), String::new()))
+                .collect(),
+        ),
+        marks,
+        ..Chart::default()
+    }
+}

@@ -1,0 +1,28 @@
+//! A comparison as tables on a terminal.
+
+use super::{CompareReport, clients, rows};
+use crate::report::table::wrap;
+
+/// A comparison as tables at most `width` columns wide, one for each drive, with the reasons below it.
+pub fn compare_table(report: &CompareReport, width: usize) -> String {
+    let mut out = String::new();
+    for drive in &report.drives {
+        let about = format!("{}: {}", drive.name, drive.about);
+        out += &wrap(&about, width);
+        out.push('\n');
+        if report.clients {
+            out += &clients::text(report, drive, width);
+        } else {
+            out += &rows::drive(drive, report.latency).text(width);
+            out.push('\n');
+        }
+        for why in &drive.why {
+            out += &wrap(why, width);
+        }
+        out.push('\n');
+    }
+    for note in &report.notes {
+        out += &wrap(note, width);
+    }
+    out
+}

@@ -1,0 +1,38 @@
+//! Where the mean request of a client spent its time.
+
+use crate::report::svg::{Along, Chart, Ink, Mark, Shape};
+use crate::report::table::named;
+use weir_measure::number::duration;
+
+/// A row of the plot: its name, the mean latency, and the parts of that, all in microseconds.
+pub(crate) type Row = (String, f64, Vec<f64>);
+
+/// The parts in per cent, a bar for each row; `None` without any. Times differ by orders of magnitude: on a common scale only the
+/// longest bar would show its parts.
+pub(crate) fn chart(target: &str, parts: &[(&str, Ink)], mut rows: Vec<Row>) -> Option<Chart> {
+    rows.retain(|(.., values)| values.iter().sum::<f64>() > 0.0);
+    let ends = rows.iter();
+    let ends = ends.map(|(name, mean, _)| (name.clone(), duration(*mean)));
+    let ends: Vec<(String, String)> = ends.collect();
+    let said: Vec<String> = ends
+        .iter()
+        .map(|(name, mean)| format!("{name} {mean}"))
+        .collect();
+    let percent = |(.., values): &Row, part: usize| {
+        let value = values.get(part).copied().unwrap_or(0.0);
+        value * 100.0 / values.iter().sum::<f64>()
+    };
+    let marks = parts.iter().enumerate().map(|(part, (name, ink))| Mark {
+        name: (*name).to_owned(),
+        ink: *ink,
+        shape: Shape::Parts(rows.iter().map(|row| percent(row, part)).collect()),
+    });
+    (!rows.is_empty()).then(|| Chart {
+        title: format!("Time of a request of {}", named(target)),
+        description: format!("Mean time of a request: {}.", said.join(", ")),
+        unit: "%".into(),
+        along: Along::Rows(ends),
+        marks: marks.collect(),
+        ..Chart::default()
+    })
+}

@@ -1,0 +1,364 @@
+//! A plot: marks over a common axis of values.
+
+use std::fmt::Write;
+
+use super::axis::{Axis, ends, usable};
+use super::canvas::{Canvas, Path};
+use super::frame::{self, Frame};
+use super::{DASHES, Ink, Scale, rows};
+use crate::report::html::escape;
+use weir_measure::number::{duration, figure, tick, time_tick};
+
+/// A plot: data, and the marks that show them.
+#[derive(Debug, Clone, Default)]
+pub struct Chart {
+    /// Heading.
+    pub title: String,
+    /// A description for screen readers.
+    pub description: String,
+    /// Unit of the values. Those in `us` are written with the unit that fits: `410 us`, `4.40 ms`, `1.20 s`.
+    pub unit: String,
+    /// Scale of the values. A log scale has no zero for a bar to start at, so [`Shape::Bars`] are dots on it.
+    pub scale: Scale,
+    /// Values that the axis must include beside those shown, so that several plots can have the same axis.
+    pub reach: Vec<f64>,
+    /// What the values are of.
+    pub along: Along,
+    /// Width and height, if they are not those of the plots in a row of the page. Rows determine the height of their plot.
+    pub size: Option<(f64, f64)>,
+    /// What shows the values. Lines lie above areas, those with a larger dash above the others, later ones above earlier ones.
+    pub marks: Vec<Mark>,
+}
+
+/// What values are of.
+#[derive(Debug, Clone)]
+pub enum Along {
+    /// A quantity, from left to right: its name with its unit, and the ends of its axis, if they differ from those of the data.
+    Quantity(String, Option<(f64, f64)>),
+    /// Groups from top to bottom: the name of each, and the text at the end of its parts (empty: the sum of the parts). A group has a row
+    /// for each mark with [`Shape::Bars`], and one for all with [`Shape::Parts`].
+    Rows(Vec<(String, String)>),
+}
+
+/// Values that belong together.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Their name in the legend.
+    pub name: String,
+    /// Their colour.
+    pub ink: Ink,
+    /// The values, and how they are drawn.
+    pub shape: Shape,
+}
+
+/// How values are drawn.
+#[derive(Debug, Clone)]
+pub enum Shape {
+    /// A line over a quantity.
+    Line {
+        /// Points (x, y), in the order of x. The line is interrupted where y is not finite.
+        points: Vec<(f64, f64)>,
+        /// Drawn thin, in the background.
+        quiet: bool,
+        /// Its pattern: 0 is solid; a pattern on top of a solid line does not hide it.
+        dash: usize,
+    },
+    /// The area between two values over a quantity, such as the minimum and the maximum of several clients: points (x, low, high),
+    /// in the order of x.
+    Band(Vec<(f64, f64, f64)>),
+    /// A line across the plot, such as a promise.
+    Rule {
+        /// Its place on the axis of values.
+        value: f64,
+        /// Dashed, in the colour of text.
+        dashed: bool,
+    },
+    /// A bar in each group, or a dot on a log scale; `None` without a value.
+    Bars(Vec<Option<Bar>>),
+    /// A part of each group's bar, after those before; a value that is negative or infinite counts as 0.
+    Parts(Vec<f64>),
+}
+
+/// One bar.
+#[derive(Debug, Clone, Copy)]
+pub struct Bar {
+    /// Its length.
+    pub value: f64,
+    /// Ends of its error bar.
+    pub range: Option<(f64, f64)>,
+}
+
+/// The width of a column of a page with two; a wider plot takes the whole page.
+const COLUMN: f64 = 520.0;
+
+/// Width and minimum height of a plot on a phone.
+const NARROW: (f64, f64) = (330.0, 300.0);
+
+impl Chart {
+    /// The plot as HTML, for pages: in its own size, or `size` where it has none, and in that of a phone, on which the text of the
+    /// other would be too small. The page shows the one that fits.
+    pub(crate) fn html(&self, size: (f64, f64)) -> String {
+        let size = self.size.unwrap_or(size);
+        let narrow = (NARROW.0.min(size.0), NARROW.1.max(size.1));
+        let class = if size.0 > COLUMN {
+            " class=\"whole\""
+        } else {
+            ""
+        };
+        format!(
+            "<div{class}>\n{}{}</div>\n",
+            self.svg(size),
+            self.svg(narrow)
+        )
+    }
+
+    /// The plot as SVG of this width and height. On a page with [`crate::report::html::Page`]'s script lines show their values under the pointer.
+    pub fn svg(&self, size: (f64, f64)) -> String {
+        // Rows of bars have their names in front of them.
+        let is_named = |m: &&Mark| !matches!(m.shape, Shape::Bars(_));
+        let legend: Vec<&Mark> = self.marks.iter().filter(is_named).collect();
+        let size = match &self.along {
+            Along::Quantity(..) => size,
+            Along::Rows(groups) => (
+                size.0,
+                frame::top(size.0, &legend) + rows::height(self, groups),
+            ),
+        };
+        let mut canvas = Canvas::new(size.0, size.1, &self.title, &self.description);
+        let unit = if self.is_time() { "" } else { &self.unit };
+        let scale = match self.scale {
+            Scale::Linear => "",
+            Scale::Log => "log scale",
+        };
+        let unit = [unit, scale].into_iter().filter(|text| !text.is_empty());
+        let unit = unit.collect::<Vec<_>>().join(", ");
+        let frame = Frame::new(&mut canvas, size, (&self.title, &unit), &legend);
+        match &self.along {
+            Along::Quantity(name, ends) => self.write_over(&mut canvas, frame, name, *ends),
+            Along::Rows(groups) => rows::write(self, &mut canvas, frame, groups),
+        }
+        canvas.finish()
+    }
+
+    /// Whether values are microseconds, which are written with a unit that fits each.
+    pub(super) fn is_time(&self) -> bool {
+        self.unit == "us"
+    }
+
+    /// The ticks of an axis of values, as (position, label).
+    pub(super) fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {
+        axis.ticks(if self.is_time() {
+            |us, _| time_tick(us)
+        } else {
+            tick
+        })
+    }
+
+    /// Every value that the axis must show.
+    pub(crate) fn values(&self) -> Vec<f64> {
+        let groups = self.marks.iter().map(|m| match &m.shape {
+            Shape::Parts(values) => values.len(),
+            _ => 0,
+        });
+        let sums = (0..groups.max().unwrap_or(0)).map(|at| self.sum(at));
+        let mut values: Vec<f64> = self.reach.iter().copied().chain(sums).collect();
+        for mark in &self.marks {
+            match &mark.shape {
+                Shape::Line { points, .. } => values.extend(points.iter().map(|p| p.1)),
+                Shape::Band(points) => values.extend(points.iter().flat_map(|p| [p.1, p.2])),
+                Shape::Rule { value, .. } => values.push(*value),
+                Shape::Bars(bars) => values.extend(bars.iter().flatten().flat_map(Bar::values)),
+                Shape::Parts(_) => {}
+            }
+        }
+        values
+    }
+
+    /// The parts of a group or row that have a length: the mark, and where the part begins and ends.
+    pub(super) fn parts(&self, at: usize) -> impl Iterator<Item = (&Mark, f64, f64)> {
+        let mut sum = 0.0;
+        self.marks.iter().filter_map(move |mark| {
+            let Shape::Parts(values) = &mark.shape else {
+                return None;
+            };
+            let value = values.get(at).filter(|v| v.is_finite() && **v > 0.0)?;
+            let from = sum;
+            sum += value;
+            Some((mark, from, sum))
+        })
+    }
+
+    /// What the parts of a group or row come to.
+    pub(super) fn sum(&self, at: usize) -> f64 {
+        self.parts(at).last().map_or(0.0, |(.., to)| to)
+    }
+
+    /// Bands, lines and rules over a quantity.
+    fn write_over(&self, canvas: &mut Canvas, frame: Frame, name: &str, at: Option<(f64, f64)>) {
+        let values = self.values().into_iter();
+        let y = Axis::around(self.scale, values, frame.bottom, frame.top);
+        let places = self.marks.iter().flat_map(|mark| match &mark.shape {
+            Shape::Line { points, .. } => points.iter().map(|p| p.0).collect(),
+            Shape::Band(points) => points.iter().map(|p| p.0).collect(),
+            _ => Vec::new(),
+        });
+        let at = at.or_else(|| ends(places.filter(|x| usable(*x))));
+        let (low, high) = at.unwrap_or((0.0, 1.0));
+        let x = Axis::exact(low, high, frame.left, frame.right);
+        frame.vertical(canvas, self.ticks(&y));
+        frame.horizontal(canvas, x.ticks(tick), name);
+        // Later lines are drawn on top of earlier ones, which are visible through the gaps.
+        let mut marks: Vec<&Mark> = self.marks.iter().collect();
+        marks.sort_by_key(|mark| match mark.shape {
+            Shape::Line { dash, .. } => 1 + dash,
+            Shape::Rule { .. } => usize::MAX,
+            _ => 0,
+        });
+        for mark in marks {
+            match &mark.shape {
+                Shape::Line { points, .. } => self.write_line(canvas, mark, points, (&x, &y)),
+                Shape::Band(points) => write_band(canvas, mark.ink, points, (&x, &y)),
+                Shape::Rule { value, .. } => {
+                    let at = y.place(*value);
+                    let class = mark.line_class().unwrap_or_default();
+                    canvas.line(&class, (frame.left, at), (frame.right, at));
+                }
+                Shape::Bars(_) | Shape::Parts(_) => {}
+            }
+        }
+        // The page's script finds the quantity at a place from the ends of the axis.
+        canvas.put(format_args!(
+            "<path class=\"cursor\" data-name=\"{}\" data-ends=\"{:.1} {low} {:.1} {high}\" d=\"M0 {:.1}V{:.1}\"/>\n",
+            escape(name),
+            x.place(low),
+            x.place(high),
+            frame.top,
+            frame.bottom
+        ));
+    }
+
+    /// The line, with the values at its points as an attribute for the page's script, which has their places from the path.
+    fn write_line(
+        &self,
+        canvas: &mut Canvas,
+        mark: &Mark,
+        points: &[(f64, f64)],
+        (x, y): (&Axis, &Axis),
+    ) {
+        let most = (x.length() / POINT_WIDTH) as usize;
+        let mut path = Path::default();
+        let mut tips = String::new();
+        for (px, py) in thinned(points, most) {
+            if !py.is_finite() {
+                path.lift();
+                continue;
+            }
+            path.to(x.place(px), y.place(py));
+            let said = if self.is_time() { duration } else { figure };
+            let _ = write!(tips, "{};", said(py));
+        }
+        let unit = if self.is_time() { "" } else { &self.unit };
+        canvas.put(format_args!(
+            "<path class=\"{}\" data-name=\"{}\" data-unit=\"{}\" data-tips=\"{}\" d=\"{path}\"/>\n",
+            mark.line_class().unwrap_or_default(),
+            escape(&mark.name),
+            escape(unit),
+            tips.trim_end_matches(';')
+        ));
+    }
+
+    /// The tooltip of a bar or a part.
+    pub(super) fn tip(&self, group: &str, mark: &Mark, value: &str) -> String {
+        let of = match group {
+            "" => mark.name.clone(),
+            group => format!("{group}, {}", mark.name),
+        };
+        let unit = if self.is_time() { "" } else { &self.unit };
+        format!("{of}: {value} {unit}").trim_end().to_owned()
+    }
+}
+
+impl Mark {
+    /// The classes of a mark that is a line.
+    pub(super) fn line_class(&self) -> Option<String> {
+        let ink = self.ink.class();
+        match self.shape {
+            Shape::Line { quiet, dash, .. } => {
+                let thin = if quiet { "thin " } else { "" };
+                Some(format!("line {thin}dash{} {ink}", dash % DASHES))
+            }
+            Shape::Rule { dashed: true, .. } => Some("mark".into()),
+            Shape::Rule { .. } => Some(format!("line thin {ink}")),
+            _ => None,
+        }
+    }
+}
+
+impl Bar {
+    /// A bar without error bar.
+    pub fn new(value: f64) -> Self {
+        Self { value, range: None }
+    }
+
+    pub(super) fn values(&self) -> [f64; 3] {
+        let (low, high) = self.range.unwrap_or((self.value, self.value));
+        [self.value, low, high]
+    }
+}
+
+impl Default for Along {
+    fn default() -> Self {
+        Self::Quantity(String::new(), None)
+    }
+}
+
+/// Of more points than `most` the highest and the lowest of each stretch, in their order: a plot has no room for more. Points between
+/// others of the same value are left out.
+fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let most = most.max(2);
+    let kept: Vec<(f64, f64)> = if points.len() > most {
+        let stretches = points.chunks(points.len().div_ceil(most / 2));
+        stretches.flat_map(ends_of).collect()
+    } else {
+        points.to_vec()
+    };
+    let is_between = |at: usize| {
+        let around = kept.get(at.wrapping_sub(1)).zip(kept.get(at + 1));
+        around.is_some_and(|(a, b)| [a, b].iter().all(|p| p.1.to_bits() == kept[at].1.to_bits()))
+    };
+    (0..kept.len())
+        .filter(|at| !is_between(*at))
+        .map(|at| kept[at])
+        .collect()
+}
+
+/// The lowest and the highest point of a stretch, and a gap if there is one in it, in their order.
+fn ends_of(stretch: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let known = (0..stretch.len()).filter(|at| stretch[*at].1.is_finite());
+    let by_value = |a: &usize, b: &usize| stretch[*a].1.total_cmp(&stretch[*b].1);
+    let ends = [known.clone().min_by(by_value), known.max_by(by_value)];
+    let gap = stretch.iter().position(|p| !p.1.is_finite());
+    let mut places: Vec<usize> = ends.into_iter().flatten().chain(gap).collect();
+    places.sort_unstable();
+    places.dedup();
+    places.into_iter().map(|at| stretch[at]).collect()
+}
+
+/// The area: along the upper values and back along the lower ones.
+fn write_band(canvas: &mut Canvas, ink: Ink, points: &[(f64, f64, f64)], (x, y): (&Axis, &Axis)) {
+    let most = (x.length() / POINT_WIDTH) as usize;
+    let edge = |of: fn(&(f64, f64, f64)) -> f64| {
+        let points: Vec<(f64, f64)> = points.iter().map(|p| (p.0, of(p))).collect();
+        thinned(&points, most)
+    };
+    let (upper, lower) = (edge(|p| p.2), edge(|p| p.1));
+    let mut path = Path::default();
+    for (px, py) in upper.into_iter().chain(lower.into_iter().rev()) {
+        path.to(x.place(px), y.place(py));
+    }
+    let ink = ink.class();
+    canvas.put(format_args!("<path class=\"band {ink}\" d=\"{path}Z\"/>\n"));
+}
+
+/// Width that a point of a line has at least, in pixels.
+const POINT_WIDTH: f64 = 2.2;

@@ -1,0 +1,224 @@
+//! Rows of bars, dots and stacked parts, from top to bottom, with their names in front and their values behind.
+
+use super::axis::{Axis, Scale};
+use super::canvas::{Anchor, Canvas};
+use super::chart::{Bar, Chart, Mark, Shape};
+use super::frame::{Frame, MARGIN, fitted, spaced, text_width};
+use weir_measure::number::{duration, fine};
+
+/// A group: its name, and the text at the end of its parts.
+type Named = (String, String);
+
+/// What a row shows.
+enum Content<'a> {
+    /// The name of a group.
+    Head,
+    /// The bar of a mark.
+    Bar(&'a Mark, Option<Bar>),
+    /// The stacked parts of a group.
+    Parts(&'a str),
+}
+
+/// A row.
+struct Row<'a> {
+    group: usize,
+    name: &'a str,
+    content: Content<'a>,
+}
+
+/// The height of rows and the axis below them.
+pub(super) fn height(chart: &Chart, groups: &[Named]) -> f64 {
+    rows(chart, groups).len() as f64 * ROW + AXIS
+}
+
+/// Writes rows, and rules across them.
+pub(super) fn write(chart: &Chart, canvas: &mut Canvas, mut frame: Frame, groups: &[Named]) {
+    let rows = rows(chart, groups);
+    let plot = Plot::new(chart, groups, &rows);
+    let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
+    // Long names leave most of the width for the bars.
+    let width = frame.right;
+    let names = widest(
+        &mut rows
+            .iter()
+            .filter(|r| !r.is_head())
+            .map(|r| text_width(r.name)),
+    );
+    let values = widest(&mut rows.iter().map(|row| text_width(&plot.value(row))));
+    frame.left = (names + MARGIN + 14.0).min(width * 0.5);
+    let end = width + 10.0;
+    frame.right = (end - values - 10.0).max(width * 0.7);
+    frame.bottom = frame.top + rows.len() as f64 * ROW;
+    let axis = Axis::around(
+        chart.scale,
+        chart.values().into_iter(),
+        frame.left,
+        frame.right,
+    );
+    let ticks = chart.ticks(&axis);
+    for (at, _) in &ticks {
+        canvas.line("rule", (*at, frame.top), (*at, frame.bottom));
+    }
+    for (at, label) in spaced(ticks) {
+        canvas.text("soft", (at, frame.bottom + 17.0), Anchor::Middle, &label);
+    }
+    for (at, row) in rows.iter().enumerate() {
+        let middle = frame.top + ROW * (at as f64 + 0.5);
+        let base = middle + 4.0;
+        if row.is_head() {
+            let name = fitted(row.name, width - MARGIN);
+            canvas.text("halo head", (MARGIN, base), Anchor::Start, &name);
+            continue;
+        }
+        let name = fitted(row.name, frame.left - MARGIN - 14.0);
+        canvas.text("", (frame.left - 8.0, base), Anchor::End, &name);
+        plot.write(canvas, &axis, row, middle);
+        canvas.text("", (end, base), Anchor::End, &plot.value(row));
+    }
+    for mark in &chart.marks {
+        if let (Shape::Rule { value, .. }, Some(class)) = (&mark.shape, mark.line_class()) {
+            let at = axis.place(*value);
+            canvas.line(&class, (at, frame.top), (at, frame.bottom));
+        }
+    }
+    if chart.scale == Scale::Linear {
+        let zero = axis.place(0.0);
+        canvas.line("axis", (zero, frame.top), (zero, frame.bottom));
+    }
+}
+
+/// The rows of all groups. A group of several rows has a head, unless it is the only one.
+fn rows<'a>(chart: &'a Chart, groups: &'a [Named]) -> Vec<Row<'a>> {
+    let bars = chart.marks.iter();
+    let bars: Vec<(&Mark, &Vec<Option<Bar>>)> = bars
+        .filter_map(|mark| match &mark.shape {
+            Shape::Bars(bars) => Some((mark, bars)),
+            _ => None,
+        })
+        .collect();
+    let has_parts = chart
+        .marks
+        .iter()
+        .any(|m| matches!(m.shape, Shape::Parts(_)));
+    let mut rows = Vec::new();
+    for (group, (name, end)) in groups.iter().enumerate() {
+        let mut row = |name, content| {
+            rows.push(Row {
+                group,
+                name,
+                content,
+            });
+        };
+        if bars.len() > 1 && groups.len() > 1 {
+            row(name, Content::Head);
+        }
+        for (mark, bars_of) in &bars {
+            let own = if bars.len() > 1 { &mark.name } else { name };
+            row(
+                own,
+                Content::Bar(mark, bars_of.get(group).copied().flatten()),
+            );
+        }
+        if has_parts {
+            row(name, Content::Parts(end));
+        }
+    }
+    rows
+}
+
+impl Row<'_> {
+    fn is_head(&self) -> bool {
+        matches!(self.content, Content::Head)
+    }
+}
+
+/// What rows are drawn with.
+struct Plot<'a> {
+    chart: &'a Chart,
+    groups: &'a [Named],
+    /// Values are numbers of things.
+    whole: bool,
+}
+
+impl<'a> Plot<'a> {
+    fn new(chart: &'a Chart, groups: &'a [Named], rows: &[Row<'_>]) -> Self {
+        let is_whole = |row: &Row<'_>| match &row.content {
+            Content::Head => true,
+            Content::Bar(_, bar) => bar.iter().flat_map(Bar::values).all(|v| v.fract() == 0.0),
+            Content::Parts(_) => chart.parts(row.group).all(|(_, _, to)| to.fract() == 0.0),
+        };
+        Self {
+            chart,
+            groups,
+            whole: rows.iter().all(is_whole),
+        }
+    }
+
+    /// The text at the end of a row.
+    fn value(&self, row: &Row<'_>) -> String {
+        match row.content {
+            Content::Head => String::new(),
+            Content::Bar(_, bar) => bar.map_or_else(|| "-".into(), |bar| self.text(bar.value)),
+            Content::Parts("") => self.text(self.chart.sum(row.group)),
+            Content::Parts(text) => text.to_owned(),
+        }
+    }
+
+    fn text(&self, value: f64) -> String {
+        match (self.chart.is_time(), self.whole) {
+            (true, _) => duration(value),
+            (false, true) => format!("{value:.0}"),
+            (false, false) => fine(value),
+        }
+    }
+
+    /// The bar, the dot or the parts of a row.
+    fn write(&self, canvas: &mut Canvas, axis: &Axis, row: &Row<'_>, middle: f64) {
+        let chart = self.chart;
+        let group = match &self.groups {
+            [_] => "",
+            groups => groups[row.group].0.as_str(),
+        };
+        let mut bar = |mark: &Mark, from: f64, to: f64| {
+            let tip = chart.tip(group, mark, &self.text(to - from));
+            let (from, to) = (axis.place(from), axis.place(to));
+            let corner = (from.min(to), middle - THICK / 2.0);
+            canvas.bar(mark.ink, corner, ((to - from).abs(), THICK), &tip);
+        };
+        match row.content {
+            Content::Head | Content::Bar(_, None) => {}
+            Content::Parts(_) => chart
+                .parts(row.group)
+                .for_each(|(m, from, to)| bar(m, from, to)),
+            Content::Bar(mark, Some(of)) => {
+                if chart.scale == Scale::Linear {
+                    bar(mark, 0.0, of.value);
+                }
+                write_whisker(canvas, middle, of.range, axis);
+                if chart.scale == Scale::Log {
+                    let tip = chart.tip(group, mark, &self.text(of.value));
+                    canvas.dot(mark.ink, (axis.place(of.value), middle), 5.0, &tip);
+                }
+            }
+        }
+    }
+}
+
+/// An error bar.
+fn write_whisker(canvas: &mut Canvas, y: f64, range: Option<(f64, f64)>, axis: &Axis) {
+    let Some((low, high)) = range else { return };
+    let (low, high) = (axis.place(low), axis.place(high));
+    canvas.line("whisker", (low, y), (high, y));
+    for end in [low, high] {
+        canvas.line("whisker", (end, y - 4.0), (end, y + 4.0));
+    }
+}
+
+/// Height of a row.
+const ROW: f64 = 20.0;
+
+/// Height of a bar.
+const THICK: f64 = 14.0;
+
+/// Height of the labels below the rows.
+const AXIS: f64 = 24.0;

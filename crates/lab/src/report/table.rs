@@ -1,0 +1,284 @@
+//! Tables for terminals (and, through [`crate::report::html`], for pages).
+
+use crate::report::html::Tone;
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, TableStyle,
+    Width,
+};
+
+/// A table: columns with their layout, and rows of text.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Row>,
+    /// The first column is the name of a group of rows, empty in all rows of the group but the first. On a page it is a row of its own.
+    pub(crate) grouped: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) cells: Vec<String>,
+    /// How good they are, by colour and shape on a page; those beyond the last are plain.
+    pub(crate) tones: Vec<Tone>,
+    /// Emphasised if the medium can do it.
+    pub(crate) strong: bool,
+}
+
+/// The layout of a column.
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub(crate) title: String,
+    pub(crate) right: bool,
+    /// Columns with a larger number are dropped first on a narrow terminal; those with 0 stay.
+    pub(crate) drop: u32,
+}
+
+impl Column {
+    /// A column of text, aligned left, that always stays.
+    pub fn text(title: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            right: false,
+            drop: 0,
+        }
+    }
+
+    /// A column of numbers, aligned right, that always stays. A line break in a title is kept: what stands below it is the unit.
+    pub fn number(title: &str) -> Self {
+        Self {
+            right: true,
+            ..Self::text(title)
+        }
+    }
+
+    /// The same column, dropped if the table does not fit: those with the largest `order` first, the rightmost
+    /// of equals.
+    pub fn dropped(self, order: u32) -> Self {
+        Self {
+            drop: order,
+            ..self
+        }
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Self {
+            columns: columns.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same table, with a first column that is the name of a group of rows: empty in all rows of the group but the first.
+    pub(crate) fn grouped(self, grouped: bool) -> Self {
+        Self { grouped, ..self }
+    }
+
+    /// Adds a row. Missing cells are empty; surplus cells are not shown.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.push(cells, false);
+    }
+
+    /// Adds a row that is stressed on a page; on a terminal it looks like any other.
+    pub fn strong_row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.push(cells, true);
+    }
+
+    /// Adds a row whose cells are good or bad, which shows on a page.
+    pub fn toned_row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
+        let (cells, tones): (Vec<String>, Vec<Tone>) = cells.into_iter().unzip();
+        self.push(cells, false);
+        if let Some(row) = self.rows.last_mut() {
+            row.tones = tones;
+        }
+    }
+
+    /// The table as text of lines at most `width` columns wide, in plain characters without colour.
+    ///
+    /// Where it does not fit, columns are left out in the order they state, and then what is left is wrapped.
+    pub fn text(&self, width: usize) -> String {
+        let shown = self.fitting(width);
+        let mut table = comfy_table::Table::new();
+        let between = ContentLineStyle::none().junction(' ');
+        let style = TableStyle::new()
+            .header_lines(between)
+            .header_separator(LineStyle::none().fill('-').junction(' '))
+            .content_lines(between);
+        table
+            .load_style(style)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+            .set_header(shown.iter().map(|i| &self.columns[*i].title));
+        for row in &self.rows {
+            table.add_row(shown.iter().map(|i| &row.cells[*i]));
+        }
+        let whole = self.words(&shown, width);
+        for (at, i) in shown.iter().enumerate() {
+            let column = table.column_mut(at).expect("the header made every column");
+            // With the space between columns this makes the gap.
+            column.set_padding((u16::from(at > 0), 0));
+            if self.columns[*i].right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            if let Some(words) = &whole {
+                let least = words[at] + usize::from(at > 0);
+                let least = u16::try_from(least).unwrap_or(u16::MAX);
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+            }
+        }
+        let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
+        lines.collect()
+    }
+
+    fn push<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>, strong: bool) {
+        let mut cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        cells.resize(self.columns.len(), String::new());
+        self.rows.push(Row {
+            cells,
+            tones: Vec::new(),
+            strong,
+        });
+    }
+
+    /// Which columns are shown within `width`, in their order.
+    fn fitting(&self, width: usize) -> Vec<usize> {
+        let mut shown = self.filled();
+        while shown.iter().map(|i| self.width(*i) + GAP).sum::<usize>() > width.saturating_add(GAP)
+        {
+            let next = shown.iter().enumerate();
+            let next = next.max_by_key(|(_, i)| self.columns[**i].drop);
+            match next {
+                Some((at, i)) if self.columns[*i].drop > 0 => _ = shown.remove(at),
+                _ => break,
+            }
+        }
+        shown
+    }
+
+    /// The columns that have anything to say, in their order: one that may be left out is, where none of its cells says anything.
+    pub(crate) fn filled(&self) -> Vec<usize> {
+        let says = |i: usize| self.rows.iter().any(|row| !row.cells[i].is_empty());
+        let stays = |i: &usize| self.columns[*i].drop == 0 || self.rows.is_empty() || says(*i);
+        (0..self.columns.len()).filter(stays).collect()
+    }
+
+    /// The longest word of each column, if lines of `width` have room for them, so that none is cut.
+    fn words(&self, shown: &[usize], width: usize) -> Option<Vec<usize>> {
+        let longest = |i: &usize| {
+            let cells = self.rows.iter().map(|row| &row.cells[*i]);
+            let words = cells.chain([&self.columns[*i].title]);
+            let words = words.flat_map(|cell| cell.split([' ', '\n']).map(|w| w.chars().count()));
+            words.max().unwrap_or(0)
+        };
+        let words: Vec<usize> = shown.iter().map(longest).collect();
+        let all = words.iter().map(|w| w + GAP).sum::<usize>();
+        (all <= width.saturating_add(GAP)).then_some(words)
+    }
+
+    /// The width of a column's widest cell.
+    fn width(&self, i: usize) -> usize {
+        let cells = self.rows.iter().map(|row| &row.cells[i]);
+        let widths = cells
+            .chain([&self.columns[i].title])
+            .flat_map(|c| c.split('\n').map(|line| line.chars().count()));
+        widths.max().unwrap_or(0)
+    }
+}
+
+/// What tables are rendered for where no terminal bounds them: nothing is left out and no name is cut; running text has 80 columns.
+pub const NO_TERMINAL: usize = usize::MAX;
+
+/// `text` in lines of at most `width` where its words permit, each ended.
+pub fn wrap(text: &str, width: usize) -> String {
+    let width = if width == NO_TERMINAL { 80 } else { width };
+    let (mut out, mut used) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            out.push('\n');
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out.push('\n');
+    out
+}
+
+/// A client in running text: `the random reader`, but `share-1`, which is a name.
+pub fn named(client: &str) -> String {
+    if client.contains(|c: char| c.is_ascii_digit()) {
+        client.to_owned()
+    } else {
+        format!("the {client}")
+    }
+}
+
+/// The text with a capital letter first.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The width of the terminal as the environment's `COLUMNS` has it, where that is a sensible number.
+pub fn terminal_width() -> Option<usize> {
+    width_of(std::env::var("COLUMNS").ok().as_deref())
+}
+
+fn width_of(columns: Option<&str>) -> Option<usize> {
+    let columns = columns.and_then(|c| c.trim().parse().ok());
+    columns.filter(|c| (20..=1000).contains(c))
+}
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senseless_width_is_none() {
+        let widths = [
+            None,
+            Some("120"),
+            Some(" 40 "),
+            Some("0"),
+            Some("-1"),
+            Some("many"),
+            Some("99999999"),
+        ];
+        let sensible = [None, Some(120), Some(40), None, None, None, None];
+        assert_eq!(widths.map(width_of), sensible);
+    }
+
+    #[test]
+    fn cells_are_wrapped_between_words_while_the_words_fit() {
+        let mut table = Table::new([Column::text("drive"), Column::text("what it is")]);
+        table.row([
+            "plextor-px-256m5s",
+            "a flash drive of 2012 with a controller",
+        ]);
+        let text = table.text(34);
+        for word in "plextor-px-256m5s a flash drive of 2012 with controller".split(' ') {
+            assert!(text.split_whitespace().any(|w| w == word), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_goes_to_no_terminal_is_whole_and_texts_have_80_columns() {
+        let name = "a-name-of-a-drive-that-is-longer-than-any-terminal".repeat(3);
+        let mut table = Table::new([Column::text("name"), Column::text("about").dropped(1)]);
+        table.row([name.as_str(), "what it is"]);
+        let text = table.text(NO_TERMINAL);
+        assert!(text.contains(&format!("{name}  what it is\n")), "{text}");
+        let text = "word ".repeat(100);
+        let lines = wrap(&text, NO_TERMINAL);
+        assert!(lines.lines().all(|line| line.len() <= 80), "{lines}");
+    }
+}

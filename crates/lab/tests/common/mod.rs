@@ -1,0 +1,89 @@
+//! What the tests share.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::path::Path;
+
+pub(crate) mod sample;
+
+/// Compares `actual` with the file `tests/golden/NAME`; with `WEIR_BLESS=1` in the environment writes the file instead.
+pub(crate) fn golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("WEIR_BLESS").is_some_and(|v| v == "1") {
+        std::fs::write(&path, actual).expect("the golden file can be written");
+        return;
+    }
+    let want = std::fs::read_to_string(&path).unwrap_or_default();
+    if want == actual {
+        return;
+    }
+    let line = want
+        .lines()
+        .zip(actual.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    panic!(
+        "{name} differs from line {} on:\n  golden: {}\n  actual: {}\nIf that is meant: WEIR_BLESS=1 cargo test -p weir-lab",
+        line + 1,
+        want.lines().nth(line).unwrap_or("(no such line)"),
+        actual.lines().nth(line).unwrap_or("(no such line)"),
+    );
+}
+
+/// Whether every element of XML or HTML is closed in order, every attribute quoted, and no `<` or `&` stands bare.
+pub(crate) fn well_formed(text: &str) -> Result<(), String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = text.strip_prefix("<!DOCTYPE html>").unwrap_or(text);
+    while let Some(at) = rest.find(['<', '&']) {
+        let from = &rest[at..];
+        if from.starts_with('&') {
+            let end = from.find(';').ok_or("an entity without end")?;
+            if !["&amp", "&lt", "&gt", "&quot", "&#39"].contains(&&from[..end]) {
+                return Err(format!("an entity {}", &from[..end]));
+            }
+            rest = &from[end..];
+            continue;
+        }
+        let end = end_of_tag(from)?;
+        let tag = &from[1..end];
+        let name = tag
+            .split(|c: char| c.is_whitespace() || c == '/')
+            .find(|n| !n.is_empty())
+            .unwrap_or("");
+        rest = &from[end + 1..];
+        if tag.starts_with('/') {
+            if open.pop() != Some(name) {
+                return Err(format!("</{name}> closes something else"));
+            }
+        } else if !tag.ends_with('/') && name != "meta" {
+            open.push(name);
+            if name == "style" || name == "script" {
+                let close = rest
+                    .find(&format!("</{name}>"))
+                    .ok_or("an endless script")?;
+                rest = &rest[close..];
+            }
+        }
+    }
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("never closed: {open:?}"))
+    }
+}
+
+/// Where the tag at the beginning of `text` ends; attributes must be `name="value"`.
+fn end_of_tag(text: &str) -> Result<usize, String> {
+    let mut quoted = false;
+    for (i, c) in text.char_indices().skip(1) {
+        match c {
+            '"' => quoted = !quoted,
+            '<' => return Err(format!("a bare < in {text:.60}")),
+            '>' if !quoted => return Ok(i),
+            _ => {}
+        }
+    }
+    Err(format!("a tag without end: {text:.60}"))
+}

@@ -1,0 +1,330 @@
+//! Comparisons: golden table and page, and what is left out where it is not known.
+
+use crate::common::{golden, well_formed};
+use weir_lab::report::{
+    CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
+    ComparedRow, PAGE_BYTES, SuiteReport, compare_page, compare_table, suite_page,
+};
+use weir_measure::promise::Fate;
+use weir_measure::{Latency, State};
+
+/// A cell with invented figures.
+fn cell(case: &str, policy: &str, mean: f64, none: f64) -> ComparedCell {
+    let points = |value: f64| (0..4).map(|t| (f64::from(t) / 2.0, value)).collect();
+    ComparedCell {
+        asked: Vec::new(),
+        figures: Vec::new(),
+        headline: None,
+        case: case.into(),
+        policy: policy.into(),
+        requests: (2e6 / mean) as u64,
+        latency_us: Some(Latency {
+            mean,
+            sd: mean * 0.3,
+            min: mean * 0.8,
+            max: mean * 2.0,
+            p50: mean,
+            p90: mean * 1.2,
+            p99: mean * 1.9,
+            p999: mean * 2.0,
+        }),
+        of_none: Some(mean / none),
+        target_mb_per_s: 4096.0 / mean,
+        total_mb_per_s: 500.0,
+        busy: Some(0.97),
+        parts_us: vec![0.0, mean * 0.1, 0.0, mean * 0.7, mean * 0.2],
+        why: format!("It is so under {policy} <beside {case}>."),
+        clients: clients(policy == "bfq"),
+        trouble: vec![format!("log got 2.10 of 4 MB/s promised under {policy}")],
+        rings: None,
+        backend_us: None,
+        over_time: Some(ComparedOverTime {
+            latency_us: points(mean),
+            depth: points(31.0),
+            target_mb_per_s: points(4096.0 / mean),
+            others_mb_per_s: points(0.0),
+            states: states(policy),
+        }),
+    }
+}
+
+/// One that does both, one that falls short, alike ones of which some starve, and one that got nothing.
+fn clients(kept: bool) -> Vec<ComparedClient> {
+    let row = |label: &str, got: f64| ComparedRow {
+        label: label.into(),
+        got_mb_per_s: Some(got),
+        got_half: (label == "reads").then_some(1.25),
+        worst_mb_per_s: Some(got / 2.0),
+        mean_us: (got > 0.0).then(|| 4096.0 / got),
+        p99_us: (got > 0.0).then(|| 8192.0 / got),
+        longest_us: Some(2_300_000.0),
+    };
+    let client = |name: &str, rows: Vec<ComparedRow>| ComparedClient {
+        name: name.into(),
+        count: 1,
+        rows,
+        ..ComparedClient::default()
+    };
+    let fate = if kept { Fate::Kept } else { Fate::Broken };
+    vec![
+        ComparedClient {
+            promised: Some("20".into()),
+            fate: Fate::Kept,
+            kept: 1,
+            ..client(
+                "database",
+                vec![row("", 400.0), row("reads", 300.0), row("writes", 100.0)],
+            )
+        },
+        ComparedClient {
+            promised: Some("500 IOPS".into()),
+            fate,
+            kept: usize::from(kept),
+            short: (12, 30),
+            ..client("log", vec![row("", 2.1)])
+        },
+        ComparedClient {
+            count: 15,
+            starved: 3,
+            ..client("reader 1-15", vec![row("worst", 0.2), row("best", 9.0)])
+        },
+        ComparedClient {
+            starved: 1,
+            took_s: Some(1.5),
+            ..client("<scan>", vec![row("", 0.0)])
+        },
+    ]
+}
+
+/// What `bfq` was doing: a number that changes, with a gap where there was nothing to say, and one that does not. `none` has nothing to say.
+fn states(policy: &str) -> Vec<State> {
+    let state = |name: &str, of: &str, points: Vec<(f64, f64)>| State {
+        state: name.into(),
+        of: of.into(),
+        unit: "kB".into(),
+        points,
+    };
+    if policy == "none" {
+        return Vec::new();
+    }
+    vec![
+        state(
+            "budget left",
+            "target",
+            vec![(0.0, 8.0), (0.02, 4.0), (1.0, 8.0)],
+        ),
+        state("budget left", "<reader>", vec![(0.5, 16.0), (0.51, 2.0)]),
+        state("served", "target", vec![(0.0, 3.0), (1.0, 3.0)]),
+    ]
+}
+
+fn report() -> CompareReport {
+    let mut drive = ComparedDrive {
+        name: "drive & co".into(),
+        about: "A drive that <nobody> has.".into(),
+        cells: Vec::new(),
+        why: vec!["readers: none 70% in the drive's queue; bfq 70% in the drive's queue, because it was invented.".into()],
+    };
+    for case in ["readers", "writers"] {
+        drive.cells.push(cell(case, "none", 39_000.0, 39_000.0));
+        drive.cells.push(cell(case, "bfq", 740.0, 39_000.0));
+    }
+    CompareReport {
+        clients: false,
+        latency: true,
+        scenario: "latency".into(),
+        about: String::new(),
+        load: "Some read.".into(),
+        target: "target".into(),
+        parts: ["held", "elevator", "idling", "queue", "service"]
+            .map(str::to_owned)
+            .to_vec(),
+        drives: vec![drive],
+        minimum_mb_per_s: Some(10.0),
+        notes: vec!["All of this is invented.".into()],
+    }
+}
+
+#[test]
+fn the_table_fits_80_columns_and_fewer() {
+    let report = report();
+    golden("compare.txt", &compare_table(&report, 80));
+    for width in [60, 80, 120] {
+        let table = compare_table(&report, width);
+        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
+    }
+}
+
+#[test]
+fn the_page_has_every_plot_and_asks_for_nothing() {
+    let page = compare_page(&report());
+    assert_eq!(well_formed(&page), Ok(()));
+    let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
+        assert!(!body.contains(asks), "the page has {asks}");
+    }
+    // One with the bars, and for each case four and one of what bfq was doing; each in two sizes.
+    assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 5));
+    assert!(page.contains("What bfq was doing over time") && !page.contains("What none was doing"));
+    assert!(page.contains("Throughout the same: served 3.00 kB."));
+    assert!(
+        page.contains("the mean latency of the target is 39.0 ms under none, and 740 us under bfq")
+    );
+    assert!(page.contains("under bfq &lt;beside readers&gt;") && !page.contains("<nobody>"));
+}
+
+#[test]
+fn every_client_has_a_row_under_every_policy_and_a_verdict() {
+    let report = CompareReport {
+        clients: true,
+        ..report()
+    };
+    golden("clients.txt", &compare_table(&report, 80));
+    for width in [60, 80, 120] {
+        let table = compare_table(&report, width);
+        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
+        assert!(!table.contains("NaN"), "{table}");
+    }
+    let page = compare_page(&report);
+    assert_eq!(well_formed(&page), Ok(()));
+    let cell = |class: &str, text: &str| (format!("<td class=\"{class}\""), format!(">{text}"));
+    for (tag, text) in [
+        cell("good", "\u{2713} kept (400.0 MB/s, 10.2 us)"),
+        cell("bad", "\u{2717} short 12 of 30 s (2.10 MB/s, 1.95 ms)"),
+        cell("bad", "\u{2717} 3 of 15 starve (0.20 MB/s, 20.5 ms)"),
+        cell("bad", "\u{2717} starves, done in 1.50 s (0.00 MB/s)"),
+        cell("bad", "\u{2717} 1 of 2"),
+        cell("good", "\u{2713} 2 of 2"),
+    ] {
+        let at = page.find(&text).unwrap_or_else(|| panic!("{text}"));
+        let from = page[..at].rfind("<td").expect("it is a cell");
+        assert!(page[from..at].starts_with(&tag), "{}", &page[from..at]);
+    }
+    // On a phone each row of a grid is a list, in which every cell names its column.
+    assert!(page.contains("<table class=\"stack\">"));
+    assert!(page.contains("data-of=\"bfq\">\u{2713} kept"));
+    assert!(page.contains("data-of=\"got MB/s\""));
+}
+
+/// A report whose page would be far larger than a page may be: as many cells as ten policies have in seven cases on two drives.
+#[test]
+fn a_page_that_would_be_too_large_leaves_details_out_and_says_so() {
+    let mut report = report();
+    let cells = &mut report.drives[0].cells;
+    cells.clear();
+    for case in 0..14 {
+        for policy in 0..10 {
+            let mut cell = cell(
+                &format!("case-{case}"),
+                &format!("p{policy}"),
+                740.0,
+                39_000.0,
+            );
+            let over = cell.over_time.as_mut().expect("it has one");
+            let wave = |i: u32| (f64::from(i) / 20.0, f64::from(i * 7919 % 1009) + 0.123);
+            over.depth = (0..200).map(wave).collect();
+            over.states = states("bfq");
+            for state in &mut over.states {
+                state.points = (0..200).map(wave).collect();
+            }
+            cells.push(cell);
+        }
+    }
+    let page = compare_page(&report);
+    assert!(page.len() <= PAGE_BYTES, "{} bytes", page.len());
+    assert!(page.contains("Left out so that this page has less than 2 MB"));
+    assert!(page.contains("case-13") && page.contains("Commands in the drive"));
+}
+
+#[test]
+fn the_headline_is_about_what_the_scenario_asks_for() {
+    let mut report = report();
+    report.about = "shares of four clients".into();
+    for (at, cell) in report.drives[0].cells.iter_mut().enumerate() {
+        cell.headline = Some(ComparedFigure {
+            name: "bandwidth of the log".into(),
+            unit: "MB/s".into(),
+            value: Some([20.0, 19.0, 0.5, 18.25][at]),
+        });
+    }
+    let page = compare_page(&report);
+    assert!(page.contains("<h1>latency on drive &amp; co: shares of four clients</h1>"));
+    // Where policies differ most.
+    assert!(page.contains(
+        "On drive &amp; co beside writers the bandwidth of the log is 0.50 MB/s under none, and 18.25 MB/s under bfq."
+    ));
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("<h2>Bandwidth of the log</h2>") < at("<h2>Latency of the target</h2>"));
+}
+
+/// The table of policies names one client; those of clients have the others.
+#[test]
+fn of_several_clients_that_fall_short_the_first_is_named() {
+    let mut report = CompareReport {
+        clients: true,
+        ..report()
+    };
+    let short = |name: &str| format!("{name} got 2.10 of 4 MB/s promised");
+    report.drives[0].cells[0].trouble = ["log", "web", "mail"].map(short).to_vec();
+    let table = compare_table(&report, 200);
+    assert!(
+        table.contains("log got 2.10 of 4 MB/s promised; and 2 more"),
+        "{table}"
+    );
+    assert!(!table.contains("web got"), "{table}");
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    assert_eq!(
+        well_formed(&compare_page(&CompareReport::default())),
+        Ok(())
+    );
+    let mut report = report();
+    for cell in &mut report.drives[0].cells {
+        cell.case.clear();
+        (cell.latency_us, cell.of_none, cell.busy) = (None, None, None);
+        (cell.over_time, cell.requests) = (None, 0);
+        cell.parts_us.clear();
+    }
+    let (page, table) = (compare_page(&report), compare_table(&report, 80));
+    assert_eq!(well_formed(&page), Ok(()));
+    assert!(!page.contains("NaN") && !page.contains("Beside"));
+    assert!(!table.contains("case") && table.contains("none"), "{table}");
+}
+
+#[test]
+fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
+    let mut part = report();
+    let figure = |value| ComparedFigure {
+        name: "runtime of <a program>".into(),
+        unit: "s".into(),
+        value,
+    };
+    let page = |part: CompareReport| {
+        let page = suite_page(&SuiteReport {
+            name: "suite".into(),
+            about: "invented & short".into(),
+            parts: vec![report(), part],
+        });
+        assert_eq!(well_formed(&page), Ok(()));
+        let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
+            assert!(!body.contains(asks), "the page has {asks}");
+        }
+        page
+    };
+    // For each part columns of two cases, and bars of latency; each in two sizes.
+    assert_eq!(page(part.clone()).matches("<svg").count(), 2 * 2 * (2 + 1));
+    // A figure with a plot of its own takes the place of latency; a bar that is not known is left out.
+    for (at, cell) in part.drives[0].cells.iter_mut().enumerate() {
+        cell.figures = vec![figure((at != 1).then_some(at as f64 + 1.0))];
+    }
+    let page = page(part);
+    assert_eq!(page.matches("<svg").count(), 2 * 2 * (2 + 1));
+    assert!(page.contains("Runtime of &lt;a program&gt;") && !page.contains("<a program>"));
+    assert_eq!(page.matches("invented &amp; short").count(), 2);
+    assert!(page.contains("total under none") && page.contains("minimum"));
+    // What is said on how to read it is said once.
+    assert_eq!(page.matches("All of this is invented.").count(), 1);
+}

@@ -1,0 +1,130 @@
+//! What a measurement keeps to on any drive, however slow, uneven or broken.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weir_core::{Instant, Op, Span};
+use weir_lab::calibrate::{Area, Load, Measurement, Pattern, Step};
+use weir_model::load::{Io, Source};
+
+fn load() -> impl Strategy<Value = Load> {
+    let rate = prop_oneof![Just(None), (1_u64..100_000).prop_map(Some)];
+    let order = any::<bool>().prop_map(|random| {
+        if random {
+            Pattern::Random
+        } else {
+            Pattern::Sequential
+        }
+    });
+    (order, 0_u8..=100, 1_u32..65, 1_u32..257, rate).prop_map(
+        |(pattern, writes, blocks, depth, rate)| Load {
+            pattern,
+            writes,
+            length: blocks * 4096,
+            depth,
+            rate,
+        },
+    )
+}
+
+/// Carries a measurement out on a drive whose answers take these times one after the other, and checks each request.
+fn carried_out(step: &Step, limit: Span, times: &[u64], failing: Option<u64>) -> Measurement {
+    let mut measurement = Measurement::new(step, limit);
+    // By time and number, so that each answer has its own place.
+    let mut flying: BTreeMap<(Instant, u64), Io> = BTreeMap::new();
+    let mut now = Instant::from_nanos(7);
+    let began = now;
+    loop {
+        let until = match measurement.next(now) {
+            weir_model::load::Step::Issue(io) if io.op == Op::Flush => {
+                assert!(step.flush && flying.is_empty(), "a flush is the last");
+                measurement.completed(now, &io, false);
+                continue;
+            }
+            weir_model::load::Step::Issue(io) => {
+                assert!(
+                    now.since(began) < limit,
+                    "nothing is issued when the time is over"
+                );
+                assert!(
+                    io.offset >= step.area.from && io.offset + u64::from(io.length) <= step.area.to
+                );
+                assert_eq!((io.offset - step.area.from) % u64::from(io.length), 0);
+                assert!(step.load.writes > 0 || io.op == Op::Read);
+                assert!(step.load.writes < 100 || io.op == Op::Write);
+                let time = times[io.number as usize % times.len()];
+                flying.insert((now + Span::from_nanos(time), io.number), io);
+                assert!(flying.len() <= step.load.depth as usize);
+                continue;
+            }
+            weir_model::load::Step::WaitUntil(at) => Some(at),
+            weir_model::load::Step::WaitForCompletion => None,
+            weir_model::load::Step::Finished => break,
+        };
+        let next = flying.first_key_value().map(|((at, _), _)| *at);
+        now = [next, until]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("it waits for something")
+            .max(now);
+        while let Some(entry) = flying.first_entry().filter(|e| e.key().0 <= now) {
+            let io = entry.remove();
+            measurement.completed(now, &io, failing == Some(io.number));
+        }
+    }
+    assert!(flying.is_empty(), "every request was answered");
+    measurement
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn it_ends_in_time_and_stays_in_its_area(
+        load in load(),
+        (from, places) in (0_u64..1000, 1_u64..1000),
+        limit in 1_u64..2_000,
+        times in vec(1_000_u64..50_000_000, 1..40),
+        failing in proptest::option::weighted(0.2, 0_u64..500),
+    ) {
+        let from = from * 4096;
+        let area = Area { from, to: from + places * u64::from(load.length) + 4095 };
+        let step = Step { name: "drawn".into(), load, area, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
+        let limit = Span::from_millis(limit);
+        let measurement = carried_out(&step, limit, &times, failing);
+        let slowest = times.iter().max().copied().unwrap_or(0);
+        prop_assert!(measurement.elapsed().as_nanos() <= limit.as_nanos() + slowest);
+        prop_assert!(measurement.written() <= places * u64::from(load.length));
+        if measurement.failed().is_some() {
+            prop_assert!(measurement.found().is_none());
+            return Ok(());
+        }
+        let found = measurement.found().expect("something was answered");
+        // What windows counted was answered in the step, and no window is beyond what the drive could do.
+        prop_assert!(found.windows.len() <= 24);
+        let fastest = times.iter().min().copied().unwrap_or(1) as f64;
+        let most = f64::from(load.depth) * f64::from(load.length) * 1e9 / fastest;
+        for window in &found.windows {
+            // A window begins behind an answer and ends with one, so that up to a whole depth of answers may be in it for nothing.
+            let window = window.bytes_per_second;
+            prop_assert!(window <= 2.0 * most + f64::from(load.depth * load.length) * 1e2, "{window} {most}");
+        }
+        let text = serde_json::to_string(&found).expect("it can be written");
+        let read: weir_lab::calibrate::Found = serde_json::from_str(&text).expect("and read");
+        prop_assert_eq!(read.name, found.name);
+        prop_assert_eq!(read.load, found.load);
+    }
+
+    /// The same times again and again: every mean is what a closed loop must have.
+    #[test]
+    fn an_even_drive_is_found_exactly(depth in 1_u32..65, time in 10_000_u64..500_000) {
+        let load = Load::random(4096, depth);
+        let step = Step { name: "even".into(), load, area: Area { from: 0, to: 1 << 30 }, weight: 1, early: load.writes == 0, flush: load.writes > 50 };
+        let found = carried_out(&step, Span::from_secs(2), &[time], None).found().expect("it was measured");
+        let rate = f64::from(depth) * 1e9 / time as f64;
+        // All answers of a depth come together: a window has one batch more or less than its share.
+        prop_assert!((found.requests_per_second() / rate - 1.0).abs() < 0.08, "{found:?} {rate}");
+        prop_assert!(found.steady);
+    }
+}

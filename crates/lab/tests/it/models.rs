@@ -1,0 +1,197 @@
+//! Calibrations of drive models in virtual time: they find what the models say of themselves.
+
+use crate::tools::{Bench, calibrate, target};
+use proptest::prelude::*;
+use weir_core::{Capacity, Op, Span};
+use weir_lab::calibrate::{Calibration, Found, Plan, step};
+use weir_model::drive::{Config, hdd, null, ssd};
+
+/// What a model says of itself: bytes a second in sequence, and requests of 4 KiB a second at random places, all of one kind.
+fn said(drive: &Config) -> [(&'static str, u64); 4] {
+    let least: Capacity = match drive {
+        // By its parameters, and for requests that move nothing: here they move 4 KiB.
+        Config::Null(_) => drive.most().unwrap(),
+        _ => drive.least(u64::MAX).unwrap().unwrap(),
+    };
+    let at_random = |op| drive.at_random(op, 4096).unwrap();
+    [
+        (step::READ, least.read),
+        (step::WRITE, least.write),
+        (step::READ_RANDOM, at_random(Op::Read)),
+        (step::WRITE_RANDOM, at_random(Op::Write)),
+    ]
+}
+
+/// What a step found, in the unit of [`said`]: the slower end of a disk where it was measured.
+fn found(known: &Calibration, name: &str) -> (f64, f64) {
+    let unit = |f: &Found| match name {
+        step::READ | step::WRITE => 1.0,
+        _ => f64::from(f.load.length),
+    };
+    let end = format!("{name}-end");
+    let steps = [name, end.as_str()]
+        .into_iter()
+        .filter_map(|n| known.step(n));
+    let slowest = steps.min_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+    let slowest = slowest.unwrap_or_else(|| panic!("{name} was measured"));
+    assert!(slowest.steady, "{slowest:?}");
+    let mean = slowest.bytes_per_second / unit(slowest);
+    (mean, slowest.uncertainty().unwrap())
+}
+
+/// Calibrates a model, and compares with what it says.
+fn compared(drive: &Config, seconds: u64) {
+    let mut bench = Bench::new(drive);
+    let known = calibrate(&mut bench, &target(drive, true), Span::from_secs(seconds));
+    for (name, says) in said(drive) {
+        let (mean, uncertainty) = found(&known, name);
+        let off = mean / says as f64 - 1.0;
+        println!(
+            "{:5} {name:18} {mean:12.0}, the model says {says:10}: {:+.2} %, +- {:.2} %",
+            drive.name(),
+            off * 100.0,
+            uncertainty * 100.0
+        );
+        // Few requests of a disk scatter: then the model is within what the figure says of itself, or nearly.
+        let permitted = (1.5 * uncertainty).max(0.05);
+        assert!(
+            off.abs() <= permitted,
+            "{drive:?} {name}: {off} {uncertainty}"
+        );
+    }
+}
+
+#[test]
+fn each_kind_of_drive_is_found() {
+    compared(&Config::Null(null::Config::demo()), 20);
+    compared(&Config::Ssd(ssd::Config::generic()), 60);
+    compared(&Config::Hdd(hdd::Config::generic()), 300);
+}
+
+/// A small flash drive that is full: where random writes go on for long, blocks must be cleared for them.
+#[test]
+fn the_steady_state_of_a_full_flash_drive_is_found() {
+    let drive = Config::Ssd(ssd::Config {
+        size: 1 << 30,
+        filled: 100,
+        spare: 70,
+        ..ssd::Config::generic()
+    });
+    let fresh = drive.at_random(Op::Write, 4096).unwrap() as f64;
+    // Its own way: eight times its size, of which the last eighth counts.
+    let mut bench = Bench::new(&drive);
+    let worn = bench.random_writes(8 << 30, 1 << 30);
+    let mut bench = Bench::new(&drive);
+    let known = calibrate(&mut bench, &target(&drive, true), Span::from_secs(300));
+    let found = known.step(step::WRITE_RANDOM).unwrap();
+    let (found, steady) = (found.requests_per_second(), found.steady);
+    println!("fresh {fresh:.0}, worn {worn:.0}, found {found:.0} writes of 4 KiB a second");
+    assert!(worn < 0.7 * fresh, "there is something to be found");
+    assert!(steady && (found / worn - 1.0).abs() <= 0.05);
+}
+
+fn flash() -> impl Strategy<Value = Config> {
+    let times = (2_u64..60, 20_u64..120, 400_u64..3000);
+    let sizes = (0_u64..65, 4_u16..9, 1_u16..5, 1_u64..7);
+    (times, sizes).prop_map(|((command, overhead, program), sizes)| {
+        let (buffer, channels, dies, link) = sizes;
+        Config::Ssd(ssd::Config {
+            command: Span::from_micros(command),
+            overhead: Span::from_micros(overhead),
+            program: Span::from_micros(program),
+            write_buffer: buffer << 20,
+            channels,
+            dies,
+            link: link * 100_000_000,
+            ..ssd::Config::generic()
+        })
+    })
+}
+
+fn disk() -> impl Strategy<Value = Config> {
+    (5400_u32..15_001, 4_u64..15, 0_u64..33, 1_u16..33).prop_map(|(rpm, seek, cache, tags)| {
+        let generic = hdd::Config::generic();
+        Config::Hdd(hdd::Config {
+            rpm,
+            seek: hdd::Seek {
+                average: Span::from_millis(seek),
+                ..generic.seek
+            },
+            write_cache: cache << 20,
+            tags,
+            ..generic
+        })
+    })
+}
+
+fn plain() -> impl Strategy<Value = Config> {
+    (1_u64..5000, 10_u64..1000, 1_u16..65).prop_map(|(service, link, tags)| {
+        Config::Null(null::Config {
+            service: Span::from_micros(service),
+            link: link * 1_000_000,
+            tags,
+            ..null::Config::demo()
+        })
+    })
+}
+
+/// The steps that capacities are taken from, which have the most time.
+/// Not the writes at the end: they follow random writes, whose traces they clear away little by little.
+const LONG: [&str; 5] = [
+    step::READ,
+    step::READ_END,
+    step::READ_RANDOM,
+    step::WRITE,
+    step::WRITE_RANDOM,
+];
+
+/// A long step that says that the drive is steady is right: the drive goes on like that. (What a full buffer of the step before does to a
+/// short one no step can know.)
+fn goes_on(drive: &Config, seconds: u64) {
+    let mut bench = Bench::new(drive);
+    let (target, end) = (target(drive, true), Span::from_secs(seconds));
+    let mut known = Calibration::new(target.clone());
+    let plan = Plan::new(&target);
+    let mut spent = Span::ZERO;
+    let mut steady = 0;
+    while let Some((step, part)) = plan.next(
+        &known,
+        Span::from_nanos(end.as_nanos().saturating_sub(spent.as_nanos())),
+    ) {
+        let found = bench.measured(&step, part, &mut known);
+        spent += Span::from_nanos((found.seconds * 1e9) as u64);
+        if !found.steady || !LONG.contains(&step.name.as_str()) {
+            continue;
+        }
+        steady += 1;
+        let follows = bench.goes_on(&step, part);
+        let off = found.bytes_per_second / follows - 1.0;
+        let permitted = (2.0 * found.uncertainty().unwrap()).max(0.05);
+        assert!(
+            off.abs() <= permitted,
+            "{drive:?} {}: {} found, {follows} follows",
+            found.name,
+            found.bytes_per_second
+        );
+    }
+    assert!(steady >= 2, "{drive:?}: {steady} steps were steady");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_drawn_flash_drive_goes_on_as_it_was_found(drive in flash()) {
+        goes_on(&drive, 60);
+    }
+
+    #[test]
+    fn a_drawn_disk_goes_on_as_it_was_found(drive in disk()) {
+        goes_on(&drive, 300);
+    }
+
+    #[test]
+    fn a_drawn_plain_drive_goes_on_as_it_was_found(drive in plain()) {
+        goes_on(&drive, 30);
+    }
+}

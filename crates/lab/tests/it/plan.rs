@@ -1,0 +1,68 @@
+//! Plans: the table fits, the page is whole, and what is not known is a dash.
+
+use crate::common::{golden, well_formed};
+use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
+use weir_measure::{Interval, Need};
+
+fn report() -> PlanReport {
+    let row = |policy: &str, searches: &[Option<u64>], enough: Option<u64>, needed_in| {
+        let used = enough.map(|drives| Interval {
+            mean: 1.6 / drives as f64,
+            half: 0.2 / drives as f64,
+        });
+        let need = Need {
+            scenario: "invented".into(),
+            drive: "disk".into(),
+            case: "invented".into(),
+            policy: policy.into(),
+            clients: 16,
+            promised_mb_per_s: 160.0,
+            promised_iops: 500,
+            keep: 99,
+            searches: searches.to_vec(),
+            drives: enough,
+            needed_in,
+            used: used.map(|used| used.mean),
+            average_mb_per_s: enough.map(|drives| drives as f64 * 20.0),
+        };
+        PlanRow {
+            need,
+            used,
+            why: None,
+        }
+    };
+    let contract = [Some(2), Some(1), Some(2), Some(2)];
+    PlanReport {
+        load: "Some <read>.".into(),
+        drive: "disk: a disk that nobody has".into(),
+        rows: vec![
+            row("a drive each", &[Some(16); 4], Some(16), Some(4)),
+            row("none", &[Some(16), None, Some(15), Some(9)], None, None),
+            row("contract", &contract, Some(2), Some(3)),
+        ],
+        notes: vec!["It was invented.".into()],
+    }
+}
+
+#[test]
+fn the_table_fits_and_says_where_nothing_is_known() {
+    golden("plan.txt", &plan_table(&report(), 80));
+    for width in [60, 80] {
+        let table = plan_table(&report(), width);
+        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
+    }
+}
+
+#[test]
+fn the_page_is_whole() {
+    let other = PlanReport {
+        drive: "flash: another that nobody has".into(),
+        ..report()
+    };
+    let page = plan_page(&[report(), other]);
+    assert_eq!(well_formed(&page), Ok(()));
+    assert_eq!(page.matches("<svg").count(), 2 * 2 * 2);
+    assert!(page.contains("a disk that nobody has") && page.contains("another that nobody has"));
+    assert!(!page.contains("<read>") && page.contains("8.0x"));
+    assert_eq!(well_formed(&plan_page(&[PlanReport::default()])), Ok(()));
+}

@@ -1,0 +1,73 @@
+//! The built-in profiles are what their sheets produce, and fit them.
+
+use weir_config::profile::{self, Profile};
+use weir_config::sheet;
+use weir_lab::fit::{Figure, compare, fit};
+use weir_sim::scenario::{self, Interferers};
+
+/// Drives of the comparison of 2019: their rows under no control must be within a quarter.
+const COMPARED: [&str; 3] = ["samsung-970-pro", "plextor-px-256m5s", "hitachi-hts72755"];
+
+#[test]
+fn a_fit_gives_the_committed_profile_to_the_byte() {
+    for name in sheet::names() {
+        let sheet = sheet::find(name).expect("it comes with Weir");
+        let drive = fit(&sheet).expect("it can be measured");
+        let profile = Profile {
+            drive,
+            ..sheet.profile
+        };
+        let committed = profile::source(name).expect("it comes with Weir");
+        assert_eq!(
+            profile::print(&profile),
+            committed,
+            "{name}: `weir drives fit {name}` gives another profile"
+        );
+    }
+}
+
+#[test]
+fn every_fitted_figure_is_as_near_as_its_sheet_asks() {
+    for name in sheet::names() {
+        let mut sheet = sheet::find(name).expect("it comes with Weir");
+        sheet.figures.retain(|f| f.within.is_some());
+        let drive = profile::find(name).expect("it comes with Weir").drive;
+        for row in compare(&sheet, &drive).expect("it can be measured") {
+            let (figure, off) = (row.figure.name(), row.off() * 100.0);
+            assert_eq!(
+                row.holds(),
+                Some(true),
+                "{name}: {figure} is {off:.0} % off"
+            );
+        }
+    }
+}
+
+#[test]
+fn rows_without_control_are_fitted_and_all_others_are_not() {
+    for name in COMPARED {
+        let sheet = sheet::find(name).expect("it comes with Weir");
+        for interferers in Interferers::ALL {
+            for control in scenario::COMPARED {
+                let figure = Figure::Latency(interferers, control).name();
+                let published = sheet.figures.iter().find(|f| f.figure == figure);
+                let within = published.expect("the sheet has all six").within;
+                let wanted = (control == "none").then_some(25);
+                assert_eq!(within, wanted, "{name}: {figure}");
+                let tied = sheet.fit.iter().any(|f| f.figure == figure);
+                assert_eq!(tied, control == "none", "{name}: {figure}");
+            }
+        }
+    }
+}
+
+#[test]
+fn readers_under_no_control_leave_little_of_the_peak() {
+    for name in COMPARED {
+        let drive = profile::find(name).expect("it comes with Weir").drive;
+        let of = |figure: Figure| figure.of(&drive, 2).expect("it can be measured");
+        let total = of(Figure::Total(Interferers::Readers, "none"));
+        let peak = of(Figure::SequentialRead);
+        assert!(total >= 0.95 * peak, "{name}: {total:.0} of {peak:.0}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Pages: golden HTML, and what every page must be.
+
+use crate::common::{golden, sample, well_formed};
+use weir_lab::report::html::{Block, Card, Gauge, Page, Section, Tone};
+use weir_lab::report::svg::Chart;
+use weir_lab::report::{Column, DemoReport, Table, demo_page};
+
+/// The page without what is the same in every page.
+fn without_style_and_script(page: &str) -> String {
+    let mut page = page.to_owned();
+    for (begin, end) in [("<style>", "</style>"), ("<script>", "</script>")] {
+        let from = page.find(begin).expect("every page has one") + begin.len();
+        let to = from + page[from..].find(end).expect("it is closed");
+        page.replace_range(from..to, "...");
+    }
+    page
+}
+
+#[test]
+fn the_demo_page() {
+    let page = demo_page(&sample::report(2, 1));
+    assert_eq!(well_formed(&page), Ok(()));
+    golden("demo.html", &without_style_and_script(&page));
+}
+
+#[test]
+fn a_page_asks_for_nothing_else() {
+    let page =
+        demo_page(&sample::report(15, 10)).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for asks in [
+        "http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttp", "<link",
+        "<iframe",
+    ] {
+        assert!(!page.contains(asks), "the page has {asks}");
+    }
+    assert!(page.len() < 500_000, "{} bytes", page.len());
+}
+
+/// A table scrolls on its sheet, without anything over its columns; only cards need no sheet below them.
+#[test]
+fn every_section_is_a_sheet() {
+    let page = demo_page(&sample::report(15, 10));
+    let style = &page[..page.find("</style>").expect("there is one")];
+    assert!(!style.contains("section:first-child") && !style.contains("gradient"));
+    assert_eq!(
+        page.matches("<section class=\"bare\">\n<div class=\"cards\">")
+            .count(),
+        1
+    );
+    assert_eq!(page.matches("class=\"bare\"").count(), 1);
+}
+
+/// Cards beside each other have one height: a long text would leave the others empty.
+#[test]
+fn of_a_cards_long_text_the_first_sentence_is_shown() {
+    let mut report = sample::report(2, 1);
+    report.policies[0].verdict = format!("It got 0.26 MB/s. {}", "Others did too. ".repeat(30));
+    let page = demo_page(&report);
+    assert_eq!(well_formed(&page), Ok(()));
+    assert!(page.contains("<summary>It got 0.26 MB/s.</summary>"));
+}
+
+/// The lightness of a colour, as its weighted sum of channels.
+fn lightness(style: &str, name: &str) -> u32 {
+    let (_, rest) = style.split_once(&format!("--{name}:#")).expect(name);
+    let channel = |at: usize| u32::from_str_radix(&rest[at..at + 2], 16).expect("a colour");
+    3 * channel(0) + 6 * channel(2) + channel(4)
+}
+
+/// A reader of a page on a light background reads it on a dark one without the legend.
+#[test]
+fn the_lighter_of_two_parts_is_the_lighter_one_on_a_dark_background() {
+    let style = weir_lab::report::svg::STYLE;
+    let (light, dark) = style.split_once("prefers-color-scheme:dark").expect("both");
+    for (a, b) in [("queue", "served"), ("held", "waits"), ("waits", "idles")] {
+        assert!(lightness(light, a) < lightness(light, b), "{a} {b}");
+        assert!(lightness(dark, a) < lightness(dark, b), "{a} {b}, dark");
+    }
+}
+
+/// Areas of the demo's page are parts of the time, figures and clients: none has the colour of a policy.
+#[test]
+fn colours_of_policies_are_for_nothing_else() {
+    let page = demo_page(&sample::report(15, 10));
+    assert!(page.contains("class=\"fill ink-") && !page.contains("class=\"fill ink0"));
+    for policy in 0..6 {
+        assert!(
+            !page.contains(&format!("class=\"fill ink{policy}\"")),
+            "{policy}"
+        );
+    }
+}
+
+#[test]
+fn an_empty_report_is_a_page() {
+    assert_eq!(well_formed(&demo_page(&DemoReport::default())), Ok(()));
+    let mut report = sample::report(1, 1);
+    for result in &mut report.policies {
+        result.records.clear();
+    }
+    let page = demo_page(&report);
+    assert_eq!(well_formed(&page), Ok(()));
+    assert!(!page.contains("NaN"));
+}
+
+#[test]
+fn what_is_not_measured_is_left_out() {
+    let mut report = sample::report(2, 1);
+    for record in report.policies.iter_mut().flat_map(|p| &mut p.records) {
+        (record.series_mb_per_s, record.split_us, record.windows_met) = (None, None, None);
+    }
+    let page = demo_page(&report);
+    assert!(
+        !page.contains("Time of a request of the target") && !page.contains("What everyone got")
+    );
+    assert!(!page.contains("seconds kept"));
+    assert!(page.contains("Latency of the target"));
+}
+
+#[test]
+fn text_is_never_markup() {
+    let evil = "</title></style></script><script>alert('1')</script>&\"\u{0}";
+    let mut table = Table::new([Column::text(evil)]);
+    table.row([evil]);
+    let card = Card {
+        title: evil.into(),
+        note: evil.into(),
+        figure: evil.into(),
+        unit: evil.into(),
+        badge: evil.into(),
+        tone: Tone::Good,
+        gauges: vec![Gauge {
+            name: evil.into(),
+            value: evil.into(),
+            part: f64::NAN,
+            mark: Some(7.0),
+        }],
+        rows: vec![(evil.into(), evil.into())],
+        text: evil.into(),
+        ..Card::default()
+    };
+    let plot = Chart {
+        title: evil.into(),
+        description: evil.into(),
+        unit: evil.into(),
+        ..Chart::default()
+    };
+    let blocks = vec![
+        Block::Text(evil.into()),
+        Block::Heading(evil.into(), None),
+        Block::Cards(vec![card]),
+        Block::Plots(vec![plot], evil.into()),
+        Block::Terms(vec![(evil.into(), evil.into())]),
+        Block::Details(evil.into(), vec![Block::Table(table)]),
+    ];
+    let page = Page {
+        title: evil.into(),
+        lead: evil.into(),
+        intro: vec![evil.into()],
+        sections: vec![Section::new(evil, blocks)],
+        command: evil.into(),
+    };
+    let html = page.html();
+    assert_eq!(well_formed(&html), Ok(()));
+    assert!(!html.contains("alert('1')") && !html.contains('\u{0}'));
+    assert_eq!(html.matches("<script>").count(), 1, "our own");
+    let mut report = sample::report(2, 1);
+    (report.drive, report.load) = (evil.into(), evil.into());
+    let result = &mut report.policies[0];
+    (result.policy, result.verdict, result.about) = (evil.into(), evil.into(), evil.into());
+    result.records[1].client = evil.into();
+    assert_eq!(well_formed(&demo_page(&report)), Ok(()));
+}

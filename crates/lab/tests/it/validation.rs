@@ -1,0 +1,50 @@
+//! docs/validation.md agrees with what the models give today.
+
+use weir_config::{profile, sheet};
+use weir_lab::fit::{document, validate};
+
+/// Drops the intervals, which take minutes to compute: they are as old as the document.
+fn without_intervals(document: &str) -> String {
+    let lines = document.lines().map(|line| {
+        let Some((before, after)) = line.split_once("| predicted, ") else {
+            return line.split(" Intervals: ").next().unwrap_or(line).to_owned();
+        };
+        let rest = after.split_once(" | ").map_or("", |(_, rest)| rest);
+        format!("{before}| predicted | {rest}")
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+#[test]
+fn the_document_is_what_the_models_give() {
+    let drives: Vec<_> = sheet::names()
+        .map(|name| {
+            let sheet = sheet::find(name).expect("it comes with Weir");
+            let drive = profile::find(name).expect("it comes with Weir").drive;
+            validate(&sheet, &drive, 0, 2, &|_| {}).expect("it can be measured")
+        })
+        .collect();
+    let committed = include_str!("../../../../docs/validation.md");
+    assert!(committed.contains("Intervals: 100 other sets"));
+    assert_eq!(
+        without_intervals(&document(&drives)),
+        without_intervals(committed),
+        "`weir drives validation > docs/validation.md` makes it anew"
+    );
+}
+
+#[test]
+fn sets_are_the_same_whatever_the_threads() {
+    let sheet = sheet::find("plextor-px-256m5s").expect("it comes with Weir");
+    let drive = profile::find("plextor-px-256m5s")
+        .expect("it comes with Weir")
+        .drive;
+    let sets = |jobs| {
+        weir_lab::fit::ensemble(&sheet, &drive, 3, jobs, &|_| {}).expect("it can be measured")
+    };
+    let one = sets(1);
+    assert_eq!(one.len(), 3);
+    assert!(one.iter().all(|set| *set != drive));
+    assert_eq!(one, sets(1));
+    assert_eq!(one, sets(7));
+}

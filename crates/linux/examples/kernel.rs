@@ -1,0 +1,33 @@
+//! `kernel VERSION...` downloads kernels for guests that are not there yet, and prints their releases. `kernel --run VERSION SCRIPT` boots
+//! one with a script, and shows its console and the files that it left.
+
+use std::process::ExitCode;
+use weir_linux::guest::{Error, Guest, Kernel};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match &words[..] {
+        ["--run", version, script] => run(version, script),
+        versions => versions.iter().try_for_each(|version| {
+            let kernel = Kernel::find(version, |line| eprintln!("{line}"))?;
+            println!("{version}: {}", kernel.release());
+            Ok(())
+        }),
+    };
+    if let Err(error) = done {
+        eprintln!("kernel: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(version: &str, script: &str) -> Result<(), Error> {
+    let script = std::fs::read_to_string(script).unwrap_or_else(|_| script.to_owned());
+    let guest = Guest::new(Kernel::find(version, |line| eprintln!("{line}"))?, script);
+    let ran = guest.run_while(|line| println!("{line}"), || true)?;
+    for (name, bytes) in ran.files {
+        println!("{name}: {} bytes", bytes.len());
+    }
+    Ok(())
+}

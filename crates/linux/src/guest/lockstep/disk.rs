@@ -1,0 +1,345 @@
+//! A modelled drive as a disk of virtio, whose kicks and calls are messages: nothing happens outside of the calendar's time.
+
+use super::calendar::Calendar;
+use super::data::Data;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+use weir_model::drive::Drive;
+use weir_uring::{GuestMemory, Mapped, Mapping, Part};
+use weir_wire::ring::Guest;
+use weir_wire::ring::split::{Areas, Chain, Device, Settings, TakeError, lengths};
+use weir_wire::vhost::{
+    Assembler, CALL_ANSWER_LEN, CONFIG_MAX, DESCRIPTORS_MAX, Message, PROTOCOL_FEATURES, Reply,
+    Request, RingAddresses, append_call, feature as protocol,
+};
+use weir_wire::virtio_blk::{Command, Config, Request as Asked, Rules, SECTOR, Status, feature};
+
+/// What is offered of virtio.
+const FEATURES: u64 = feature::VERSION_1
+    | feature::INDIRECT
+    | feature::SEG_MAX
+    | feature::BLK_SIZE
+    | feature::FLUSH
+    | PROTOCOL_FEATURES;
+
+/// What is offered of the protocol.
+const PROTOCOL: u64 =
+    protocol::REPLY_ACK | protocol::CONFIG | protocol::BACKEND_REQ | protocol::INBAND_NOTIFICATIONS;
+
+/// Most buffers of data of one request.
+const SEGMENTS: u32 = 254;
+
+/// A request in the drive, or before it.
+#[derive(Debug)]
+struct Flight {
+    head: u16,
+    asked: Asked,
+}
+
+/// A disk.
+#[derive(Debug)]
+pub(super) struct Disk {
+    kernel: UnixStream,
+    messages: Assembler<OwnedFd>,
+    /// The other direction, once there is one.
+    calls: Option<UnixStream>,
+    memory: GuestMemory,
+    size: u16,
+    addresses: Option<RingAddresses>,
+    queue: Option<Device<Part>>,
+    rules: Rules,
+    drive: Box<dyn Drive>,
+    /// By the drive's tags.
+    flights: Vec<Option<Flight>>,
+    /// What finds no tag.
+    held: VecDeque<Flight>,
+    /// Since when there are answers that the drive has nothing to do with, and that the kernel has not seen.
+    owed: Option<Instant>,
+    data: Data,
+}
+
+impl Disk {
+    /// A disk of `size` bytes on a drive. Its data is in `data`, a file of that size.
+    pub(super) fn new(kernel: UnixStream, drive: Box<dyn Drive>, size: u64, data: File) -> Self {
+        let data = Data::new(data, size);
+        let shape = drive.shape();
+        let tags = usize::from(shape.queues) * usize::from(shape.tags);
+        Self {
+            kernel,
+            messages: Assembler::default(),
+            calls: None,
+            memory: GuestMemory::default(),
+            size: 0,
+            addresses: None,
+            queue: None,
+            rules: Rules {
+                capacity: size / SECTOR,
+                block: SECTOR as u32,
+                read_only: false,
+                segments: SEGMENTS,
+                length: u32::MAX,
+                discard: None,
+                write_zeroes: None,
+            },
+            drive,
+            flights: std::iter::repeat_with(|| None).take(tags).collect(),
+            held: VecDeque::new(),
+            owed: None,
+            data,
+        }
+    }
+
+    /// When there is an answer next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.owed.or_else(|| self.drive.next_completion())
+    }
+
+    /// Hears what the kernel says, as far as it is there, and carries it out.
+    pub(super) fn hear(&mut self, calendar: &mut Calendar) -> io::Result<()> {
+        let (count, descriptors) = self.receive()?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let message = self.messages.filled(count, descriptors);
+        match message.map_err(io::Error::other)? {
+            Some(message) => self.carry_out(message, calendar),
+            None => Ok(()),
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX + 1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(self.messages.room())];
+        let received = recvmsg(
+            &self.kernel,
+            &mut into,
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        let rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        });
+        Ok((received.bytes, rights.flatten().collect()))
+    }
+
+    fn carry_out(&mut self, message: Message<OwnedFd>, calendar: &mut Calendar) -> io::Result<()> {
+        let Message {
+            code,
+            needs_reply,
+            request,
+            ..
+        } = message;
+        let mut config = Vec::new();
+        let reply = match request.map_err(|error| io::Error::other(format!("{code} {error}")))? {
+            Request::GetFeatures => Some(Reply::Value(FEATURES)),
+            Request::GetProtocolFeatures => Some(Reply::Value(PROTOCOL)),
+            Request::GetConfig { offset, size } => {
+                config.extend(self.config());
+                config.resize(CONFIG_MAX, 0);
+                let range = offset as usize..(offset + size) as usize;
+                let data = config.get(range);
+                Some(Reply::Config { offset, data })
+            }
+            Request::SetMemTable(table) => {
+                let mapped = table.into_iter().map(|(region, file)| {
+                    let mapping = Mapping::new(&file, region.offset, region.size)?;
+                    Ok(Mapped { region, mapping })
+                });
+                let mapped: Result<Vec<_>, weir_uring::MapError> = mapped.collect();
+                self.memory = GuestMemory::new(mapped.map_err(io::Error::other)?);
+                None
+            }
+            Request::SetBackendReqFd(channel) => {
+                self.calls = Some(channel.into());
+                None
+            }
+            Request::SetVringNum { size, .. } => {
+                self.size = size;
+                None
+            }
+            Request::SetVringAddr(addresses) => {
+                self.addresses = Some(addresses);
+                None
+            }
+            Request::SetVringEnable { enabled, .. } => {
+                self.queue = if enabled { Some(self.start()?) } else { None };
+                None
+            }
+            Request::VringKick { .. } => {
+                self.take(calendar.now())?;
+                calendar.limit(self.next())?;
+                None
+            }
+            _ => None,
+        };
+        let reply = reply.or_else(|| needs_reply.then_some(Reply::Ack { done: true }));
+        let mut bytes = Vec::new();
+        if let Some(reply) = reply {
+            reply.append(code, &mut bytes);
+        }
+        self.kernel.write_all(&bytes)
+    }
+
+    fn config(&self) -> [u8; weir_wire::virtio_blk::CONFIG_LEN] {
+        let config = Config {
+            capacity: self.rules.capacity,
+            segments: SEGMENTS,
+            block: SECTOR as u32,
+            ..Config::default()
+        };
+        config.encode()
+    }
+
+    fn start(&self) -> io::Result<Device<Part>> {
+        let outside = || io::Error::other("the queue is not in the kernel's memory");
+        let at = self.addresses.ok_or_else(outside)?;
+        let [descriptors, available, used] = lengths(self.size);
+        let part = |address, length| self.memory.user_part(address, length).ok_or_else(outside);
+        let areas = Areas {
+            descriptors: part(at.descriptors, descriptors)?,
+            available: part(at.available, available)?,
+            used: part(at.used, used)?,
+        };
+        let settings = Settings {
+            event_idx: false,
+            ..Settings::new(self.size)
+        };
+        Device::new(areas, settings, 0).map_err(io::Error::other)
+    }
+
+    /// Takes all requests that are there.
+    fn take(&mut self, now: Instant) -> io::Result<()> {
+        let mut chain = Chain::default();
+        while let Some(queue) = &mut self.queue {
+            let head = match queue.take(&self.memory, &mut chain) {
+                Ok(Some(head)) => head,
+                Ok(None) => break,
+                Err(TakeError::Chain { head, .. }) => {
+                    queue.finish(head, 0);
+                    self.owed = Some(now);
+                    continue;
+                }
+                Err(TakeError::Broken(broken)) => return Err(io::Error::other(broken)),
+            };
+            let mut asked = Asked::default();
+            match asked.parse(&chain, &self.memory, &self.rules) {
+                Ok(()) if asked.command == Command::GetId => {
+                    self.end(&Flight { head, asked })?;
+                    self.owed = Some(now);
+                }
+                Ok(()) => self.held.push_back(Flight { head, asked }),
+                Err(refused) => {
+                    if let Some(status) = refused.status {
+                        let _ = self.memory.write(status, &[refused.code() as u8]);
+                    }
+                    queue.finish(head, 1);
+                    self.owed = Some(now);
+                }
+            }
+        }
+        self.feed(now);
+        Ok(())
+    }
+
+    /// Gives the drive what it has tags for.
+    fn feed(&mut self, now: Instant) {
+        while let Some(tag) = self.flights.iter().position(Option::is_none)
+            && let Some(flight) = self.held.pop_front()
+        {
+            let asked = &flight.asked;
+            let op = match asked.command {
+                Command::Out => Op::Write,
+                Command::Flush => Op::Flush,
+                _ => Op::Read,
+            };
+            let command = Dispatch {
+                queue: QueueId(0),
+                tag: Tag(tag as u32),
+                stream: StreamId::from_bits(0),
+                cookie: 0,
+                space: SpaceId(0),
+                op,
+                flags: Flags::SYNC,
+                offset: asked.offset,
+                length: asked.length,
+                within: 0,
+            };
+            if self.drive.submit(now, &command).is_err() {
+                self.held.push_front(flight);
+                return;
+            }
+            self.flights[tag] = Some(flight);
+        }
+    }
+
+    /// Answers what the drive has ended by now, and calls the kernel.
+    pub(super) fn complete(&mut self, calendar: &mut Calendar) -> io::Result<()> {
+        let now = calendar.now();
+        self.owed = None;
+        while let Some(ended) = self.drive.pop(now) {
+            if let Some(flight) = self.flights[ended.completion.tag.0 as usize].take() {
+                self.end(&flight)?;
+            }
+        }
+        self.feed(now);
+        if self.queue.as_mut().is_some_and(Device::publish) {
+            self.call(calendar)?;
+        }
+        Ok(())
+    }
+
+    /// Carries a request out and returns its head.
+    fn end(&mut self, flight: &Flight) -> io::Result<()> {
+        let Flight { head, asked } = flight;
+        let (mut at, mut bytes) = (asked.offset, Vec::new());
+        for buffer in &asked.data {
+            bytes.resize(buffer.length as usize, 0);
+            let outside = io::Error::other;
+            if asked.command == Command::Out {
+                self.memory
+                    .read(buffer.address, &mut bytes)
+                    .map_err(outside)?;
+                self.data.write(&bytes, at)?;
+            } else {
+                if asked.command == Command::In {
+                    self.data.read(&mut bytes, at)?;
+                }
+                self.memory.write(buffer.address, &bytes).map_err(outside)?;
+            }
+            at += u64::from(buffer.length);
+        }
+        let _ = self.memory.write(asked.status, &[Status::Ok as u8]);
+        if let Some(queue) = &mut self.queue {
+            queue.finish(*head, asked.written());
+        }
+        Ok(())
+    }
+
+    /// Calls the kernel, which asks for the time while it hears that.
+    fn call(&mut self, calendar: &mut Calendar) -> io::Result<()> {
+        let Some(calls) = &mut self.calls else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        append_call(0, &mut bytes);
+        calls.write_all(&bytes)?;
+        calendar.hear_until(calls.as_fd())?;
+        let mut answer = [0; CALL_ANSWER_LEN];
+        calls.read_exact(&mut answer)
+    }
+}
+
+impl AsFd for Disk {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.kernel.as_fd()
+    }
+}

@@ -1,0 +1,374 @@
+//! A kernel that is a program, in lockstep with a modelled drive.
+//!
+//! User-mode Linux with `time-travel=ext` has no clock: it asks a *calendar* when it may run. Here the calendar is also the disk, over
+//! vhost-user with notifications as messages, so that kernel and drive share one time, and processors are infinitely fast. Such a kernel
+//! can have what no distribution builds, `io.latency` and `io.low` among it.
+
+mod calendar;
+mod data;
+mod disk;
+
+use crate::guest::boot::{END, Ran, last};
+use crate::guest::error::Error;
+use calendar::Calendar;
+use disk::Disk;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant as Clock};
+use weir_model::drive::Drive;
+
+/// Messages after which it is asked whether the guest is to go on.
+const TURNS: u32 = 1024;
+
+/// What the first process does.
+const INIT: &str = include_str!("init");
+
+/// What is booted: a kernel whose root is this machine's file system, which the guest's processes can change as any of their user's can.
+#[derive(Clone, Debug)]
+pub struct Lockstep {
+    /// The kernel: user-mode Linux with `VIRTIO_UML` and `UML_TIME_TRAVEL_SUPPORT`.
+    pub kernel: PathBuf,
+    /// Programs that the script finds by their names beside this machine's.
+    pub programs: Vec<PathBuf>,
+    /// Files, by their names in `$FILES`.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What the guest does: a script of this machine's shell, in the words of `init`.
+    pub script: String,
+    /// The drive, which the guest has as `/dev/vda`, with the drive's own number of tags.
+    pub drive: weir_model::drive::Config,
+    /// Its size, bytes.
+    pub size: u64,
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// Real time that it may take.
+    pub limit: Duration,
+}
+
+impl Lockstep {
+    /// Boots it, and waits for its end. `line` gets each line of the console as it comes, and the guest is ended soon after `go_on`
+    /// says no.
+    ///
+    /// # Errors
+    /// It cannot be started, did not come to an end, or took too long.
+    pub fn run_while(
+        &self,
+        line: impl FnMut(&str) + Send,
+        go_on: impl Fn() -> bool,
+    ) -> Result<Ran, Error> {
+        let scratch = tempfile::Builder::new().prefix("weir-lockstep-").tempdir();
+        let scratch = scratch.map_err(Error::file(&std::env::temp_dir()))?;
+        let place = scratch.path();
+        self.put_files(place)?;
+        let listen = |name: &str| {
+            let path = place.join(name);
+            UnixListener::bind(&path).map_err(Error::file(&path))
+        };
+        let listeners = [listen("clock")?, listen("disk")?];
+        let data = place.join("data");
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&data);
+        let file = file.and_then(|file| file.set_len(self.size).map(|()| file));
+        let file = file.map_err(Error::file(&data))?;
+        let drive = self.drive.build();
+        let drive = drive.map_err(|e| Error::Died(format!("the drive's model: {e}")))?;
+        let mut child = self.start(place, drive.shape().tags)?;
+        let said = child.0.stdout.take();
+        let began = Clock::now();
+        let is_over = AtomicBool::new(false);
+        let patience = || match began.elapsed() > self.limit {
+            true => Err(Error::Late {
+                limit: self.limit,
+                said: String::new(),
+            }),
+            false if go_on() && !is_over.load(Ordering::Relaxed) => Ok(()),
+            false => Err(Error::Interrupted),
+        };
+        let (done, console) = thread::scope(|scope| {
+            let console = scope.spawn(|| follow(said, &is_over, line));
+            let disk = (drive, self.size, file);
+            let done = serve(&mut child, &listeners, disk, &patience);
+            child.end();
+            (done, console.join().unwrap_or_default())
+        });
+        // What a kernel does after its end is of no interest: 6.1 may wait for ever for a disk that io.max has limited.
+        if !is_over.into_inner() {
+            return Err(match done {
+                Err(Error::Late { limit, .. }) => Error::Late {
+                    limit,
+                    said: last(&console),
+                },
+                Err(error) => error,
+                Ok(()) => Error::Died(last(&console)),
+            });
+        }
+        let files = out(&place.join("out")).map_err(Error::file(&place.join("out")))?;
+        Ok(Ran { console, files })
+    }
+
+    /// Puts files, programs and the first process where the guest finds them.
+    fn put_files(&self, place: &Path) -> Result<(), Error> {
+        let make = |directory: &Path| fs::create_dir_all(directory).map_err(Error::file(directory));
+        let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).map_err(Error::file(path));
+        let (files, bin) = (place.join("files"), place.join("files/bin"));
+        make(&bin)?;
+        make(&place.join("out"))?;
+        for program in &self.programs {
+            let link = bin.join(program.file_name().unwrap_or_default());
+            let target = fs::canonicalize(program).map_err(Error::file(program))?;
+            symlink(target, &link).map_err(Error::file(&link))?;
+        }
+        for (name, bytes) in &self.files {
+            write(&files.join(name), bytes)?;
+        }
+        write(&files.join("script"), self.script.as_bytes())?;
+        let init = place.join("init");
+        write(&init, INIT.as_bytes())?;
+        fs::set_permissions(&init, Permissions::from_mode(0o755)).map_err(Error::file(&init))
+    }
+
+    fn start(&self, place: &Path, tags: u16) -> Result<Kernel, Error> {
+        let at = |name: &str| place.join(name).display().to_string();
+        let mut command = Command::new(&self.kernel);
+        command
+            .arg(format!("mem={}M", self.memory_mib))
+            .args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet"])
+            .args(["con=null", "con0=fd:0,fd:1"])
+            .arg(format!("init={}", at("init")))
+            .arg(format!("time-travel=ext:{}", at("clock")))
+            .arg(format!("virtio_uml.device={}:2", at("disk")))
+            .arg(format!("virtio_blk.queue_depth={tags}"))
+            .arg(format!("FILES={}", at("files")))
+            .arg(format!("OUT={}", at("out")))
+            // The kernel keeps only the classic vector registers across a switch: keep its programs' libc off the wider ones.
+            .arg("GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-AVX_Fast_Unaligned_Load,-XSAVE,-XSAVEC,-ERMS")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0);
+        let child = command.spawn().map_err(Error::file(&self.kernel))?;
+        Ok(Kernel(child))
+    }
+}
+
+/// The lines of a console until it ends; whether one of them is the guest's end is told as soon as it comes.
+fn follow(
+    said: Option<ChildStdout>,
+    is_over: &AtomicBool,
+    mut line: impl FnMut(&str),
+) -> Vec<String> {
+    let lines = said.map(|said| BufReader::new(said).split(b'\n'));
+    let lines = lines.into_iter().flatten().map_while(Result::ok);
+    let mut console = Vec::new();
+    for bytes in lines {
+        let text = String::from_utf8_lossy(&bytes).replace('\r', "");
+        line(&text);
+        if text == END {
+            is_over.store(true, Ordering::Relaxed);
+        }
+        console.push(text);
+    }
+    console
+}
+
+/// The files in a directory and those below it, by their paths there; pipes and the like, which would be waited for, are none.
+fn out(directory: &Path) -> io::Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() {
+            let below = out(&entry.path())?.into_iter();
+            files.extend(below.map(|(path, bytes)| (format!("{name}/{path}"), bytes)));
+        } else if entry.file_type()?.is_file() {
+            files.insert(name, fs::read(entry.path())?);
+        }
+    }
+    Ok(files)
+}
+
+/// The kernel's process, which ends with this at the latest.
+struct Kernel(Child);
+
+impl Kernel {
+    fn end(&mut self) {
+        // It has processes of its own.
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Accepts the kernel's connection while it is still there.
+fn accept(
+    child: &mut Kernel,
+    listener: &UnixListener,
+    patience: &dyn Fn() -> Result<(), Error>,
+) -> Result<UnixStream, Error> {
+    loop {
+        let mut fds = [PollFd::new(listener, PollFlags::IN)];
+        if wait(&mut fds)? {
+            return listener
+                .accept()
+                .map(|(stream, _)| stream)
+                .map_err(|e| broken(&e));
+        }
+        patience()?;
+        if let Ok(Some(status)) = child.0.try_wait() {
+            return Err(Error::Died(format!("the kernel ended with {status}")));
+        }
+    }
+}
+
+/// Waits a moment for one of these; false: nothing was there.
+fn wait(fds: &mut [PollFd<'_>]) -> Result<bool, Error> {
+    let moment = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    match poll(fds, Some(&moment)) {
+        Ok(count) => Ok(count > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(broken(&error.into())),
+    }
+}
+
+fn broken(error: &io::Error) -> Error {
+    Error::Died(format!("between the kernel and its disk: {error}"))
+}
+
+/// Serves clock and disk until the kernel is gone.
+fn serve(
+    child: &mut Kernel,
+    [clock, blocks]: &[UnixListener; 2],
+    parts: (Box<dyn Drive>, u64, File),
+    patience: &dyn Fn() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut calendar = Calendar::new(accept(child, clock, patience)?);
+    let mut disk: Option<Disk> = None;
+    let mut parts = Some(parts);
+    let mut turns = 0_u32;
+    loop {
+        // A kernel that always has something to say is asked, too.
+        turns = (turns + 1) % TURNS;
+        if turns == 0 {
+            patience()?;
+        }
+        let turn = match &mut disk {
+            Some(disk) => turn(&mut calendar, disk, patience)?,
+            None => before(&mut calendar, blocks, patience)?,
+        };
+        match turn {
+            Turn::On => {}
+            Turn::Disk(stream) => {
+                let parts = parts.take();
+                disk = parts.map(|(drive, size, data)| Disk::new(stream, drive, size, data));
+            }
+            Turn::Over => return Ok(()),
+        }
+    }
+}
+
+enum Turn {
+    On,
+    Disk(UnixStream),
+    Over,
+}
+
+/// The kernel has no disk yet: only its clock is served.
+fn before(
+    calendar: &mut Calendar,
+    blocks: &UnixListener,
+    patience: &dyn Fn() -> Result<(), Error>,
+) -> Result<Turn, Error> {
+    if calendar.is_waiting() {
+        if calendar.wanted().is_none() {
+            return Err(Error::Died("the kernel sleeps for ever".to_owned()));
+        }
+        return over(calendar.run(None));
+    }
+    let mut fds = [
+        PollFd::new(blocks, PollFlags::IN),
+        PollFd::new(calendar, PollFlags::IN),
+    ];
+    if !wait(&mut fds)? {
+        return patience().map(|()| Turn::On);
+    }
+    let [knocks, says] = fds.map(|fd| !fd.revents().is_empty());
+    if says {
+        return over(calendar.hear());
+    }
+    if knocks {
+        let accepted = blocks.accept().map_err(|e| broken(&e))?;
+        return Ok(Turn::Disk(accepted.0));
+    }
+    Ok(Turn::On)
+}
+
+/// Hears the kernel while it runs; while it waits, what is due first happens: the drive's before the kernel's at the same instant.
+fn turn(
+    calendar: &mut Calendar,
+    disk: &mut Disk,
+    patience: &dyn Fn() -> Result<(), Error>,
+) -> Result<Turn, Error> {
+    if calendar.is_waiting() {
+        let due = disk.next();
+        return match (due, calendar.wanted()) {
+            (Some(due), wanted) if wanted.is_none_or(|wanted| due <= wanted) => {
+                calendar.pass(due);
+                over(disk.complete(calendar))
+            }
+            (None, None) => Err(Error::Died("the kernel sleeps for ever".to_owned())),
+            _ => over(calendar.run(due)),
+        };
+    }
+    let mut fds = [
+        PollFd::new(disk, PollFlags::IN),
+        PollFd::new(calendar, PollFlags::IN),
+    ];
+    if !wait(&mut fds)? {
+        return patience().map(|()| Turn::On);
+    }
+    let [asks, says] = fds.map(|fd| !fd.revents().is_empty());
+    // The clock first: an update comes before the kick that it belongs to.
+    if says {
+        return over(calendar.hear());
+    }
+    if asks {
+        return over(disk.hear(calendar));
+    }
+    Ok(Turn::On)
+}
+
+/// The end of a connection is the end of the kernel.
+fn over(done: io::Result<()>) -> Result<Turn, Error> {
+    match done {
+        Ok(()) => Ok(Turn::On),
+        Err(error) => match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => Ok(Turn::Over),
+            _ => Err(broken(&error)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+//! A scenario as jobs of fio.
+
+use crate::play::Refused;
+use crate::play::refused;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Write as _};
+use weir_config::scenario::{RUN_IN_DEPTH, Scenario};
+use weir_core::{PriorityClass, Span};
+use weir_model::load::{Arrival, Client, Law, Pattern, Program, Size, Skew, SyncMode, seed};
+use weir_sim::ClientSpec;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Bytes of a read of the run-in, as in the simulator.
+const RUN_IN_BYTES: u64 = 128 << 10;
+
+/// The kernel's clock in every job file: fio's own reads the processor's counter, which knows nothing of a guest's virtual time.
+const CLOCK: &str = "clocksource=clock_gettime";
+
+/// What follows the clock in the first section of a job file.
+const GLOBAL: &str = "group_reporting=0
+per_job_logs=1
+log_unix_epoch=1
+log_offset=1
+disable_slat=1
+invalidate=0
+allow_file_create=0
+";
+
+/// What a scenario comes to for fio.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Jobs {
+    /// What reads the drive in sequence before the run, if anything does: keys and values of a section.
+    pub run_in: Option<String>,
+    /// What the clients do, in the order of the scenario.
+    pub clients: Vec<Job>,
+    /// Bytes of the device that they need.
+    pub bytes: u64,
+    /// The client with whose end all others end, by its place in the scenario.
+    pub until: Option<usize>,
+    /// Nanoseconds from the beginning of the run to its end at the latest, the run-in not counted.
+    pub ends_ns: u64,
+    /// Whether anything is written to the device.
+    pub writes: bool,
+}
+
+/// A client as a section of a job file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The client's name.
+    pub name: String,
+    /// The number of its group in the scenario; 0: the root.
+    pub group: u32,
+    /// Nanoseconds from the beginning of the run to that of the client.
+    pub begins_ns: u64,
+    /// Keys and values of its section, a line each.
+    pub keys: String,
+}
+
+/// Where jobs find what they need.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The device or file that they use.
+    pub device: &'a str,
+    /// The directory of each group by its number, the root first; `None`: a client of that group stays where fio is.
+    pub cgroups: &'a [Option<String>],
+}
+
+impl Jobs {
+    /// The jobs of a scenario in a repetition.
+    ///
+    /// # Errors
+    /// What of it cannot be played.
+    pub fn new(scenario: &Scenario, repetition: u32) -> Result<Self, Refused> {
+        refused::check(scenario)?;
+        let bases = scenario.bases();
+        let (latest, over) = scenario.ends();
+        let until = scenario.exits.or(scenario.awaits);
+        let ends = if scenario.awaits.is_some() {
+            latest
+        } else {
+            over
+        };
+        let clients = scenario.clients.iter().map(|client| {
+            let seed = seed(&scenario.name, repetition, client.sequence);
+            let base = bases.get(client.space.0 as usize).copied().unwrap_or(0);
+            job(client, base, seed, ends.as_nanos())
+        });
+        let clients = clients.collect::<Result<Vec<_>, _>>()?;
+        let sizes = bases.iter().zip(&scenario.spaces);
+        let bytes = sizes.map(|(base, size)| base + size).max();
+        let run_in = run_in(scenario, bases.first().copied().unwrap_or(0));
+        Ok(Self {
+            run_in,
+            clients,
+            bytes: bytes.unwrap_or(0),
+            until,
+            ends_ns: ends.as_nanos(),
+            writes: scenario.clients.iter().any(|c| c.program.writes > 0),
+        })
+    }
+
+    /// The job file: a section for each client, which joins its group, says that it is there by making `ready.N`, and begins when something
+    /// opens `go.N` for writing, N being its number. It makes `over.N` at its end. Its log is `log_lat.M.log`, M being N and one.
+    pub fn file(&self, at: &Surroundings<'_>) -> String {
+        let mut text = format!("[global]\n{CLOCK}\n{GLOBAL}filename={}\n", at.device);
+        for (number, job) in self.clients.iter().enumerate() {
+            let group = at.cgroups.get(job.group as usize).and_then(Option::as_ref);
+            let join = group.map_or_else(String::new, |directory| {
+                format!("echo $PPID > {directory}/cgroup.procs && ")
+            });
+            let _ = write!(
+                text,
+                "\n[{number}.{}]\nexec_prerun={join}: > ready.{number} && : < go.{number}\nexec_postrun=: > over.{number}\n\
+                 write_lat_log=log\n{}",
+                job.name, job.keys
+            );
+        }
+        text
+    }
+
+    /// The job file of the run-in, if there is one.
+    pub fn run_in_file(&self, device: &str) -> Option<String> {
+        let keys = self.run_in.as_ref()?;
+        Some(format!("[run-in]\n{CLOCK}\nfilename={device}\n{keys}"))
+    }
+}
+
+/// Reads the first space in sequence.
+fn run_in(scenario: &Scenario, base: u64) -> Option<String> {
+    let size = scenario.spaces.first().copied().unwrap_or(0) / RUN_IN_BYTES * RUN_IN_BYTES;
+    if scenario.run_in == Span::ZERO || size == 0 {
+        return None;
+    }
+    Some(format!(
+        "rw=read\nbs={RUN_IN_BYTES}\nioengine=libaio\niodepth={RUN_IN_DEPTH}\ndirect=1\noffset={base}\nsize={size}\n\
+         time_based=1\nruntime={}\ninvalidate=0\n",
+        Micros(scenario.run_in)
+    ))
+}
+
+/// A job from when its client is there and begins until it leaves or stops, at the latest at `ends`.
+fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refused> {
+    let refuse = |_| Refused {
+        client: Some(client.name.clone()),
+        key: "size",
+        why: "the client's part of the drive is too small",
+    };
+    // The start that is drawn is the simulator's.
+    let drawn = Client::new(&client.program, seed, client.region).map_err(refuse)?;
+    let program = drawn.program();
+    let begins = program.start.max(client.arrives).as_nanos();
+    let stops = [program.stop, client.leaves].into_iter().flatten();
+    let stops = stops.map(Span::as_nanos).fold(ends, u64::min);
+    let mut keys = String::new();
+    let mut put = |line: &dyn Display| {
+        let _ = writeln!(keys, "{}", line.to_string().trim_end());
+    };
+    let runtime = Span::from_nanos(stops.saturating_sub(begins));
+    put(&format_args!("offset={}", base + client.region.start));
+    put(&format_args!("size={}", client.region.length));
+    put(&format_args!("runtime={}", Micros(runtime)));
+    put(&format_args!("randseed={}", seed >> 1));
+    put(&format_args!(
+        "direct={}",
+        u8::from(client.buffered.is_none())
+    ));
+    put(&What(program));
+    put(&When(program));
+    if client.priority != weir_core::Priority::default() {
+        let class = match client.priority.class {
+            PriorityClass::Realtime => 1,
+            PriorityClass::BestEffort => 2,
+            PriorityClass::Idle => 3,
+        };
+        let level = client.priority.level;
+        put(&format_args!("prioclass={class}\nprio={level}"));
+    }
+    Ok(Job {
+        name: client.name.clone(),
+        group: client.group.0,
+        begins_ns: begins,
+        keys,
+    })
+}
+
+/// What requests are.
+struct What<'a>(&'a Program);
+
+impl Display for What<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = self.0;
+        let random = match program.pattern {
+            Pattern::Sequential => "",
+            _ => "rand",
+        };
+        match program.writes {
+            0 => writeln!(f, "rw={random}read")?,
+            100 => writeln!(f, "rw={random}write")?,
+            writes => {
+                let rw = if random.is_empty() { "rw" } else { "randrw" };
+                writeln!(f, "rw={rw}\nrwmixread={}", 100 - writes)?;
+            }
+        }
+        match program.size {
+            Size::Fixed(bytes) => writeln!(f, "bs={bytes}")?,
+            Size::Range { min, max, .. } => writeln!(f, "bsrange={min}-{max}")?,
+            Size::Split(split) => {
+                let parts = split.parts();
+                let parts = parts.map(|(size, part)| format!("{size}/{part}"));
+                writeln!(f, "bssplit={}", parts.collect::<Vec<_>>().join(":"))?;
+            }
+        }
+        match program.pattern {
+            Pattern::Sequential | Pattern::Shuffled => {}
+            Pattern::Random => writeln!(f, "norandommap=1")?,
+            Pattern::Skewed(skew) => {
+                writeln!(f, "norandommap=1\nrandom_distribution={}", Shown(skew))?;
+            }
+            Pattern::Partly { reads, writes } => {
+                writeln!(f, "norandommap=1\npercentage_random={reads},{writes}")?;
+            }
+        }
+        if let Some(zones) = program.zones {
+            let (size, skip) = (zones.size, zones.skip);
+            writeln!(
+                f,
+                "zonemode=strided\nzonesize={size}\nzonerange={size}\nzoneskip={skip}"
+            )?;
+        }
+        match program.sync {
+            SyncMode::Never => {}
+            _ if program.writes == 0 => {}
+            SyncMode::Flush(every) => writeln!(f, "fsync={every}")?,
+            SyncMode::Fdatasync(every) => writeln!(f, "fdatasync={every}")?,
+        }
+        if program.fua && program.writes > 0 {
+            writeln!(f, "sync=dsync")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many there are at a time, and when they come.
+struct When<'a>(&'a Program);
+
+impl Display for When<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = self.0;
+        let engine = ["psync", "libaio"][usize::from(program.depth > 1)];
+        writeln!(f, "ioengine={engine}\niodepth={}", program.depth)?;
+        match program.arrival {
+            Arrival::Closed { think } if think > Span::ZERO => {
+                let every = program.think_every;
+                writeln!(f, "thinktime={}\nthinktime_blocks={every}", Micros(think))?;
+            }
+            Arrival::Closed { .. } => {}
+            Arrival::Batches { low } => writeln!(f, "iodepth_low={low}")?,
+            Arrival::Even { interval } => writeln!(f, "{}", Rate(interval, &program.size))?,
+            Arrival::Poisson { interval } => {
+                writeln!(f, "{}\nrate_process=poisson", Rate(interval, &program.size))?;
+            }
+            Arrival::Apart {
+                reads,
+                writes,
+                poisson,
+            } => {
+                writeln!(f, "{}", Rates([reads, writes], &program.size))?;
+                if poisson {
+                    writeln!(f, "rate_process=poisson")?;
+                }
+            }
+        }
+        if let Some(activity) = program.activity {
+            let (on, off) = (Micros(activity.on), Micros(activity.off));
+            writeln!(f, "thinktime={off}\nthinktime_iotime={on}")?;
+            writeln!(f, "rate_ignore_thinktime=1")?;
+        }
+        match program.requests {
+            Some(requests) => f.write_str(&Counted(program, requests).to_string()),
+            None => writeln!(f, "time_based=1"),
+        }
+    }
+}
+
+/// A program that ends after a number of requests, flushes among them, as reads and writes of fio: in bytes, since its files are read again
+/// from the beginning only for these.
+struct Counted<'a>(&'a Program, u64);
+
+impl Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(program, requests) = *self;
+        let flushes = match program.sync {
+            SyncMode::Flush(every) | SyncMode::Fdatasync(every) if program.writes == 100 => {
+                requests / (u64::from(every) + 1)
+            }
+            _ => 0,
+        };
+        let count = requests - flushes;
+        let most = count.saturating_mul(program.size.most().into());
+        writeln!(f, "io_size={most}\nnumber_ios={count}")
+    }
+}
+
+/// A rate with this interval.
+struct Rate<'a>(Span, &'a Size);
+
+impl Display for Rate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let interval = self.0.as_nanos().max(1);
+        match self.1 {
+            Size::Fixed(bytes) if !SECOND.is_multiple_of(interval) => {
+                let rate = u128::from(*bytes) * u128::from(SECOND) / u128::from(interval);
+                write!(f, "rate={rate}")
+            }
+            _ => write!(f, "rate_iops={}", (SECOND / interval).max(1)),
+        }
+    }
+}
+
+/// The rates of reads and of writes with these intervals; a kind without an interval has none.
+struct Rates<'a>([Option<Span>; 2], &'a Size);
+
+impl Display for Rates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.map(|interval| match interval {
+            None => String::new(),
+            Some(interval) => Rate(interval, self.1).to_string(),
+        });
+        let bytes = all.iter().any(|rate| rate.starts_with("rate="));
+        let shown = self.0.map(|interval| {
+            let Some(interval) = interval.map(|i| i.as_nanos().max(1)) else {
+                return String::new();
+            };
+            let rate = match self.1 {
+                Size::Fixed(size) if bytes => {
+                    u128::from(*size) * u128::from(SECOND) / u128::from(interval)
+                }
+                _ => u128::from((SECOND / interval).max(1)),
+            };
+            rate.to_string()
+        });
+        let key = if bytes { "rate" } else { "rate_iops" };
+        write!(f, "{key}={}", shown.join(","))
+    }
+}
+
+/// A time in whole microseconds, at least one.
+struct Micros(Span);
+
+impl Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}us", (self.0.as_nanos() / 1_000).max(1))
+    }
+}
+
+/// A distribution in fio's words.
+struct Shown(Skew);
+
+impl Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millionths = |n: u32| f64::from(n) / 1e6;
+        match self.0.law {
+            Law::Zipf(theta) => write!(f, "zipf:{}", millionths(theta))?,
+            Law::Pareto(h) => write!(f, "pareto:{}", millionths(h))?,
+            Law::Normal(deviation) => write!(f, "normal:{}", millionths(deviation))?,
+        }
+        match self.0.center {
+            Some(center) => write!(f, ":{}", millionths(center)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! From what fio logged to what the simulator measures.
+
+use crate::play::log::Log;
+use weir_config::scenario::Scenario;
+use weir_core::{Instant, Op, Span};
+use weir_measure::Meter;
+use weir_model::load::{Arrival, Client, Pattern, Program, Size, SyncMode, seed};
+use weir_sim::{ClientResult, ClientSpec};
+
+const MS: u64 = 1_000_000;
+
+/// What came of a run under a real kernel.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Each client, in the order of the scenario.
+    pub clients: Vec<ClientResult>,
+    /// All clients together.
+    pub total: Meter,
+}
+
+/// Something that happened to a client.
+#[derive(Clone, Copy)]
+enum What {
+    /// A request or a flush ended that was sent then, with its bytes.
+    Done(Op, u64, u64),
+    /// One was sent.
+    Sent(Op, u64),
+}
+
+/// Measures what clients did, by their logs, in the order of the scenario. `began_ns`: when the run began, in nanoseconds since 1970. Latencies
+/// over time are kept in steps of `step`, where there is one.
+///
+/// fio tells when a request ended in whole milliseconds, so requests that end in one are spread over it.
+pub fn measure(
+    scenario: &Scenario,
+    repetition: u32,
+    logs: &[Log],
+    began_ns: u64,
+    step: Option<Span>,
+) -> Measured {
+    let (latest, over) = scenario.ends();
+    let start = (Instant::ZERO + scenario.warm_up).as_nanos();
+    let length = latest.as_nanos() - start;
+    let mut ends = Vec::new();
+    let clients = scenario.clients.iter().zip(logs).enumerate();
+    let mut clients: Vec<ClientResult> = clients
+        .map(|(at, (spec, log))| {
+            let mut meter = Meter::new(start, length);
+            meter.tell_apart(spec.program.kinds());
+            if let Some(deadline) = spec.deadline {
+                meter.deadline(deadline.as_nanos());
+            }
+            if let Some(step) = step {
+                meter.follow(step.as_nanos());
+            }
+            let seed = seed(&scenario.name, repetition, spec.sequence);
+            let (program, ended) = (drawn(spec, seed), feed(&mut meter, spec, log, began_ns));
+            let issued = log.entries.len() as u64 + log.flushes;
+            let is_complete = program.requests.is_some_and(|n| issued >= n);
+            let took = is_complete.then(|| Span::from_nanos(ended).saturating_sub(program.start));
+            ends.push((program, is_complete, ended));
+            let members = scenario.clients.iter().filter(|c| c.group == spec.group);
+            ClientResult {
+                name: spec.name.clone(),
+                contract: scenario.promised_to(at),
+                group: spec.group,
+                alone: members.count() == 1,
+                depth: spec.program.depth,
+                issued,
+                took,
+                meter,
+            }
+        })
+        .collect();
+    let last = |at: Option<usize>| Some(ends.get(at?)?.2);
+    let until = match (last(scenario.exits), last(scenario.awaits)) {
+        (Some(last), _) => last.min(over.as_nanos()),
+        (None, Some(last)) => (last + 1).max(over.as_nanos()),
+        (None, None) => over.as_nanos(),
+    };
+    let now = Instant::from_nanos(until);
+    let specs = scenario.clients.iter().zip(&ends);
+    for (client, (spec, (program, is_complete, ended))) in clients.iter_mut().zip(specs) {
+        client.meter.cut(until);
+        let ends = program.end(*is_complete, Instant::from_nanos(*ended), now);
+        let (begins, ends) = spec.time(Instant::ZERO + program.start, ends, now);
+        client.meter.lasted(begins, ends);
+    }
+    let total = Meter::total(start, length, clients.iter().map(|client| &client.meter));
+    Measured { clients, total }
+}
+
+/// A client's program with the start that is drawn for it.
+fn drawn(spec: &ClientSpec, seed: u64) -> Program {
+    let client = Client::new(&spec.program, seed, spec.region);
+    client.map_or(spec.program, |client| *client.program())
+}
+
+/// Feeds a client's requests to its meter. When the last request ended.
+fn feed(meter: &mut Meter, spec: &ClientSpec, log: &Log, began_ns: u64) -> u64 {
+    let mut events = Vec::with_capacity(2 * log.entries.len());
+    let mut ended = 0;
+    for (sent, done, op, bytes) in spread(spec, log, began_ns) {
+        events.push((sent, What::Sent(op, bytes)));
+        events.push((done, What::Done(op, sent, bytes)));
+        ended = ended.max(done);
+    }
+    // Of two things at one time an end is first: a place is free before it is taken.
+    events.sort_by_key(|(at, what)| (*at, matches!(what, What::Sent(..))));
+    for (now, what) in events {
+        match what {
+            What::Sent(op, bytes) => meter.issued(op, now, bytes),
+            What::Done(op, sent, bytes) => meter.ended(op, sent, now, bytes, false),
+        }
+    }
+    ended
+}
+
+/// A request or flush: when it was sent and when it ended, its operation and bytes.
+type Played = (u64, u64, Op, u64);
+
+/// The requests with times from the beginning of the run. One of a client that sends one at a time ends after the one before it and its own
+/// latency. Flushes, of which the log has none, follow the writes that they are for and take their mean time.
+fn spread(spec: &ClientSpec, log: &Log, began_ns: u64) -> Vec<Played> {
+    let every = match spec.program.sync {
+        SyncMode::Flush(every) | SyncMode::Fdatasync(every) => u64::from(every),
+        SyncMode::Never => 0,
+    };
+    let (mut played, mut writes, mut before) = (Vec::with_capacity(log.entries.len()), 0, 0u64);
+    let mut flushes = log.flushes;
+    for same in log.entries.chunk_by(|a, b| a.ended_ms == b.ended_ms) {
+        let from = (same[0].ended_ms * MS).saturating_sub(began_ns);
+        let each = MS / (same.len() as u64 + 1);
+        for (entry, place) in same.iter().zip(1..) {
+            let latency = entry.latency_ns.max(1);
+            let after = if spec.program.depth == 1 {
+                before + latency
+            } else {
+                before
+            };
+            let done = (from + place * each).max(after);
+            played.push((done.saturating_sub(latency), done, entry.op, entry.bytes));
+            before = done;
+            writes += u64::from(entry.op == Op::Write);
+            if every > 0 && writes == every && flushes > 0 {
+                (writes, flushes) = (0, flushes - 1);
+                played.push((done, done + log.flush_ns, Op::Flush, 0));
+                before = done + log.flush_ns;
+            }
+        }
+    }
+    played
+}
+
+/// Whether anything about a scenario's clients is drawn, so that another repetition is another run.
+pub fn draws(scenario: &Scenario) -> bool {
+    scenario.clients.iter().any(|client| {
+        let program = &client.program;
+        program.pattern != Pattern::Sequential
+            || !matches!(program.writes, 0 | 100)
+            || !matches!(program.size, Size::Fixed(_))
+            || matches!(
+                program.arrival,
+                Arrival::Poisson { .. } | Arrival::Apart { poisson: true, .. }
+            )
+            || program.start_spread > Span::ZERO
+    })
+}

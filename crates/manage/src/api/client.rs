@@ -1,0 +1,282 @@
+//! Asking a management server over its Unix socket, one request on a connection.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, IF_MATCH};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::runtime::Runtime;
+
+use crate::api::change::Refusal;
+use crate::api::event::Event;
+
+/// How long a server may take for an answer: a change waits for clients of volumes that go, which may take some seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A management server, by its Unix socket. Calls wait for the answer, at most half a minute.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+    runtime: Runtime,
+}
+
+/// Why there is no answer, or no good one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody listens there, or this process may not connect.
+    #[error("cannot connect to the server at {}: {error}", socket.display())]
+    Connect {
+        /// The socket.
+        socket: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The server refused, and everything is as it was.
+    #[error("{}", refusal.error)]
+    Refused {
+        /// The status of HTTP, as 409.
+        status: u16,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The connection ended too early, or there was no answer in time.
+    #[error("the server at {} does not respond: {reason}", socket.display())]
+    Silent {
+        /// The socket.
+        socket: PathBuf,
+        /// What is known of it.
+        reason: String,
+    },
+    /// What was answered is not of this interface.
+    #[error("the server at {} sent an unexpected reply: {reason}", socket.display())]
+    Strange {
+        /// The socket.
+        socket: PathBuf,
+        /// What is strange.
+        reason: String,
+    },
+}
+
+impl Client {
+    /// A client of the server whose socket is at the path. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// If the system gives no descriptors for waiting.
+    pub fn new(socket: &Path) -> io::Result<Self> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        Ok(Self {
+            socket: socket.to_owned(),
+            runtime: runtime.enable_all().build()?,
+        })
+    }
+
+    /// Asks for a value.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let body = self.call(Method::GET, path, Vec::new(), None)?;
+        self.read(&body)
+    }
+
+    /// Asks for a text.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn text(&self, path: &str) -> Result<String, Error> {
+        let body = self.call(Method::GET, path, Vec::new(), None)?;
+        String::from_utf8(body.to_vec()).map_err(|_| self.strange("a text that is not UTF-8"))
+    }
+
+    /// Tells the server something: `method` is `POST`, `PUT`, `PATCH` or `DELETE`; with an `etag`, only if that is still the state.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn send<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+        etag: Option<&str>,
+    ) -> Result<T, Error> {
+        let method = method.parse().map_err(|_| self.strange("unknown method"))?;
+        let body = serde_json::to_vec(body).map_err(|e| self.strange(&e.to_string()))?;
+        let answer = self.call(method, path, body, etag)?;
+        self.read(&answer)
+    }
+
+    /// The events of the server from now on, as they come.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn events(&self) -> Result<Lines<'_>, Error> {
+        let path = "/v1/events";
+        let response = self.waited(self.request(Method::GET, path, Vec::new(), None))?;
+        if response.status() != StatusCode::OK {
+            let status = response.status();
+            let body = self.waited(self.body(response))?;
+            return Err(self.refused(status, &body));
+        }
+        Ok(Lines {
+            client: self,
+            body: response.into_body(),
+            pending: Vec::new(),
+        })
+    }
+
+    fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        etag: Option<&str>,
+    ) -> Result<Bytes, Error> {
+        let (status, body) = self.waited(async {
+            let response = self.request(method, path, body, etag).await?;
+            Ok((response.status(), self.body(response).await?))
+        })?;
+        if status.is_success() {
+            Ok(body)
+        } else {
+            Err(self.refused(status, &body))
+        }
+    }
+
+    fn waited<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let answer = async { tokio::time::timeout(PATIENCE, asked).await };
+        let answer = self.runtime.block_on(answer);
+        answer.unwrap_or_else(|_| Err(self.silent("no reply within 30 s")))
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        etag: Option<&str>,
+    ) -> Result<Response<Incoming>, Error> {
+        let stream = UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|error| Error::Connect {
+            socket: self.socket.clone(),
+            error,
+        })?;
+        let connected = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = connected.map_err(|e| self.silent(&e.to_string()))?;
+        // It ends with the answer, or with this client.
+        drop(tokio::spawn(connection));
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(ACCEPT, "application/json");
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(etag) = etag {
+            request = request.header(IF_MATCH, etag);
+        }
+        let request = request.body(Full::new(Bytes::from(body)));
+        let request = request.map_err(|e| self.strange(&e.to_string()))?;
+        let response = sender.send_request(request).await;
+        response.map_err(|e| self.silent(&e.to_string()))
+    }
+
+    async fn body(&self, response: Response<Incoming>) -> Result<Bytes, Error> {
+        let body = response.into_body().collect().await;
+        Ok(body.map_err(|e| self.silent(&e.to_string()))?.to_bytes())
+    }
+
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Error> {
+        serde_json::from_slice(body).map_err(|e| self.strange(&e.to_string()))
+    }
+
+    fn refused(&self, status: StatusCode, body: &[u8]) -> Error {
+        match serde_json::from_slice(body) {
+            Ok(refusal) => Error::Refused {
+                status: status.as_u16(),
+                refusal,
+            },
+            Err(_) => self.strange(&format!("status {status} without a message")),
+        }
+    }
+
+    fn silent(&self, reason: &str) -> Error {
+        Error::Silent {
+            socket: self.socket.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn strange(&self, reason: &str) -> Error {
+        Error::Strange {
+            socket: self.socket.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Events as they come.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    client: &'a Client,
+    body: Incoming,
+    /// What has come of the next event.
+    pending: Vec<u8>,
+}
+
+impl Lines<'_> {
+    /// The next event; `None` within `patience` if none came.
+    ///
+    /// # Errors
+    /// If the stream has ended, or what comes is no event.
+    pub fn next(&mut self, patience: Duration) -> Result<Option<Event>, Error> {
+        let client = self.client;
+        client.runtime.block_on(async {
+            let next = tokio::time::timeout(patience, self.read());
+            next.await.map_or(Ok(None), |event| event.map(Some))
+        })
+    }
+
+    async fn read(&mut self) -> Result<Event, Error> {
+        loop {
+            while let Some(end) = self.pending.windows(2).position(|w| w == b"\n\n") {
+                let event: Vec<u8> = self.pending.drain(..end + 2).collect();
+                if let Some(event) = self.event(&String::from_utf8_lossy(&event))? {
+                    return Ok(event);
+                }
+            }
+            let frame = self.body.frame().await;
+            let frame = frame.ok_or_else(|| self.client.silent("the server has ended"))?;
+            let frame = frame.map_err(|e| self.client.silent(&e.to_string()))?;
+            if let Ok(data) = frame.into_data() {
+                self.pending.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// An event of the stream; `None` for a comment, and for what a newer server tells.
+    fn event(&self, text: &str) -> Result<Option<Event>, Error> {
+        let field = |name: &str| {
+            let mut lines = text.lines();
+            lines.find_map(|line| Some(line.strip_prefix(name)?.trim_start()))
+        };
+        let (Some(name), Some(data)) = (field("event:"), field("data:")) else {
+            return Ok(None);
+        };
+        let read = |e: serde_json::Error| self.client.strange(&e.to_string());
+        Ok(Some(match name {
+            "second" => Event::Second(serde_json::from_str(data).map_err(read)?),
+            "short" => Event::Short(serde_json::from_str(data).map_err(read)?),
+            "change" => Event::Change(serde_json::from_str(data).map_err(read)?),
+            _ => return Ok(None),
+        }))
+    }
+}

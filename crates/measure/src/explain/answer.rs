@@ -1,0 +1,265 @@
+//! From what a journal kept to an explanation.
+
+use crate::SECOND_NS;
+use crate::explain::explanation::{
+    CauseSeconds, DriveSeen, Explanation, Neighbour, Part, Promised, ShortSecond, Slowest, Stage,
+};
+use crate::explain::rows::Second;
+use crate::explain::say;
+use crate::explain::slice::{Slice, Times, exact_from, slices};
+use crate::explain::view::View;
+use crate::promise::{Blame, Cause, Excuse, Units, Verdict};
+use std::collections::BTreeMap;
+use weir_core::{GroupId, Span};
+
+/// Neighbours that are named.
+const NAMED: usize = 8;
+/// Short seconds that are listed.
+const LISTED: usize = 32;
+
+pub(crate) fn explain(
+    view: &View,
+    since: Option<Span>,
+    name: &dyn Fn(GroupId) -> String,
+) -> Explanation {
+    let from = first_second(view, since);
+    let slices = slices(view, from);
+    let began = u64::from(from) * SECOND_NS;
+    let seconds = view.now.saturating_sub(began) as f64 / 1e9;
+    let requests: u64 = slices.values().map(|s| u64::from(s.own.requests)).sum();
+    let mut times = Times::new();
+    for slice in slices.values() {
+        slice
+            .times
+            .iter()
+            .for_each(|(at, time)| *times.entry(*at).or_default() += time);
+    }
+    let parts = parts(&times, requests, name);
+    let busy: u64 = slices.values().map(|s| s.drive.busy).sum();
+    let neighbours = neighbours(view, &times, (requests, busy, from), name);
+    let promise = promise(view, from, &slices, name);
+    let cause = cause(&parts, promise.as_ref());
+    let mut explanation = Explanation {
+        volume: name(view.group),
+        seconds,
+        exact_s: view.now.saturating_sub(exact_from(view).max(began)) as f64 / 1e9,
+        requests,
+        errors: slices.values().map(|s| u64::from(s.own.errors)).sum(),
+        bandwidth_mb_per_s: rate(slices.values().map(|s| s.own.bytes).sum(), seconds) / 1e6,
+        // A sum of nothing is a negative zero.
+        latency_us: parts.iter().map(|part| part.us).sum::<f64>() + 0.0,
+        parts,
+        neighbours,
+        promise,
+        drive: drive_seen(&slices, seconds),
+        slowest: slowest(view, began),
+        waiting: view.waiting.clone(),
+        cause,
+        said: Vec::new(),
+    };
+    explanation.said = say::sentences(&explanation);
+    explanation
+}
+
+fn rate(amount: u64, seconds: f64) -> f64 {
+    amount as f64 / seconds.max(1e-9)
+}
+
+/// The first second that is explained.
+fn first_second(view: &View, since: Option<Span>) -> u32 {
+    let known = view.seconds.iter().map(|s| s.second).min().unwrap_or(0);
+    let asked = since.map_or(0, |since| {
+        (view.now.saturating_sub(since.as_nanos()) / SECOND_NS) as u32
+    });
+    // In the second in which the group began, its number may have been another's.
+    let begun = view.groups.get(view.group).map_or(0, |terms| terms.since);
+    known.max(asked).max(begun.div_ceil(SECOND_NS) as u32)
+}
+
+/// The parts of the mean request, the largest first.
+fn parts(times: &Times, requests: u64, name: &dyn Fn(GroupId) -> String) -> Vec<Part> {
+    let total: f64 = times.values().sum();
+    let mut sorted: Vec<_> = times.iter().filter(|t| *t.1 > 0.0).collect();
+    sorted.sort_by(|a, b| b.1.total_cmp(a.1));
+    let mut named: Vec<u32> = Vec::new();
+    let mut rest: BTreeMap<Option<Stage>, f64> = BTreeMap::new();
+    let mut parts = Vec::new();
+    let part = |cause, stage, neighbour: Option<String>, time: f64| Part {
+        cause,
+        stage,
+        neighbour,
+        us: time / requests.max(1) as f64 / 1e3,
+        fraction: time / total,
+    };
+    for ((cause, stage, neighbour), time) in sorted {
+        if let Some(group) = neighbour {
+            if !named.contains(group) && named.len() == NAMED {
+                *rest.entry(*stage).or_default() += time;
+                continue;
+            }
+            if !named.contains(group) {
+                named.push(*group);
+            }
+        }
+        let neighbour = neighbour.map(|group| name(GroupId(group)));
+        parts.push(part(*cause, *stage, neighbour, *time));
+    }
+    let rest = rest.into_iter();
+    parts.extend(rest.map(|(stage, time)| part(Cause::Neighbour, stage, None, time)));
+    parts.sort_by(|a, b| b.us.total_cmp(&a.us));
+    parts
+}
+
+fn neighbours(
+    view: &View,
+    times: &Times,
+    (requests, busy, from): (u64, u64, u32),
+    name: &dyn Fn(GroupId) -> String,
+) -> Vec<Neighbour> {
+    let mut all: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
+    for ((_, stage, neighbour), time) in times {
+        if let Some(group) = neighbour {
+            let place = usize::from(*stage == Some(Stage::Drive));
+            all.entry(*group).or_default()[place] += time;
+        }
+    }
+    let mut sorted: Vec<_> = all.into_iter().collect();
+    sorted.sort_by(|(_, a), (_, b)| (b[0] + b[1]).total_cmp(&(a[0] + a[1])));
+    sorted.truncate(NAMED);
+    let mut shares: BTreeMap<u32, u64> = sorted.iter().map(|n| (n.0, 0)).collect();
+    for row in view.rows.iter().filter(|r| r.second >= from) {
+        if let Some(share) = shares.get_mut(&row.group) {
+            *share += row.share;
+        }
+    }
+    let us = |time: f64| time / requests.max(1) as f64 / 1e3;
+    let neighbour = |(group, [elevator, drive]): (u32, [f64; 2])| Neighbour {
+        name: name(GroupId(group)),
+        elevator_us: us(elevator),
+        drive_us: us(drive),
+        drive_part: (shares[&group] as f64 / busy.max(1) as f64).min(1.0),
+    };
+    sorted.into_iter().map(neighbour).collect()
+}
+
+fn promise(
+    view: &View,
+    from: u32,
+    slices: &BTreeMap<u32, Slice>,
+    name: &dyn Fn(GroupId) -> String,
+) -> Option<Promised> {
+    let ruled = view.ruled.iter();
+    let ruled = ruled.filter(|r| r.group == view.group.0 && r.second >= from);
+    let last = ruled.clone().next_back()?;
+    let mut excused = [0; Excuse::ALL.len()];
+    let mut causes: BTreeMap<(Cause, Option<u32>), u64> = BTreeMap::new();
+    let (mut promised, mut kept, mut last_short) = (0, 0, Vec::new());
+    let (mut waited, mut unasked) = (0, 0);
+    for second in ruled {
+        promised += 1;
+        waited += second.waited;
+        unasked += u64::from(second.unasked);
+        match second.verdict {
+            Verdict::Kept => kept += 1,
+            Verdict::Excused(why) => excused[why as usize] += 1,
+            Verdict::Short { by, why } => {
+                let Blame { cause, neighbour } = why;
+                *causes.entry((cause, neighbour)).or_default() += 1;
+                let ends = (u64::from(second.second) + 1) * SECOND_NS;
+                let slice = slices.get(&second.second);
+                last_short.push(ShortSecond {
+                    ago_s: view.now.saturating_sub(ends) as f64 / 1e9,
+                    owed: second.owed,
+                    by,
+                    cause,
+                    neighbour: neighbour.map(|group| name(GroupId(group))),
+                    drive_did: slice
+                        .and_then(|s| s.did)
+                        .filter(|_| cause == Cause::SlowDrive),
+                });
+            }
+        }
+    }
+    last_short.drain(..last_short.len().saturating_sub(LISTED));
+    let mut short: Vec<CauseSeconds> = causes
+        .into_iter()
+        .map(|((cause, neighbour), seconds)| CauseSeconds {
+            cause,
+            neighbour: neighbour.map(|group| name(GroupId(group))),
+            seconds,
+        })
+        .collect();
+    short.sort_by_key(|s| std::cmp::Reverse(s.seconds));
+    let excused = Excuse::ALL.into_iter().zip(excused).filter(|e| e.1 > 0);
+    Some(Promised {
+        a_second: last.a_second,
+        units: match last.units {
+            Units::Bytes => "bytes".to_owned(),
+            Units::Requests => "requests".to_owned(),
+        },
+        promised,
+        kept,
+        unasked,
+        idle: 1.0 - waited as f64 / (promised * SECOND_NS) as f64,
+        excused: excused.map(|(why, n)| (why.name().to_owned(), n)).collect(),
+        short,
+        last_short,
+    })
+}
+
+/// The cause of most of the short seconds. If there are none, it is that of most seconds in which the promise did not apply or the client did
+/// not ask for all of it, if these are most; else it is that of the largest part of the latency.
+fn cause(parts: &[Part], promise: Option<&Promised>) -> Option<Cause> {
+    let mut causes: BTreeMap<Cause, f64> = BTreeMap::new();
+    let short = promise.map(|p| &p.short[..]).unwrap_or_default();
+    for seconds in short {
+        *causes.entry(seconds.cause).or_default() += seconds.seconds as f64;
+    }
+    if let (Some(of), true) = (promise, causes.is_empty()) {
+        let mut quiet: BTreeMap<Cause, u64> = BTreeMap::new();
+        *quiet.entry(Cause::ClientIdle).or_default() += of.unasked;
+        for why in Excuse::ALL {
+            let seconds = of.excused.get(why.name()).copied().unwrap_or(0);
+            *quiet.entry(why.cause()).or_default() += seconds;
+        }
+        let most = quiet.into_iter().max_by_key(|(_, seconds)| *seconds);
+        if let Some((cause, _)) = most.filter(|(_, seconds)| 2 * seconds > of.promised) {
+            return Some(cause);
+        }
+    }
+    if causes.is_empty() {
+        for part in parts {
+            *causes.entry(part.cause).or_default() += part.us;
+        }
+    }
+    let largest = causes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    largest.map(|(cause, _)| cause)
+}
+
+fn drive_seen(slices: &BTreeMap<u32, Slice>, seconds: f64) -> DriveSeen {
+    let sum = |of: fn(&Second) -> u64| slices.values().map(|s| of(&s.drive)).sum::<u64>();
+    let waited: Vec<f64> = slices.values().filter_map(|s| s.did).collect();
+    DriveSeen {
+        busy: (rate(sum(|d| d.busy), seconds) / 1e9).min(1.0),
+        bandwidth_mb_per_s: rate(sum(|d| d.bytes), seconds) / 1e6,
+        iops: rate(sum(|d| d.pieces), seconds),
+        did: (!waited.is_empty()).then(|| waited.iter().sum::<f64>() / waited.len() as f64),
+        late: (rate(sum(|d| d.late), seconds) / 1e9).min(1.0),
+    }
+}
+
+fn slowest(view: &View, began: u64) -> Option<Slowest> {
+    let own = |group: u32| view.groups.is_within(GroupId(group), view.group);
+    let requests = view.requests.iter();
+    let requests = requests.filter(|r| own(r.group) && r.stages()[2] >= began);
+    let slowest = requests.max_by_key(|r| r.latency())?;
+    let us = |ns: u64| ns as f64 / 1e3;
+    Some(Slowest {
+        ago_s: view.now.saturating_sub(slowest.stages()[2]) as f64 / 1e9,
+        us: us(slowest.latency()),
+        limit_us: us(slowest.limit.ns()),
+        elevator_us: us(slowest.elevator.ns()),
+        drive_us: us(slowest.drive.ns()),
+        bytes: slowest.bytes.into(),
+    })
+}

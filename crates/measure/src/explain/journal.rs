@@ -1,0 +1,482 @@
+//! The journal: the calls into a layer, as much of them as fits.
+
+use crate::SECOND_NS;
+use crate::explain::alone::Alone;
+use crate::explain::clock::Clock;
+use crate::explain::explanation::Waiting;
+use crate::explain::late::Late;
+use crate::explain::ring::Ring;
+use crate::explain::rows::{Length, Piece, Request, Row, Ruled, Second};
+use crate::explain::standing::Closed;
+use crate::explain::stated::Stated;
+use crate::explain::terms::Groups;
+use crate::explain::view::View;
+use crate::promise::{Ruling, Standing};
+use std::sync::Arc;
+use weir_core::record::{Call, Observer};
+use weir_core::{
+    Completion, Dispatch, Done, GroupId, Instant, Layer, Op, Outcome, Output, Span, StreamId,
+};
+
+/// A call that comes later than it was asked for by more than this makes the process late. Less is how exactly timers go off.
+const TIMELY: u64 = 100_000;
+
+/// What is later counts as this: after 136 years, which only a record that was tampered with has. Seconds are counted in 32 bits.
+pub(crate) const LATEST: u64 = (u32::MAX as u64 - 1) * SECOND_NS;
+
+/// Seconds in which nothing happened that are told one by one.
+const GAP: u32 = 3600;
+
+/// What a journal's bytes are for, in sixteenths: single pieces and requests for the recent past, one row for each group and second
+/// for a long one, verdicts, and one row of the drive for each second.
+const PIECES: usize = 3;
+const REQUESTS: usize = 4;
+const ROWS: usize = 7;
+const VERDICTS: usize = 1;
+const SECONDS: usize = 1;
+
+/// Observes a layer, and keeps what explains the latency of its requests.
+#[derive(Debug)]
+pub struct Journal {
+    /// By slot of the stream.
+    streams: Vec<Option<(StreamId, u32)>>,
+    /// Shared with views until it changes.
+    groups: Arc<Groups>,
+    /// By tag: the piece in the drive.
+    flying: Vec<Flying>,
+    clock: Clock,
+    dispatched: u64,
+    alone: Alone,
+    stated: Stated,
+    late: Late,
+    /// When the layer asked to be called.
+    due: u64,
+    /// The second under way, and what has become of each group and of the drive in it.
+    second: u32,
+    /// When it ends.
+    ends: u64,
+    open: Vec<Row>,
+    touched: Vec<u32>,
+    whole: Second,
+    /// The second that ended last.
+    closed: Closed,
+    /// The clock's busy time when the second began.
+    busy: u64,
+    rows: Ring<Row>,
+    seconds: Ring<Second>,
+    ruled: Ring<Ruled>,
+    pieces: Ring<Piece>,
+    requests: Ring<Request>,
+    /// The layer was looked at.
+    seen: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    /// `None`: the tag is free.
+    op: Option<Op>,
+    group: u32,
+    from: u64,
+    bytes: u32,
+    share: f64,
+    /// Nothing else was in the drive, and how many pieces had gone there.
+    alone: bool,
+    number: u64,
+}
+
+/// The second of a time.
+fn second_of(ns: u64) -> u32 {
+    u32::try_from(ns / SECOND_NS).unwrap_or(u32::MAX)
+}
+
+/// The row of a group of which nothing has become yet in the second under way.
+const UNTOUCHED: Row = Row {
+    second: u32::MAX,
+    ..Row::NONE
+};
+
+impl Flying {
+    const NONE: Self = Self {
+        op: None,
+        group: 0,
+        from: 0,
+        bytes: 0,
+        share: 0.0,
+        alone: false,
+        number: 0,
+    };
+}
+
+impl Journal {
+    /// What a journal keeps beyond its rings, for each group and stream of its layer and for each tag, and for its intervals of lateness:
+    /// at most this many bytes for each of them.
+    pub const ENTRY: usize = 320;
+
+    /// An empty journal that keeps at most `bytes` of what it observes, and a few entries at the least. It must observe its layer from
+    /// the first call on.
+    pub fn new(bytes: usize) -> Self {
+        let part = |sixteenths: usize| bytes / 16 * sixteenths;
+        Self {
+            streams: Vec::new(),
+            groups: Arc::default(),
+            flying: Vec::new(),
+            clock: Clock::default(),
+            dispatched: 0,
+            alone: Alone::new(),
+            stated: Stated::default(),
+            late: Late::new(),
+            due: u64::MAX,
+            second: 0,
+            ends: SECOND_NS,
+            open: Vec::new(),
+            touched: Vec::new(),
+            whole: Second::default(),
+            closed: Closed::default(),
+            busy: 0,
+            rows: Ring::new(part(ROWS)),
+            seconds: Ring::new(part(SECONDS)),
+            ruled: Ring::new(part(VERDICTS)),
+            pieces: Ring::new(part(PIECES)),
+            requests: Ring::new(part(REQUESTS)),
+            seen: false,
+        }
+    }
+
+    /// Bytes that what it keeps takes up when it is full.
+    pub fn bytes(&self) -> usize {
+        self.rows.bytes()
+            + self.seconds.bytes()
+            + self.ruled.bytes()
+            + self.pieces.bytes()
+            + self.requests.bytes()
+    }
+
+    /// The verdict about a second of a group's promise, which [`crate::promise`] has given.
+    pub fn ruled(&mut self, group: GroupId, ruling: &Ruling) {
+        self.ruled.push(Ruled::new(group.0, ruling));
+    }
+
+    /// What the requests of a group waited for in a second of the clock, and in each of those that ended by `now` after it. `None`: that
+    /// second is not the last one that ended by a call.
+    pub fn standing(&mut self, now: Instant, group: GroupId, second: u64) -> Option<[Standing; 2]> {
+        self.pass(now.as_nanos().min(LATEST));
+        let is_last = u64::from(self.closed.whole.second) == second && self.seen;
+        is_last.then(|| {
+            let is_stated = self.stated.is_known();
+            self.closed.standing(&self.groups, group, is_stated)
+        })
+    }
+
+    /// The kernel says that the thread that makes the calls was ready to run and had no processor for `total` nanoseconds in all, as of
+    /// `now`. The time since it was asked last is taken to be just before `now`.
+    pub fn waited(&mut self, now: Instant, total: u64) {
+        self.late.waited(now.as_nanos(), total);
+    }
+
+    /// What it holds, to explain the requests of `group` by. It is taken at once: nothing is looked through. `None`: there is no such
+    /// group.
+    pub fn view(&self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
+        self.groups.get(group)?;
+        let now = now.as_nanos().min(LATEST);
+        let mut pieces = self.pieces.kept();
+        let flying = self.flying.iter().filter(|f| f.op.is_some());
+        let flying = flying.map(|flying| Piece {
+            from: flying.from,
+            length: Length::new(now.saturating_sub(flying.from)),
+            group: flying.group,
+        });
+        pieces.append(flying.collect());
+        let mut rows = self.rows.kept();
+        let touched = self.touched.iter();
+        rows.append(touched.map(|group| self.open[*group as usize]).collect());
+        let mut seconds = self.seconds.kept();
+        seconds.append(vec![self.under_way(now)]);
+        Some(View {
+            group,
+            now,
+            groups: Arc::clone(&self.groups),
+            stated: self.stated,
+            late: self.late.clone(),
+            rows,
+            seconds,
+            ruled: self.ruled.kept(),
+            pieces,
+            requests: self.requests.kept(),
+            waiting: self.waiting(now, layer, group),
+        })
+    }
+
+    /// What has become of the drive in the second under way.
+    fn under_way(&self, now: u64) -> Second {
+        let mut clock = self.clock;
+        clock.advance(now);
+        let begun = u64::from(self.second) * SECOND_NS;
+        Second {
+            second: self.second,
+            busy: clock.busy() - self.busy,
+            late: self.late.within(begun, begun + SECOND_NS),
+            ..self.whole
+        }
+    }
+
+    /// Requests of a group that are not over.
+    fn waiting(&self, now: u64, layer: &Layer, group: GroupId) -> Option<Waiting> {
+        let streams = self.streams.iter().flatten();
+        let own = streams.filter(|(_, of)| self.groups.is_within(GroupId(*of), group));
+        let gauges = own.filter_map(|(stream, _)| layer.gauges(*stream));
+        let mut waiting = Waiting {
+            requests: 0,
+            held: 0,
+            oldest_us: 0.0,
+        };
+        for gauge in gauges {
+            waiting.requests += u64::from(gauge.live);
+            waiting.held += u64::from(gauge.limited);
+            let age = gauge
+                .oldest
+                .map_or(0, |at| now.saturating_sub(at.as_nanos()));
+            waiting.oldest_us = waiting.oldest_us.max(age as f64 / 1e3);
+        }
+        (waiting.requests > 0).then_some(waiting)
+    }
+
+    /// Time passes up to `now`, before anything that happens then.
+    #[inline]
+    fn pass(&mut self, now: u64) {
+        if now > self.due.saturating_add(TIMELY) {
+            self.late.add(self.due, now);
+            self.due = u64::MAX;
+        }
+        if now >= self.ends {
+            self.end_seconds(now);
+        }
+        self.clock.advance(now);
+    }
+
+    #[cold]
+    fn end_seconds(&mut self, now: u64) {
+        let current = second_of(now);
+        let first = self.second;
+        while self.second < current {
+            let ends = (u64::from(self.second) + 1) * SECOND_NS;
+            self.clock.advance(ends);
+            let whole = self.under_way(ends);
+            if whole
+                != (Second {
+                    second: self.second,
+                    ..Second::default()
+                })
+            {
+                self.seconds.push(whole);
+            }
+            for group in &self.touched {
+                self.rows.push(self.open[*group as usize]);
+            }
+            if self.second == first {
+                self.close(whole);
+            }
+            self.closed.later = whole;
+            self.busy = self.clock.busy();
+            self.whole = Second::default();
+            // Nothing happens in the seconds of an idle drive.
+            let is_idle = self.clock.pieces() == 0 && self.late.within(ends, now) == 0;
+            self.second = if is_idle {
+                current
+            } else {
+                // Of a drive that has stood still for longer there is nothing more to say.
+                (self.second + 1).max(current.saturating_sub(GAP))
+            };
+        }
+        self.ends = (u64::from(self.second) + 1) * SECOND_NS;
+    }
+
+    /// The rows of the second under way are those of the one that ended last.
+    fn close(&mut self, whole: Second) {
+        std::mem::swap(&mut self.open, &mut self.closed.rows);
+        std::mem::swap(&mut self.touched, &mut self.closed.touched);
+        self.touched.clear();
+        self.closed.whole = whole;
+        self.closed.add_up();
+    }
+
+    /// The row of a group in the second under way.
+    #[inline]
+    fn row(&mut self, group: u32) -> &mut Row {
+        let at = group as usize;
+        if self.open.len() <= at {
+            self.open.resize(at + 1, UNTOUCHED);
+            self.touched.reserve(at + 1);
+        }
+        let row = &mut self.open[at];
+        if row.second != self.second {
+            self.touched.push(group);
+            *row = Row {
+                second: self.second,
+                group,
+                ..Row::NONE
+            };
+        }
+        row
+    }
+
+    fn group(&self, stream: StreamId) -> u32 {
+        let slot = self.streams.get(stream.slot() as usize).copied().flatten();
+        slot.map_or(0, |(_, group)| group)
+    }
+
+    #[inline]
+    fn dispatch(&mut self, now: u64, piece: &Dispatch) {
+        let group = self.group(piece.stream);
+        let tag = piece.tag.0 as usize;
+        if self.flying.len() <= tag {
+            self.flying.resize(tag + 1, Flying::NONE);
+        }
+        self.dispatched += 1;
+        let share = self.clock.enter();
+        self.flying[tag] = Flying {
+            op: Some(piece.op),
+            group,
+            from: now,
+            bytes: piece.length,
+            share,
+            alone: self.clock.pieces() == 1,
+            number: self.dispatched,
+        };
+    }
+
+    #[inline]
+    fn complete(&mut self, now: u64, completion: &Completion) {
+        let Some(slot) = self.flying.get_mut(completion.tag.0 as usize) else {
+            return;
+        };
+        let flying = std::mem::replace(slot, Flying::NONE);
+        let Some(op) = flying.op else { return };
+        let share = self.clock.leave(flying.share);
+        if completion.outcome.is_none() {
+            // The drive had no room for it.
+            return;
+        }
+        let taken = now.saturating_sub(flying.from);
+        let late = self.late.within(flying.from, now);
+        if flying.alone && flying.number == self.dispatched && late == 0 {
+            self.alone.learn(op, flying.bytes, taken);
+        }
+        let alone = self.alone.of(op, flying.bytes);
+        let service = alone.map_or(share, |alone| alone.min(taken));
+        match alone {
+            Some(_) => self.whole.known += service,
+            None => self.whole.unknown += taken - late,
+        }
+        self.whole.stated += self.stated.cost(op, flying.bytes).unwrap_or(share);
+        self.whole.drive += taken - late;
+        self.whole.pieces += 1;
+        self.whole.bytes += u64::from(flying.bytes);
+        self.pieces.push(Piece {
+            from: flying.from,
+            length: Length::new(taken),
+            group: flying.group,
+        });
+        let row = self.row(flying.group);
+        row.bytes += u64::from(flying.bytes);
+        row.share += share;
+        row.service += service;
+    }
+
+    #[inline]
+    fn done(&mut self, done: &Done) {
+        let group = self.group(done.stream);
+        if done.outcome != Outcome::Ok {
+            if let Outcome::Error(_) = done.outcome {
+                self.row(group).errors += 1;
+            }
+            return;
+        }
+        let submitted = done.submitted.as_nanos();
+        let waits = [done.waits.limit, done.waits.elevator, done.waits.drive];
+        let [limit, elevator, drive] = waits.map(Span::as_nanos);
+        self.requests.push(Request {
+            submitted,
+            limit: Length::new(limit),
+            elevator: Length::new(elevator),
+            drive: Length::new(drive),
+            group,
+            bytes: done.length,
+        });
+        let (cleared, dispatched) = (submitted + limit, submitted + limit + elevator);
+        let late = if self.late.within(submitted, dispatched + drive) > 0 {
+            [
+                self.late.within(submitted, cleared),
+                self.late.within(cleared, dispatched),
+                self.late.within(dispatched, dispatched + drive),
+            ]
+        } else {
+            [0; 3]
+        };
+        self.whole.elevator += elevator - late[1];
+        let row = self.row(group);
+        row.requests += 1;
+        row.limit += limit - late[0];
+        row.elevator += elevator - late[1];
+        row.drive += drive - late[2];
+        row.late += late.iter().sum::<u64>();
+    }
+
+    fn opened(&mut self, stream: StreamId, group: GroupId) {
+        let slot = stream.slot() as usize;
+        if self.streams.len() <= slot {
+            self.streams.resize(slot + 1, None);
+        }
+        self.streams[slot] = Some((stream, group.0));
+    }
+}
+
+impl Observer for Journal {
+    #[inline]
+    fn call(&mut self, now: Instant, call: &Call<'_>, layer: &mut Layer) {
+        let now = now.as_nanos().min(LATEST);
+        if !self.seen {
+            self.stated = Stated::new(layer.config().drive.capacity);
+            self.seen = true;
+        }
+        self.pass(now);
+        match *call {
+            Call::Open {
+                spec,
+                result: Ok(stream),
+            } => self.opened(stream, spec.group),
+            Call::Complete { batch } => batch.iter().for_each(|c| self.complete(now, c)),
+            Call::Change {
+                edits,
+                result: Ok(_),
+            } => {
+                Arc::make_mut(&mut self.groups).change(now, edits);
+                self.stated = Stated::new(layer.config().drive.capacity);
+            }
+            Call::Poll { outputs, wake } => {
+                for output in outputs {
+                    match output {
+                        Output::Dispatch(piece) => self.dispatch(now, piece),
+                        Output::Done(done) => self.done(done),
+                        Output::Pause(_) | Output::Resume(_) => {}
+                    }
+                }
+                self.due = wake.map_or(u64::MAX, |wake| wake.at.as_nanos().max(now));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::terms::Terms;
+
+    #[test]
+    fn a_group_takes_no_more_than_an_entry() {
+        // Its terms, whether its number was used and how many groups hang on it, its rows of two seconds, and that it has them.
+        let group = size_of::<Option<Terms>>() + 1 + 4 + 2 * (size_of::<Row>() + 4);
+        assert!(group <= Journal::ENTRY, "{group} bytes");
+        assert!(size_of::<Flying>() <= Journal::ENTRY);
+    }
+}

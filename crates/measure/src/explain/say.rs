@@ -1,0 +1,375 @@
+//! An explanation in sentences.
+
+use crate::explain::explanation::{Explanation, Neighbour, Part, Promised, Stage};
+use crate::number::{duration, figure, percent, plain};
+use crate::promise::Cause;
+use std::fmt;
+
+/// What is less than this part is not worth a word.
+const NOTICEABLE: f64 = 0.02;
+/// Of neighbours as many are named; the others are put together.
+const NAMED: usize = 3;
+
+/// The first sentence: for how long a request takes, and where it is for most of that.
+#[derive(Clone, Copy, Debug)]
+pub struct Takes<'a> {
+    /// Whose request.
+    pub of: &'a str,
+    /// Its latency in microseconds.
+    pub us: f64,
+    /// Where it is for the largest part, as `in the drive's queue`.
+    pub place: &'a str,
+    /// That part, 0 to 1.
+    pub part: f64,
+    /// What it is behind, as `behind commands of the readers`; empty: of that nothing is said.
+    pub behind: &'a str,
+}
+
+impl fmt::Display for Takes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            of,
+            us,
+            place,
+            part,
+            behind,
+        } = *self;
+        let (us, part) = (duration(us), percent(part));
+        write!(
+            f,
+            "A request of {of} takes {us} and is {place} for {part} of it"
+        )?;
+        if !behind.is_empty() {
+            write!(f, ", {behind}")?;
+        }
+        f.write_str(".")
+    }
+}
+
+/// Words as a list: `a`, `a and b`, `a, b and c`.
+pub fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Held by its own max, or its tenant's.
+    OwnMax,
+    /// Held by a controller.
+    Held,
+    /// In the elevator while others are served.
+    Elevator,
+    /// In the elevator while the drive is kept for another's next request.
+    Idling,
+    /// In the drive, which works on others.
+    Queue,
+    /// In the drive for longer than a drive would take that does what is stated.
+    SlowDrive,
+    /// Being served.
+    Service,
+    /// Waiting for this process.
+    Late,
+    /// Outside: page cache, system calls.
+    Host,
+}
+
+impl Place {
+    /// In words that follow `is`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::OwnMax => "held by its own max",
+            Self::Held => "held by a controller",
+            Self::Elevator => "waiting in the elevator",
+            Self::Idling => "waiting while the elevator idles",
+            Self::Queue => "in the drive's queue",
+            Self::SlowDrive => "in a drive slower than stated",
+            Self::Service => "being served",
+            Self::Late => "waiting for this process to run",
+            Self::Host => "in the host",
+        }
+    }
+}
+
+/// Where a request is in a part of its latency.
+fn place(cause: Cause, stage: Option<Stage>) -> Place {
+    match (cause, stage) {
+        (Cause::OwnMax, _) => Place::OwnMax,
+        (_, Some(Stage::Limit)) => Place::Held,
+        (Cause::HostBusy, _) | (_, None) => Place::Late,
+        (Cause::Idling, _) => Place::Idling,
+        (Cause::SlowDrive, _) => Place::SlowDrive,
+        (_, Some(Stage::Elevator)) => Place::Elevator,
+        (Cause::OwnDepth, _) => Place::Service,
+        (_, Some(Stage::Drive)) => Place::Queue,
+    }
+}
+
+pub(crate) fn sentences(e: &Explanation) -> Vec<String> {
+    let mut said = Vec::new();
+    if e.requests == 0 {
+        said.push(format!(
+            "No request of {} was answered in {}.",
+            e.volume,
+            duration(e.seconds * 1e6)
+        ));
+    } else {
+        said.push(takes(e));
+        said.extend(others(&e.neighbours, e.latency_us));
+        said.extend(rest(e));
+    }
+    if e.errors > 0 {
+        said.push(format!("The storage failed {} of its requests.", e.errors));
+    }
+    said.extend(e.promise.as_ref().map(|promise| kept(e, promise)));
+    said.extend(e.promise.as_ref().and_then(unasked));
+    said.extend(e.promise.as_ref().and_then(shorts));
+    said.push(drive(e));
+    said.extend(slowest(e));
+    said.extend(waiting(e));
+    said
+}
+
+/// The largest place, with all its causes.
+fn takes(e: &Explanation) -> String {
+    let mut places: Vec<(Place, f64)> = Vec::new();
+    for part in &e.parts {
+        let name = place(part.cause, part.stage);
+        match places.iter_mut().find(|p| p.0 == name) {
+            Some(found) => found.1 += part.fraction,
+            None => places.push((name, part.fraction)),
+        }
+    }
+    let largest = places.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (name, fraction) = largest.copied().unwrap_or((Place::Service, 1.0));
+    let in_place = |part: &&Part| place(part.cause, part.stage) == name;
+    let mut behind: Vec<String> = (e.parts.iter().filter(in_place))
+        .filter(|part| part.fraction >= NOTICEABLE)
+        .filter_map(|part| match (part.cause, &part.neighbour) {
+            (Cause::Neighbour, Some(neighbour)) => Some(format!("requests of {neighbour}")),
+            (Cause::Neighbour, None) => Some("requests of others".to_owned()),
+            (Cause::OwnRequests, _) => Some("its own".to_owned()),
+            _ => None,
+        })
+        .collect();
+    if behind.len() > NAMED + 1 {
+        behind.truncate(NAMED);
+        behind.push("requests of more clients".to_owned());
+    }
+    let behind = list(&behind);
+    let behind = if behind.is_empty() {
+        behind
+    } else {
+        format!("behind {behind}")
+    };
+    let takes = Takes {
+        of: &e.volume,
+        us: e.latency_us,
+        place: name.words(),
+        part: fraction,
+        behind: &behind,
+    };
+    takes.to_string()
+}
+
+/// For how long each neighbour stood before it.
+fn others(neighbours: &[Neighbour], latency_us: f64) -> Option<String> {
+    let noticed = |us: f64| us >= NOTICEABLE * latency_us;
+    let stood = |n: &Neighbour| {
+        let stages = [
+            (n.elevator_us, "in the elevator"),
+            (n.drive_us, "in the drive"),
+        ];
+        let stages = stages.into_iter().filter(|s| noticed(s.0));
+        let stages: Vec<String> = stages
+            .map(|(us, at)| format!("{} {at}", duration(us)))
+            .collect();
+        format!(
+            "those of {} for {} ({} of the drive's time)",
+            n.name,
+            list(&stages),
+            percent(n.drive_part)
+        )
+    };
+    let large: Vec<&Neighbour> = (neighbours.iter())
+        .filter(|n| noticed(n.elevator_us + n.drive_us))
+        .collect();
+    // One that would be left is named, too.
+    let count = if large.len() > NAMED + 1 {
+        NAMED
+    } else {
+        large.len()
+    };
+    let (named, rest) = large.split_at(count);
+    let mut all: Vec<String> = named.iter().map(|n| stood(n)).collect();
+    if !rest.is_empty() {
+        let sum = |of: fn(&Neighbour) -> f64| rest.iter().map(|n| of(n)).sum();
+        all.push(stood(&Neighbour {
+            name: format!("{} others", rest.len()),
+            elevator_us: sum(|n| n.elevator_us),
+            drive_us: sum(|n| n.drive_us),
+            drive_part: sum(|n| n.drive_part),
+        }));
+    }
+    (!all.is_empty()).then(|| format!("Before it stand {}.", list(&all)))
+}
+
+/// The causes that are neither neighbours nor in the first sentence alone.
+fn rest(e: &Explanation) -> Option<String> {
+    let causes = [
+        (Cause::OwnMax, Place::OwnMax.words()),
+        (
+            Cause::Held,
+            "held by a controller or because its client does not read its answers",
+        ),
+        (Cause::OwnRequests, "behind its own requests"),
+        (Cause::Idling, "waiting while the drive is kept free"),
+        (Cause::SlowDrive, Place::SlowDrive.words()),
+        (Cause::HostBusy, Place::Late.words()),
+        (Cause::OwnDepth, Place::Service.words()),
+    ];
+    let all: Vec<String> = causes
+        .into_iter()
+        .filter_map(|(cause, words)| {
+            let us = e.caused_by(cause);
+            let part = us / e.latency_us;
+            (part >= NOTICEABLE)
+                .then(|| format!("{words} for {} ({})", duration(us), percent(part)))
+        })
+        .collect();
+    (!all.is_empty()).then(|| format!("It is {}.", list(&all)))
+}
+
+fn amount(value: u64, units: &str) -> String {
+    if units == "bytes" {
+        format!("{} MB", plain(value as f64 / 1e6))
+    } else {
+        format!("{value} requests")
+    }
+}
+
+fn kept(e: &Explanation, promise: &Promised) -> String {
+    let short = promise.all_short();
+    let excused: Vec<String> = promise
+        .excused
+        .iter()
+        .map(|(why, n)| format!("{n} {why}"))
+        .collect();
+    let mut text = format!(
+        "Of {} seconds in which {} was promised {} a second, {} were kept",
+        promise.promised,
+        e.volume,
+        amount(promise.a_second, &promise.units),
+        promise.kept
+    );
+    if !excused.is_empty() {
+        text = format!("{text}, excused {}", list(&excused));
+    }
+    format!("{text} and {short} were short.")
+}
+
+/// For how much of the time the client did not ask.
+fn unasked(promise: &Promised) -> Option<String> {
+    (promise.unasked > 0).then(|| {
+        format!(
+            "Its client had nothing outstanding for {} of the time and did not ask for all that is promised.",
+            percent(promise.idle)
+        )
+    })
+}
+
+fn shorts(promise: &Promised) -> Option<String> {
+    let causes: Vec<String> = (promise.short.iter())
+        .map(|short| {
+            let by = short.cause.by(short.neighbour.as_deref());
+            format!("{} by {by}", short.seconds)
+        })
+        .collect();
+    let last = promise.last_short.last()?;
+    let did = last.drive_did.map_or_else(String::new, |did| {
+        format!("; the drive did {} of what is stated", percent(did))
+    });
+    Some(format!(
+        "The short seconds: {}; the last one, {} ago, lacks {} of {}{did}.",
+        list(&causes),
+        duration(last.ago_s * 1e6),
+        amount(last.by, &promise.units),
+        amount(last.owed, &promise.units),
+    ))
+}
+
+fn drive(e: &Explanation) -> String {
+    let drive = &e.drive;
+    let mut text = format!(
+        "The drive is busy for {} of the time and does {} MB/s in {:.0} pieces a second",
+        percent(drive.busy),
+        figure(drive.bandwidth_mb_per_s),
+        drive.iops
+    );
+    if let Some(did) = drive.did {
+        let said = if did < 1.0 {
+            let did = percent(did);
+            format!("{did} of what is stated of it, in seconds in which requests wait for it")
+        } else {
+            "no less than is stated of it".to_owned()
+        };
+        text = format!("{text}: {said}");
+    }
+    if drive.late >= NOTICEABLE / 2.0 {
+        let late = percent(drive.late);
+        text = format!("{text}; this process is late for {late} of the time");
+    }
+    text + "."
+}
+
+fn slowest(e: &Explanation) -> Option<String> {
+    let slowest = e.slowest.as_ref()?;
+    Some(format!(
+        "The slowest request ended {} ago and took {}: {} held, {} in the elevator, {} in the drive.",
+        duration(slowest.ago_s * 1e6),
+        duration(slowest.us),
+        duration(slowest.limit_us),
+        duration(slowest.elevator_us),
+        duration(slowest.drive_us)
+    ))
+}
+
+fn waiting(e: &Explanation) -> Option<String> {
+    let waiting = e.waiting.as_ref()?;
+    let held = match waiting.held {
+        0 => String::new(),
+        held => format!(", {held} of them held"),
+    };
+    Some(format!(
+        "Now {} of its requests are not over{held}; the oldest has been there for {}.",
+        waiting.requests,
+        duration(waiting.oldest_us)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_neighbours_three_are_named_and_the_rest_is_their_sum() {
+        let neighbour = |n: usize| Neighbour {
+            name: format!("n{n}"),
+            elevator_us: 100.0,
+            drive_us: 0.0,
+            drive_part: 0.1,
+        };
+        let said = |count| {
+            let all: Vec<Neighbour> = (1..=count).map(neighbour).collect();
+            others(&all, 1_000.0).expect("they are noticed")
+        };
+        assert!(said(4).contains("those of n4 for 100 us in the elevator (10% "));
+        let five = said(5);
+        assert!(five.contains("those of n3 for 100 us") && !five.contains("n4"));
+        assert!(five.contains("those of 2 others for 200 us in the elevator (20% "));
+    }
+}

@@ -1,0 +1,130 @@
+//! What a group's requests waited for in the second that ended last.
+
+use crate::SECOND_NS;
+use crate::explain::rows::{Row, Second};
+use crate::explain::slice::is_limited;
+use crate::explain::terms::Groups;
+use crate::promise::Standing;
+use weir_core::GroupId;
+
+/// The second that ended last: what became of each group and of the drive in it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closed {
+    /// By number of the group; a row of another second is of a group of which nothing became in this one.
+    pub(crate) rows: Vec<Row>,
+    /// The numbers of the groups that have a row.
+    pub(crate) touched: Vec<u32>,
+    pub(crate) whole: Second,
+    /// The last one of the seconds that ended at the same call, if several did. Nothing was called in those.
+    pub(crate) later: Second,
+    /// The drive's time of all groups together, and the two groups that had most of it.
+    share: u64,
+    largest: [(u64, u32); 2],
+}
+
+impl Closed {
+    /// Its rows are complete.
+    pub(crate) fn add_up(&mut self) {
+        (self.share, self.largest) = (0, [(0, 0); 2]);
+        for group in &self.touched {
+            let share = self.rows[*group as usize].share;
+            self.share += share;
+            if share > self.largest[0].0 {
+                self.largest = [(share, *group), self.largest[0]];
+            } else if share > self.largest[1].0 {
+                self.largest[1] = (share, *group);
+            }
+        }
+    }
+
+    /// The row of a group alone, without those below it.
+    fn row(&self, group: GroupId) -> Row {
+        let row = self.rows.get(group.0 as usize);
+        let row = row.filter(|row| row.second == self.whole.second);
+        row.copied().unwrap_or(Row::NONE)
+    }
+
+    /// The row of a group with those below it, and the largest group beside it.
+    fn own(&self, groups: &Groups, group: GroupId) -> (Row, Option<u32>) {
+        if !groups.is_parent(group) {
+            let others = self.largest.iter().filter(|of| of.0 > 0);
+            let other = others.map(|of| of.1).find(|other| *other != group.0);
+            return (self.row(group), other);
+        }
+        let (mut own, mut other) = (self.row(group), (0, None));
+        for number in self.touched.iter().filter(|number| **number != group.0) {
+            let row = self.rows[*number as usize];
+            if groups.is_within(GroupId(*number), group) {
+                own = own.and(&row);
+            } else if row.share > other.0 {
+                other = (row.share, Some(*number));
+            }
+        }
+        (own, other.1)
+    }
+
+    /// What a group's requests waited for in this second, and in those that ended with it.
+    pub(crate) fn standing(
+        &self,
+        groups: &Groups,
+        group: GroupId,
+        is_stated: bool,
+    ) -> [Standing; 2] {
+        let (row, neighbour) = self.own(groups, group);
+        let did = self.whole.did(is_stated);
+        let mut standing = Standing {
+            held_ns: row.limit,
+            has_max: is_limited(groups, group),
+            neighbour,
+            drive_did: did.map(thousandths),
+            backlogged_did: self.whole.did_with_backlog(is_stated).map(thousandths),
+            late_ns: row.late,
+            stalled_ns: self.whole.late,
+            stood: has_stood(&self.whole),
+            ..Standing::default()
+        };
+        let slow = standing.slowness();
+        let (others, own) = ((self.share - row.share) as f64, row.share as f64);
+        let idle = SECOND_NS.saturating_sub(self.whole.busy) as f64;
+        let mut wait = |time: f64, [others, own, idle]: [f64; 3]| {
+            let part = time / (others + own + idle).max(1.0);
+            standing.neighbours_ns += (others * part * (1.0 - slow)) as u64;
+            standing.own_ns += (own * part * (1.0 - slow)) as u64;
+            standing.slow_ns += ((others + own) * part * slow) as u64;
+            standing.idle_ns += (idle * part) as u64;
+        };
+        // Of a client of which nothing ended, requests may have waited all the time.
+        let waited = if row.requests == 0 {
+            SECOND_NS
+        } else {
+            row.elevator
+        };
+        wait(waited as f64, [others, own, idle]);
+        // Of the requests that a client has in the drive, all but one stand before its next.
+        let depth = (row.drive as f64 / SECOND_NS as f64).max(1.0);
+        let own = own - own / depth;
+        let service = row.service.min(row.drive);
+        if others + own > 0.0 {
+            wait((row.drive - service) as f64, [others, own, 0.0]);
+        }
+        standing.slow_ns += (service as f64 * slow) as u64;
+        let later = Standing {
+            has_max: standing.has_max,
+            stalled_ns: self.later.late,
+            late_ns: self.later.late,
+            stood: has_stood(&self.later),
+            ..Standing::default()
+        };
+        [standing, later]
+    }
+}
+
+/// A part in thousandths.
+fn thousandths(part: f64) -> u16 {
+    (part * 1e3) as u16
+}
+
+/// Whether something was in the drive for most of a second, and nothing came back.
+fn has_stood(second: &Second) -> bool {
+    second.busy >= SECOND_NS / 2 && second.pieces == 0
+}

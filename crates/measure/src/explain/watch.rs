@@ -1,0 +1,287 @@
+//! A journal with promises of its own: for a run or a record.
+
+use crate::explain::journal::{Journal, LATEST};
+use crate::explain::note;
+use crate::explain::terms::Groups;
+use crate::explain::view::View;
+use crate::promise::{Promise, Rate, Ruling};
+use crate::{SECOND_NS, Window};
+use std::collections::BTreeMap;
+use weir_core::record::{Call, Observer};
+use weir_core::{
+    Contract, Done, GroupId, Instant, Layer, Op, Outcome, Output, ROOT, Request, StreamId,
+};
+
+/// Observes a layer, judges the promises of its groups as the live server does, and keeps a [`Journal`].
+#[derive(Debug)]
+pub struct Watch {
+    journal: Journal,
+    groups: Groups,
+    promises: BTreeMap<GroupId, Promise>,
+    streams: Vec<Option<(StreamId, GroupId)>>,
+    /// Streams whose clients do not read their answers.
+    held: Vec<StreamId>,
+    /// By tag: whose piece is in the drive, and whether it is alone there.
+    flying: Vec<Option<Flying>>,
+    in_drive: u32,
+    dispatched: u64,
+    /// Requests whose only piece had the drive to itself.
+    alone: BTreeMap<(StreamId, u64), u32>,
+    /// The verdicts about the second that ended last, until it is known whether the record has others: those of the server, which saw more.
+    own: Vec<(GroupId, Ruling)>,
+    /// What all were served in the second under way, and when that ends.
+    second: Window,
+    ends: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    stream: StreamId,
+    cookie: u64,
+    op: Op,
+    length: u32,
+    alone: bool,
+    number: u64,
+}
+
+/// A pause after which promises begin again: a hundred days.
+const GAP: u64 = 8_640_000 * SECOND_NS;
+
+impl Watch {
+    /// With a journal of at most `bytes`. It must observe its layer from the first call on.
+    pub fn new(bytes: usize) -> Self {
+        Self {
+            journal: Journal::new(bytes),
+            groups: Groups::default(),
+            promises: BTreeMap::new(),
+            streams: Vec::new(),
+            held: Vec::new(),
+            flying: Vec::new(),
+            in_drive: 0,
+            dispatched: 0,
+            alone: BTreeMap::new(),
+            own: Vec::new(),
+            second: Window::default(),
+            ends: SECOND_NS,
+        }
+    }
+
+    /// Its journal.
+    pub fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// The groups there are, with their contracts.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, Contract)> + '_ {
+        self.groups.iter().map(|(id, terms)| (id, terms.contract))
+    }
+
+    /// As [`Journal::view`], with the verdicts about all seconds that ended by `now`.
+    pub fn view(&mut self, now: Instant, layer: &Layer, group: GroupId) -> Option<View> {
+        self.pass(now.as_nanos().min(LATEST), layer);
+        self.keep_own();
+        self.journal.view(now, layer, group)
+    }
+
+    #[inline]
+    fn pass(&mut self, now: u64, layer: &Layer) {
+        if now >= self.ends {
+            self.end_second(now, layer);
+        }
+    }
+
+    fn end_second(&mut self, now: u64, layer: &Layer) {
+        if now - self.ends > GAP {
+            // That is a verdict for each second: promises begin again.
+            for promise in self.promises.values_mut() {
+                *promise = Promise::new(now, promise.rate());
+            }
+        }
+        let mut limited: BTreeMap<GroupId, u32> = BTreeMap::new();
+        if self.promises.values().any(Promise::is_still) {
+            for (stream, group) in self.streams.iter().flatten() {
+                let held = layer.gauges(*stream).map_or(0, |g| g.limited);
+                for (above, _) in self.groups.path(*group) {
+                    *limited.entry(above).or_default() += held;
+                }
+            }
+        }
+        self.keep_own();
+        for (group, promise) in &mut self.promises {
+            let held = limited.get(group).copied().unwrap_or(0);
+            let (journal, own) = (&mut self.journal, &mut self.own);
+            let second = self.ends / SECOND_NS - 1;
+            promise.standing(journal.standing(Instant::from_nanos(now), *group, second));
+            promise.pass_told(now, self.second, held, |ruling| own.push((*group, ruling)));
+        }
+        self.second = Window::default();
+        self.ends = (now / SECOND_NS + 1) * SECOND_NS;
+    }
+
+    /// The verdicts about the second that ended last are its own.
+    fn keep_own(&mut self) {
+        for (group, ruling) in self.own.drain(..) {
+            self.journal.ruled(group, &ruling);
+        }
+    }
+
+    /// The record says what the server's verdict was about a second.
+    fn told(&mut self, group: GroupId, ruling: &Ruling) {
+        let second = |of: &Ruling| of.ends_ns / SECOND_NS;
+        self.own
+            .retain(|(other, own)| *other != group || second(own) != second(ruling));
+        self.journal.ruled(group, ruling);
+    }
+
+    /// Tells the promises of a stream's group, and of those above it, of something that happens now.
+    fn tell(&mut self, now: u64, stream: StreamId, tell: impl Fn(&mut Promise, bool)) {
+        let held = self.held.contains(&stream);
+        let slot = self.streams.get(stream.slot() as usize).copied().flatten();
+        let Some((_, group)) = slot.filter(|s| s.0 == stream) else {
+            return;
+        };
+        for (above, _) in self.groups.path(group) {
+            if let Some(promise) = self.promises.get_mut(&above) {
+                promise.pass(now, Window::default(), 0);
+                tell(promise, held);
+            }
+        }
+    }
+
+    fn submitted(&mut self, now: u64, request: &Request) {
+        if request.op != Op::Flush {
+            self.tell(now, request.stream, |promise, held| {
+                promise.sent(held);
+                promise.asks(request.charge());
+            });
+        }
+    }
+
+    fn complete(&mut self, now: u64, tag: u32, outcome: Option<Outcome>) {
+        let Some(flying) = self.flying.get_mut(tag as usize).and_then(Option::take) else {
+            return;
+        };
+        self.in_drive = self.in_drive.saturating_sub(1);
+        if outcome != Some(Outcome::Ok) {
+            return;
+        }
+        let Flying {
+            stream, op, length, ..
+        } = flying;
+        if flying.alone && flying.number == self.dispatched && op != Op::Extents {
+            self.alone.insert((stream, flying.cookie), length);
+        }
+        let bytes = op.charge(length.into());
+        self.second.bytes += bytes;
+        if bytes > 0 {
+            self.tell(now, stream, |promise, _| promise.served(bytes));
+        }
+    }
+
+    fn done(&mut self, now: u64, done: &Done) {
+        let alone = self.alone.remove(&(done.stream, done.cookie));
+        if done.op == Op::Flush {
+            return;
+        }
+        self.second.requests += u64::from(done.outcome == Outcome::Ok);
+        self.tell(now, done.stream, |promise, held| {
+            promise.ended(done, held, alone == Some(done.length));
+        });
+    }
+
+    fn output(&mut self, now: u64, output: &Output) {
+        match output {
+            Output::Dispatch(piece) => {
+                let tag = piece.tag.0 as usize;
+                if self.flying.len() <= tag {
+                    self.flying.resize(tag + 1, None);
+                }
+                self.in_drive += 1;
+                self.dispatched += 1;
+                self.flying[tag] = Some(Flying {
+                    stream: piece.stream,
+                    cookie: piece.cookie,
+                    op: piece.op,
+                    length: piece.length,
+                    alone: self.in_drive == 1,
+                    number: self.dispatched,
+                });
+            }
+            Output::Done(done) => self.done(now, done),
+            Output::Pause(_) | Output::Resume(_) => {}
+        }
+    }
+
+    fn hold(&mut self, now: u64, stream: StreamId, held: bool, layer: &Layer) {
+        if self.held.contains(&stream) == held {
+            return;
+        }
+        let live = layer.gauges(stream).map_or(0, |gauges| gauges.live);
+        self.tell(now, stream, |promise, _| promise.suspend(live, held));
+        if held {
+            self.held.push(stream);
+        } else {
+            self.held.retain(|other| *other != stream);
+        }
+    }
+
+    /// The contracts in force are those of the groups now.
+    fn change(&mut self, now: u64) {
+        self.promises
+            .retain(|group, _| self.groups.get(*group).is_some());
+        for (group, terms) in self.groups.iter().filter(|g| g.0 != ROOT) {
+            let rate = Rate::of(&terms.contract);
+            let promise = self.promises.entry(group);
+            let promise = promise.or_insert_with(|| Promise::new(now, None));
+            promise.pass(now, Window::default(), 0);
+            promise.change(rate);
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn call(&mut self, at: Instant, call: &Call<'_>, layer: &mut Layer) {
+        self.journal.call(at, call, layer);
+        let now = at.as_nanos().min(LATEST);
+        self.pass(now, layer);
+        match *call {
+            Call::Open {
+                spec,
+                result: Ok(stream),
+            } => {
+                let slot = stream.slot() as usize;
+                if self.streams.len() <= slot {
+                    self.streams.resize(slot + 1, None);
+                }
+                self.streams[slot] = Some((stream, spec.group));
+            }
+            Call::Close { stream } => self.hold(now, stream, false, layer),
+            Call::Hold { stream, held } => self.hold(now, stream, held, layer),
+            Call::Submit { batch, result } => {
+                let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
+                batch[..accepted]
+                    .iter()
+                    .for_each(|r| self.submitted(now, r));
+            }
+            Call::Complete { batch } => {
+                for completion in batch {
+                    self.complete(now, completion.tag.0, completion.outcome);
+                }
+            }
+            Call::Change {
+                edits,
+                result: Ok(_),
+            } => {
+                self.groups.change(now, edits);
+                self.change(now);
+            }
+            Call::Note { bytes } => {
+                if let Some((group, ruling)) = note::ruling(bytes) {
+                    self.told(group, &ruling);
+                }
+            }
+            Call::Poll { outputs, .. } => outputs.iter().for_each(|o| self.output(now, o)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Causes that are planted in virtual time as `crates/cli/tests/live/causes.rs` plants them live.
+
+use super::planted::promised;
+use weir_core::{Capacity, Instant, Span};
+use weir_measure::explain::{Cause, Standings};
+use weir_measure::promise::Excuse;
+use weir_model::drive::null;
+use weir_model::load::{Arrival, Program};
+use weir_sim::{Path, Policy, Run, Scenario, Stall};
+
+/// The causes that the records of a comparison name for the short and excused seconds of the first client, with its neighbour.
+pub(crate) fn recorded(scenario: &Scenario, policy: &Policy) -> Option<(Cause, Option<String>)> {
+    let stalls = scenario.machine.stalls.iter().map(|s| (s.at, s.length));
+    let mut standings = Standings::new(scenario.promised_groups()?).stalled(stalls.collect());
+    let run = Run::observed(scenario, policy, 0, vec![&mut standings]).expect("it can be played");
+    let mut results = run.run(|_| {}).expect("it makes progress");
+    results.standings = standings.into_all();
+    let alone = weir_sim::alone(scenario).expect("it can be played");
+    let record = results.records(&alone).into_iter().next()?;
+    let seconds = record.promise_seconds?;
+    if let Some(cause) = seconds.main_short() {
+        return Some((cause, seconds.main_neighbour().map(str::to_owned)));
+    }
+    let excused = Excuse::ALL.into_iter();
+    let most = excused.max_by_key(|why| seconds.excused_as(*why))?;
+    if seconds.unasked >= seconds.excused_as(most).max(1) {
+        return Some((Cause::ClientIdle, None));
+    }
+    (seconds.excused_as(most) > 0).then(|| (most.cause(), None))
+}
+
+/// A scenario whose first client suffers from a cause.
+pub(crate) struct Alike {
+    pub(crate) name: &'static str,
+    pub(crate) scenario: Scenario,
+    pub(crate) policy: Policy,
+    pub(crate) cause: Cause,
+    pub(crate) neighbour: Option<&'static str>,
+}
+
+/// A client: its name, its min in MB/s, and what it does.
+type Member = (&'static str, u64, Program);
+
+fn reads(kib: u32, depth: u32) -> Program {
+    Program::random_reads(kib << 10, depth)
+}
+
+/// Clients on a drive of this many MB/s that takes this many requests at a time.
+fn on(link: u64, tags: u16, clients: &[Member]) -> Scenario {
+    let config = null::Config {
+        service: Span::from_micros(30),
+        link: link * 1_000_000,
+        tags,
+        ..null::Config::demo()
+    };
+    let length = Span::from_secs(4);
+    let mut scenario = Scenario::new("alike", weir_model::drive::Config::Null(config), length);
+    for (name, min, program) in clients {
+        let contract = promised(min * 1_000_000);
+        scenario.tenant(*name, contract, 1 << 30, *program);
+    }
+    scenario
+}
+
+/// The same on a drive of 20 MB/s, of which 100 MB/s are stated.
+fn slow(clients: &[Member]) -> Scenario {
+    let mut scenario = on(20, 32, clients);
+    scenario.capacity = Some(Capacity {
+        read: 100_000_000,
+        write: 100_000_000,
+        ..Capacity::NONE
+    });
+    scenario
+}
+
+/// The same while the server has no processor for most of the time.
+fn late(clients: &[Member]) -> Scenario {
+    let mut scenario = on(100, 32, clients);
+    scenario.path = Path {
+        latency: Span::from_micros(10),
+        turn: Span::from_micros(5),
+        processor: Span::from_micros(2),
+    };
+    let mut at = Instant::ZERO + Span::from_millis(5);
+    while at < Instant::ZERO + scenario.duration {
+        let length = Span::from_millis(70);
+        scenario.machine.stalls.push(Stall { at, length });
+        at = at + length + Span::from_millis(25);
+    }
+    scenario
+}
+
+/// Eight causes of those that `causes.rs` plants live. A model neither fails requests nor lies on another server, a client of a model reads
+/// its replies, and no group of these scenarios has two clients and a max.
+pub(crate) fn alike() -> Vec<Alike> {
+    let neighbours = |name, scenario, neighbour| Alike {
+        name,
+        scenario,
+        policy: Policy::none(),
+        cause: Cause::Neighbour,
+        neighbour: Some(neighbour),
+    };
+    let own = |name, cause, scenario| Alike {
+        name,
+        scenario,
+        policy: Policy::contract(),
+        cause,
+        neighbour: None,
+    };
+    let alpha = |min, program| ("alpha", min, program);
+    let (victim, hog) = (alpha(60, reads(32, 2)), reads(128, 24));
+    let two = [victim, ("beta", 0, hog)];
+    let three = [victim, ("beta", 0, reads(64, 4)), ("gamma", 0, hog)];
+    let deep = reads(64, 16);
+    let thinks = Program {
+        arrival: Arrival::Closed {
+            think: Span::from_millis(100),
+        },
+        ..reads(4, 1)
+    };
+    vec![
+        neighbours("the drive's queue", on(100, 32, &two), "beta"),
+        neighbours("the elevator", on(100, 2, &two), "beta"),
+        neighbours("two neighbours", on(100, 32, &three), "gamma"),
+        own(
+            "depth",
+            Cause::OwnDepth,
+            on(100, 32, &[alpha(80, reads(4, 1))]),
+        ),
+        own("a slow drive", Cause::SlowDrive, slow(&[alpha(60, deep)])),
+        own(
+            "a slow drive that a neighbour uses, too",
+            Cause::SlowDrive,
+            slow(&[alpha(30, deep), ("beta", 30, deep)]),
+        ),
+        own("a busy host", Cause::HostBusy, late(&[alpha(80, deep)])),
+        own(
+            "think time",
+            Cause::ClientIdle,
+            on(100, 32, &[alpha(20, thinks)]),
+        ),
+    ]
+}

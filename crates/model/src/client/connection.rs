@@ -1,0 +1,144 @@
+//! Connecting to an export, and the handshake.
+
+use crate::client::socket::Socket;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use weir_wire::nbd::Address;
+use weir_wire::nbd::REP_ERR_TLS_REQD;
+use weir_wire::nbd::REP_ERR_UNKNOWN;
+use weir_wire::nbd::client::{Handshake, HandshakeConfig, HandshakeError, Outcome, Session};
+
+/// A connection in its transmission phase.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) socket: Socket,
+    pub(crate) session: Session,
+    /// Bytes received behind the handshake.
+    pub(crate) received: Vec<u8>,
+}
+
+/// Why connecting failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The socket failed.
+    #[error("cannot connect to {address}: {error}")]
+    Socket {
+        /// The server's address.
+        address: Address,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The server violated the protocol.
+    #[error("{address} violated the NBD protocol: {error}")]
+    Protocol {
+        /// The server's address.
+        address: Address,
+        /// The violation.
+        error: HandshakeError,
+    },
+    /// The server refused.
+    #[error("{address} refused export {export:?}: {message}")]
+    Refused {
+        /// The server's address.
+        address: Address,
+        /// The requested export.
+        export: String,
+        /// The server's message.
+        message: String,
+    },
+    /// The server timed out or closed the connection.
+    #[error("{address} {what} during the handshake")]
+    Ended {
+        /// The server's address.
+        address: Address,
+        /// What happened.
+        what: &'static str,
+    },
+}
+
+impl Connection {
+    /// Connects to an export and does the handshake within `timeout`.
+    ///
+    /// # Errors
+    /// The server cannot be reached, refused, violated the protocol or timed out.
+    pub fn open(
+        address: &Address,
+        config: HandshakeConfig,
+        timeout: Duration,
+    ) -> Result<Self, ConnectError> {
+        let failed = |error| ConnectError::Socket {
+            address: address.clone(),
+            error,
+        };
+        let ended = |what| ConnectError::Ended {
+            address: address.clone(),
+            what,
+        };
+        let deadline = Instant::now() + timeout;
+        let export = config.export.clone();
+        let mut socket = Socket::connect(address, timeout).map_err(failed)?;
+        let mut handshake = Handshake::new(config);
+        let (mut received, mut answer, mut chunk) = (Vec::new(), Vec::new(), vec![0; 4096]);
+        loop {
+            let (used, outcome) =
+                handshake
+                    .feed(&received, &mut answer)
+                    .map_err(|error| ConnectError::Protocol {
+                        address: address.clone(),
+                        error,
+                    })?;
+            received.drain(..used);
+            match outcome {
+                Some(Outcome::Transmission(session)) => {
+                    return Ok(Self {
+                        socket,
+                        session,
+                        received,
+                    });
+                }
+                Some(Outcome::Refused { message, reply, .. }) => {
+                    let _ = socket.send(&answer);
+                    let message = match reply {
+                        REP_ERR_TLS_REQD => {
+                            "the server requires TLS, which is not supported".to_owned()
+                        }
+                        REP_ERR_UNKNOWN if message.is_empty() => "unknown export".to_owned(),
+                        reply if message.is_empty() => format!("error {reply:#x}"),
+                        _ => message,
+                    };
+                    return Err(ConnectError::Refused {
+                        address: address.clone(),
+                        export,
+                        message,
+                    });
+                }
+                None => {}
+            }
+            if !answer.is_empty()
+                && let Some(sent) = socket.send(&answer).map_err(failed)?
+            {
+                answer.drain(..sent);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !socket.wait(!answer.is_empty(), left).map_err(failed)? {
+                return Err(ended("did not respond in time"));
+            }
+            match socket.receive(&mut chunk).map_err(failed)? {
+                Some(0) => return Err(ended("closed the connection")),
+                Some(n) => received.extend_from_slice(&chunk[..n]),
+                None => {}
+            }
+        }
+    }
+
+    /// The socket, which does not block, for what else speaks the transmission phase; the session; and what the server has sent since.
+    pub fn into_parts(self) -> (OwnedFd, Session, Vec<u8>) {
+        (self.socket.into(), self.session, self.received)
+    }
+
+    /// The negotiated session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}

@@ -1,0 +1,271 @@
+//! Many clients at once.
+
+use crate::client::connection::{ConnectError, Connection};
+use crate::client::program::{RunError, Settings, run};
+use crate::load::{Client, Program, Region};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+use weir_core::rule::Broken;
+use weir_measure::Meter;
+use weir_wire::nbd::Address;
+use weir_wire::nbd::client::HandshakeConfig;
+
+/// Time limit of a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How often progress is reported.
+const TICK: Duration = Duration::from_millis(100);
+
+/// One client of a fleet.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its name in results.
+    pub name: String,
+    /// The export it connects to.
+    pub export: String,
+    /// Its program, whose times count from the common start.
+    pub program: Program,
+    /// The part of the export that it uses. `None`: all of it.
+    pub region: Option<Region>,
+    /// The seed of its random choices.
+    pub seed: u64,
+}
+
+/// Clients that start together, one thread and one connection each.
+#[derive(Debug, Clone)]
+pub struct Fleet {
+    /// The server.
+    pub address: Address,
+    /// The clients.
+    pub members: Vec<Member>,
+    /// The measurement begins this long after the start, so that no client is measured while others are still starting.
+    pub warm_up: Duration,
+    /// Length of the measurement. The clients stop after it.
+    pub length: Duration,
+    /// A request that takes longer than this counts as failed.
+    pub patience: Duration,
+}
+
+/// The result of one client.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its measurements, in nanoseconds since the common start.
+    pub meter: Meter,
+    /// Why it ended early, if it did.
+    pub error: Option<RunError>,
+}
+
+/// Why a fleet did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// A client could not connect.
+    #[error("client {name}: {error}")]
+    Connect {
+        /// The client's name.
+        name: String,
+        /// The cause.
+        error: ConnectError,
+    },
+    /// A client's program cannot run on its export.
+    #[error("client {name}: {error}")]
+    Program {
+        /// The client's name.
+        name: String,
+        /// The cause.
+        error: Broken,
+    },
+    /// The system could not start a thread for a client.
+    #[error("client {name}: cannot start a thread: {error}")]
+    Thread {
+        /// The client's name.
+        name: String,
+        /// The cause.
+        error: io::Error,
+    },
+}
+
+impl Fleet {
+    /// Connects all clients, starts them together, waits for all, and returns their results in the order of the members.
+    /// `progress` is called about ten times a second with the time since the start, and exactly when the measurement begins and
+    /// ends.
+    ///
+    /// # Errors
+    /// A client could not connect, its program does not fit its export, or its thread could not be started. In that case none has run.
+    pub fn run(&self, mut progress: impl FnMut(Duration)) -> Result<Vec<Outcome>, FleetError> {
+        let (outcomes, _) = self.play(|passed| {
+            progress(passed);
+            true
+        })?;
+        Ok(outcomes)
+    }
+
+    /// As [`Self::run`], while `progress` says that it is to go on. `None`: it was abandoned, and all clients have ended.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_while(
+        &self,
+        progress: impl FnMut(Duration) -> bool,
+    ) -> Result<Option<Vec<Outcome>>, FleetError> {
+        let (outcomes, whole) = self.play(progress)?;
+        Ok(whole.then_some(outcomes))
+    }
+
+    /// Plays to the end, or until `progress` says no: the results, and whether it came to the end.
+    fn play(
+        &self,
+        mut progress: impl FnMut(Duration) -> bool,
+    ) -> Result<(Vec<Outcome>, bool), FleetError> {
+        let ready = self.connect()?;
+        let (gate, stop) = (Gate::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let threads = self.spawn(scope, ready, &gate, &stop)?;
+            let start = Instant::now();
+            gate.open(Start::At(start));
+            let whole = self.watch(start, &threads, &mut progress);
+            stop.store(true, Ordering::Relaxed);
+            let outcomes = threads
+                .into_iter()
+                .map(|t| t.join().expect("a client does not panic"));
+            // The gate was opened with a start time, so all of them have run.
+            Ok((outcomes.flatten().collect(), whole))
+        })
+    }
+
+    /// Waits for the end of the measurement, or until all clients have finished; false if `progress` said no before.
+    fn watch<T>(
+        &self,
+        start: Instant,
+        threads: &[ScopedJoinHandle<'_, T>],
+        progress: &mut impl FnMut(Duration) -> bool,
+    ) -> bool {
+        let end = self.warm_up + self.length;
+        let mut passed = Duration::ZERO;
+        while passed < end && !threads.iter().all(ScopedJoinHandle::is_finished) {
+            let stops = [passed + TICK, self.warm_up, end];
+            let next = stops.into_iter().filter(|t| *t > passed).min();
+            let at = start + next.unwrap_or(end);
+            thread::sleep(at.saturating_duration_since(Instant::now()));
+            passed = start.elapsed();
+            if !progress(passed) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn connect(&self) -> Result<Vec<(Connection, Client)>, FleetError> {
+        let ready = self.members.iter().map(|member| {
+            let name = || member.name.clone();
+            let config = HandshakeConfig::new(member.export.clone());
+            let connection =
+                Connection::open(&self.address, config, HANDSHAKE).map_err(|error| {
+                    FleetError::Connect {
+                        name: name(),
+                        error,
+                    }
+                })?;
+            let all = Region {
+                start: 0,
+                length: connection.session().size,
+            };
+            let region = member.region.unwrap_or(all);
+            let client = Client::new(&member.program, member.seed, region).map_err(|error| {
+                FleetError::Program {
+                    name: name(),
+                    error,
+                }
+            })?;
+            Ok((connection, client))
+        });
+        ready.collect()
+    }
+
+    /// Starts a thread for each client; each waits at the gate.
+    fn spawn<'s>(
+        &'s self,
+        scope: &'s Scope<'s, '_>,
+        ready: Vec<(Connection, Client)>,
+        gate: &'s Gate,
+        stop: &'s AtomicBool,
+    ) -> Result<Vec<ScopedJoinHandle<'s, Option<Outcome>>>, FleetError> {
+        let mut threads = Vec::new();
+        for ((connection, client), member) in ready.into_iter().zip(&self.members) {
+            let work = move || {
+                // Timeouts must not be rounded up by the default timer slack of 50 us.
+                let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+                let origin = gate.wait()?;
+                Some(self.run_one(connection, client, origin, stop))
+            };
+            let named = thread::Builder::new().name(member.name.clone());
+            match named.spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    gate.open(Start::Cancelled);
+                    let name = member.name.clone();
+                    return Err(FleetError::Thread { name, error });
+                }
+            }
+        }
+        Ok(threads)
+    }
+
+    fn run_one(
+        &self,
+        connection: Connection,
+        client: Client,
+        origin: Instant,
+        stop: &AtomicBool,
+    ) -> Outcome {
+        let nanos = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        let mut meter = Meter::new(nanos(self.warm_up), nanos(self.length));
+        meter.tell_apart(client.program().kinds());
+        let settings = Settings {
+            origin,
+            stop,
+            patience: self.patience,
+        };
+        let error = run(connection, client, &mut meter, &settings).err();
+        Outcome { meter, error }
+    }
+}
+
+/// A barrier at which threads wait for their common start.
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<Start>,
+    opened: Condvar,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Start {
+    #[default]
+    Awaited,
+    At(Instant),
+    Cancelled,
+}
+
+impl Gate {
+    fn open(&self, start: Start) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = start;
+        self.opened.notify_all();
+    }
+
+    /// Waits for the common start; `None` if it was cancelled.
+    fn wait(&self) -> Option<Instant> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *state {
+                Start::At(start) => return Some(start),
+                Start::Cancelled => return None,
+                Start::Awaited => {
+                    let woken = self.opened.wait(state);
+                    state = woken.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! One client: a program run on a connection.
+
+use crate::client::connection::Connection;
+use crate::load::{Client, Io, Source, Step};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_core::{Flags, Op};
+use weir_measure::Meter;
+use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
+use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
+
+/// Bytes received at a time.
+const RECEIVE: usize = 256 << 10;
+
+/// How a program is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The origin of the program's time.
+    pub origin: Instant,
+    /// Set by others: stop issuing, and return when all requests have completed.
+    pub stop: &'a AtomicBool,
+    /// A reply that takes longer than this ends the run.
+    pub patience: Duration,
+}
+
+/// Why a program ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The socket failed.
+    #[error("the connection failed: {0}")]
+    Socket(#[from] io::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection with {0} requests in flight")]
+    Closed(usize),
+    /// The server violated the protocol.
+    #[error("the server violated the protocol: {0}")]
+    Protocol(#[from] ReplyError),
+    /// A reply that matches no request, or is of the wrong kind.
+    #[error("the server sent a reply that matches no request (cookie {0})")]
+    Stray(u64),
+    /// The server did not reply in time.
+    #[error("the server sent no reply for {0:?}")]
+    Silent(Duration),
+}
+
+/// Runs `client` on `connection` until it has finished or is told to stop, and records its requests in `meter`. Times in the meter
+/// are nanoseconds since the origin. The meter is restricted to the client's own time ([`Meter::lasted`]).
+///
+/// # Errors
+/// The connection or the server failed. Errors of single requests are only counted in the meter.
+pub fn run(
+    connection: Connection,
+    client: Client,
+    meter: &mut Meter,
+    settings: &Settings<'_>,
+) -> Result<(), RunError> {
+    let mut metered = Metered { client, meter };
+    drive(connection, &mut metered, settings)?;
+    let Metered { client, meter } = metered;
+    let ends = client.ends(weir_core::Instant::from_nanos(meter.end_ns()));
+    let ends = ends.map(weir_core::Instant::as_nanos);
+    meter.lasted(client.begins().as_nanos(), ends);
+    Ok(())
+}
+
+/// Carries out what `source` issues on `connection` until it has finished or is told to stop. Its times are nanoseconds since the
+/// origin.
+///
+/// # Errors
+/// The connection or the server failed. Errors of single requests are told to `source`.
+pub fn drive<S: Source>(
+    connection: Connection,
+    source: &mut S,
+    settings: &Settings<'_>,
+) -> Result<(), RunError> {
+    Runner::new(connection, source, settings).run()
+}
+
+/// A client whose requests are recorded.
+struct Metered<'a> {
+    client: Client,
+    meter: &'a mut Meter,
+}
+
+impl Source for Metered<'_> {
+    fn next(&mut self, now: weir_core::Instant) -> Step {
+        let step = self.client.next(now);
+        if let Step::Issue(io) = step {
+            let bytes = io.op.transfer(io.length.into());
+            self.meter.issued(io.op, io.due.as_nanos(), bytes);
+        }
+        step
+    }
+
+    fn completed(&mut self, now: weir_core::Instant, io: &Io, failed: bool) {
+        let (due, ns) = (io.due.as_nanos(), now.as_nanos());
+        let bytes = io.op.transfer(io.length.into());
+        self.meter.ended(io.op, due, ns, bytes, failed);
+        self.client.completed(now);
+    }
+}
+
+/// A request that was sent and has no complete reply.
+#[derive(Debug, Clone, Copy)]
+struct Outstanding {
+    io: Io,
+    failed: bool,
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// A reply.
+    Answer,
+    /// A reply, or the time of its next request.
+    Due(weir_core::Instant),
+    /// Nothing: it has finished.
+    Leave,
+}
+
+/// A reply whose payload is being received.
+#[derive(Debug, Clone, Copy)]
+struct Incoming {
+    cookie: u64,
+    /// Where the next byte lies, behind the beginning of the request's range.
+    at: u64,
+    /// Bytes that are missing.
+    left: u64,
+}
+
+struct Runner<'a, S> {
+    connection: Connection,
+    source: &'a mut S,
+    settings: &'a Settings<'a>,
+    parser: ReplyParser,
+    /// In the order in which they were sent: a server mostly replies in that order, so the search is short.
+    outstanding: VecDeque<Outstanding>,
+    /// Bytes to send, of which those from `sent` on have not been sent.
+    sending: Vec<u8>,
+    sent: usize,
+    /// The payload being received, and the request that it completes.
+    incoming: Option<Incoming>,
+    ends: Option<u64>,
+    heard: Instant,
+}
+
+impl<'a, S: Source> Runner<'a, S> {
+    fn new(connection: Connection, source: &'a mut S, settings: &'a Settings<'a>) -> Self {
+        Self {
+            connection,
+            source,
+            settings,
+            parser: ReplyParser::new(),
+            outstanding: VecDeque::new(),
+            sending: Vec::new(),
+            sent: 0,
+            incoming: None,
+            ends: None,
+            heard: Instant::now(),
+        }
+    }
+
+    fn run(mut self) -> Result<(), RunError> {
+        let mut buffer = vec![0; RECEIVE];
+        let behind = std::mem::take(&mut self.connection.received);
+        self.take(&behind)?;
+        loop {
+            let wake = match self.issue() {
+                Next::Leave => return self.leave(),
+                Next::Answer => None,
+                Next::Due(at) => Some(at),
+            };
+            self.flush()?;
+            let timeout = self.timeout(wake);
+            let socket = &self.connection.socket;
+            if !socket.wait(!self.is_sent(), timeout)? {
+                self.check_patience()?;
+            }
+            match self.connection.socket.receive(&mut buffer)? {
+                Some(0) => return Err(RunError::Closed(self.outstanding.len())),
+                Some(n) => self.take(&buffer[..n])?,
+                None => {}
+            }
+        }
+    }
+
+    /// Issues everything that is due, and returns what to wait for.
+    fn issue(&mut self) -> Next {
+        loop {
+            if self.settings.stop.load(Ordering::Relaxed) {
+                return if self.outstanding.is_empty() {
+                    Next::Leave
+                } else {
+                    Next::Answer
+                };
+            }
+            match self.source.next(self.now()) {
+                Step::Issue(io) => self.send(io),
+                Step::WaitUntil(at) => return Next::Due(at),
+                Step::WaitForCompletion => return Next::Answer,
+                Step::Finished => return Next::Leave,
+            }
+        }
+    }
+
+    fn send(&mut self, io: Io) {
+        let flags = if io.flags.has(Flags::FUA) {
+            CommandFlags::FUA
+        } else {
+            CommandFlags::EMPTY
+        };
+        let command = match io.op {
+            Op::Read => Command::Read,
+            Op::Write => Command::Write,
+            Op::Flush => Command::Flush,
+            Op::Discard => Command::Trim,
+            Op::WriteZeroes => Command::WriteZeroes,
+            Op::Extents => Command::BlockStatus,
+        };
+        let request = Request {
+            command,
+            flags,
+            cookie: io.number,
+            offset: io.offset,
+            length: io.length,
+        };
+        let mut header = [0; REQUEST_LEN];
+        request.encode(&mut header);
+        self.sending.extend_from_slice(&header);
+        if io.op == Op::Write {
+            self.source.payload(&io, &mut self.sending);
+        }
+        if self.outstanding.is_empty() {
+            self.heard = Instant::now();
+        }
+        self.outstanding
+            .push_back(Outstanding { io, failed: false });
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.is_sent() {
+            match self.connection.socket.send(&self.sending[self.sent..])? {
+                Some(n) => self.sent += n,
+                None => return Ok(()),
+            }
+        }
+        self.sending.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    fn is_sent(&self) -> bool {
+        self.sent == self.sending.len()
+    }
+
+    /// Processes what the server sent.
+    fn take(&mut self, mut input: &[u8]) -> Result<(), RunError> {
+        self.heard = Instant::now();
+        loop {
+            input = self.receive(input)?;
+            if self.incoming.is_some() {
+                return Ok(());
+            }
+            if let Some(cookie) = self.ends.take() {
+                self.end(cookie)?;
+            }
+            if input.is_empty() {
+                return Ok(());
+            }
+            let (used, reply) = self.parser.feed(input)?;
+            input = &input[used..];
+            if let Some(reply) = reply {
+                self.reply(&reply)?;
+            }
+        }
+    }
+
+    /// Hands over the payload at the beginning of `input`, and returns what is behind it.
+    fn receive<'b>(&mut self, input: &'b [u8]) -> Result<&'b [u8], RunError> {
+        let Some(incoming) = &mut self.incoming else {
+            return Ok(input);
+        };
+        let length = usize::try_from(incoming.left).map_or(input.len(), |n| n.min(input.len()));
+        let (bytes, rest) = input.split_at(length);
+        let (cookie, at) = (incoming.cookie, incoming.at);
+        incoming.at += length as u64;
+        incoming.left -= length as u64;
+        if incoming.left == 0 {
+            self.incoming = None;
+        }
+        let of = self.find(cookie)?;
+        self.source.received(&self.outstanding[of].io, at, bytes);
+        Ok(rest)
+    }
+
+    /// Parses the head of a reply: how much payload follows, and whether the request completes with it.
+    fn reply(&mut self, reply: &Reply) -> Result<(), RunError> {
+        let mut behind = 0;
+        let (cookie, payload, failed, done) = match *reply {
+            Reply::Simple { cookie, error } => {
+                let of = self.find(cookie)?;
+                let read = self.outstanding[of].io.op == Op::Read && error.is_none();
+                let payload = if read {
+                    self.outstanding[of].io.length
+                } else {
+                    0
+                };
+                (cookie, payload, error.is_some(), true)
+            }
+            Reply::Data {
+                cookie,
+                offset,
+                length,
+                done,
+            } => {
+                let of = self.find(cookie)?;
+                behind = offset.saturating_sub(self.outstanding[of].io.offset);
+                (cookie, length, false, done)
+            }
+            Reply::Hole { cookie, done, .. } => (cookie, 0, false, done),
+            Reply::None { cookie } => (cookie, 0, false, true),
+            Reply::Error { cookie, done, .. } => (cookie, 0, true, done),
+            Reply::BlockStatus { cookie, .. } => return Err(RunError::Stray(cookie)),
+        };
+        let of = self.find(cookie)?;
+        self.outstanding[of].failed |= failed;
+        self.incoming = (payload > 0).then_some(Incoming {
+            cookie,
+            at: behind,
+            left: payload.into(),
+        });
+        self.ends = done.then_some(cookie);
+        Ok(())
+    }
+
+    fn end(&mut self, cookie: u64) -> Result<(), RunError> {
+        let of = self.find(cookie)?;
+        let Outstanding { io, failed } = self.outstanding.remove(of).expect("it was just found");
+        let now = self.now();
+        self.source.completed(now, &io, failed);
+        Ok(())
+    }
+
+    fn find(&self, cookie: u64) -> Result<usize, RunError> {
+        self.outstanding
+            .iter()
+            .position(|o| o.io.number == cookie)
+            .ok_or(RunError::Stray(cookie))
+    }
+
+    fn now(&self) -> weir_core::Instant {
+        let since = Instant::now().saturating_duration_since(self.settings.origin);
+        weir_core::Instant::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// How long to wait: until the next request is due, but short enough that a request to stop is noticed in time.
+    fn timeout(&self, wake: Option<weir_core::Instant>) -> Duration {
+        const LISTEN: Duration = Duration::from_millis(50);
+        let due = wake.map_or(LISTEN, |at| {
+            Duration::from_nanos(at.since(self.now()).as_nanos())
+        });
+        due.min(LISTEN)
+    }
+
+    fn check_patience(&self) -> Result<(), RunError> {
+        let silent = !self.outstanding.is_empty() && self.heard.elapsed() > self.settings.patience;
+        if silent {
+            Err(RunError::Silent(self.settings.patience))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Sends a disconnect; whether the server receives it does not matter.
+    fn leave(mut self) -> Result<(), RunError> {
+        let flags = CommandFlags::EMPTY;
+        let goodbye = Request {
+            command: Command::Disconnect,
+            flags,
+            cookie: 0,
+            offset: 0,
+            length: 0,
+        };
+        let mut header = [0; REQUEST_LEN];
+        goodbye.encode(&mut header);
+        self.connection.socket.send(&header)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The configuration of a drive: one of the models with its parameters.
+
+use crate::drive::{Drive, hdd, null, ssd, volume};
+use weir_core::rule::Broken;
+use weir_core::{Capacity, DriveShape};
+
+/// The closed set of drive models.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Config {
+    /// A fixed service time and a link.
+    Null(null::Config),
+    /// A disk that turns.
+    Hdd(hdd::Config),
+    /// A flash drive.
+    Ssd(ssd::Config),
+    /// Several drives as one.
+    Volume(volume::Config),
+}
+
+impl Config {
+    /// The model's name in results.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Null(_) => "null",
+            Self::Hdd(_) => "hdd",
+            Self::Ssd(_) => "ssd",
+            Self::Volume(config) => match config.layout {
+                volume::Layout::Stripe { .. } => "stripe",
+                volume::Layout::Linear => "linear",
+            },
+        }
+    }
+
+    /// Checks every parameter.
+    ///
+    /// # Errors
+    /// The first parameter that is outside its permitted range.
+    pub fn validate(&self) -> Result<(), Broken> {
+        match self {
+            Self::Null(config) => config.validate(),
+            Self::Hdd(config) => config.validate(),
+            Self::Ssd(config) => config.validate(),
+            Self::Volume(config) => config.validate(),
+        }
+    }
+
+    /// Builds the drive, empty and idle.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn build(&self) -> Result<Box<dyn Drive>, Broken> {
+        match self {
+            Self::Null(config) => Ok(Box::new(config.build()?)),
+            Self::Hdd(config) => Ok(Box::new(config.build()?)),
+            Self::Ssd(config) => Ok(Box::new(config.build()?)),
+            Self::Volume(config) => Ok(Box::new(config.build()?)),
+        }
+    }
+
+    /// The drive's queues and limits, for the layer in front of it.
+    pub fn shape(&self) -> DriveShape {
+        match self {
+            Self::Null(config) => config.shape(),
+            Self::Hdd(config) => config.shape(),
+            Self::Ssd(config) => config.shape(),
+            Self::Volume(config) => config.shape(),
+        }
+    }
+
+    /// The drive's size in bytes; `None` for a model without positions, which accepts any offset.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Self::Null(_) => None,
+            Self::Hdd(config) => Some(config.size()),
+            Self::Ssd(config) => Some(config.size),
+            Self::Volume(config) => config.size(),
+        }
+    }
+
+    /// The capacity in the worst case; `None` where the model has no bound.
+    pub fn capacity(&self) -> Option<Capacity> {
+        match self {
+            Self::Null(config) => config.capacity(),
+            Self::Hdd(_) | Self::Ssd(_) => None,
+            Self::Volume(config) => config.capacity(),
+        }
+    }
+}

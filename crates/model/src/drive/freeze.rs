@@ -1,0 +1,199 @@
+//! A drive that stops serving from time to time, as flash does during cleaning or a disk while it retries a bad sector.
+
+use crate::drive::{Busy, Drive, Ended};
+use weir_core::{Dispatch, DriveShape, Instant, Span};
+
+/// When a drive is frozen, that is, serves nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freeze {
+    /// Start of the first freeze.
+    pub first: Span,
+    /// Length of each freeze: at least 1 ns and less than `every`.
+    pub length: Span,
+    /// Time from the start of one freeze to the start of the next.
+    pub every: Span,
+}
+
+impl Freeze {
+    /// Whether a freeze is longer than nothing and shorter than the time from one freeze to the next.
+    pub fn is_valid(&self) -> bool {
+        Span::ZERO < self.length && self.length < self.every
+    }
+
+    /// Whether any part of the time from `from` up to, but not including, `to` is frozen.
+    pub fn overlaps(&self, from: Instant, to: Instant) -> bool {
+        self.inner_time(to) - self.inner_time(from) < to.since(from).as_nanos()
+    }
+
+    /// Converts `now` to the inner drive's time, which stands still during a freeze: the nanoseconds not frozen before `now`.
+    fn inner_time(&self, now: Instant) -> u64 {
+        let now = now.as_nanos();
+        let Some(since) = now.checked_sub(self.first.as_nanos()) else {
+            return now;
+        };
+        let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
+        let within = (since % every).min(length);
+        now - since / every * length - within
+    }
+
+    /// Converts the inner drive's time to ours; a time at which the inner clock stands still becomes the end of that freeze.
+    fn outer_time(&self, inner: u64) -> Instant {
+        let Some(since) = inner.checked_sub(self.first.as_nanos()) else {
+            return Instant::from_nanos(inner);
+        };
+        let (every, length) = (self.every.as_nanos(), self.length.as_nanos());
+        let freezes = since / (every - length) + 1;
+        Instant::from_nanos(inner.saturating_add(freezes.saturating_mul(length)))
+    }
+}
+
+/// A drive whose clock stands still while it is frozen: commands in flight end later by that time, commands that arrive during a
+/// freeze start after it, and nothing completes meanwhile.
+#[derive(Debug)]
+pub struct Freezing {
+    drive: Box<dyn Drive>,
+    freeze: Freeze,
+}
+
+impl Freezing {
+    /// Wraps `drive` so that it freezes as `freeze` says.
+    ///
+    /// # Panics
+    /// If the freeze is not [valid](Freeze::is_valid).
+    pub fn new(drive: Box<dyn Drive>, freeze: Freeze) -> Self {
+        assert!(
+            freeze.is_valid(),
+            "a freeze ends before the next one begins"
+        );
+        Self { drive, freeze }
+    }
+
+    fn inner_now(&self, now: Instant) -> Instant {
+        Instant::from_nanos(self.freeze.inner_time(now))
+    }
+
+    fn outer_time(&self, inner: Instant) -> Instant {
+        self.freeze.outer_time(inner.as_nanos())
+    }
+}
+
+impl Drive for Freezing {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        self.drive.submit(self.inner_now(now), command)
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        self.drive.next_completion().map(|at| self.outer_time(at))
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.next_completion().filter(|at| *at <= now)?;
+        let ended = self.drive.pop(self.inner_now(now))?;
+        Some(Ended {
+            at: self.outer_time(ended.at),
+            began: self.outer_time(ended.began),
+            ..ended
+        })
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.drive.in_flight()
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.drive.shape()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::testing::{Client, Load, command};
+    use crate::drive::{Config, null};
+    use weir_core::Op;
+
+    const FREEZE: Freeze = Freeze {
+        first: Span::from_millis(30),
+        length: Span::from_millis(40),
+        every: Span::from_millis(100),
+    };
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(micros)
+    }
+
+    /// 10 ms of service time, 32 tags, no link.
+    fn drive() -> Freezing {
+        let config = null::Config {
+            service: Span::from_millis(10),
+            link: 0,
+            ..null::Config::demo()
+        };
+        Freezing::new(Box::new(config.build().unwrap()), FREEZE)
+    }
+
+    #[test]
+    fn times_inside_and_outside_are_each_others_inverse() {
+        for ms in (0..700).filter(|ms| !(30..70).contains(&(ms % 100))) {
+            let now = at(ms * 1000);
+            assert_eq!(FREEZE.outer_time(FREEZE.inner_time(now)), now, "{ms} ms");
+        }
+        assert_eq!(FREEZE.inner_time(at(350_000)), 30_000_000 + 3 * 60_000_000);
+    }
+
+    #[test]
+    fn what_overlaps_a_freeze() {
+        let overlaps = |from: u64, to: u64| FREEZE.overlaps(at(from * 1000), at(to * 1000));
+        assert!(!overlaps(0, 30) && !overlaps(70, 130));
+        assert!(overlaps(0, 31) && overlaps(69, 70) && overlaps(40, 50) && overlaps(0, 500));
+    }
+
+    #[test]
+    fn what_is_under_way_ends_later_and_nothing_begins_meanwhile() {
+        let mut drive = drive();
+        // The first ends before the freeze, the second would end during it, the third arrives during it.
+        for (tag, micros) in [(0, 15_000), (1, 25_000), (2, 50_000)] {
+            let mut command = command();
+            command.tag = weir_core::Tag(tag);
+            drive.submit(at(micros), &command).unwrap();
+        }
+        let mut ends = Vec::new();
+        assert!(drive.pop(at(24_999)).is_none());
+        while let Some(next) = drive.next_completion() {
+            let ended = drive.pop(next).unwrap();
+            assert_eq!(ended.at, next);
+            ends.push((ended.completion.tag.0, ended.began, ended.at));
+        }
+        assert_eq!(
+            ends,
+            [
+                (0, at(15_000), at(25_000)),
+                (1, at(25_000), at(75_000)),
+                (2, at(70_000), at(80_000))
+            ]
+        );
+    }
+
+    #[test]
+    fn it_serves_in_the_time_that_is_left() {
+        let boxed = |freeze| -> Box<dyn Drive> {
+            let drive = Config::Ssd(crate::drive::ssd::Config::generic())
+                .build()
+                .unwrap();
+            match freeze {
+                Some(freeze) => Box::new(Freezing::new(drive, freeze)),
+                None => drive,
+            }
+        };
+        let rate = |freeze| {
+            let mut clients = [Client::random(Op::Read, 4096, 16)];
+            let mut load = Load::new(boxed(freeze), 1 << 30);
+            let (results, elapsed) = load.run(&mut clients, Span::from_secs(1));
+            (results[0].rate(elapsed), results[0].longest)
+        };
+        let ((free, _), (frozen, longest)) = (rate(None), rate(Some(FREEZE)));
+        let part = frozen as u128 * 1000 / free as u128;
+        assert!((595..=605).contains(&part), "{part} thousandths");
+        assert!(longest > FREEZE.length);
+    }
+}

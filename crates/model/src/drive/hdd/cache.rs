@@ -1,0 +1,103 @@
+//! The read cache of a disk and its read-ahead.
+
+/// A segment of the cache with one stream's data: the bytes from `start` to `end`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    used: u64,
+}
+
+/// All segments. `current` is the one that was last read into; its end moves while the head reads ahead.
+#[derive(Debug)]
+pub(super) struct Segments {
+    list: Vec<Segment>,
+    most: usize,
+    size: u64,
+    current: Option<usize>,
+    clock: u64,
+}
+
+impl Segments {
+    pub(super) fn new(most: usize, size: u64) -> Self {
+        Self {
+            list: Vec::with_capacity(most),
+            most,
+            size,
+            current: None,
+            clock: 0,
+        }
+    }
+
+    /// True if one segment contains the whole range.
+    pub(super) fn holds(&mut self, start: u64, end: u64) -> bool {
+        let found = self
+            .list
+            .iter()
+            .position(|s| s.start <= start && end <= s.end);
+        if let Some(at) = found {
+            self.touch(at);
+        }
+        found.is_some()
+    }
+
+    /// The segment that was last read into.
+    pub(super) fn current(&self) -> Option<&Segment> {
+        self.current.map(|at| &self.list[at])
+    }
+
+    /// Adds a range that was read from the platters.
+    pub(super) fn read(&mut self, start: u64, end: u64) {
+        if self.size == 0 {
+            return;
+        }
+        let continued = self
+            .list
+            .iter()
+            .position(|s| s.start <= start && start <= s.end);
+        let at = continued.unwrap_or_else(|| self.room());
+        if continued.is_none() {
+            self.list[at].start = start;
+        }
+        self.current = Some(at);
+        self.touch(at);
+        self.extend(end);
+    }
+
+    /// Extends the current segment to `end`, up to which the head has read; the oldest bytes are dropped to make room.
+    pub(super) fn extend(&mut self, end: u64) {
+        if let Some(at) = self.current {
+            let segment = &mut self.list[at];
+            segment.end = end;
+            segment.start = segment.start.max(end.saturating_sub(self.size));
+        }
+    }
+
+    /// Invalidates what a write has overwritten.
+    pub(super) fn written(&mut self, start: u64, end: u64) {
+        for segment in &mut self.list {
+            if start < segment.end && segment.start < end {
+                segment.end = segment.start;
+            }
+        }
+    }
+
+    fn touch(&mut self, at: usize) {
+        self.clock += 1;
+        self.list[at].used = self.clock;
+    }
+
+    /// The segment to fill next: a free one, or the least recently used.
+    fn room(&mut self) -> usize {
+        if self.list.len() < self.most {
+            self.list.push(Segment {
+                start: 0,
+                end: 0,
+                used: 0,
+            });
+            return self.list.len() - 1;
+        }
+        let ages = self.list.iter().enumerate();
+        ages.min_by_key(|(_, s)| s.used).map_or(0, |(at, _)| at)
+    }
+}

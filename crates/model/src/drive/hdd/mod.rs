@@ -1,0 +1,522 @@
+//! A rotating disk: seeks, rotational phase, zones, command queueing, a read cache, a write cache.
+//!
+//! There is one actuator. A command costs the seek to its track ([`Seek`]), the rotational latency until its first byte is under
+//! the head, and the transfer time. The disk serves the command in its queue that it can begin first, unless one has waited
+//! longer than [`Config::ageing`] for each stream that waits. After a read, while the queue is empty, the head reads ahead into a segment of the cache; a
+//! hit there costs only the link. Writes are answered when they are in the write cache. They are written to the platters in the
+//! same order of shortest positioning time, but after reads until the cache is half full. A flush ends when everything before it
+//! is on the platters, and no command behind it begins before that.
+
+mod cache;
+mod config;
+mod divisor;
+mod geometry;
+mod seek;
+
+pub use config::{Config, ZONES};
+pub use geometry::Zone;
+pub use seek::Seek;
+
+use crate::drive::ends::{End, Ends};
+use crate::drive::link::Link;
+use crate::drive::{Busy, Drive, Ended};
+use cache::Segments;
+use divisor::Divisor;
+use geometry::{Geometry, Place};
+use seek::Curve;
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
+
+/// Maximum number of ranges in the write cache; one more write waits.
+pub(crate) const DIRTY_MAX: usize = 256;
+
+/// The disk. See the module's documentation.
+#[derive(Debug)]
+pub struct Hdd {
+    config: Config,
+    geometry: Geometry,
+    curve: Curve,
+    revolution: Divisor,
+    link: Link,
+    segments: Segments,
+    head: Head,
+    /// Commands that wait for the actuator or for a flush, in no order.
+    waiting: Vec<Job>,
+    /// How many of them are flushes.
+    flushes: u32,
+    /// The ranges in the write cache, in no order, and their bytes.
+    dirty: Vec<Job>,
+    cached: u64,
+    active: Option<Active>,
+    /// Commands whose completion time is known, in order of that time.
+    ended: Ends,
+    in_flight: u32,
+    now: Instant,
+    sequence: u64,
+}
+
+/// Work for the actuator: a command, or a range of the write cache.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    /// The command to complete; `None` for a range of the write cache.
+    tag: Option<Tag>,
+    op: Op,
+    fua: bool,
+    start: u64,
+    end: u64,
+    place: Place,
+    /// When it arrived, and when the disk can act on it.
+    arrived: Instant,
+    ready: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    job: Job,
+    /// When the arm starts to move.
+    began: Instant,
+    /// When the first byte passes under the head, and when the last one has.
+    begins: Instant,
+    ends: Instant,
+}
+
+/// Position of the head: on the track of its last job, behind the byte `end`, which it passed at `at`.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    track: u32,
+    zone: usize,
+    end: u64,
+    at: Instant,
+    /// Whether it reads ahead after `end`.
+    reading: bool,
+}
+
+impl Hdd {
+    fn new(config: &Config) -> Self {
+        let room = usize::from(config.tags);
+        Self {
+            config: *config,
+            geometry: Geometry::new(&config.zones, config.revolution()),
+            curve: Curve::new(&config.seek, config.tracks()),
+            revolution: Divisor::new(config.revolution().as_nanos()),
+            link: Link::new(config.link),
+            segments: Segments::new(config.segments.into(), config.segment.into()),
+            head: Head {
+                track: 0,
+                zone: 0,
+                end: 0,
+                at: Instant::ZERO,
+                reading: false,
+            },
+            waiting: Vec::with_capacity(room),
+            flushes: 0,
+            dirty: Vec::with_capacity(DIRTY_MAX),
+            cached: 0,
+            active: None,
+            ended: Ends::new(room),
+            in_flight: 0,
+            now: Instant::ZERO,
+            sequence: 0,
+        }
+    }
+
+    /// The configuration of the disk.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Processes everything that happens up to `now`.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some(active) = self.active.filter(|a| a.ends <= self.now) {
+            self.active = None;
+            self.finish(active);
+            self.begin(active.ends);
+        }
+    }
+
+    /// The actuator is idle at `t`: starts the next job if there is one.
+    fn begin(&mut self, t: Instant) {
+        while self.active.is_none() {
+            let Some((from, index)) = self.choose(t) else {
+                // The next command may be another flush with nothing in between.
+                if self.flush(t) {
+                    continue;
+                }
+                return;
+            };
+            let job = match from {
+                From::Queue => self.waiting.swap_remove(index),
+                From::WriteCache => self.dirty.swap_remove(index),
+            };
+            self.work(t, job);
+        }
+    }
+
+    /// Runs a job on the actuator from `t` on.
+    fn work(&mut self, t: Instant, job: Job) {
+        let at = t.max(job.ready);
+        let read = self.read_on(at);
+        if job.op == Op::Read && self.hit(t, at, &job) {
+            return;
+        }
+        let access = self.access(t, &job, read);
+        if self.head.reading {
+            self.segments.extend(read);
+            self.head.reading = false;
+        }
+        debug_assert!((job.start..=job.end).contains(&access.from));
+        let bytes = job.end - access.from;
+        self.active = Some(Active {
+            job,
+            began: t,
+            begins: access.begins,
+            ends: access.begins + self.geometry.passing(job.place.zone, bytes),
+        });
+    }
+
+    /// Completes a read from the caches if they hold all of it.
+    fn hit(&mut self, began: Instant, at: Instant, job: &Job) -> bool {
+        if self.head.reading {
+            let read = self.read_on(at);
+            self.segments.extend(read);
+        }
+        let within = |d: &Job| d.start <= job.start && job.end <= d.end;
+        let found = self.segments.holds(job.start, job.end) || self.dirty.iter().any(within);
+        if found {
+            let ready = at.max(job.ready);
+            let ends = self.link.transfer(ready, (job.end - job.start) as u32);
+            self.answer(job, began, ends);
+        }
+        found
+    }
+
+    fn finish(&mut self, active: Active) {
+        let job = active.job;
+        if job.op == Op::Flush {
+            self.end_flush(&job, active.ends);
+            return;
+        }
+        let last = job.end.saturating_sub(1);
+        self.head = Head {
+            track: self.geometry.place(last).track,
+            zone: job.place.zone,
+            end: job.end,
+            at: active.ends,
+            reading: job.op == Op::Read && self.config.segment > 0,
+        };
+        let Some(_) = job.tag else {
+            debug_assert!(job.end - job.start <= self.cached);
+            self.cached -= job.end - job.start;
+            self.admit(active.ends);
+            return;
+        };
+        let mut ends = active.ends;
+        if job.op == Op::Read {
+            self.segments.read(job.start, job.end);
+            // The link is faster than the platters, and its transfer overlaps with theirs.
+            ends = ends.max(
+                self.link
+                    .transfer(active.begins, (job.end - job.start) as u32),
+            );
+        }
+        self.answer(&job, active.began, ends);
+    }
+
+    fn answer(&mut self, job: &Job, began: Instant, at: Instant) {
+        let Some(tag) = job.tag else { return };
+        self.ended.push(End {
+            at,
+            began,
+            sequence: job.sequence,
+            tag,
+            queue: 0,
+        });
+    }
+
+    /// The first flush in the queue: no command behind it begins before it has ended.
+    fn barrier(&self) -> u64 {
+        if self.flushes == 0 {
+            return u64::MAX;
+        }
+        let flushes = self.waiting.iter().filter(|j| j.op == Op::Flush);
+        flushes.map(|j| j.sequence).min().unwrap_or(u64::MAX)
+    }
+
+    /// Runs the first flush on the actuator if everything before it is on the platters. Returns whether it did.
+    fn flush(&mut self, t: Instant) -> bool {
+        let barrier = self.barrier();
+        let before = |j: &Job| j.sequence < barrier;
+        if barrier == u64::MAX || self.cached > 0 || self.waiting.iter().any(before) {
+            return false;
+        }
+        let index = self.waiting.iter().position(|j| j.sequence == barrier);
+        let job = self
+            .waiting
+            .swap_remove(index.expect("the barrier is one that waits"));
+        let begins = t.max(job.ready);
+        if self.config.flush == Span::ZERO {
+            self.end_flush(&job, begins);
+        } else {
+            let ends = begins + self.config.flush;
+            self.active = Some(Active {
+                job,
+                began: t,
+                begins,
+                ends,
+            });
+        }
+        true
+    }
+
+    fn end_flush(&mut self, job: &Job, at: Instant) {
+        debug_assert!(self.flushes > 0 && job.op == Op::Flush);
+        self.flushes -= 1;
+        // Writing out what came before the flush is part of the flush's service.
+        self.answer(job, job.arrived, at);
+        self.admit(at);
+    }
+
+    /// Moves writes into the write cache while it has room, in order of arrival.
+    fn admit(&mut self, t: Instant) {
+        let barrier = self.barrier();
+        loop {
+            let cacheable = self.waiting.iter().enumerate();
+            let next = cacheable
+                .filter(|(_, j)| j.sequence < barrier && self.is_cacheable(j))
+                .min_by_key(|(_, j)| j.sequence);
+            let Some((index, &job)) = next else { return };
+            if !self.has_room(&job) {
+                return;
+            }
+            self.waiting.swap_remove(index);
+            self.cache(t, job);
+        }
+    }
+
+    /// True for a write that waits for room in the write cache rather than for the actuator.
+    fn is_cacheable(&self, job: &Job) -> bool {
+        job.op == Op::Write && !job.fua && job.end - job.start <= self.config.write_cache
+    }
+
+    fn has_room(&self, job: &Job) -> bool {
+        self.dirty.len() < DIRTY_MAX
+            && self.cached + (job.end - job.start) <= self.config.write_cache
+    }
+
+    fn cache(&mut self, t: Instant, job: Job) {
+        let ready = t.max(job.ready);
+        let ends = self.link.transfer(ready, (job.end - job.start) as u32);
+        self.answer(&job, t, ends);
+        self.segments.written(job.start, job.end);
+        let same = |d: &&mut Job| d.start <= job.start && job.end <= d.end;
+        if self.dirty.iter_mut().find(same).is_some() {
+            return;
+        }
+        self.cached += job.end - job.start;
+        debug_assert!(self.cached <= self.config.write_cache);
+        if let Some(before) = self.dirty.iter_mut().find(|d| d.end == job.start) {
+            before.end = job.end;
+            return;
+        }
+        self.dirty.push(Job { tag: None, ..job });
+    }
+}
+
+/// Where a job comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum From {
+    Queue,
+    WriteCache,
+}
+
+/// How the head reaches a job's data.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    begins: Instant,
+    /// The first byte that is not in the segment yet.
+    from: u64,
+}
+
+/// Choice of the next job.
+impl Hdd {
+    /// The job to start at `t`: the oldest overdue one, otherwise the one that can begin first.
+    fn choose(&self, t: Instant) -> Option<(From, usize)> {
+        let barrier = self.barrier();
+        let queue = self.waiting.iter().enumerate();
+        let queue = queue.filter(|(_, j)| j.sequence < barrier && !self.is_cacheable(j));
+        let queue = queue.map(|(i, j)| (From::Queue, i, j));
+        let writes = self.writes_now(barrier);
+        let dirty = self.dirty.iter().enumerate().filter(|_| writes);
+        let dirty = dirty.map(|(i, j)| (From::WriteCache, i, j));
+        let read = self.read_on(t);
+        let mut best: Option<(bool, Instant, u64, From, usize)> = None;
+        // At this distance the head arrives later than the best candidate begins, whatever the rotation; farther is never faster.
+        let mut too_far = u32::MAX;
+        let ageing = self.config.ageing.saturating_mul(self.streams_waiting());
+        // For what is in the write cache nobody waits but a flush.
+        let flush = self.waiting.iter().find(|j| j.sequence == barrier);
+        for (from, index, job) in queue.chain(dirty) {
+            let since = match from {
+                From::Queue => Some(job.arrived),
+                From::WriteCache => flush.map(|f| f.arrived),
+            };
+            let overdue = since.is_some_and(|since| t.since(since) > ageing);
+            let when = if overdue {
+                job.arrived
+            } else {
+                let far = self.head.track.abs_diff(job.place.track);
+                let goes_on = job.start == self.head.end || (job.start..job.end).contains(&read);
+                if far >= too_far && !goes_on {
+                    continue;
+                }
+                let by = best.map_or(Instant::MAX, |b| if b.0 { b.1 } else { Instant::ZERO });
+                let Some(access) = self.access_by(t, job, read, by) else {
+                    if job.op == Op::Read && job.ready <= t {
+                        too_far = too_far.min(far);
+                    }
+                    continue;
+                };
+                access.begins
+            };
+            // Overdue jobs come first.
+            let key = (!overdue, when, job.sequence, from, index);
+            if best.is_none_or(|b| (key.0, key.1, key.2) < (b.0, b.1, b.2)) {
+                best = Some(key);
+            }
+        }
+        best.map(|(_, _, _, from, index)| (from, index))
+    }
+
+    /// Runs of neighbouring commands that wait, at least one: streams, and commands at random places.
+    fn streams_waiting(&self) -> u64 {
+        let first = |job: &&Job| !self.waiting.iter().any(|j| j.end == job.start);
+        self.waiting.iter().filter(first).count().max(1) as u64
+    }
+
+    /// Whether the write cache may be written out: no read waits, the cache is half full, or a flush waits for it.
+    fn writes_now(&self, barrier: u64) -> bool {
+        self.cached > 0
+            && (barrier != u64::MAX
+                || 2 * self.cached >= self.config.write_cache
+                || !self.waiting.iter().any(|j| j.op == Op::Read))
+    }
+
+    /// The address up to which the head has read ahead at `t`.
+    fn read_on(&self, t: Instant) -> u64 {
+        if !self.head.reading {
+            return self.head.end;
+        }
+        let passed = self.geometry.passed(self.head.zone, t.since(self.head.at));
+        self.head.end + passed.min(self.config.segment.into())
+    }
+
+    /// How the head reaches a job from its position at `t`, having read ahead to `read`.
+    fn access(&self, t: Instant, job: &Job, read: u64) -> Access {
+        let access = self.access_by(t, job, read, Instant::MAX);
+        access.expect("any time is early enough")
+    }
+
+    /// As [`Self::access`]; `None` if the head reaches the job's track only after `by`.
+    #[inline]
+    fn access_by(&self, t: Instant, job: &Job, read: u64, by: Instant) -> Option<Access> {
+        let at = t.max(job.ready);
+        let reads_on = self.head.reading && job.op == Op::Read;
+        if reads_on && job.start <= read && job.end > read {
+            let kept = self.segments.current().map_or(read, |s| s.start);
+            if kept <= job.start {
+                return Some(Access {
+                    begins: at,
+                    from: read,
+                });
+            }
+        }
+        let straight_on = job.start == self.head.end && at == self.head.at;
+        if straight_on {
+            return Some(Access {
+                begins: at,
+                from: job.start,
+            });
+        }
+        let mut seek = self.curve.time(self.head.track, job.place.track);
+        if job.op != Op::Read {
+            seek += self.config.settle.as_nanos();
+        }
+        let arrives = at.as_nanos() + seek;
+        if Instant::from_nanos(arrives) > by {
+            return None;
+        }
+        let phase = self.revolution.remainder(arrives);
+        let wait = if job.place.angle >= phase {
+            job.place.angle - phase
+        } else {
+            self.revolution.get() - phase + job.place.angle
+        };
+        Some(Access {
+            begins: Instant::from_nanos(arrives + wait),
+            from: job.start,
+        })
+    }
+}
+
+impl Drive for Hdd {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        self.advance(now);
+        if self.in_flight == u32::from(self.config.tags) {
+            return Err(Busy);
+        }
+        self.in_flight += 1;
+        self.sequence += 1;
+        let job = Job {
+            tag: Some(command.tag),
+            op: command.op,
+            fua: command.flags.has(Flags::FUA),
+            start: command.offset,
+            end: command.offset + u64::from(command.length),
+            place: self.geometry.place(command.offset),
+            arrived: self.now,
+            ready: self.now + self.config.overhead,
+            sequence: self.sequence,
+        };
+        if matches!(job.op, Op::Discard | Op::Extents) {
+            self.answer(&job, job.arrived, job.ready);
+            return Ok(());
+        }
+        let open = self.barrier() == u64::MAX;
+        let still = open && self.active.is_none();
+        if still && job.op == Op::Read && self.hit(self.now, job.ready, &job) {
+            return Ok(());
+        }
+        if open && self.is_cacheable(&job) && self.has_room(&job) {
+            self.cache(self.now, job);
+        } else {
+            self.flushes += u32::from(job.op == Op::Flush);
+            self.waiting.push(job);
+        }
+        self.begin(self.now);
+        Ok(())
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        let active = self.active.map(|a| a.ends);
+        self.ended.first().into_iter().chain(active).min()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.advance(now);
+        let end = self.ended.pop(self.now)?;
+        self.in_flight -= 1;
+        Some(end.ended())
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.config.shape()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Seek times.
+
+use super::divisor::Divisor;
+use weir_core::Span;
+
+/// Distances up to this many tracks have an entry each.
+const NEAR: usize = 1024;
+/// Longer distances are interpolated between this many steps of the full stroke.
+const STEPS: usize = 4096;
+
+/// Seek time by distance: a square root up to a third of the stroke (the arm accelerates and decelerates), then a straight line
+/// (it coasts), through the three figures that data sheets give (Ruemmler and Wilkes, "An introduction to disk drive modeling").
+#[derive(Debug)]
+pub(super) struct Curve {
+    near: Vec<u32>,
+    far: Vec<u32>,
+    tracks: Divisor,
+}
+
+/// The three points that define the curve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seek {
+    /// To the next track: 1 us to 100 ms.
+    pub track: Span,
+    /// Across a third of all tracks, which is the mean distance between two random places; at least `track`.
+    pub average: Span,
+    /// Across all of them: at least `average`, at most 1 s.
+    pub full: Span,
+}
+
+impl Curve {
+    pub(super) fn new(seek: &Seek, tracks: u64) -> Self {
+        let time = |distance| seek.time(distance, tracks).as_nanos() as u32;
+        let step = |n: u64| n * tracks / STEPS as u64;
+        Self {
+            near: (0..NEAR as u64).map(time).collect(),
+            far: (0..=STEPS as u64).map(|n| time(step(n))).collect(),
+            tracks: Divisor::new(tracks),
+        }
+    }
+
+    /// The seek time between two tracks.
+    #[inline]
+    pub(super) fn time(&self, from: u32, to: u32) -> u64 {
+        let distance = from.abs_diff(to);
+        if let Some(time) = self.near.get(distance as usize) {
+            return (*time).into();
+        }
+        // Interpolated in 1/1024 of a step.
+        let place = self
+            .tracks
+            .quotient(u64::from(distance) * (STEPS as u64) * 1024);
+        let step = (place / 1024).min(STEPS as u64 - 1) as usize;
+        let (low, high) = (self.far[step], self.far[step + 1]);
+        u64::from(low) + u64::from(high - low) * (place - step as u64 * 1024) / 1024
+    }
+}
+
+impl Seek {
+    fn time(&self, distance: u64, tracks: u64) -> Span {
+        let third = (tracks / 3).max(2);
+        let between = |low: Span, high: Span, part: u128, whole: u128| {
+            let more = u128::from((high - low).as_nanos()) * part / whole.max(1);
+            low + Span::from_nanos(more as u64)
+        };
+        if distance == 0 {
+            Span::ZERO
+        } else if distance <= third {
+            // Square roots to 1/1024.
+            let part = u128::from((distance - 1) << 20).isqrt();
+            let whole = u128::from((third - 1) << 20).isqrt();
+            between(self.track, self.average, part, whole)
+        } else {
+            let (part, whole) = (distance - third, tracks - third);
+            between(self.average, self.full, part.into(), whole.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEK: Seek = Seek {
+        track: Span::from_millis(1),
+        average: Span::from_millis(12),
+        full: Span::from_millis(20),
+    };
+
+    #[test]
+    fn the_curve_goes_through_the_figures_of_the_data_sheet() {
+        let curve = Curve::new(&SEEK, 300_000);
+        let millis = |d| curve.time(0, d) as f64 / 1e6;
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 0.05, "{a} {b}");
+        assert_eq!(curve.time(7, 7), 0);
+        near(millis(1), 1.0);
+        near(millis(100_000), 12.0);
+        near(millis(300_000), 20.0);
+    }
+
+    #[test]
+    fn farther_is_never_faster() {
+        let curve = Curve::new(&SEEK, 250_000);
+        let times = (0..250_000).map(|d| curve.time(d, 0));
+        assert!(times.is_sorted());
+    }
+}

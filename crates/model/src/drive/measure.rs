@@ -1,0 +1,421 @@
+//! The capacity of a model by kind of request, measured by running the model with nothing in front of it.
+//!
+//! Parameters describe single parts of a drive; what they amount to together only the model knows. So it is run with a full queue
+//! of one kind of command until caches and buffers no longer help. The same drive always gives exactly the same figures.
+
+use crate::drive::{Config, hdd, volume};
+use weir_core::random::Xorshift;
+use weir_core::rule::Broken;
+use weir_core::{Capacity, Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+
+/// Maximum number of commands in flight.
+const DEPTH: u32 = 256;
+
+/// Length of a sequential command, and of a random one, in bytes.
+const LONG: u32 = 128 << 10;
+const SHORT: u32 = 4096;
+
+/// Commands that are counted, and the minimum number of warm-up commands before them.
+const COUNTED: u64 = 2048;
+const WARMING: u64 = 256;
+
+/// Maximum number of warm-up commands, however large the drive's buffer is.
+const WARMING_MAX: u64 = 32_768;
+
+/// The range at which a drive is fastest: its beginning.
+const BEST: u64 = 1 << 30;
+
+impl Config {
+    /// The worst-case capacity on the first `span` bytes, by kind: sequential reads and writes at the slower end, and random
+    /// requests of 4 KiB over the whole range. For a volume, all requests may be on its weakest member. `None` where the model
+    /// has no bound.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn least(&self, span: u64) -> Result<Option<Capacity>, Broken> {
+        self.validate()?;
+        Ok(match self {
+            Self::Null(config) => config.capacity(),
+            Self::Volume(volume) => weakest(volume, span)?,
+            Self::Hdd(_) | Self::Ssd(_) => Some(at_least(self, span)?),
+        })
+    }
+
+    /// The best-case capacity by kind: the same requests at the beginning of the drive only and from an empty buffer on, and never
+    /// less than [`Self::least`]. For a volume, the sum of its members. Zero for what has no bound.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn most(&self) -> Result<Capacity, Broken> {
+        self.validate()?;
+        match self {
+            Self::Null(config) => Ok(config.most()),
+            Self::Volume(volume) => together(volume),
+            Self::Hdd(_) | Self::Ssd(_) => {
+                let (all, beginning) = (at_least(self, u64::MAX)?, at_least(self, BEST)?);
+                Ok(each(
+                    each(all, beginning, u64::max),
+                    at_most(self)?,
+                    u64::max,
+                ))
+            }
+        }
+    }
+
+    /// Random requests of `length` bytes per second with a full queue, all reads or all writes, over the whole drive; over a part
+    /// of it for a model without positions.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn at_random(&self, op: Op, length: u32) -> Result<u64, Broken> {
+        self.at_random_in(op, length, self.size().unwrap_or(BEST))
+    }
+
+    /// As [`Self::at_random`], on the first `span` bytes only, or on the whole drive if that is smaller.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn at_random_in(&self, op: Op, length: u32, span: u64) -> Result<u64, Broken> {
+        let load = Load {
+            length,
+            ..Load::random(op, self.size().map_or(span, |size| size.min(span)))
+        };
+        load.run(self, warming(self, op, length))
+    }
+
+    /// Sequential requests of `length` bytes per second with a full queue, all reads or all writes, from the start of the drive on.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn in_sequence(&self, op: Op, length: u32) -> Result<u64, Broken> {
+        let warming = warming(self, op, length);
+        let room = u64::from(length) * (warming + COUNTED);
+        let load = Load {
+            length,
+            ..Load::sequence(op, 0, self.size().map_or(room, |size| size.min(room)))
+        };
+        load.run(self, warming)
+    }
+
+    /// How many writes of `length` bytes its buffer or cache absorbs before their speed is that of the medium.
+    fn buffered(&self, length: u64) -> u64 {
+        match self {
+            Self::Hdd(config) => (config.write_cache / length).min(hdd::DIRTY_MAX as u64),
+            // The buffer is drained while it is filled, so filling it takes several times its size.
+            Self::Ssd(config) => 4 * config.write_buffer / length,
+            Self::Null(_) | Self::Volume(_) => 0,
+        }
+    }
+}
+
+fn at_least(drive: &Config, span: u64) -> Result<Capacity, Broken> {
+    let size = drive.size().map_or(span, |size| size.min(span));
+    let long = u64::from(LONG);
+    let slower = |op| {
+        let warming = warming(drive, op, LONG);
+        // As much as is read or written, where the drive is that large.
+        let room = (long * (warming + COUNTED)).min(size);
+        let ends = match drive {
+            // Tracks get shorter towards the end; nothing else depends on the position.
+            Config::Hdd(_) => &[0, (size - room) / long * long][..],
+            _ => &[0],
+        };
+        let mut least = u64::MAX;
+        for &from in ends {
+            let rate = Load::sequence(op, from, from + room).run(drive, warming)?;
+            least = least.min(rate.saturating_mul(long));
+        }
+        Ok(least)
+    };
+    let random = |op| Load::random(op, size).run(drive, warming(drive, op, SHORT));
+    let (read, write) = (slower(Op::Read)?, slower(Op::Write)?);
+    let (read_iops, write_iops) = (random(Op::Read)?, random(Op::Write)?);
+    Ok(Capacity {
+        read,
+        write,
+        iops: read_iops.min(write_iops),
+        read_iops,
+        write_iops,
+    })
+}
+
+fn at_most(drive: &Config) -> Result<Capacity, Broken> {
+    let size = drive.size().map_or(BEST, |size| size.min(BEST));
+    let sequence = |op| {
+        let rate = Load::sequence(op, 0, size).run(drive, 0)?;
+        Ok(rate.saturating_mul(LONG.into()))
+    };
+    let random = |op| Load::random(op, size).run(drive, 0);
+    let (read_iops, write_iops) = (random(Op::Read)?, random(Op::Write)?);
+    Ok(Capacity {
+        read: sequence(Op::Read)?,
+        write: sequence(Op::Write)?,
+        iops: read_iops.min(write_iops),
+        read_iops,
+        write_iops,
+    })
+}
+
+/// The number of commands after which the figures show the medium and not the buffer.
+fn warming(drive: &Config, op: Op, length: u32) -> u64 {
+    match op {
+        Op::Write => (2 * drive.buffered(length.into())).clamp(WARMING, WARMING_MAX),
+        _ => WARMING,
+    }
+}
+
+/// The smallest figure of any member; zero is no bound.
+fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broken> {
+    let mut least: Option<Capacity> = None;
+    for (member, _) in kinds(&volume.members) {
+        let Some(this) = member.least(span)? else {
+            continue;
+        };
+        least = Some(least.map_or(this, |that| {
+            each(this, that, |a, b| match (a, b) {
+                (0, bound) | (bound, 0) => bound,
+                (a, b) => a.min(b),
+            })
+        }));
+    }
+    Ok(least)
+}
+
+/// The sum of the members; without a bound where one of them has none.
+fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
+    let mut sum: Option<Capacity> = None;
+    for (member, count) in kinds(&volume.members) {
+        let one = member.most()?;
+        let these = each(one, one, |rate, _| rate.saturating_mul(count));
+        sum = Some(sum.map_or(these, |sum| {
+            each(these, sum, |a, b| match (a, b) {
+                (0, _) | (_, 0) => 0,
+                (a, b) => a.saturating_add(b),
+            })
+        }));
+    }
+    Ok(sum.unwrap_or(Capacity::NONE))
+}
+
+/// The distinct members, and how often each occurs.
+fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
+    let mut kinds: Vec<(&Config, u64)> = Vec::new();
+    for member in members {
+        match kinds.iter_mut().find(|kind| kind.0 == member) {
+            Some(kind) => kind.1 += 1,
+            None => kinds.push((member, 1)),
+        }
+    }
+    kinds
+}
+
+/// Combines two capacities field by field.
+fn each(a: Capacity, b: Capacity, part: impl Fn(u64, u64) -> u64) -> Capacity {
+    Capacity {
+        read: part(a.read, b.read),
+        write: part(a.write, b.write),
+        iops: part(a.iops, b.iops),
+        read_iops: part(a.read_iops, b.read_iops),
+        write_iops: part(a.write_iops, b.write_iops),
+    }
+}
+
+/// Commands of one kind and one length in one range of a drive.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    op: Op,
+    length: u32,
+    from: u64,
+    end: u64,
+    random: bool,
+}
+
+impl Load {
+    fn sequence(op: Op, from: u64, end: u64) -> Self {
+        Self {
+            op,
+            length: LONG,
+            from,
+            end,
+            random: false,
+        }
+    }
+
+    fn random(op: Op, end: u64) -> Self {
+        Self {
+            op,
+            length: SHORT,
+            from: 0,
+            end,
+            random: true,
+        }
+    }
+
+    /// Commands per second after the first `warming`, rounded down unless below one.
+    fn run(self, config: &Config, warming: u64) -> Result<u64, Broken> {
+        let mut drive = config.build()?;
+        let shape = drive.shape();
+        let depth = DEPTH.min(u32::from(shape.tags) * u32::from(shape.queues));
+        let mut commands = self.commands(shape.queues);
+        for tag in 0..depth {
+            // The drive has a tag for each of them; if it had not, fewer would be in flight.
+            let _ = drive.submit(Instant::ZERO, &commands(tag));
+        }
+        let (mut ended, mut begin, mut now) = (0, Instant::ZERO, Instant::ZERO);
+        while ended < warming + COUNTED
+            && let Some(next) = drive.next_completion()
+        {
+            now = next;
+            while let Some(done) = drive.pop(now) {
+                ended += 1;
+                if ended == warming {
+                    begin = now;
+                }
+                let _ = drive.submit(now, &commands(done.completion.tag.0));
+            }
+        }
+        let nanos = u128::from(now.since(begin).as_nanos().max(1));
+        let rate = u128::from(ended - warming.min(ended)) * 1_000_000_000 / nanos;
+        Ok(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// An iterator of commands; it is given the free tag for each.
+    fn commands(self, queues: u16) -> impl FnMut(u32) -> Dispatch {
+        let length = (self.end - self.from).min(self.length.into()).max(1);
+        let places = (self.end - self.from).max(1) / length;
+        let (mut next, mut random) = (0, Xorshift::new(1));
+        move |tag| {
+            let place = if self.random { random.next_u64() } else { next };
+            next += 1;
+            Dispatch {
+                queue: QueueId((tag % u32::from(queues)) as u16),
+                tag: Tag(tag),
+                stream: StreamId::from_bits(0),
+                cookie: 0,
+                space: SpaceId(0),
+                op: self.op,
+                flags: Flags::NONE,
+                offset: self.from + place % places * length,
+                length: length as u32,
+                within: 0,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::{null, ssd};
+    use std::vec;
+    use weir_core::Span;
+
+    fn disk() -> hdd::Config {
+        hdd::Config::generic()
+    }
+
+    fn near(figure: u64, of: u64) -> bool {
+        figure.abs_diff(of) * 10 <= of
+    }
+
+    fn parts(c: Capacity) -> [u64; 5] {
+        [c.read, c.write, c.iops, c.read_iops, c.write_iops]
+    }
+
+    #[test]
+    fn the_least_of_a_disk_is_its_inner_zone_and_the_most_its_outer() {
+        let disk = Config::Hdd(disk());
+        let (least, most) = (disk.least(u64::MAX).unwrap().unwrap(), disk.most().unwrap());
+        assert!(near(least.read, 60_000_000), "{least:?}");
+        assert!(near(least.write, 60_000_000), "{least:?}");
+        assert!(near(most.read, 110_000_000), "{most:?}");
+        // Commands at the beginning of the drive only meet neither the slow zones nor long seeks.
+        let beginning = disk.least(1 << 30).unwrap().unwrap();
+        assert!(near(beginning.read, 110_000_000), "{beginning:?}");
+        assert!(
+            beginning.read_iops > 2 * least.read_iops,
+            "{beginning:?} {least:?}"
+        );
+    }
+
+    /// With one request at a time, a revolution and the average seek are the bound; a full queue does better, but less than
+    /// tenfold.
+    #[test]
+    fn random_requests_are_those_of_the_arm() {
+        let least = |tags| {
+            let disk = hdd::Config { tags, ..disk() };
+            Config::Hdd(disk).least(u64::MAX).unwrap().unwrap()
+        };
+        let access = disk().seek.average + Span::from_nanos(disk().revolution().as_nanos() / 2);
+        let one = 1_000_000_000 / access.as_nanos();
+        let (alone, queued) = (least(1).read_iops, least(32).read_iops);
+        assert!(near(alone, one), "{alone} of {one}");
+        assert!((2 * one..5 * one).contains(&queued), "{queued} of {one}");
+    }
+
+    #[test]
+    fn a_buffer_helps_at_the_most_and_not_at_the_least() {
+        let flash = |write_buffer| {
+            Config::Ssd(ssd::Config {
+                write_buffer,
+                ..ssd::Config::generic()
+            })
+        };
+        let rate = |buffer| flash(buffer).least(u64::MAX).unwrap().unwrap().write;
+        let (small, large) = (rate(16 << 20), rate(64 << 20));
+        assert!(near(small, large), "{small} {large}");
+        let (least, most) = (rate(64 << 20), flash(64 << 20).most().unwrap().write);
+        assert!(least * 11 < most * 10, "{least} {most}");
+    }
+
+    #[test]
+    fn the_same_drive_gives_the_same_figures() {
+        for drive in [Config::Hdd(disk()), Config::Ssd(ssd::Config::generic())] {
+            assert_eq!(drive.least(u64::MAX), drive.least(u64::MAX));
+            assert_eq!(drive.most(), drive.most());
+        }
+    }
+
+    #[test]
+    fn of_a_volume_it_is_the_weakest_and_all_together() {
+        let (disk, quick) = (Config::Hdd(disk()), Config::Null(null::Config::demo()));
+        let volume = |members| Config::Volume(volume::Config::stripe(members));
+        let least = |drive: &Config| drive.least(u64::MAX).unwrap().map(parts);
+        let two = volume(vec![disk.clone(), disk.clone()]);
+        assert_eq!(least(&two), least(&disk));
+        let one = parts(disk.most().unwrap());
+        assert_eq!(parts(two.most().unwrap()), one.map(|n| 2 * n));
+        let mixed = volume(vec![quick.clone(), disk.clone()]);
+        assert_eq!(least(&mixed), least(&disk));
+        // A member without a bound of its own changes nothing.
+        let endless = Config::Null(null::Config {
+            service: Span::ZERO,
+            link: 0,
+            ..null::Config::demo()
+        });
+        assert_eq!(least(&endless), None);
+        let mixed = volume(vec![endless, disk.clone()]);
+        assert_eq!(least(&mixed), least(&disk));
+        assert_eq!(mixed.most(), Ok(Capacity::NONE));
+    }
+
+    #[test]
+    fn a_link_is_what_long_requests_get_and_service_time_what_short_ones_do() {
+        let slow = null::Config {
+            tags: 1,
+            ..null::Config::demo()
+        };
+        let drive = Config::Null(slow);
+        assert_eq!(drive.least(u64::MAX), Ok(slow.capacity()));
+        let most = drive.most().unwrap();
+        assert_eq!(parts(most), [250_000_000, 250_000_000, 33_333, 0, 0]);
+        let least = drive.least(u64::MAX).unwrap().unwrap();
+        assert_eq!(least.read, 33_333 * 4096);
+    }
+
+    #[test]
+    fn a_drive_that_cannot_be_is_refused() {
+        let disk = Config::Hdd(hdd::Config { rpm: 0, ..disk() });
+        assert!(disk.least(u64::MAX).is_err() && disk.most().is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! Timing models of drives.
+//!
+//! A model is a state machine in the manner of the core: it has no clock, does no I/O, uses integers only, and allocates its tables
+//! when it is built. It says *when* a command ends; its driver holds the data. The same model stands in for a drive in virtual time
+//! (the simulator) and in real time (the server).
+//!
+//! ```
+//! use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+//! use crate::drive::{Drive, null};
+//!
+//! let mut drive = null::Config::demo().build()?;
+//! let command = Dispatch {
+//!     queue: QueueId(0),
+//!     tag: Tag(0),
+//!     stream: StreamId::from_bits(0),
+//!     cookie: 0,
+//!     space: SpaceId(0),
+//!     op: Op::Read,
+//!     flags: Flags::NONE,
+//!     offset: 0,
+//!     length: 4096,
+//!     within: 0,
+//! };
+//! drive.submit(Instant::ZERO, &command).expect("the queue is empty");
+//! // 30 us of service, then 4096 bytes at 250 MB/s.
+//! assert_eq!(drive.next_completion(), Some(Instant::from_nanos(46_384)));
+//! # Ok::<(), weir_core::rule::Broken>(())
+//! ```
+//!
+//! `docs/glossary.md` and `docs/code-terms.md` define the terms.
+
+mod config;
+mod ends;
+mod freeze;
+pub mod hdd;
+mod link;
+mod measure;
+mod model;
+pub mod null;
+#[cfg(test)]
+mod physics;
+mod ring;
+pub mod ssd;
+#[cfg(test)]
+mod testing;
+pub mod volume;
+
+pub use config::Config;
+pub use freeze::{Freeze, Freezing};
+pub use model::{Busy, Drive, Ended};

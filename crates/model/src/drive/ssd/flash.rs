@@ -1,0 +1,121 @@
+//! Channels and dies: when each becomes idle.
+
+use super::Config;
+use weir_core::{Instant, Span};
+
+const SECOND: u128 = 1_000_000_000;
+
+/// The result of a read of the flash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    /// When the first and the last of its pages have left the flash.
+    pub(super) first: Instant,
+    pub(super) last: Instant,
+}
+
+/// Busy-until times. A page occupies its die, then its channel; consecutive pages are on different channels first, then on
+/// different dies.
+#[derive(Debug)]
+pub(super) struct Flash {
+    dies: Vec<Die>,
+    channels: Vec<Instant>,
+    page: u64,
+    rate: u64,
+    read: Span,
+    program: Span,
+    suspend: Span,
+    /// The die to be written next.
+    next: usize,
+}
+
+/// A die reads or programs one page at a time. A read suspends a program operation.
+#[derive(Clone, Copy, Debug)]
+struct Die {
+    reading: Instant,
+    writing: Instant,
+}
+
+impl Flash {
+    pub(super) fn new(config: &Config) -> Self {
+        let channels = usize::from(config.channels);
+        let die = Die {
+            reading: Instant::ZERO,
+            writing: Instant::ZERO,
+        };
+        Self {
+            dies: std::vec![die; channels * usize::from(config.dies)],
+            channels: std::vec![Instant::ZERO; channels],
+            page: config.page.into(),
+            rate: config.channel,
+            read: config.read,
+            program: config.program,
+            suspend: config.suspend,
+            next: 0,
+        }
+    }
+
+    /// Reads a range from `t` on.
+    pub(super) fn read(&mut self, t: Instant, start: u64, end: u64) -> Read {
+        let (mut first, mut last) = (Instant::MAX, t);
+        let mut from = start;
+        while from < end {
+            let page = from / self.page;
+            let to = end.min((page + 1) * self.page);
+            let at = self.read_page(t, page, to - from);
+            (first, last) = (first.min(at), last.max(at));
+            from = to;
+        }
+        Read {
+            first: first.min(last),
+            last,
+        }
+    }
+
+    /// The time until the first page of a read of `bytes` has left idle flash.
+    pub(super) fn alone(&self, bytes: u64) -> Span {
+        self.read + self.crossing(bytes.min(self.page))
+    }
+
+    fn read_page(&mut self, t: Instant, page: u64, bytes: u64) -> Instant {
+        let at = (page % self.dies.len() as u64) as usize;
+        let channel = at % self.channels.len();
+        let time = self.crossing(bytes);
+        let die = &mut self.dies[at];
+        let mut begins = t.max(die.reading);
+        if die.writing > begins {
+            // A program operation on the die is suspended and resumed after the read.
+            begins = die.writing.min(begins + self.suspend);
+            die.writing += self.read;
+        }
+        die.reading = begins + self.read;
+        let out = &mut self.channels[channel];
+        *out = die.reading.max(*out) + time;
+        *out
+    }
+
+    /// Programs a page on the next die in turn, for `times` / 1024 of the time that a page takes (the cost of cleaning is spread
+    /// over the pages that cause it). Returns when the page is durable.
+    pub(super) fn write(&mut self, t: Instant, times: u64) -> Instant {
+        let at = self.next;
+        self.next = (at + 1) % self.dies.len();
+        let channel = at % self.channels.len();
+        let time = self.crossing(self.page);
+        let in_ = &mut self.channels[channel];
+        *in_ = t.max(*in_) + time;
+        let cost = Span::from_nanos(self.program.as_nanos() * times / 1024);
+        let die = &mut self.dies[at];
+        die.writing = die.writing.max(die.reading).max(*in_) + cost;
+        die.writing
+    }
+
+    /// Erases a block on every die.
+    pub(super) fn erase(&mut self, t: Instant, time: Span) {
+        for die in &mut self.dies {
+            die.writing = die.writing.max(t) + time;
+        }
+    }
+
+    fn crossing(&self, bytes: u64) -> Span {
+        Span::from_nanos((u128::from(bytes) * SECOND / u128::from(self.rate)) as u64)
+    }
+}

@@ -1,0 +1,413 @@
+//! A flash drive: a link, a controller that favours sequential streams, channels and dies, a write buffer, cleaning.
+//!
+//! A read waits in the drive until less than [`Config::window`] is on its way to the host; then the controller chooses. It prefers
+//! commands that continue a sequential stream, unless more than [`Config::favour`] bytes have overtaken another command. The chosen
+//! command occupies the controller, its pages their dies and channels, its bytes the link. Each of these is a busy-until time, so a
+//! command costs one event however many pages it has. Writes are answered once they are in the buffer and go to the dies in log
+//! order; a read suspends them. A flush ends when everything written before it is in the flash.
+
+mod blocks;
+mod config;
+mod flash;
+mod streams;
+
+pub use config::Config;
+
+use crate::drive::ends::{End, Ends};
+use crate::drive::link::Link;
+use crate::drive::{Busy, Drive, Ended};
+use blocks::{Blocks, UNIT};
+use flash::Flash;
+use std::collections::VecDeque;
+use streams::Streams;
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, Span, Tag};
+
+/// The drive. See the module's documentation.
+#[derive(Debug)]
+pub struct Ssd {
+    config: Config,
+    /// The links to the host and from it (the same one unless the link is duplex).
+    out: Link,
+    into: Link,
+    controller: Instant,
+    flash: Flash,
+    blocks: Blocks,
+    reads: Streams,
+    writes: Streams,
+    /// Reads that the controller has not started.
+    waiting: Vec<Read>,
+    /// Total of bytes that overtook older commands.
+    favoured: u64,
+    /// Writes and flushes that wait for room in the buffer, in order of arrival.
+    held: VecDeque<Write>,
+    buffer: Buffer,
+    /// Commands whose completion time is known, the next one last.
+    ended: Ends,
+    queued: Vec<u16>,
+    in_flight: u32,
+    now: Instant,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    tag: Tag,
+    queue: u16,
+    start: u64,
+    end: u64,
+    stream: usize,
+    /// Whether it continues a sequential stream.
+    sequential: bool,
+    ready: Instant,
+    sequence: u64,
+    /// [`Ssd::favoured`] when it arrived.
+    favoured: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    tag: Tag,
+    queue: u16,
+    op: Op,
+    fua: bool,
+    start: u64,
+    end: u64,
+    sequential: bool,
+    ready: Instant,
+    sequence: u64,
+}
+
+/// Writes that have been answered and are not in the flash yet.
+#[derive(Debug)]
+struct Buffer {
+    used: u64,
+    /// Bytes not sent to a die yet, less than a page; and the cost of cleaning for them, in 1/1024 of units.
+    partial: u64,
+    copied: u64,
+    /// Bytes on their way to the flash and when they arrive there, in order.
+    leaving: VecDeque<(Instant, u64)>,
+    /// When the last byte sent to a die is durable.
+    safe: Instant,
+}
+
+impl Ssd {
+    fn new(config: &Config) -> Self {
+        let (queues, tags) = (usize::from(config.queues), usize::from(config.tags));
+        let units = config.units_per_block();
+        Self {
+            config: *config,
+            out: Link::new(config.link),
+            into: Link::new(config.link),
+            controller: Instant::ZERO,
+            flash: Flash::new(config),
+            blocks: Blocks::new(
+                config.size,
+                units,
+                config.spare.into(),
+                config.filled.into(),
+            ),
+            reads: Streams::new(),
+            writes: Streams::new(),
+            waiting: Vec::with_capacity(queues * tags),
+            favoured: 0,
+            held: VecDeque::with_capacity(queues * tags),
+            buffer: Buffer {
+                used: 0,
+                partial: 0,
+                copied: 0,
+                leaving: VecDeque::with_capacity(
+                    (config.write_buffer / u64::from(config.page)) as usize + 1,
+                ),
+                safe: Instant::ZERO,
+            },
+            ended: Ends::new(queues * tags),
+            queued: std::vec![0; queues],
+            in_flight: 0,
+            now: Instant::ZERO,
+            sequence: 0,
+        }
+    }
+
+    /// The configuration of the drive.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Write amplification: pages written to the flash for each page of the host, in 1/1024.
+    pub fn write_amplification(&self) -> u64 {
+        self.blocks.amplification()
+    }
+
+    /// When the state changes without further commands: a read can be started, or the buffer gets room.
+    fn changes(&self) -> Option<Instant> {
+        let choose =
+            (!self.waiting.is_empty()).then(|| self.out.until().saturating_sub(self.config.window));
+        let room = self.buffer.leaving.front().map(|l| l.0);
+        let room = room.filter(|_| !self.held.is_empty());
+        choose.into_iter().chain(room).min()
+    }
+
+    /// Processes everything that happens up to `now`.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some(at) = self.changes().filter(|at| *at <= self.now) {
+            self.step(at);
+        }
+    }
+
+    /// Frees room in the buffer and lets the controller choose.
+    fn step(&mut self, t: Instant) {
+        self.drain(t);
+        while let Some(&write) = self.held.front() {
+            if write.op != Op::Flush && !self.has_room(&write) {
+                if self.buffer.leaving.is_empty() && self.buffer.partial > 0 {
+                    // Nothing else would ever make room.
+                    self.program(t);
+                }
+                break;
+            }
+            self.held.pop_front();
+            self.take(t, &write);
+        }
+        while self.out.until() <= t + self.config.window {
+            let Some(read) = self.choose() else { break };
+            self.read(t, &read);
+        }
+    }
+
+    fn answer(&mut self, at: Instant, began: Instant, sequence: u64, tag: Tag, queue: u16) {
+        self.ended.push(End {
+            at,
+            began,
+            sequence,
+            tag,
+            queue,
+        });
+    }
+
+    fn time(&self, bytes: u64) -> Span {
+        let time = u128::from(bytes) * 1_000_000_000 / u128::from(self.config.link);
+        Span::from_nanos(time as u64)
+    }
+}
+
+/// Reads.
+impl Ssd {
+    /// Takes the next read: the oldest that too many bytes have overtaken, else the oldest that continues a stream, else the
+    /// oldest.
+    fn choose(&mut self) -> Option<Read> {
+        let most = self.config.favour.saturating_mul(self.streams_waiting());
+        let rank = |r: &Read| {
+            let overtaken = self.favoured - r.favoured >= most;
+            (!overtaken, !overtaken && !r.sequential, r.sequence)
+        };
+        let reads = self.waiting.iter().enumerate();
+        let (index, read) = reads.min_by_key(|(_, r)| rank(r)).map(|(i, r)| (i, *r))?;
+        self.waiting.swap_remove(index);
+        if read.sequential && self.waiting.iter().any(|r| r.sequence < read.sequence) {
+            self.favoured += read.end - read.start;
+        }
+        Some(read)
+    }
+
+    /// The number of sequential streams of which reads wait, at least one.
+    fn streams_waiting(&self) -> u64 {
+        let streams = self.waiting.iter().filter(|r| r.sequential);
+        let seen = streams.fold(0_u64, |seen, r| seen | 1 << (r.stream % 64));
+        u64::from(seen.count_ones().max(1))
+    }
+
+    fn read(&mut self, t: Instant, read: &Read) {
+        let begins = t.max(read.ready).max(self.controller) + self.config.command;
+        self.controller = begins;
+        let stream = *self.reads.get_mut(read.stream);
+        let known = read.sequential
+            && (read.start..=read.end + u64::from(self.config.read_ahead) * 2)
+                .contains(&stream.ahead);
+        let from = if known {
+            stream.ahead.min(read.end)
+        } else {
+            read.start
+        };
+        let mut got = self.flash.read(begins, from, read.end);
+        if from > read.start {
+            let ready = stream.ready.max(begins);
+            got.first = got.first.min(ready);
+            got.last = got.last.max(ready);
+        }
+        if read.sequential {
+            self.read_ahead(begins, read, if known { stream.ahead } else { read.end });
+        }
+        let length = read.end - read.start;
+        let crossed = self.out.transfer(begins, length as u32);
+        let page = u64::from(self.config.page).min(length);
+        let time = self.time(length);
+        let ends = crossed
+            .max(got.first + time)
+            .max(got.last + self.time(page));
+        // A chosen read may still wait for dies, channels and the link: service began as long before the end as it takes when idle.
+        let alone = self.config.overhead + self.config.command + self.flash.alone(length) + time;
+        let began = t.max(ends.saturating_sub(alone));
+        self.answer(ends, began, read.sequence, read.tag, read.queue);
+    }
+
+    /// Reads a stream ahead from `from`, in whole pages.
+    fn read_ahead(&mut self, t: Instant, read: &Read, from: u64) {
+        if self.config.read_ahead == 0 {
+            return;
+        }
+        let page = u64::from(self.config.page);
+        let to = (read.end + u64::from(self.config.read_ahead)).next_multiple_of(page);
+        let from = from.max(read.end);
+        if from < to {
+            let got = self.flash.read(t, from, to);
+            let stream = self.reads.get_mut(read.stream);
+            (stream.ahead, stream.ready) = (to, got.last);
+        }
+    }
+}
+
+/// Writes and flushes.
+impl Ssd {
+    fn has_room(&self, write: &Write) -> bool {
+        self.buffer.used == 0
+            || self.buffer.used + (write.end - write.start) <= self.config.write_buffer
+    }
+
+    /// Frees the room of what is in the flash by `t`.
+    fn drain(&mut self, t: Instant) {
+        while let Some(&(_, bytes)) = self.buffer.leaving.front().filter(|l| l.0 <= t) {
+            self.buffer.leaving.pop_front();
+            debug_assert!(bytes <= self.buffer.used, "the buffer held these bytes");
+            self.buffer.used -= bytes;
+        }
+    }
+
+    /// Takes a write into the buffer, or completes a flush.
+    fn take(&mut self, t: Instant, write: &Write) {
+        let begins = t.max(write.ready).max(self.controller) + self.config.command;
+        self.controller = begins;
+        let length = write.end - write.start;
+        let mut ends = begins;
+        if write.op == Op::Write {
+            let link = if self.config.duplex {
+                &mut self.into
+            } else {
+                &mut self.out
+            };
+            ends = link.transfer(begins, length as u32);
+        }
+        for unit in write.start / UNIT..write.end.div_ceil(UNIT) {
+            let cost = self.blocks.write(unit * UNIT, write.sequential);
+            self.buffer.copied += cost.copied;
+            if cost.erased {
+                self.flash.erase(ends, self.config.erase);
+            }
+            self.buffer.used += UNIT;
+            self.buffer.partial += UNIT;
+            if self.buffer.partial == u64::from(self.config.page) {
+                self.program(ends);
+            }
+        }
+        if (write.op == Op::Flush || write.fua) && !self.config.protected {
+            if self.buffer.partial > 0 {
+                self.program(ends);
+            }
+            if write.op == Op::Flush {
+                self.controller = begins + self.config.flush;
+            }
+            ends = ends.max(self.buffer.safe).max(self.controller);
+        }
+        self.answer(ends, t, write.sequence, write.tag, write.queue);
+    }
+
+    /// Sends a page, or the partial page, to a die.
+    fn program(&mut self, t: Instant) {
+        let b = &mut self.buffer;
+        debug_assert!((1..=u64::from(self.config.page)).contains(&b.partial));
+        let (program, read) = (self.config.program.as_nanos(), self.config.read.as_nanos());
+        // A copied unit is read and programmed.
+        let copied = b.copied / (u64::from(self.config.page) / UNIT);
+        let times = 1024 + copied * (program + read) / program;
+        b.safe = b.safe.max(self.flash.write(t, times));
+        b.leaving.push_back((b.safe, b.partial));
+        (b.partial, b.copied) = (0, 0);
+    }
+}
+
+impl Drive for Ssd {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        self.advance(now);
+        let queue = command.queue.0;
+        let queued = &mut self.queued[usize::from(queue)];
+        if *queued == self.config.tags {
+            return Err(Busy);
+        }
+        *queued += 1;
+        self.in_flight += 1;
+        self.sequence += 1;
+        let (tag, sequence) = (command.tag, self.sequence);
+        let ready = self.now + self.config.overhead;
+        let start = command.offset;
+        let end = start + u64::from(command.length);
+        match command.op {
+            Op::Read => {
+                let (stream, sequential) = self.reads.arrived(start, end);
+                self.waiting.push(Read {
+                    tag,
+                    queue,
+                    start,
+                    end,
+                    stream,
+                    sequential,
+                    ready,
+                    sequence,
+                    favoured: self.favoured,
+                });
+            }
+            Op::Write | Op::WriteZeroes | Op::Flush => {
+                let (_, sequential) = match command.op {
+                    Op::Flush => (0, false),
+                    _ => self.writes.arrived(start, end),
+                };
+                self.held.push_back(Write {
+                    tag,
+                    queue,
+                    op: command.op,
+                    fua: command.flags.has(Flags::FUA),
+                    start,
+                    end,
+                    sequential,
+                    ready,
+                    sequence,
+                });
+            }
+            Op::Discard | Op::Extents => self.answer(ready, self.now, sequence, tag, queue),
+        }
+        self.step(self.now);
+        Ok(())
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        self.ended.first().into_iter().chain(self.changes()).min()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.advance(now);
+        let end = self.ended.pop(self.now)?;
+        self.queued[usize::from(end.queue)] -= 1;
+        self.in_flight -= 1;
+        Some(end.ended())
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.config.shape()
+    }
+}
+
+#[cfg(test)]
+mod tests;

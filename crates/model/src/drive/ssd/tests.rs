@@ -1,0 +1,233 @@
+use super::*;
+use crate::drive::testing::{Client, Load, Result};
+use Vec;
+
+const SECOND: Span = Span::from_secs(1);
+
+fn config() -> Config {
+    Config::generic()
+}
+
+fn load(config: &Config) -> Load<Ssd> {
+    Load::new(config.build().unwrap(), config.size)
+}
+
+fn run(config: &Config, clients: &mut [Client], millis: u64) -> (Vec<Result>, Span) {
+    load(config).run(clients, Span::from_millis(millis))
+}
+
+/// Asserts that `value` is within `percent` of `expected`.
+fn near(value: u64, expected: u64, percent: u64) {
+    let off = value.abs_diff(expected) * 100;
+    assert!(
+        off <= expected * percent,
+        "{value} is not {expected} within {percent} %"
+    );
+}
+
+fn readers(count: u64) -> Vec<Client> {
+    let at = |i| i * (2 << 30);
+    (0..count)
+        .map(|i| Client::sequential(Op::Read, 128 << 10, 2, at(i)))
+        .collect()
+}
+
+#[test]
+fn one_read_alone_takes_each_of_its_parts_once() {
+    let mut clients = [Client::random(Op::Read, 4096, 1)];
+    let (results, _) = run(&config(), &mut clients, 100);
+    // Overhead, controller, die, channel, link.
+    let parts = 40_000 + 5_000 + 80_000 + 20_480 + 7_585;
+    near(results[0].mean().as_nanos(), parts, 1);
+}
+
+#[test]
+fn the_link_bounds_sequential_reads_and_the_dies_random_ones() {
+    let (results, elapsed) = run(&config(), &mut readers(8), 500);
+    let rate: u64 = results.iter().map(|r| r.rate(elapsed)).sum();
+    near(rate, 540_000_000, 2);
+    let slow = Config {
+        read: Span::from_millis(1),
+        channels: 2,
+        dies: 2,
+        ..config()
+    };
+    let mut clients = [Client::random(Op::Read, 4096, 32)];
+    let (results, elapsed) = run(&slow, &mut clients, 2000);
+    let rate = results[0].requests * SECOND.as_nanos() / elapsed.as_nanos();
+    assert!(
+        rate <= 4000,
+        "four dies, a thousand reads a second each: {rate}"
+    );
+    assert!(rate >= 3600, "all of them at work: {rate}");
+}
+
+#[test]
+fn read_ahead_keeps_the_link_busy_for_one_reader_that_waits() {
+    let one = || [Client::sequential(Op::Read, 128 << 10, 1, 0)];
+    let (ahead, time) = run(&config(), &mut one(), 500);
+    let blind = Config {
+        read_ahead: 0,
+        ..config()
+    };
+    let (without, blind_time) = run(&blind, &mut one(), 500);
+    assert!(ahead[0].rate(time) > 400_000_000, "{}", ahead[0].rate(time));
+    assert!(without[0].rate(blind_time) * 10 < ahead[0].rate(time) * 8);
+}
+
+#[test]
+fn a_deeper_queue_is_never_slower_for_random_reads() {
+    let mut before = 0;
+    for depth in [1, 2, 4, 8, 16, 32] {
+        let mut clients = [Client::random(Op::Read, 4096, depth)];
+        let (results, elapsed) = run(&config(), &mut clients, 500);
+        let rate = results[0].rate(elapsed);
+        assert!(rate >= before, "depth {depth}: {rate} after {before}");
+        before = rate;
+    }
+}
+
+#[test]
+fn what_is_outstanding_is_rate_times_latency() {
+    let mut clients = [
+        Client::random(Op::Read, 4096, 8),
+        Client::sequential(Op::Read, 65536, 2, 1 << 30),
+        Client::random(Op::Write, 8192, 4),
+    ];
+    let (results, elapsed) = run(&config(), &mut clients, 2000);
+    for (result, depth) in results.iter().zip([8, 2, 4]) {
+        near(result.latency.as_nanos(), elapsed.as_nanos() * depth, 3);
+    }
+}
+
+#[test]
+fn each_stream_overtakes_a_random_read_by_the_stated_bytes_and_no_more() {
+    for (streams, favour) in [(15, 0), (15, 1 << 20), (3, 1 << 20), (3, 4 << 20)] {
+        let config = Config { favour, ..config() };
+        let mut clients = readers(streams);
+        clients.push(Client::random(Op::Read, 4096, 1));
+        let (results, elapsed) = run(&config, &mut clients, 2000);
+        // Beyond what may overtake it: what was under way, and a queue of reads that came before.
+        let favoured = favour * streams;
+        let ahead = favoured + (31 << 17);
+        let bound =
+            Span::from_nanos(ahead * 1_000_000_000 / 540_000_000) + config.window.saturating_mul(2);
+        let target = results.last().unwrap();
+        assert!(target.longest <= bound, "{favour}: {:?}", target.longest);
+        // One stream has all its reads under way now and then.
+        let least = favour * (streams - 1);
+        assert!(
+            target.mean().as_nanos() >= least * 1_000_000_000 / 540_000_000,
+            "{favour}: {:?}",
+            target.mean()
+        );
+        let rate: u64 = results.iter().map(|r| r.rate(elapsed)).sum();
+        near(rate, 540_000_000, 3);
+    }
+}
+
+#[test]
+fn writes_are_answered_from_the_buffer_until_the_dies_are_the_bound() {
+    let (results, elapsed) = run(
+        &config(),
+        &mut [Client::sequential(Op::Write, 128 << 10, 4, 0)],
+        2000,
+    );
+    // 32 dies, 16 KiB in 1.3 ms each, after 82 us on the channel.
+    let dies = 32 * (16 << 10) * 1_000_000_000 / (1_300_000 + 81_920);
+    near(results[0].rate(elapsed), dies, 8);
+    let (results, _) = run(&config(), &mut [Client::random(Op::Write, 4096, 1)], 1);
+    assert!(
+        results[0].mean() < Span::from_micros(60),
+        "{:?}",
+        results[0].mean()
+    );
+}
+
+#[test]
+fn a_flush_ends_when_what_was_written_before_it_is_in_the_flash() {
+    let mut clients = [
+        Client::random(Op::Write, 4096, 1),
+        Client::random(Op::Flush, 0, 1),
+    ];
+    let (results, _) = run(&config(), &mut clients, 0);
+    assert!(results[0].latency < Span::from_micros(60));
+    assert!(results[1].latency >= Span::from_micros(1300));
+    let protected = Config {
+        protected: true,
+        ..config()
+    };
+    let (results, _) = run(&protected, &mut clients, 0);
+    assert!(results[1].latency < Span::from_micros(60));
+}
+
+#[test]
+fn a_flush_takes_what_it_is_said_to_take_and_the_controller_waits_for_it() {
+    let slow = Config {
+        flush: Span::from_millis(2),
+        ..config()
+    };
+    let mut clients = [
+        Client::random(Op::Flush, 0, 3),
+        Client::random(Op::Read, 4096, 1),
+    ];
+    let (results, _) = run(&slow, &mut clients, 0);
+    assert!(results[0].longest >= Span::from_millis(6));
+    assert!(results[0].longest < Span::from_micros(6100));
+    assert!(results[1].latency > Span::from_millis(6));
+}
+
+#[test]
+fn a_read_suspends_what_is_being_written() {
+    let one_die = Config {
+        channels: 1,
+        dies: 1,
+        filled: 0,
+        ..config()
+    };
+    let mut clients = [
+        Client::sequential(Op::Write, 16 << 10, 4, 0),
+        Client::random(Op::Read, 4096, 1),
+    ];
+    let (results, _) = run(&one_die, &mut clients, 2000);
+    assert!(
+        results[1].mean() < Span::from_micros(500),
+        "{:?}",
+        results[1].mean()
+    );
+}
+
+#[test]
+fn random_overwrites_settle_at_a_steady_rate_below_the_first_one() {
+    let small = Config {
+        size: 2 << 30,
+        filled: 100,
+        block: 64,
+        ..config()
+    };
+    let mut load = load(&small);
+    let mut rate = |millis| {
+        let mut clients = [Client::random(Op::Write, 4096, 32)];
+        let (results, elapsed) = load.run(&mut clients, Span::from_millis(millis));
+        results[0].rate(elapsed)
+    };
+    let first = rate(500);
+    rate(60_000);
+    let (settled, later) = (rate(20_000), rate(20_000));
+    assert!(settled * 2 < first, "{first} {settled}");
+    near(settled, later, 5);
+    assert!(load.drive.write_amplification() > 2 * 1024);
+}
+
+#[test]
+fn without_a_buffer_a_write_is_in_the_flash_before_the_next_one() {
+    let none = Config {
+        write_buffer: 0,
+        ..config()
+    };
+    // Three units are left over; four make a page.
+    let mut clients = [Client::random(Op::Write, 3 * 4096, 4)];
+    let (results, elapsed) = run(&none, &mut clients, 100);
+    let each = elapsed.as_nanos() / results[0].requests;
+    assert!(each >= none.program.as_nanos(), "{each} ns each");
+}

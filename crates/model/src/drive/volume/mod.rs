@@ -1,0 +1,260 @@
+//! A volume over several drives, as LVM makes it: striped or linear.
+//!
+//! A read or write is split at the boundaries between drives (device-mapper does the same), and ends when its last part ends.
+//! Commands without data go to each drive in one part; a flush goes to all of them. Each drive has its own tags: parts for a full
+//! drive wait here in order of arrival until one of its commands completes.
+
+mod config;
+mod layout;
+
+pub use config::Config;
+pub use layout::Layout;
+
+use crate::drive::ends::{End, Ends};
+use crate::drive::{Busy, Drive, Ended};
+use layout::{Map, Part};
+use std::collections::VecDeque;
+use weir_core::rule::Broken;
+use weir_core::{Dispatch, DriveShape, Instant, Op, QueueId, Tag};
+
+/// The volume. See the module's documentation.
+#[derive(Debug)]
+pub struct Volume {
+    shape: DriveShape,
+    map: Map,
+    members: Vec<Member>,
+    /// Commands with parts in flight, by slot, and the free slots.
+    commands: Vec<Command>,
+    free: Vec<u32>,
+    /// Commands all of whose parts have ended.
+    ended: Ends,
+    in_flight: u32,
+    now: Instant,
+    sequence: u64,
+}
+
+/// A command in flight on the members.
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    tag: Tag,
+    queue: u16,
+    sequence: u64,
+    /// Parts that have not ended.
+    parts: u32,
+    /// When the first part began, and when the last one so far ended.
+    began: Instant,
+    at: Instant,
+}
+
+/// A drive of the volume.
+#[derive(Debug)]
+struct Member {
+    drive: Box<dyn Drive>,
+    /// Tags of each of its queues; those of the first queue have the lowest numbers.
+    tags: u32,
+    free: Vec<u32>,
+    /// By tag: the slot of the command whose part it is.
+    slots: Vec<u32>,
+    /// Parts that wait for a tag, with the slots of their commands.
+    held: VecDeque<(u32, Dispatch)>,
+}
+
+impl Member {
+    fn new(config: &crate::drive::Config) -> Result<Self, Broken> {
+        let drive = config.build()?;
+        let shape = drive.shape();
+        let all = u32::from(shape.queues) * u32::from(shape.tags);
+        Ok(Self {
+            drive,
+            tags: shape.tags.into(),
+            free: (0..all).rev().collect(),
+            slots: std::vec![0; all as usize],
+            held: VecDeque::new(),
+        })
+    }
+
+    /// Submits waiting parts to the drive while it has tags.
+    fn feed(&mut self, now: Instant) {
+        while let (Some((slot, part)), Some(tag)) = (self.held.front(), self.free.last()) {
+            let part = Dispatch {
+                queue: QueueId((tag / self.tags) as u16),
+                tag: Tag(*tag),
+                ..*part
+            };
+            let taken = self.drive.submit(now, &part);
+            debug_assert!(taken.is_ok(), "each tag has its place in a queue");
+            self.slots[*tag as usize] = *slot;
+            self.free.pop();
+            self.held.pop_front();
+        }
+    }
+}
+
+impl Volume {
+    /// `config` has been validated.
+    fn new(config: &Config) -> Result<Self, Broken> {
+        let members: Result<Vec<_>, _> = config.members.iter().map(Member::new).collect();
+        let sizes = config.members.iter().filter_map(crate::drive::Config::size);
+        let count = config.members.len();
+        let shape = config.shape();
+        let room = usize::from(shape.tags);
+        let blank = Command {
+            tag: Tag(0),
+            queue: 0,
+            sequence: 0,
+            parts: 0,
+            began: Instant::MAX,
+            at: Instant::ZERO,
+        };
+        Ok(Self {
+            shape,
+            map: Map::new(config.layout, count, sizes.take(count - 1)),
+            members: members?,
+            commands: std::vec![blank; room],
+            free: (0..room as u32).rev().collect(),
+            ended: Ends::new(room),
+            in_flight: 0,
+            now: Instant::ZERO,
+            sequence: 0,
+        })
+    }
+
+    /// Processes everything that happens up to `now`, each member at its own times, so that a completion makes room at once.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        while let Some((at, member)) = self.next_event().filter(|e| e.0 <= self.now) {
+            while let Some(ended) = self.members[member].drive.pop(at) {
+                self.part_ended(member, ended);
+            }
+            self.members[member].feed(at);
+        }
+    }
+
+    /// The time of the members' first completion, and which member it is.
+    fn next_event(&self) -> Option<(Instant, usize)> {
+        let members = self.members.iter().zip(0..);
+        let events = members.filter_map(|(m, i)| Some((m.drive.next_completion()?, i)));
+        events.min()
+    }
+
+    fn part_ended(&mut self, member: usize, ended: Ended) {
+        let member = &mut self.members[member];
+        let tag = ended.completion.tag.0;
+        member.free.push(tag);
+        let slot = member.slots[tag as usize];
+        let command = &mut self.commands[slot as usize];
+        debug_assert!(command.parts > 0, "only a command in flight has parts");
+        command.parts -= 1;
+        command.began = command.began.min(ended.began);
+        command.at = command.at.max(ended.at);
+        if command.parts == 0 {
+            self.ended.push(End {
+                at: command.at,
+                sequence: command.sequence,
+                began: command.began,
+                tag: command.tag,
+                queue: command.queue,
+            });
+            self.free.push(slot);
+        }
+    }
+
+    /// Gives a part of a command to its member.
+    fn hand(&mut self, slot: u32, command: &Dispatch, part: Part) {
+        self.commands[slot as usize].parts += 1;
+        let dispatch = Dispatch {
+            offset: part.offset,
+            length: part.length,
+            ..*command
+        };
+        self.members[part.member].held.push_back((slot, dispatch));
+    }
+
+    /// Splits a read or write at the boundaries between members.
+    fn cut(&mut self, slot: u32, command: &Dispatch) {
+        let mut done = 0;
+        loop {
+            let offset = command.offset + u64::from(done);
+            let part = self.map.part(offset, command.length - done);
+            self.hand(slot, command, part);
+            debug_assert!(part.length > 0 || command.length == 0);
+            done += part.length;
+            if done >= command.length {
+                return;
+            }
+        }
+    }
+
+    /// Gives a command to every member that it concerns, in one part each.
+    fn spread(&mut self, slot: u32, command: &Dispatch) {
+        for member in 0..self.members.len() {
+            let part = match command.op {
+                Op::Flush => Some(Part {
+                    member,
+                    offset: 0,
+                    length: command.length,
+                }),
+                _ => self.map.whole(command.offset, command.length, member),
+            };
+            if let Some(part) = part {
+                self.hand(slot, command, part);
+            }
+        }
+        if self.commands[slot as usize].parts == 0 {
+            // A command of no bytes at all: one drive has to complete it.
+            self.cut(slot, command);
+        }
+    }
+}
+
+impl Drive for Volume {
+    fn submit(&mut self, now: Instant, command: &Dispatch) -> Result<(), Busy> {
+        self.advance(now);
+        if self.in_flight == u32::from(self.shape.tags) {
+            return Err(Busy);
+        }
+        // There are as many slots as tags.
+        let slot = self.free.pop().ok_or(Busy)?;
+        self.in_flight += 1;
+        self.sequence += 1;
+        self.commands[slot as usize] = Command {
+            tag: command.tag,
+            queue: command.queue.0,
+            sequence: self.sequence,
+            parts: 0,
+            began: Instant::MAX,
+            at: Instant::ZERO,
+        };
+        match command.op {
+            Op::Read | Op::Write => self.cut(slot, command),
+            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Extents => self.spread(slot, command),
+        }
+        for member in &mut self.members {
+            member.feed(self.now);
+        }
+        Ok(())
+    }
+
+    fn next_completion(&self) -> Option<Instant> {
+        let event = self.next_event().map(|e| e.0);
+        self.ended.first().into_iter().chain(event).min()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<Ended> {
+        self.advance(now);
+        let end = self.ended.pop(self.now)?;
+        self.in_flight -= 1;
+        Some(end.ended())
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    fn shape(&self) -> DriveShape {
+        self.shape
+    }
+}
+
+#[cfg(test)]
+mod tests;

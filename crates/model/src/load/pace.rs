@@ -1,0 +1,283 @@
+//! The times at which requests are due.
+
+use crate::load::program::{Arrival, Program};
+use std::collections::VecDeque;
+use weir_core::random::Rng;
+use weir_core::{Instant, Op, Span};
+
+/// Decides when the next request is due.
+#[derive(Clone, Debug)]
+pub(crate) enum Pace {
+    /// Closed loop: of `depth` requests some are ready to be issued, some are in think time, the others are outstanding.
+    Closed {
+        think: Span,
+        /// Completions that are followed by think time once.
+        every: u32,
+        /// Completions since the last that was followed by it.
+        answered: u32,
+        idle: u32,
+        /// When those in think time become ready: in order, as the think time is the same for all.
+        thinking: VecDeque<Instant>,
+    },
+    /// Closed loop in batches: how many of `depth` are outstanding, and whether it is filling up.
+    Batches {
+        depth: u32,
+        low: u32,
+        outstanding: u32,
+        filling: bool,
+    },
+    /// The next arrival.
+    Even { interval: Span, next: Instant },
+    /// The next arrival.
+    Poisson { interval: Span, next: Instant },
+    /// The next read and the next write.
+    Apart([Track; 2]),
+}
+
+/// The arrivals of one kind of request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Track {
+    /// `None`: a request of this kind is always due.
+    interval: Option<Span>,
+    poisson: bool,
+    next: Instant,
+}
+
+impl Track {
+    fn new(interval: Option<Span>, poisson: bool, start: Instant, rng: &mut Rng) -> Self {
+        let mut track = Self {
+            interval,
+            poisson,
+            next: start,
+        };
+        if poisson {
+            track.pass(rng);
+        }
+        track
+    }
+
+    /// Its next arrival was issued.
+    fn pass(&mut self, rng: &mut Rng) {
+        if let Some(interval) = self.interval {
+            self.next += if self.poisson {
+                exponential(interval, rng)
+            } else {
+                interval
+            };
+        }
+    }
+
+    /// Since when a request has been due, if one is.
+    fn since(&self, now: Instant) -> Option<Instant> {
+        match self.interval {
+            None => Some(now),
+            Some(_) => (self.next <= now).then_some(self.next),
+        }
+    }
+
+    fn waiting(&self, at: Instant) -> u64 {
+        match self.interval {
+            Some(interval) if self.next <= at => {
+                at.since(self.next).as_nanos() / interval.as_nanos().max(1) + 1
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// When the next request is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Due {
+    /// It has been due since then.
+    Since(Instant),
+    /// It is due at this time.
+    At(Instant),
+    /// It is due after a completion.
+    AfterCompletion,
+}
+
+impl Pace {
+    pub(crate) fn new(program: &Program, rng: &mut Rng) -> Self {
+        let start = Instant::ZERO + program.start;
+        match program.arrival {
+            Arrival::Closed { think } => {
+                let room = if think > Span::ZERO { program.depth } else { 0 };
+                Self::Closed {
+                    think,
+                    every: program.think_every,
+                    answered: 0,
+                    idle: program.depth,
+                    thinking: VecDeque::with_capacity(room as usize),
+                }
+            }
+            Arrival::Batches { low } => Self::Batches {
+                depth: program.depth,
+                low,
+                outstanding: 0,
+                filling: true,
+            },
+            Arrival::Even { interval } => Self::Even {
+                interval,
+                next: start,
+            },
+            Arrival::Poisson { interval } => Self::Poisson {
+                interval,
+                next: start + exponential(interval, rng),
+            },
+            Arrival::Apart {
+                reads,
+                writes,
+                poisson,
+            } => Self::Apart([reads, writes].map(|every| Track::new(every, poisson, start, rng))),
+        }
+    }
+
+    /// Whether reads and writes arrive apart: which kind is due is asked with [`Self::choose`] then.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self, Self::Apart(_))
+    }
+
+    /// Issues a request at `now` where reads and writes arrive apart and one of them is due: of the drawn kind, or of the other kind if
+    /// only that is due. Returns the kind, and since when the request has been due.
+    pub(crate) fn choose(
+        &mut self,
+        drawn: Op,
+        now: Instant,
+        rng: &mut Rng,
+    ) -> Option<(Op, Instant)> {
+        let Self::Apart(tracks) = self else {
+            return None;
+        };
+        let other = if drawn == Op::Write {
+            Op::Read
+        } else {
+            Op::Write
+        };
+        let due = |op| Some((op, tracks[usize::from(op == Op::Write)].since(now)?));
+        let (op, since) = due(drawn).or_else(|| due(other))?;
+        tracks[usize::from(op == Op::Write)].pass(rng);
+        Some((op, since))
+    }
+
+    /// Requests come whatever the answers.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self, Self::Closed { .. } | Self::Batches { .. })
+    }
+
+    /// When the next request is due.
+    #[inline]
+    pub(crate) fn due(&self, now: Instant) -> Due {
+        match self {
+            Self::Closed { idle, thinking, .. } => match thinking.front() {
+                _ if *idle > 0 => Due::Since(now),
+                None => Due::AfterCompletion,
+                Some(&at) if at > now => Due::At(at),
+                Some(_) => Due::Since(now),
+            },
+            Self::Batches { filling: true, .. } => Due::Since(now),
+            Self::Batches { .. } => Due::AfterCompletion,
+            Self::Even { next, .. } | Self::Poisson { next, .. } if *next > now => Due::At(*next),
+            Self::Even { next, .. } | Self::Poisson { next, .. } => Due::Since(*next),
+            Self::Apart(tracks) => {
+                let [reads, writes] = tracks;
+                let since = [reads, writes].into_iter().filter_map(|t| t.since(now));
+                match since.min() {
+                    Some(at) => Due::Since(at),
+                    None => Due::At(reads.next.min(writes.next)),
+                }
+            }
+        }
+    }
+
+    /// A closed loop without think time, with a request to be issued.
+    #[inline]
+    pub(crate) fn is_prompt(&self) -> bool {
+        matches!(self, Self::Closed { think: Span::ZERO, idle, .. } if *idle > 0)
+    }
+
+    /// `count` requests of a prompt loop were issued and answered, one after the other.
+    pub(crate) fn answered_promptly(&mut self, count: u64) {
+        if let Self::Closed {
+            every, answered, ..
+        } = self
+        {
+            *answered = ((u64::from(*answered) + count) % u64::from(*every)) as u32;
+        }
+    }
+
+    /// How many requests of an open loop are due by `at`, those that were issued not counted.
+    pub(crate) fn waiting(&self, at: Instant) -> u64 {
+        match *self {
+            Self::Even { interval, next } | Self::Poisson { interval, next } if next <= at => {
+                at.since(next).as_nanos() / interval.as_nanos().max(1) + 1
+            }
+            Self::Apart(tracks) => tracks.iter().map(|t| t.waiting(at)).sum(),
+            _ => 0,
+        }
+    }
+
+    /// The request that was due has been issued.
+    #[inline]
+    pub(crate) fn issued(&mut self, rng: &mut Rng) {
+        match self {
+            Self::Closed { idle, .. } if *idle > 0 => *idle -= 1,
+            Self::Closed { thinking, .. } => {
+                thinking.pop_front();
+            }
+            Self::Batches {
+                depth,
+                outstanding,
+                filling,
+                ..
+            } => {
+                *outstanding += 1;
+                *filling = *outstanding < *depth;
+            }
+            Self::Even { interval, next } => *next += *interval,
+            Self::Poisson { interval, next } => *next += exponential(*interval, rng),
+            // Which of them was issued is told by `choose`.
+            Self::Apart(_) => {}
+        }
+    }
+
+    /// A request completed.
+    #[inline]
+    pub(crate) fn answered(&mut self, now: Instant) {
+        match self {
+            Self::Closed {
+                think,
+                every,
+                answered,
+                idle,
+                thinking,
+            } => {
+                *answered += 1;
+                let thinks = *answered >= *every;
+                if thinks {
+                    *answered = 0;
+                }
+                if thinks && *think > Span::ZERO {
+                    thinking.push_back(now + *think);
+                } else {
+                    *idle += 1;
+                }
+            }
+            Self::Batches {
+                low,
+                outstanding,
+                filling,
+                ..
+            } => {
+                *outstanding = outstanding.saturating_sub(1);
+                *filling = *filling || *outstanding <= *low;
+            }
+            Self::Even { .. } | Self::Poisson { .. } | Self::Apart(_) => {}
+        }
+    }
+}
+
+/// An exponentially distributed span with this mean.
+fn exponential(mean: Span, rng: &mut Rng) -> Span {
+    let scaled = u128::from(mean.as_nanos()) * u128::from(rng.exponential());
+    Span::from_nanos((scaled >> 32) as u64)
+}

@@ -1,0 +1,4 @@
+//! The integration tests of this crate, a module for each subject.
+
+mod fleet;
+mod memory;

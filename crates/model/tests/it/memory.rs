@@ -1,0 +1,61 @@
+//! Memory use of a model.
+
+use weir_core::random::Rng;
+use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+use weir_model::drive::{Drive, ssd};
+
+/// A flash drive of 512 GB with 8184 tags, fully written.
+fn large() -> ssd::Config {
+    ssd::Config {
+        size: 512_110_190_592,
+        tags: 1023,
+        queues: 8,
+        filled: 100,
+        write_buffer: 64 << 20,
+        ..ssd::Config::generic()
+    }
+}
+
+/// Writes at random with a constant number of commands in flight.
+fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
+    let (mut now, mut random) = (Instant::ZERO, Rng::new(1));
+    let mut free: Vec<u32> = (0..1023 * 8).collect();
+    for _ in 0..commands {
+        let tag = free.pop().unwrap_or_else(|| {
+            loop {
+                now = drive.next_completion().expect("commands are in the drive");
+                if let Some(ended) = drive.pop(now) {
+                    return ended.completion.tag.0;
+                }
+            }
+        });
+        let command = Dispatch {
+            queue: QueueId((tag / 1023) as u16),
+            tag: Tag(tag),
+            stream: StreamId::from_bits(0),
+            cookie: 0,
+            space: SpaceId(0),
+            op: if tag.is_multiple_of(2) {
+                Op::Write
+            } else {
+                Op::Read
+            },
+            flags: Flags::NONE,
+            offset: random.range(0, size / 4096 - 1) * 4096,
+            length: 4096,
+            within: 0,
+        };
+        assert!(drive.submit(now, &command).is_ok());
+    }
+}
+
+/// The model keeps no mapping table, which alone would take half a gigabyte.
+#[test]
+fn a_drive_of_512_gb_takes_less_than_ten_megabytes() {
+    let config = large();
+    let used = allocation_counter::measure(|| {
+        let mut drive = config.build().expect("it is possible");
+        overwrite(&mut drive, config.size, 20_000);
+    });
+    assert!(used.bytes_max < 10_000_000, "{} bytes", used.bytes_max);
+}

@@ -1,4 +1,0 @@
-//! The integration tests of this crate, a module for each subject.
-
-mod found;
-mod search;

@@ -1,0 +1,127 @@
+//! What stands in etcd: keys, and rows as text.
+
+use crate::gateway::table::{Lease, ONE, Part, Row, Stated};
+
+/// The keys of a minimum that has a name.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    /// Before all of them, with a slash at its end.
+    pub(super) all: String,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str, name: &str) -> Self {
+        Self {
+            all: format!("{prefix}/{name}/"),
+        }
+    }
+
+    /// The first key behind all of them.
+    pub(super) fn end(&self) -> String {
+        let all = self.all.strip_suffix('/').unwrap_or(&self.all);
+        format!("{all}0")
+    }
+
+    pub(super) fn generation(&self) -> String {
+        format!("{}generation", self.all)
+    }
+
+    pub(super) fn row(&self, lease: Lease) -> String {
+        format!("{}member/{:016x}", self.all, lease.0)
+    }
+
+    /// The lease that the key of a row names; nothing if that is no lease's.
+    pub(super) fn lease(&self, key: &str) -> Option<Lease> {
+        let name = key.strip_prefix(&self.all)?.strip_prefix("member/")?;
+        let lease = Lease(u64::from_str_radix(name, 16).ok()?);
+        (self.row(lease) == key).then_some(lease)
+    }
+
+    /// Whether it is among those of rows.
+    pub(super) fn is_row(&self, key: &str) -> bool {
+        key.strip_prefix(&self.all)
+            .is_some_and(|name| name.starts_with("member/"))
+    }
+}
+
+/// A row as people read it. `by` says whose it is.
+pub(super) fn write(row: &Row, by: &str) -> String {
+    let Stated { bytes, requests } = row.stated;
+    format!(
+        "part={}/{ONE} demand={}/{ONE} min={bytes} min_iops={requests} by={by}",
+        row.part, row.demand
+    )
+}
+
+/// The row of a lease from its text; nothing if it is not such a text. Words that are not known are passed over.
+pub(super) fn read(lease: Lease, text: &str) -> Option<Row> {
+    let word = |name: &str| {
+        let mut words = text.split_ascii_whitespace();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    };
+    let part = |name: &str| {
+        let (part, of) = word(name)?.split_once('/')?;
+        let part: Part = part.parse().ok()?;
+        (of.parse() == Ok(ONE) && part <= ONE).then_some(part)
+    };
+    Some(Row {
+        lease,
+        part: part("part")?,
+        demand: part("demand")?,
+        stated: Stated {
+            bytes: word("min")?.parse().ok()?,
+            requests: word("min_iops")?.parse().ok()?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written_and_nothing_else_is() {
+        let row = Row {
+            lease: Lease(7),
+            part: 21_845,
+            demand: ONE,
+            stated: Stated {
+                bytes: 10_000_000,
+                requests: 100,
+            },
+        };
+        let text = write(&row, "host/17");
+        assert_eq!(
+            text,
+            "part=21845/65536 demand=65536/65536 min=10000000 min_iops=100 by=host/17"
+        );
+        assert_eq!(read(Lease(7), &text), Some(row));
+        assert_eq!(read(Lease(7), &format!("{text} later=1")), Some(row));
+        for wrong in [
+            "",
+            "hello",
+            "part=1/2 demand=1/2 min=1 min_iops=0",
+            "part=65537/65536 demand=1/65536 min=1 min_iops=0",
+            "part=1/65536 demand=1/65536 min=-1 min_iops=0",
+            "part=1/65536 min=1 min_iops=0",
+        ] {
+            assert_eq!(read(Lease(7), wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_name_leases() {
+        let keys = Keys::new("/weir", "alpha");
+        let key = keys.row(Lease(0x694d_7a6f));
+        assert_eq!(key, "/weir/alpha/member/00000000694d7a6f");
+        assert_eq!(keys.lease(&key), Some(Lease(0x694d_7a6f)));
+        for other in ["member/694d7a6f", "member/x", "generation", "membership"] {
+            assert_eq!(keys.lease(&format!("/weir/alpha/{other}")), None, "{other}");
+        }
+        assert!(keys.is_row("/weir/alpha/member/x") && !keys.is_row("/weir/alpha/generation"));
+        assert!(keys.all < key && key < keys.end());
+        assert!(
+            keys.end().as_str() < "/weir/alpha2/" || keys.end().as_str() > "/weir/alpha2/member"
+        );
+    }
+}

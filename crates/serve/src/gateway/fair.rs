@@ -1,0 +1,58 @@
+//! Which part each server gets, by demand.
+
+use crate::gateway::table::{ONE, Part};
+
+/// The least that a server with no demand is given, where there are few: it can begin with it while the others make room.
+const FLOOR: Part = ONE / 64;
+
+/// The part of the minimum for the server at a place: its demand if all demands are met, else no less than an equal part of what those leave that
+/// want less (max-min). All parts together are at most [`ONE`], whatever the demands.
+pub fn fair(demands: &[Part], place: usize) -> Part {
+    let servers = Part::try_from(demands.len()).unwrap_or(ONE).max(1);
+    let floor = FLOOR.min(ONE / servers);
+    let wanted = |demand: Part| demand.clamp(floor, ONE);
+    let mut sorted: Vec<Part> = demands.iter().map(|&d| wanted(d)).collect();
+    sorted.sort_unstable();
+    let (mut left, mut servers) = (ONE, servers);
+    for demand in sorted {
+        let level = left / servers;
+        if demand > level {
+            return wanted(demands[place]).min(level);
+        }
+        left -= demand;
+        servers = (servers - 1).max(1);
+    }
+    wanted(demands[place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(demands: &[Part]) -> Vec<Part> {
+        (0..demands.len()).map(|at| fair(demands, at)).collect()
+    }
+
+    #[test]
+    fn demands_that_fit_are_met_and_others_are_cut_to_a_level() {
+        assert_eq!(all(&[ONE]), [ONE]);
+        assert_eq!(all(&[ONE, 0]), [ONE - FLOOR, FLOOR]);
+        assert_eq!(all(&[ONE / 4, ONE / 4]), [ONE / 4, ONE / 4]);
+        assert_eq!(all(&[ONE, ONE, ONE / 2]), [ONE / 3; 3]);
+        assert_eq!(all(&[ONE / 8, ONE, ONE]), [8192, 28672, 28672]);
+        assert_eq!(all(&[9 * ONE, 0]), [ONE - FLOOR, FLOOR]);
+    }
+
+    #[test]
+    fn parts_are_at_most_all_of_it_together_with_any_number_of_servers() {
+        for servers in [1, 2, 3, 63, 64, 65, 1000, 70_000] {
+            for demand in [0, 1, FLOOR, ONE / 3, ONE, Part::MAX] {
+                let part = u64::from(fair(&vec![demand; servers], servers - 1));
+                assert!(
+                    part * servers as u64 <= u64::from(ONE),
+                    "{servers} {demand}"
+                );
+            }
+        }
+    }
+}

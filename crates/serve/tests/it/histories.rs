@@ -1,0 +1,471 @@
+//! Random histories of servers that keep a minimum together, in virtual time: messages that are late or lost, servers that end and come back,
+//! networks that split, clocks that differ in speed. What is promised is never more than there is, and once all is quiet each server has its part.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use weir_core::random::Rng;
+use weir_core::{Instant, Span};
+use weir_serve::gateway::{
+    Answer, Ask, Config, Lease, Member, ONE, Part, Row, Stated, Table, fair,
+};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+/// How long things go wrong, and how long all is quiet after it: the latest message takes [`LATE`], and a lease that it renews lasts six seconds.
+const TROUBLE: u64 = 6 * SECOND;
+const QUIET: u64 = 14 * SECOND;
+const LATE: u64 = 3 * SECOND;
+
+/// The store: leases end no sooner than they may, and perhaps later.
+#[derive(Default)]
+struct Store {
+    table: Table,
+    leases: BTreeMap<Lease, u64>,
+    last: u64,
+}
+
+impl Store {
+    fn expire(&mut self, now: u64) {
+        self.leases.retain(|_, until| *until > now);
+        let leases = &self.leases;
+        self.table
+            .rows
+            .retain(|row| leases.contains_key(&row.lease));
+    }
+
+    fn carry_out(&mut self, ask: &Ask, now: u64, ttl: u64) -> Answer {
+        self.expire(now);
+        match *ask {
+            Ask::Grant => {
+                self.last += 1;
+                self.leases.insert(Lease(self.last), now + ttl);
+                Answer::Granted(Lease(self.last))
+            }
+            Ask::Renew(lease) => match self.leases.get_mut(&lease) {
+                Some(until) => {
+                    *until = now + ttl;
+                    Answer::Renewed
+                }
+                None => Answer::Gone,
+            },
+            Ask::Revoke(lease) => {
+                self.leases.remove(&lease);
+                self.expire(now);
+                Answer::Gone
+            }
+            Ask::Read => Answer::Table(self.table.clone()),
+            Ask::Write { generation, .. } if generation != self.table.generation => {
+                Answer::Table(self.table.clone())
+            }
+            Ask::Write { row, .. } if !self.leases.contains_key(&row.lease) => Answer::Gone,
+            Ask::Write { row, .. } => {
+                self.table.generation += 1;
+                self.table.rows.retain(|other| other.lease != row.lease);
+                self.table.rows.push(row);
+                Answer::Written(self.table.generation)
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A server looks at its clock. Of which life, and for an ask that may have been lost since: which.
+    Wake(usize, u64),
+    GivesUp(usize, u64),
+    Asked(usize, u64, usize),
+    Answered(usize, u64, usize),
+    /// A server ends or comes back, the network splits or heals, demands change.
+    Trouble,
+}
+
+struct Server {
+    member: Member,
+    /// Parts of a million by which its clock is faster or slower.
+    drift: i64,
+    alive: bool,
+    reachable: bool,
+    demand: Part,
+    /// Numbers of what it asked: of its life's last, and whether that is open.
+    asked: u64,
+    open: bool,
+}
+
+impl Server {
+    fn clock(&self, now: u64) -> Instant {
+        let off = i128::from(now) * i128::from(self.drift) / 1_000_000;
+        Instant::from_nanos((i128::from(now) + off) as u64)
+    }
+
+    fn part(&self, now: u64) -> Part {
+        if self.alive {
+            self.member.part(self.clock(now))
+        } else {
+            0
+        }
+    }
+}
+
+struct History {
+    rng: Rng,
+    now: u64,
+    config: Config,
+    servers: Vec<Server>,
+    store: Store,
+    events: BTreeSet<(u64, u64, Event)>,
+    last: u64,
+    asks: Vec<Ask>,
+    answers: Vec<Answer>,
+    /// Of a thousand messages.
+    lost: u64,
+    /// Something happens at least this often, in milliseconds.
+    pace: u64,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let ttl = rng.range(400, 5_000);
+        let drift = [2_000, 100_000][rng.range(0, 1) as usize];
+        let config = Config {
+            ttl: Span::from_millis(ttl),
+            look: Span::from_millis(ttl / rng.range(5, 40)),
+            drift,
+        };
+        let servers = (0..rng.range(1, 5)).map(|_| Server {
+            member: Member::new(config),
+            drift: rng.range(0, 95 * u64::from(drift) / 100).cast_signed()
+                - i64::from(drift) * 47 / 100,
+            alive: true,
+            reachable: true,
+            demand: 0,
+            asked: 0,
+            open: false,
+        });
+        let servers: Vec<Server> = servers.collect();
+        let pace = [100, 2_000][rng.range(0, 1) as usize];
+        let lost = [0, 10, 100, 300][rng.range(0, 3) as usize];
+        let mut history = Self {
+            rng,
+            now: 0,
+            config,
+            servers,
+            store: Store::default(),
+            events: BTreeSet::new(),
+            last: 0,
+            asks: Vec::new(),
+            answers: Vec::new(),
+            lost,
+            pace,
+        };
+        for at in 0..history.servers.len() {
+            history.wants(at);
+            history.put(0, Event::Wake(at, 0));
+        }
+        history.put(SECOND, Event::Trouble);
+        history
+    }
+
+    fn put(&mut self, after: u64, event: Event) {
+        self.last += 1;
+        self.events.insert((self.now + after, self.last, event));
+    }
+
+    fn wants(&mut self, at: usize) {
+        let demand = match self.rng.range(0, 3) {
+            0 => 0,
+            1 => ONE,
+            _ => self.rng.range(0, u64::from(ONE) - 1) as Part,
+        };
+        self.servers[at].demand = demand;
+        self.servers[at].member.set_demand(demand);
+    }
+
+    /// How long a message takes; `None`: it is lost.
+    fn travels(&mut self, at: usize) -> Option<u64> {
+        if !self.servers[at].reachable || self.rng.range(0, 999) < self.lost {
+            return None;
+        }
+        let longest = if self.lost > 0 && self.rng.range(0, 9) == 0 {
+            LATE
+        } else {
+            40 * MS
+        };
+        Some(self.rng.range(0, longest - 1))
+    }
+
+    fn turn(&mut self, at: usize) {
+        let now = self.now;
+        let server = &mut self.servers[at];
+        if !server.alive {
+            return;
+        }
+        let clock = server.clock(now);
+        let ask = server.member.poll(clock);
+        let wake = server.member.wake(clock).since(clock);
+        let life = server.asked;
+        if let Some(ask) = ask {
+            server.asked += 1;
+            server.open = true;
+            let number = server.asked;
+            self.asks.push(ask);
+            let place = self.asks.len() - 1;
+            if let Some(after) = self.travels(at) {
+                self.put(after, Event::Asked(at, number, place));
+            }
+            let patience = self.rng.range(50, 500) * MS;
+            self.put(patience, Event::GivesUp(at, number));
+        } else if !server.open {
+            self.put(wake.as_nanos().clamp(MS, SECOND), Event::Wake(at, life));
+        }
+    }
+
+    fn answer(&mut self, at: usize, answer: Answer) {
+        let clock = self.servers[at].clock(self.now);
+        self.servers[at].open = false;
+        self.servers[at].member.answer(clock, answer);
+        self.turn(at);
+    }
+
+    fn step(&mut self, event: Event) {
+        match event {
+            Event::Wake(at, life) => {
+                if self.servers[at].asked == life {
+                    self.turn(at);
+                }
+            }
+            Event::Asked(at, number, place) => {
+                let ttl = self.config.ttl.as_nanos()
+                    + self.rng.range(0, 1) * self.rng.range(0, SECOND - 1);
+                let ask = self.asks[place];
+                let answer = self.store.carry_out(&ask, self.now, ttl);
+                self.answers.push(answer);
+                let place = self.answers.len() - 1;
+                if let Some(after) = self.travels(at) {
+                    self.put(after, Event::Answered(at, number, place));
+                }
+            }
+            Event::Answered(at, number, place) => {
+                let server = &self.servers[at];
+                if server.alive && server.open && server.asked == number {
+                    let answer = self.answers[place].clone();
+                    self.answer(at, answer);
+                }
+            }
+            Event::GivesUp(at, number) => {
+                let server = &self.servers[at];
+                if server.alive && server.open && server.asked == number {
+                    self.answer(at, Answer::Lost);
+                }
+            }
+            Event::Trouble => self.trouble(),
+        }
+    }
+
+    fn trouble(&mut self) {
+        let at = self.rng.range(0, self.servers.len() as u64 - 1) as usize;
+        match self.rng.range(0, 9) {
+            0 => self.servers[at].alive = false,
+            1 | 2 => self.begin(at),
+            3 => self.servers[at].reachable ^= true,
+            4 => self.servers[at].member.leave(),
+            _ => self.wants(at),
+        }
+        self.turn(at);
+        let next = self.rng.range(1, self.pace) * MS;
+        if self.now + next < TROUBLE {
+            self.put(next, Event::Trouble);
+        }
+    }
+
+    /// A server comes back, or another process takes its place; it knows nothing of what was.
+    fn begin(&mut self, at: usize) {
+        let server = &mut self.servers[at];
+        server.member = Member::new(self.config);
+        server.member.set_demand(server.demand);
+        server.alive = true;
+        server.asked += 1;
+        server.open = false;
+    }
+
+    fn run_until(&mut self, end: u64, seed: u64) {
+        while let Some((at, _, event)) = self.events.pop_first() {
+            if at > end {
+                self.events.insert((at, 0, event));
+                break;
+            }
+            self.now = at;
+            self.step(event);
+            let parts: Vec<Part> = self.servers.iter().map(|s| s.part(at)).collect();
+            assert!(
+                parts.iter().sum::<Part>() <= ONE,
+                "seed {seed}: {parts:?} at {at} ns"
+            );
+        }
+        self.now = end;
+    }
+
+    /// Everything works again, but for one server perhaps, which ends now.
+    fn be_quiet(&mut self) {
+        self.lost = 0;
+        for at in 0..self.servers.len() {
+            self.servers[at].reachable = true;
+            let left = self.servers[at].member.has_left() || self.rng.range(0, 3) == 0;
+            if left || !self.servers[at].alive {
+                self.begin(at);
+            }
+            self.turn(at);
+        }
+        if self.servers.len() > 1 && self.rng.range(0, 1) == 0 {
+            self.servers[0].alive = false;
+        }
+    }
+
+    fn check_parts(&self, seed: u64) {
+        let living: Vec<&Server> = (self.servers.iter())
+            .filter(|s| s.alive && !s.member.has_left())
+            .collect();
+        let demands: Vec<Part> = living.iter().map(|s| s.demand).collect();
+        let slack = ONE / 64 * (living.len() as Part + 1);
+        for (place, server) in living.iter().enumerate() {
+            let part = server.part(self.now);
+            let fair = fair(&demands, place);
+            assert!(
+                part + slack >= fair,
+                "seed {seed}: {part} for {fair} of {demands:?}"
+            );
+        }
+    }
+}
+
+fn play(seed: u64) {
+    let mut history = History::new(seed);
+    history.run_until(TROUBLE, seed);
+    if !seed.is_multiple_of(10) {
+        return;
+    }
+    history.be_quiet();
+    history.run_until(TROUBLE + QUIET, seed);
+    history.check_parts(seed);
+}
+
+#[test]
+fn the_sum_is_never_more_than_there_is_and_all_get_their_parts_when_it_is_quiet() {
+    (0..2_000).for_each(play);
+}
+
+#[test]
+fn what_a_dead_server_had_is_used_by_others_within_ten_seconds() {
+    for seed in 0..200 {
+        let mut history = History::new(seed);
+        (history.lost, history.events) = (0, BTreeSet::new());
+        for at in 0..history.servers.len() {
+            history.servers[at].demand = ONE;
+            history.servers[at].member.set_demand(ONE);
+            history.put(0, Event::Wake(at, 0));
+        }
+        history.run_until(5 * SECOND, seed);
+        history.check_parts(seed);
+        history.servers[0].alive = false;
+        history.run_until(15 * SECOND, seed);
+        history.check_parts(seed);
+    }
+}
+
+#[test]
+#[ignore = "minutes; ./test --fleet plays it"]
+fn a_hundred_thousand_histories_keep_the_sum() {
+    thread::scope(|scope| {
+        for first in 0..4 {
+            scope.spawn(move || (first..100_000).step_by(4).for_each(play));
+        }
+    });
+    println!("100000 histories: the sum of what was promised was at most what was admitted");
+}
+
+#[test]
+fn a_write_that_is_late_does_not_lower_what_is_used() {
+    let mut member = Member::new(Config::default());
+    let at = |ms| Instant::ZERO + Span::from_millis(ms);
+    let lease = Lease(1);
+    let row = |part, demand| Row {
+        lease,
+        part,
+        demand,
+        stated: Stated::default(),
+    };
+    member.set_demand(ONE);
+    assert_eq!(member.poll(at(0)), Some(Ask::Grant));
+    member.answer(at(1), Answer::Granted(lease));
+    assert_eq!(member.poll(at(1)), Some(Ask::Read));
+    member.answer(at(2), Answer::Table(Table::default()));
+    let ask = Ask::Write {
+        generation: 0,
+        row: row(ONE, ONE),
+    };
+    assert_eq!(member.poll(at(2)), Some(ask));
+    assert_eq!(member.part(at(2)), 0, "it is not there yet");
+    member.answer(at(3), Answer::Written(1));
+    assert_eq!(member.part(at(3)), ONE);
+
+    member.set_demand(ONE / 2);
+    let ask = Ask::Write {
+        generation: 1,
+        row: row(ONE / 2, ONE / 2),
+    };
+    assert_eq!(member.poll(at(4)), Some(ask));
+    assert_eq!(member.part(at(4)), ONE / 2, "less at once");
+    member.answer(at(5), Answer::Lost);
+    member.set_demand(ONE);
+    assert_eq!(member.poll(at(200)), Some(Ask::Read));
+    let rows = vec![row(ONE, ONE)];
+    member.answer(
+        at(201),
+        Answer::Table(Table {
+            generation: 1,
+            rows,
+        }),
+    );
+    assert_eq!(member.part(at(201)), ONE / 2, "the write may be done yet");
+    let ask = Ask::Write {
+        generation: 1,
+        row: row(ONE, ONE),
+    };
+    assert_eq!(member.poll(at(201)), Some(ask));
+    member.answer(at(202), Answer::Written(2));
+    assert_eq!(member.part(at(202)), ONE, "now it cannot");
+    assert_eq!(member.part(at(4_950)), 0, "the lease is nearly over");
+}
+
+#[test]
+fn where_servers_state_different_minimums_the_least_is_split() {
+    let mut member = Member::new(Config::default());
+    let at = |ms| Instant::ZERO + Span::from_millis(ms);
+    let stated = |bytes| Stated { bytes, requests: 0 };
+    member.set_stated(stated(100));
+    assert_eq!(member.agreed(), stated(100));
+    assert_eq!(member.poll(at(0)), Some(Ask::Grant));
+    member.answer(at(1), Answer::Granted(Lease(1)));
+    assert_eq!(member.poll(at(1)), Some(Ask::Read));
+    let other = |bytes| Row {
+        lease: Lease(2),
+        part: 0,
+        demand: 0,
+        stated: stated(bytes),
+    };
+    let table = |generation, bytes| Table {
+        generation,
+        rows: vec![other(bytes)],
+    };
+    member.answer(at(2), Answer::Table(table(3, 60)));
+    assert_eq!(member.agreed(), stated(60));
+    let Some(Ask::Write { row, .. }) = member.poll(at(2)) else {
+        panic!("it has no row yet");
+    };
+    assert_eq!(row.stated, stated(100), "each says its own");
+    member.answer(at(3), Answer::Table(table(4, 200)));
+    assert_eq!(member.agreed(), stated(100));
+    member.set_stated(stated(300));
+    assert_eq!(member.agreed(), stated(200));
+    assert_eq!(stated(100).part(ONE / 3), stated(33));
+}

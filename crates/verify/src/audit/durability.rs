@@ -1,0 +1,91 @@
+//! Durability: a successful flush is backed by a flush command that succeeded and that the drive began after the flush was
+//! submitted, and so after every write that had completed by then. FUA and all other flags reach the drive.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::{Lanes, Model};
+use weir_core::{Config, Op, Outcome};
+
+/// A space as a hardware queue sees it: its flush command in the drive, and what its last successful one covered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    /// When the command in the drive began, as a sequence number of the model.
+    running: u64,
+    /// Everything submitted before this is durable if it had completed by then.
+    covered: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Durability {
+    lanes: Vec<Lane>,
+}
+
+impl Durability {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            lanes: vec![Lane::default(); Lanes::new(config).count()],
+        }
+    }
+}
+
+impl Auditor for Durability {
+    const NAME: &'static str = "durability";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Dispatched {
+                slot,
+                piece,
+                again: false,
+            } => {
+                if let Some(live) = slot.map(|s| model.request(s))
+                    && piece.flags != live.request.flags
+                {
+                    let wanted = live.request.flags;
+                    found.add(
+                        Self::NAME,
+                        format_args!("flags {:?}, not {wanted:?}: {piece:?}", piece.flags),
+                    );
+                }
+                if piece.op == Op::Flush
+                    && let at = model.layout.lane(piece.space, piece.stream)
+                    && let Some(lane) = self.lanes.get_mut(at)
+                {
+                    if model.lanes[at].flushing {
+                        found.add(
+                            Self::NAME,
+                            format_args!(
+                                "two flush commands of one space and queue at once: {piece:?}"
+                            ),
+                        );
+                    }
+                    lane.running = model.sequence;
+                }
+            }
+            Fact::Returned(completion, Some(flight)) if flight.dispatch.op == Op::Flush => {
+                let at = (model.layout).lane(flight.dispatch.space, flight.dispatch.stream);
+                if completion.outcome == Some(Outcome::Ok)
+                    && let Some(lane) = self.lanes.get_mut(at)
+                {
+                    lane.covered = lane.running;
+                }
+            }
+            Fact::Done(Some(slot), done) if done.op == Op::Flush && done.outcome == Outcome::Ok => {
+                let live = model.request(slot);
+                let at = model.layout.lane(live.request.space, live.request.stream);
+                let covered = self.lanes.get(at).map_or(0, |lane| lane.covered);
+                if covered < live.sequence {
+                    found.add(
+                        Self::NAME,
+                        format_args!(
+                            "answered without a flush command that began after it: {live:?}"
+                        ),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+}

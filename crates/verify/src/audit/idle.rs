@@ -1,0 +1,133 @@
+//! The idle class: each of its clients is served once per timeout of the idle class, whatever else happens, at every level of the
+//! tree.
+//!
+//! A client (or tenant) of the idle class that has something to send and has not been served for `idle_class_timeout` is overdue.
+//! From then on at most as many pieces of others are dispatched before one of its own as the drive has tags and the idle class
+//! has clients. So it waits no longer than the timeout and the time that the drive needs for these pieces. The rule can be
+//! checked with any drive, even one that answers at random. While the drive receives nothing, nobody can be served.
+//!
+//! The elevator does not see requests that wait for a scheduler tag; while there may be such requests, nothing is checked.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use crate::audit::promised::{crowded, mark};
+use weir_core::{Class, Dispatch, GroupId, Instant, Op, Span, elevator};
+
+/// A group of the idle class.
+#[derive(Debug)]
+struct Client {
+    group: GroupId,
+    /// Since when it has waited: since it has had something to send, or was last served.
+    since: Option<Instant>,
+    /// Pieces of others since it became overdue.
+    passed: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Idle {
+    /// Zero: the elevator promises nothing to the idle class.
+    timeout: Span,
+    clients: Vec<Client>,
+    sendable: Vec<bool>,
+    most: u64,
+}
+
+impl Idle {
+    /// Checks an elevator that keeps contracts; other elevators are not checked.
+    pub fn new(model: &Model) -> Self {
+        let timeout = match model.config.elevator {
+            elevator::Config::Contract(config) => config.idle_class_timeout,
+            _ => Span::ZERO,
+        };
+        let mut idle = Self {
+            timeout,
+            clients: Vec::new(),
+            sendable: Vec::new(),
+            most: 0,
+        };
+        idle.set(model);
+        idle
+    }
+
+    /// The most pieces of others that went before an overdue client.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    fn set(&mut self, model: &Model) {
+        let idle = model.tree.iter();
+        let idle = idle.filter(|(_, g)| g.contract.class == Class::Idle);
+        self.clients = idle
+            .map(|(group, _)| Client {
+                group,
+                since: None,
+                passed: 0,
+            })
+            .collect();
+    }
+
+    /// Updates which streams have something to send.
+    fn look(&mut self, model: &Model) {
+        mark(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = crowded(model);
+        for client in &mut self.clients {
+            if crowded || !self.sendable[client.group.0 as usize] {
+                client.since = None;
+            } else if client.since.is_none() {
+                (client.since, client.passed) = (Some(model.now), 0);
+            }
+        }
+    }
+
+    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+        let group = model.request(slot).group;
+        let allowed = (model.tags.len() + self.clients.len()) as u64;
+        for client in &mut self.clients {
+            let Some(since) = client.since else { continue };
+            if model.tree.path(group).any(|g| g == client.group) {
+                (client.since, client.passed) = (Some(model.now), 0);
+                continue;
+            }
+            let waited = model.now.since(since);
+            if waited < self.timeout {
+                continue;
+            }
+            client.passed += 1;
+            self.most = self.most.max(client.passed);
+            if client.passed > allowed {
+                (client.since, client.passed) = (None, 0);
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{:?} of the idle class has waited for {waited:?} and {allowed} pieces of others, and {:?} goes",
+                        client.group, piece.stream
+                    ),
+                );
+            }
+        }
+    }
+}
+
+impl Auditor for Idle {
+    const NAME: &'static str = "idle";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        if self.timeout == Span::ZERO {
+            return;
+        }
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            _ if self.clients.is_empty() => {}
+            Fact::Begin(_) | Fact::Polled(..) => self.look(model),
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            _ => {}
+        }
+    }
+}

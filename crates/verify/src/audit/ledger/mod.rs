@@ -1,0 +1,261 @@
+//! The ledger of limits: in no window does a limit let more pass than it may, and none throttles what may pass. Limits on requests count
+//! what clients sent: a request that the driver split passes with its first part, and is charged part by part.
+//!
+//! Exact in 128 bits. If the driver was late for a wake-up, throttled requests are charged as of when they were due, up to five
+//! milliseconds ago; by that much, and no more, a window may exceed its limit.
+
+mod bucket;
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::{Live, Model};
+use crate::audit::wake::Wakes;
+use bucket::Bucket;
+use weir_core::record::Call;
+use weir_core::{Config, GroupId, Instant, Max, Reason, Request, Span, Wake};
+
+/// The maximum lateness of a driver that is not charged to the client.
+const LATENESS_MAX: u64 = 5_000_000;
+
+/// Read, write and common, of bytes and of requests.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    bytes: [Bucket; 3],
+    requests: [Bucket; 3],
+    /// Bytes that count as one request, or zero.
+    iops_size: u64,
+    limited: bool,
+    exists: bool,
+    /// Throttled requests: reads and writes.
+    waiting: [u32; 2],
+    /// Groups with limits, from this one up.
+    path: Vec<u32>,
+}
+
+const COMMON: usize = 2;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Ledger {
+    nodes: Vec<Node>,
+    /// Groups with throttled requests, each at most once.
+    queues: Vec<u32>,
+    /// When the layer asked to be called, and since when it has not been polled although it was called.
+    wake: Option<Instant>,
+    unpolled: Option<Instant>,
+    /// How late the current call is.
+    late: u64,
+    /// Limits are exact; those in slices are audited by [`crate::audit::Slices`].
+    exact: bool,
+}
+
+/// How many requests of its client begin in a request, where one ends with each `size` bytes of it; zero: they do not.
+pub(crate) fn counted(request: &Request, size: u64) -> u64 {
+    let first = u64::from(request.within);
+    let end = first + request.charge();
+    match size {
+        _ if first == 0 && end <= 1 => 1,
+        0 => u64::from(first == 0),
+        size => (end - 1) / size + u64::from(first == 0) - first.saturating_sub(1) / size,
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            nodes: vec![Node::default(); config.sizes.groups as usize],
+            queues: Vec::with_capacity(config.sizes.groups as usize),
+            wake: None,
+            unpolled: None,
+            late: 0,
+            exact: config.controllers.slices.is_none(),
+        }
+    }
+
+    /// Takes over the limits of every group.
+    fn set(&mut self, model: &Model) {
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            let id = GroupId(i as u32);
+            let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
+            node.exists = model.tree.get(id).is_some();
+            node.limited = max.is_limited();
+            node.iops_size = max.iops_size;
+            let burst = max.burst.as_nanos();
+            for (bucket, rate) in
+                node.bytes
+                    .iter_mut()
+                    .zip([max.read_bandwidth, max.write_bandwidth, max.bandwidth])
+            {
+                bucket.set(model.now, rate, burst);
+            }
+            for (bucket, rate) in
+                node.requests
+                    .iter_mut()
+                    .zip([max.read_iops, max.write_iops, max.iops])
+            {
+                bucket.set(model.now, rate, burst);
+            }
+        }
+        for i in 0..self.nodes.len() {
+            let path = model.tree.path(GroupId(i as u32)).map(|g| g.0);
+            let limited: Vec<u32> = path.filter(|&g| self.nodes[g as usize].limited).collect();
+            self.nodes[i].path = limited;
+        }
+    }
+
+    /// A request starts or stops to wait.
+    #[inline]
+    fn count(&mut self, live: &Live, more: bool) {
+        let node = &mut self.nodes[live.group.0 as usize];
+        let before = node.waiting[0] + node.waiting[1];
+        let side = &mut node.waiting[usize::from(!live.request.op.is_read())];
+        if more {
+            *side += 1;
+            if before == 0 {
+                self.queues.push(live.group.0);
+            }
+        } else {
+            *side = side.saturating_sub(1);
+            if before == 1 {
+                self.queues.retain(|&g| g != live.group.0);
+            }
+        }
+    }
+
+    #[inline]
+    fn released(&mut self, model: &Model, live: &Live, bytes: u64, found: &mut Found) {
+        let request = &live.request;
+        if live.released {
+            found.add(Self::NAME, format_args!("charged twice: {live:?}"));
+        }
+        if bytes != request.charge() {
+            found.add(
+                Self::NAME,
+                format_args!("charged with {bytes} bytes: {request:?}"),
+            );
+        }
+        self.count(live, false);
+        let direction = usize::from(!request.op.is_read());
+        for i in 0..self.nodes[live.group.0 as usize].path.len() {
+            let group = self.nodes[live.group.0 as usize].path[i];
+            let node = &mut self.nodes[group as usize];
+            let mut above = 0;
+            for side in [direction, COMMON] {
+                let late = self.late;
+                if node.bytes[side].is_limited() {
+                    above = above.max(node.bytes[side].charge(model.now, bytes, late));
+                }
+                if node.requests[side].is_limited() {
+                    let counted = counted(request, node.iops_size);
+                    let beyond = node.requests[side].charge(model.now, counted, late);
+                    if request.within == 0 {
+                        above = above.max(beyond);
+                    }
+                }
+            }
+            if above > 0 {
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "group {group} is {above} billionths above its limit before {request:?}"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// No request is throttled that all limits let pass before the layer's next wake-up.
+    #[inline]
+    fn polled(&mut self, model: &Model, wake: Option<Wake>, found: &mut Found) {
+        self.wake = wake.map(|w| w.at);
+        self.unpolled = None;
+        let before = self
+            .wake
+            .unwrap_or(Instant::MAX)
+            .saturating_sub(Span::from_nanos(1))
+            .max(model.now);
+        for &group in &self.queues {
+            let node = &self.nodes[group as usize];
+            for direction in [0, 1] {
+                if node.waiting[direction] == 0 || !self.all_ready(node, direction, before) {
+                    continue;
+                }
+                let what = ["reads", "writes"][direction];
+                // A limit that asks for a late wake-up throttles too much; if another wake-up hides the limit's, that one is wrong.
+                let late = self.all_ready(node, direction, model.now)
+                    || wake.is_some_and(|w| w.reason == Reason::Limit);
+                let auditor = if late { Self::NAME } else { Wakes::NAME };
+                found.add(
+                    auditor,
+                    format_args!(
+                        "{what} of group {group} wait although all limits let them pass, {wake:?}"
+                    ),
+                );
+            }
+        }
+    }
+
+    #[inline]
+    fn all_ready(&self, node: &Node, direction: usize, at: Instant) -> bool {
+        node.path.iter().all(|&group| {
+            let node = &self.nodes[group as usize];
+            [direction, COMMON].iter().all(|&side| {
+                let ready = |b: &Bucket| !b.is_limited() || b.is_ready(at);
+                ready(&node.bytes[side]) && ready(&node.requests[side])
+            })
+        })
+    }
+
+    fn begin(&mut self, model: &Model, call: &Call<'_>) {
+        let due = [self.wake, self.unpolled].into_iter().flatten().min();
+        self.late = due.map_or(0, |due| model.now.since(due).as_nanos().min(LATENESS_MAX));
+        if !matches!(call, Call::Poll { .. }) {
+            self.unpolled.get_or_insert(model.now);
+        }
+    }
+}
+
+impl Auditor for Ledger {
+    const NAME: &'static str = "ledger";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Begin(call) => self.begin(model, call),
+            Fact::Changed(_, Ok(_)) if self.exact => self.set(model),
+            Fact::Accepted(slot) => self.count(model.request(slot), true),
+            Fact::Cancelled(Some(slot), true) => {
+                let live = model.request(slot);
+                if !live.released && !live.given_up {
+                    self.count(live, false);
+                }
+            }
+            Fact::Closed(id) => {
+                let Some(stream) = model.stream(id) else {
+                    return;
+                };
+                for slot in model.requests_of(stream) {
+                    let live = model.request(slot);
+                    if !live.released && !live.given_up {
+                        self.count(live, false);
+                    }
+                }
+            }
+            Fact::Released(Some(slot), bytes) => {
+                self.released(model, model.request(slot), bytes, found);
+            }
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if !model.request(slot).released => {
+                found.add(
+                    Self::NAME,
+                    format_args!("dispatched before it was released: {piece:?}"),
+                );
+            }
+            Fact::Polled(_, wake) if self.exact => self.polled(model, wake, found),
+            _ => {}
+        }
+    }
+}

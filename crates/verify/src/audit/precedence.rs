@@ -1,0 +1,151 @@
+//! Precedence: a client without a promise is not served before a client or tenant that was not sent what it was promised.
+//!
+//! A group that has had something to send throughout a second, and was not sent its min in it (99 %, and a piece in flight), goes
+//! before all groups without a promise. This holds whatever the drive does: if it was too slow for the promise, it was too slow
+//! for others, too. So it is what random operations can check of promises. The idle class is exempt: it is served from time to
+//! time.
+//!
+//! The elevator does not see requests that wait for a scheduler tag; while there may be such requests, nothing is checked.
+
+use crate::audit::account::{Account, Stretch};
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use crate::audit::promised::{Rate, counts, crowded, mark, rate};
+use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, elevator};
+
+/// This many thousandths of the min suffice.
+const KEPT: u64 = 990;
+
+/// A group with a min.
+#[derive(Debug)]
+struct Promised {
+    group: GroupId,
+    rate: Rate,
+    account: Account,
+    /// The most units of one of its pieces.
+    longest: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Precedence {
+    /// The elevator keeps contracts.
+    watches: bool,
+    promised: Vec<Promised>,
+    sendable: Vec<bool>,
+    last: Instant,
+}
+
+impl Precedence {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            watches: matches!(config.elevator, elevator::Config::Contract(_)),
+            promised: Vec::new(),
+            sendable: Vec::new(),
+            last: Instant::ZERO,
+        }
+    }
+
+    /// The contracts changed: the accounts of unchanged mins go on.
+    fn set(&mut self, model: &Model) {
+        let mut before = std::mem::take(&mut self.promised);
+        for (id, group) in model.tree.iter() {
+            // Realtime clients go before all others; another rule covers what they are sent.
+            let Some(rate) =
+                rate(&group.contract).filter(|_| group.contract.class == Class::BestEffort)
+            else {
+                continue;
+            };
+            let known = before.iter().position(|p| p.group == id && p.rate == rate);
+            self.promised.push(match known {
+                Some(at) => before.swap_remove(at),
+                None => Promised {
+                    group: id,
+                    rate,
+                    account: Account::default(),
+                    longest: 0,
+                },
+            });
+        }
+    }
+
+    /// Advances the time, in the state after the last call.
+    fn pass(&mut self, model: &Model) {
+        mark(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = crowded(model);
+        for promised in &mut self.promised {
+            if crowded || !self.sendable[promised.group.0 as usize] {
+                promised.account.restart();
+            } else if model.now > self.last {
+                let rate = promised.rate.a_second;
+                promised.account.pass(self.last, model.now, rate, true);
+            }
+        }
+        self.last = model.now;
+    }
+
+    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+        let live = model.request(slot);
+        let path = || model.tree.path(live.group);
+        let excused = path().any(|id| {
+            model.tree.get(id).is_some_and(|g| {
+                g.contract.class != Class::BestEffort || rate(&g.contract).is_some()
+            })
+        });
+        for promised in &mut self.promised {
+            if path().any(|g| g == promised.group) {
+                let amount = counts(promised.rate.units, piece, live);
+                promised.account.serve(amount);
+                promised.longest = promised.longest.max(amount);
+            } else if !excused && let Some(stretch) = promised.behind(model) {
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{:?}, which is promised nothing, goes before {:?}, which was sent {} of {} since {:?}",
+                        piece.stream, promised.group, stretch.got, stretch.owed, stretch.from
+                    ),
+                );
+                promised.account.restart();
+            }
+        }
+    }
+}
+
+impl Promised {
+    /// The second in which it was not sent what it was promised, if it still has something to send.
+    fn behind(&mut self, model: &Model) -> Option<Stretch> {
+        let stretch = self.account.stretch(model.now)?;
+        let sent = u128::from(stretch.got) + u128::from(self.longest);
+        if sent * 1_000 >= u128::from(stretch.owed) * u128::from(KEPT) {
+            return None;
+        }
+        let within = |group| model.tree.path(group).any(|g| g == self.group);
+        let mut streams = model.streams();
+        streams
+            .any(|s| s.sendable > 0 && within(s.group))
+            .then_some(stretch)
+    }
+}
+
+impl Auditor for Precedence {
+    const NAME: &'static str = "precedence";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        if !self.watches {
+            return;
+        }
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            _ if self.promised.is_empty() => self.last = model.now,
+            Fact::Begin(_) => self.pass(model),
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            _ => {}
+        }
+    }
+}

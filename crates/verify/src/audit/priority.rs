@@ -1,0 +1,173 @@
+//! Priorities of `mq-deadline`: a lower one waits while a higher one has something, and what has waited for long enough does not wait
+//! any longer.
+//!
+//! A piece of a request of a lower priority is sent only if nothing of a higher one could be sent or is in the drive, or if its request
+//! has waited for `prio_aging_expire`. Where all that a lower priority could send has waited for that long, nothing of the realtime
+//! priority goes before it. When a request came to the elevator is not seen; it was after its submission and before the last time that
+//! its stream got something there.
+//!
+//! The elevator does not see requests that wait for a scheduler tag, and a command is as old as the oldest request in it: where tags are
+//! limited or requests are merged, nothing is checked.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use weir_core::{
+    Config, Dispatch, Event, Instant, Op, PriorityClass, Span, StreamId, StreamSpec, elevator,
+};
+
+/// What is known of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The highest is 0.
+    priority: usize,
+    /// The last time that one of its requests may have come to the elevator.
+    came: Instant,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Priorities {
+    /// `prio_aging_expire`, if anything is checked.
+    age: Option<Span>,
+    streams: Vec<Known>,
+}
+
+impl Priorities {
+    pub(crate) fn new(config: &Config) -> Self {
+        let sizes = &config.sizes;
+        let sees_all = !config.merge.is_on() && !config.merge.ahead;
+        let age = match config.elevator {
+            elevator::Config::MqDeadline(tunables) if sees_all => {
+                let tags = sizes.scheduler_tags;
+                let for_writes = match tunables.async_depth {
+                    0 => (u64::from(tags) * 3 / 4) as u32,
+                    stated => stated.min(tags),
+                };
+                (for_writes >= sizes.requests).then_some(tunables.prio_aging_expire)
+            }
+            _ => None,
+        };
+        let unknown = Known {
+            priority: 0,
+            came: Instant::ZERO,
+        };
+        Self {
+            age,
+            streams: vec![unknown; sizes.streams as usize],
+        }
+    }
+
+    fn opened(&mut self, id: StreamId, spec: StreamSpec) {
+        if let Some(known) = self.streams.get_mut(id.slot() as usize) {
+            known.priority = match spec.priority.class {
+                PriorityClass::Realtime => 0,
+                PriorityClass::BestEffort => 1,
+                PriorityClass::Idle => 2,
+            };
+        }
+    }
+
+    fn of(&self, id: StreamId) -> &Known {
+        &self.streams[id.slot() as usize]
+    }
+
+    /// Something of a stream may have come to the elevator.
+    fn came(&mut self, model: &Model, slot: Option<u32>) {
+        if let Some(slot) = slot {
+            let id = model.request(slot).request.stream;
+            self.streams[id.slot() as usize].came = model.now;
+        }
+    }
+
+    /// Something of a higher priority than this one could be sent or is in the drive.
+    fn is_higher_busy(&self, model: &Model, priority: usize) -> bool {
+        let mut streams = model.streams();
+        let mut tags = model.tags.iter().flatten();
+        streams.any(|s| s.sendable > 0 && self.of(s.id).priority < priority)
+            || tags.any(|flight| {
+                let piece = &flight.dispatch;
+                let counts = piece.op != Op::Flush && !flight.stalled;
+                counts && self.of(piece.stream).priority < priority
+            })
+    }
+
+    /// Whether a request of a priority may have reached the elevator unseen. A stalled space lets
+    /// its next request in without an event, so how long that request has waited is not known.
+    fn may_be_fresh(&self, model: &Model, priority: usize) -> bool {
+        let of_priority = model
+            .streams()
+            .filter(|s| self.of(s.id).priority == priority);
+        let stalls = model.spaces.iter().any(|space| space.stalls);
+        let mut requests = of_priority.flat_map(|stream| model.requests_of(stream));
+        stalls && requests.any(|slot| model.request(slot).in_stalled_space)
+    }
+
+    /// All that a priority could send has waited for `age`, and there is something.
+    fn is_aged(&self, model: &Model, priority: usize, age: Span) -> bool {
+        if self.may_be_fresh(model, priority) {
+            return false;
+        }
+        let mut some = false;
+        for stream in model.streams().filter(|s| s.sendable > 0) {
+            let known = self.of(stream.id);
+            if known.priority == priority {
+                if model.now.since(known.came) < age {
+                    return false;
+                }
+                some = true;
+            }
+        }
+        some
+    }
+
+    fn dispatched(&self, model: &Model, age: Span, piece: &Dispatch, slot: u32, found: &mut Found) {
+        let priority = self.of(piece.stream).priority;
+        let waited = model.now.since(model.request(slot).submitted);
+        if priority > 0 && waited < age && self.is_higher_busy(model, priority) {
+            found.add(
+                Self::NAME,
+                format_args!(
+                    "{:?} goes after {waited:?} though a higher priority is not done",
+                    piece.stream
+                ),
+            );
+        }
+        if priority == 0 && (1..3).any(|lower| self.is_aged(model, lower, age)) {
+            found.add(
+                Self::NAME,
+                format_args!("{:?} goes before what has waited for {age:?}", piece.stream),
+            );
+        }
+    }
+}
+
+impl Auditor for Priorities {
+    const NAME: &'static str = "priority";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        let Some(age) = self.age else { return };
+        match *fact {
+            Fact::Opened(id, spec) => self.opened(id, spec),
+            Fact::Accepted(slot) => self.came(model, Some(slot)),
+            Fact::Released(slot, _) | Fact::Parted(slot) => self.came(model, slot),
+            Fact::Held(id, _) => {
+                if let Some(known) = self.streams.get_mut(id.slot() as usize) {
+                    known.came = model.now;
+                }
+            }
+            Fact::Event(Event::Passed { stream, .. }) => {
+                if let Some(known) = self.streams.get_mut(stream.slot() as usize) {
+                    known.came = model.now;
+                }
+            }
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush => self.dispatched(model, age, piece, slot, found),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Random operations on a layer under every auditor; the seed also draws the configuration.
+//!
+//! The drive answers at random, so nothing is checked about durations, nor about the part of a promise that is kept in a second
+//! ([`crate::audit::Promise`]). Contracts are checked by the order of dispatches: [`crate::audit::Precedence`], [`crate::audit::Realtime`] and, if
+//! [`Plan::idle`] says so, [`crate::audit::Idle`].
+
+mod driver;
+mod plan;
+mod source;
+
+pub use plan::{Operation, Plan};
+pub use source::{Bytes, Random, Source};
+
+use crate::audit::found::Violation;
+use crate::audit::{Tally, Witness};
+use driver::Driver;
+use std::fmt;
+use weir_core::Counters;
+
+/// A run without violations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Operations performed.
+    pub steps: u64,
+    /// The layer's totals at the end.
+    pub counters: Counters,
+    /// How often each kind of event occurred.
+    pub tally: Tally,
+    /// The verdicts about the promised seconds of all groups.
+    pub seconds: weir_measure::promise::Seconds,
+}
+
+/// A run with violations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The seed that reproduces it.
+    pub seed: u64,
+    /// Operations performed before the violation.
+    pub steps: u64,
+    /// The first violations.
+    pub violations: Vec<Violation>,
+    /// The plan that was drawn.
+    pub plan: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, step {}: {}", self.seed, self.steps, self.plan)?;
+        for violation in &self.violations {
+            writeln!(f, "  {violation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Draws a configuration from `seed`, performs `steps` operations and lets everything finish.
+///
+/// # Errors
+/// An auditor found a violation. The same seed and steps reproduce it.
+pub fn run(seed: u64, steps: u64) -> Result<Summary, Box<Failure>> {
+    let mut random = Random::new(seed);
+    let plan = Plan::draw(&mut random);
+    run_plan(&mut random, plan, steps).map_err(|failure| Box::new(Failure { seed, ..failure }))
+}
+
+/// As [`run`], but returns the record of every call, up to the end or the violation.
+pub fn record(seed: u64, steps: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let plan = Plan::draw(&mut random);
+    let driver = perform(&mut random, plan, steps, true).0;
+    let recorder = driver.layer.into_observer().recorder;
+    recorder.expect("it was asked for").bytes().to_vec()
+}
+
+/// Performs `steps` operations, or as many as `source` has decisions for, according to `plan`. The seed of a failure is not known
+/// here and stays 0.
+///
+/// # Errors
+/// An auditor found a violation.
+pub fn run_plan(source: &mut impl Source, plan: Plan, steps: u64) -> Result<Summary, Failure> {
+    let drawn = format!("{:?}", plan.config);
+    let (driver, done) = perform(source, plan, steps, false);
+    let found = driver.layer.observer().audit.found();
+    if found.is_empty() {
+        return Ok(Summary {
+            steps: done,
+            counters: driver.layer.layer().counters(),
+            tally: *driver.layer.observer().audit.tally(),
+            seconds: driver.layer.observer().audit.seconds(),
+        });
+    }
+    Err(Failure {
+        seed: 0,
+        steps: done,
+        violations: found.kept().to_vec(),
+        plan: drawn,
+    })
+}
+
+fn perform<S: Source>(
+    source: &mut S,
+    plan: Plan,
+    steps: u64,
+    record: bool,
+) -> (Driver<'_, S>, u64) {
+    let mut layer =
+        Witness::beside(plan.config.clone(), record).expect("only valid configurations are drawn");
+    if plan.idle {
+        layer.observer_mut().audit.watch_idle();
+    }
+    let mut driver = Driver::new(source, plan, layer);
+    let mut done = 0;
+    while done < steps && driver.layer.observer().audit.found().is_empty() && !driver.is_exhausted()
+    {
+        driver.step();
+        done += 1;
+    }
+    if driver.layer.observer().audit.found().is_empty() {
+        driver.drain();
+    }
+    (driver, done)
+}

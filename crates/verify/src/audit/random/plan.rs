@@ -1,0 +1,367 @@
+//! The plan of a run: a configuration, and the frequencies of events.
+
+use super::{Random, Source};
+use weir_core::elevator;
+use weir_core::tunable::Tuned;
+use weir_core::{
+    Capacity, Class, Config, Contract, DriveShape, Edit, GroupId, Knobs, Max, ROOT, Sizes, SpaceId,
+    Span, control, merge,
+};
+
+/// A drawn configuration and way of driving it. Every run draws its own, so that all combinations occur sooner or later.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The configuration of the layer.
+    pub config: Config,
+    /// The initial groups, spaces and capacity; if the draw was unlucky they are refused as a whole, and tried again later.
+    pub edits: Vec<Edit>,
+    /// The relative frequency of each kind of operation; see [`Operation`].
+    pub weights: [u64; Operation::ALL.len()],
+    /// The maximum length of a request in bytes.
+    pub length_max: u64,
+    /// Maximum step of time, in nanoseconds.
+    pub step_max: u64,
+    /// The driver is never late for a wake-up.
+    pub punctual: bool,
+    /// One of this many completions is an error, or says that the drive was busy.
+    pub error_in: u64,
+    /// See [`Self::error_in`].
+    pub busy_in: u64,
+    /// One of this many requests is a flush.
+    pub flush_in: u64,
+    /// The maximum number of open streams.
+    pub streams: u32,
+    /// The idle class is checked, too; see [`crate::audit::Idle`].
+    pub idle: bool,
+}
+
+/// Kinds of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Submits a batch.
+    Submit,
+    /// Completes a batch, in any order.
+    Complete,
+    /// Opens a stream.
+    Open,
+    /// Closes a stream.
+    Close,
+    /// Puts one on hold, or lifts the hold.
+    Hold,
+    /// Cancels a request.
+    Cancel,
+    /// Changes groups, contracts, spaces or capacity.
+    Change,
+    /// Completes tags that may not be in flight.
+    Stray,
+    /// Names streams that may not exist any more.
+    Stale,
+    /// Only advances the time and polls.
+    Nothing,
+    /// Says that a space stalls.
+    Stall,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Submit,
+        Self::Complete,
+        Self::Open,
+        Self::Close,
+        Self::Hold,
+        Self::Cancel,
+        Self::Change,
+        Self::Stray,
+        Self::Stale,
+        Self::Nothing,
+        Self::Stall,
+    ];
+}
+
+impl Plan {
+    /// Draws a plan.
+    pub fn draw(source: &mut impl Source) -> Self {
+        let config = Config {
+            sizes: sizes(source),
+            drive: drive(source),
+            ..Config::of(elevator(source))
+        };
+        let groups = config.sizes.groups;
+        let spaces = config.sizes.spaces;
+        let mut edits: Vec<Edit> = (0..spaces).map(|id| set_space(source, id)).collect();
+        for id in 1..groups {
+            if !source.once_in(4) {
+                edits.push(add_group(source, &config, id));
+                edits.extend(set_knobs(source, id));
+            }
+        }
+        let rare = |source: &mut _| {
+            if Source::once_in(source, 3) {
+                0
+            } else {
+                Source::magnitude(source, 200)
+            }
+        };
+        let mut weights = [
+            2_000 + source.below(2_000),
+            2_000 + source.below(2_000),
+            100,
+            rare(source) / 2,
+            rare(source),
+            rare(source),
+            rare(source) / 4,
+            rare(source) / 4,
+            rare(source) / 4,
+            source.below(2_000),
+            0,
+        ];
+        let mut config = config;
+        config.merge = draw_merge(source, &config.elevator);
+        // From numbers of its own, so that runs without it stay as they were before there was any.
+        let mix = |seed: u64, weight: &u64| seed.wrapping_mul(1_009).wrapping_add(*weight);
+        let seed = weights.iter().fold(0, mix);
+        let mut of_controllers = Random::new(seed);
+        config.controllers.cost = draw_cost(&mut of_controllers);
+        config.controllers.slices = draw_slices(&mut of_controllers);
+        if !config.merge.is_on() && !config.merge.ahead && of_controllers.once_in(3) {
+            config.sizes.stalled = of_controllers.magnitude(128) as u32;
+            weights[Operation::Stall as usize] = 1 + of_controllers.magnitude(400);
+        }
+        Self {
+            edits,
+            weights,
+            length_max: source.magnitude(1 << 23).max(512),
+            step_max: 1 << (6 + source.below(18)),
+            punctual: source.once_in(2),
+            error_in: source.magnitude(1_000),
+            busy_in: 1 + source.magnitude(1_000),
+            flush_in: 1 + source.magnitude(200),
+            streams: 1 + source.below(u64::from(config.sizes.streams)) as u32,
+            // Under `contract` the end of a flush counts as a turn, which the auditor does not see.
+            idle: true,
+            config,
+        }
+    }
+}
+
+/// io.cost is there once in four times. What is told of the drive may be far from what it is, but not so that requests wait for days.
+fn draw_cost(source: &mut impl Source) -> Option<control::cost::Config> {
+    if !source.once_in(4) {
+        return None;
+    }
+    let mut config = control::cost::Config::default();
+    tunables(source, &mut config);
+    for bps in [&mut config.rbps, &mut config.wbps] {
+        *bps = (*bps).max(10_000_000_000);
+    }
+    for iops in [
+        &mut config.rseqiops,
+        &mut config.rrandiops,
+        &mut config.wseqiops,
+        &mut config.wrandiops,
+    ] {
+        *iops = (*iops).max(100_000);
+    }
+    config.min = config.min.max(5_000);
+    config.max = config.max.max(config.min);
+    Some(config)
+}
+
+/// Limits count in slices once in four times.
+fn draw_slices(source: &mut impl Source) -> Option<control::slices::Config> {
+    if !source.once_in(4) {
+        return None;
+    }
+    let mut config = control::slices::Config::default();
+    tunables(source, &mut config);
+    Some(config)
+}
+
+/// Nothing is merged as often as not.
+fn draw_merge(source: &mut impl Source, elevator: &elevator::Config) -> merge::Config {
+    if !elevator.merges() || source.once_in(2) {
+        return merge::Config::OFF;
+    }
+    merge::Config {
+        nomerges: source.below(3) as u8,
+        max_segments: 1 + source.magnitude(128) as u16,
+        segment_size: 4096 << source.below(5),
+        ahead: source.once_in(2),
+    }
+}
+
+fn sizes(source: &mut impl Source) -> Sizes {
+    let streams = source.magnitude(24) as u32;
+    let reserved = source.below(4) as u32;
+    Sizes {
+        requests: streams * reserved + source.magnitude(200) as u32,
+        streams,
+        groups: 1 + source.below(12) as u32,
+        spaces: 1 + source.below(3) as u32,
+        per_stream: source.magnitude(64) as u32,
+        reserved,
+        scheduler_tags: source.magnitude(128) as u32,
+        events: 4096,
+        stalled: 0,
+    }
+}
+
+fn drive(source: &mut impl Source) -> DriveShape {
+    DriveShape {
+        queues: 1 + source.below(3) as u16,
+        tags: source.magnitude(32) as u16,
+        max_transfer: 4096 * (1 + source.below(32)) as u32,
+        rotational: source.once_in(2),
+        capacity: None,
+    }
+}
+
+/// One of all elevators; its defaults as often as not.
+fn elevator(source: &mut impl Source) -> elevator::Config {
+    let kind = &elevator::KINDS[source.below(elevator::KINDS.len() as u64) as usize];
+    let mut config = (kind.default)();
+    if let Some(tuned) = config.tuned_mut()
+        && source.once_in(2)
+    {
+        tunables(source, tuned);
+    }
+    config
+}
+
+/// Draws tunables: each is at times as it is by default, at times the least that it may be, else of any order of magnitude up to well
+/// above its default.
+fn tunables(source: &mut impl Source, tuned: &mut dyn Tuned) {
+    const FEW: u64 = 64;
+    for (place, tunable) in tuned.tunables().iter().enumerate() {
+        let (least, most) = tunable.bounds;
+        let value = match most - least {
+            beyond if beyond < FEW => least + source.below(beyond + 1),
+            _ if source.once_in(4) => tunable.default,
+            _ if source.once_in(4) => least,
+            _ => source.magnitude(most.min(16 * tunable.default.max(1 << 16))),
+        };
+        tuned.set(place, value);
+    }
+    tuned.bound();
+}
+
+pub(super) fn set_space(source: &mut impl Source, id: u32) -> Edit {
+    let size = (!source.once_in(16)).then(|| source.magnitude(1 << 40).max(1 << 24));
+    Edit::SetSpace {
+        id: SpaceId(id),
+        size,
+    }
+}
+
+pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> Edit {
+    // Half of them are children of the root, the others of a group of smaller number, which may not exist.
+    let parent = if source.once_in(2) {
+        ROOT
+    } else {
+        GroupId(source.below(u64::from(id.max(1))) as u32)
+    };
+    Edit::AddGroup {
+        id: GroupId(id),
+        parent,
+        contract: draw_contract(source, config),
+    }
+}
+
+pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
+    (!source.once_in(8)).then(|| {
+        let (read, write) = (source.magnitude(1 << 34), source.magnitude(1 << 34));
+        let mut requests = |seldom| {
+            let stated = source.once_in(seldom);
+            if stated { source.magnitude(1 << 22) } else { 0 }
+        };
+        Capacity {
+            read,
+            write,
+            iops: requests(2),
+            read_iops: requests(4),
+            write_iops: requests(4),
+        }
+    })
+}
+
+/// A contract; under `bfq`, whose weights end at 1000, mostly with a share of no more than that.
+pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contract {
+    let share_max = u64::from(config.elevator.share_max());
+    let odd = source.once_in(64);
+    let (min, min_iops) = match source.below(16) {
+        0 => (source.magnitude(1 << 24), 0),
+        1 => (0, source.magnitude(1 << 12)),
+        2 if odd => (1, 1),
+        _ => (0, 0),
+    };
+    Contract {
+        min,
+        min_iops,
+        share: if odd {
+            source.below(20_000)
+        } else {
+            source.magnitude(share_max)
+        } as u16,
+        max: if source.once_in(2) {
+            draw_max(source)
+        } else {
+            Max::NONE
+        },
+        class: match source.below(8) {
+            0 => Class::Realtime,
+            1 => Class::Idle,
+            _ => Class::BestEffort,
+        },
+    }
+}
+
+/// Knobs for a group, seldom any.
+pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
+    let latency = if source.below(8) == 0 {
+        Span::from_nanos(source.magnitude(1 << 24))
+    } else {
+        Span::ZERO
+    };
+    let knobs = Knobs {
+        latency,
+        ..Knobs::NONE
+    };
+    let id = GroupId(id);
+    (knobs != Knobs::NONE || source.once_in(8)).then_some(Edit::SetKnobs { id, knobs })
+}
+
+fn draw_max(source: &mut impl Source) -> Max {
+    let bytes = |source: &mut _| {
+        if Source::once_in(source, 2) {
+            0
+        } else {
+            1_000 + Source::magnitude(source, 1 << 33)
+        }
+    };
+    let iops = |source: &mut _| {
+        if Source::once_in(source, 2) {
+            0
+        } else {
+            Source::magnitude(source, 1 << 22)
+        }
+    };
+    Max {
+        bandwidth: bytes(source),
+        read_bandwidth: if source.once_in(2) { bytes(source) } else { 0 },
+        write_bandwidth: if source.once_in(2) { bytes(source) } else { 0 },
+        iops: iops(source),
+        read_iops: if source.once_in(2) { iops(source) } else { 0 },
+        write_iops: if source.once_in(2) { iops(source) } else { 0 },
+        iops_size: if source.once_in(4) {
+            source.magnitude(1 << 20)
+        } else {
+            0
+        },
+        burst: if source.once_in(2) {
+            Span::ZERO
+        } else {
+            Span::from_nanos(source.magnitude(1 << 30))
+        },
+    }
+}

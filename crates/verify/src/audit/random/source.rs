@@ -1,0 +1,115 @@
+//! Sources of the decisions in a random run: random numbers, or bytes.
+
+use weir_core::random::SplitMix;
+
+/// A source of decisions.
+pub trait Source {
+    /// A number below `n`, which is at least 1.
+    fn below(&mut self, n: u64) -> u64;
+
+    /// True if it is used up and only returns zeroes.
+    fn is_empty(&self) -> bool;
+
+    /// True in one of `n` cases.
+    #[inline]
+    fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// A number from 1 to `most`, with each order of magnitude about equally likely.
+    fn magnitude(&mut self, most: u64) -> u64 {
+        let bits = u64::from(64 - most.leading_zeros());
+        let top = 1u64 << self.below(bits);
+        (top + self.below(top)).min(most)
+    }
+
+    /// One of the elements.
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Random numbers as a source.
+#[derive(Clone, Debug)]
+pub struct Random(SplitMix);
+
+impl Random {
+    /// The numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix::new(seed))
+    }
+
+    /// The next 64 bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+}
+
+impl Source for Random {
+    #[inline]
+    fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// Decisions from bytes, with as few bytes for each as possible, so that small changes of the bytes are small changes of the run.
+#[derive(Clone, Debug)]
+pub struct Bytes<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    /// Decisions from `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { left: bytes }
+    }
+}
+
+impl Source for Bytes<'_> {
+    fn below(&mut self, n: u64) -> u64 {
+        let (mut value, mut most) = (0u64, n - 1);
+        while most > 0 {
+            let Some((&first, rest)) = self.left.split_first() else {
+                break;
+            };
+            self.left = rest;
+            value = value << 8 | u64::from(first);
+            most >>= 8;
+        }
+        value % n
+    }
+
+    fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_a_seed_never_change() {
+        let mut random = Random::new(1);
+        assert_eq!(random.bits(), 0x910A_2DEC_8902_5CC1);
+        let below: Vec<u64> = (0..8).map(|_| random.below(100)).collect();
+        assert_eq!(below, [74, 97, 44, 44, 76, 87, 52, 28]);
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(5_000).collect();
+        let (mut random, mut bytes) = (Random::new(5), Bytes::new(&bytes));
+        for n in (1..300).chain([1 << 16, (1 << 40) + 1, u64::MAX]) {
+            assert!(random.below(n) < n && bytes.below(n) < n);
+            assert!(
+                (1..=n).contains(&random.magnitude(n)) && (1..=n).contains(&bytes.magnitude(n))
+            );
+        }
+    }
+}

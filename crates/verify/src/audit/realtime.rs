@@ -1,0 +1,197 @@
+//! The realtime class: a request that has passed its limits goes before everything except what keeps other promises.
+//!
+//! While a realtime client has something to send,
+//!
+//! - no client without a promise gets a piece dispatched, except that each client of the idle class is served once per timeout of
+//!   the idle class;
+//! - a client with a promise gets at most what the promise is worth in that time and in the time that it may catch up
+//!   (`catch_up`), an eighth more, and a piece;
+//! - and, on request, the realtime client does not wait longer than a stated bound for a dispatch.
+//!
+//! The first two bound what may overtake it, whatever the drive does. [`crate::audit::Promise`] checks that promises are kept beside it.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use crate::audit::promised::{Rate, counts, crowded, mark, rate};
+use weir_core::{Class, Config, Dispatch, GroupId, Instant, Op, Span, elevator};
+
+/// A realtime group.
+#[derive(Debug)]
+struct Client {
+    group: GroupId,
+    /// Since when it has had something to send.
+    since: Option<Instant>,
+    /// Since when it has waited for a dispatch: since then, or since the last one.
+    waits: Instant,
+    /// What others were sent meanwhile, by group: units of the group's promise or, for the idle class, pieces.
+    passed: Vec<(GroupId, u64)>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Realtime {
+    /// The configuration of the elevator, if it is one that keeps contracts.
+    config: Option<elevator::contract::Config>,
+    clients: Vec<Client>,
+    sendable: Vec<bool>,
+    /// The maximum wait.
+    bound: Option<Span>,
+    longest: Span,
+}
+
+impl Realtime {
+    pub(crate) fn new(config: &Config) -> Self {
+        let config = match config.elevator {
+            elevator::Config::Contract(config) => Some(config),
+            _ => None,
+        };
+        Self {
+            config,
+            clients: Vec::new(),
+            sendable: Vec::new(),
+            bound: None,
+            longest: Span::ZERO,
+        }
+    }
+
+    /// From now on also checks that no realtime client with something to send waits longer than this for a dispatch.
+    pub(crate) fn watch(&mut self, bound: Span) {
+        self.bound = Some(bound);
+    }
+
+    /// The longest wait.
+    pub fn longest(&self) -> Span {
+        self.longest
+    }
+
+    fn set(&mut self, model: &Model) {
+        let realtime = model.tree.iter();
+        let realtime = realtime.filter(|(_, g)| g.contract.class == Class::Realtime);
+        self.clients = realtime
+            .map(|(group, _)| Client {
+                group,
+                since: None,
+                waits: model.now,
+                passed: Vec::new(),
+            })
+            .collect();
+    }
+
+    /// Updates which streams have something to send.
+    fn look(&mut self, model: &Model, found: &mut Found) {
+        mark(model, &mut self.sendable, |s| s.sendable > 0);
+        let crowded = crowded(model);
+        for client in &mut self.clients {
+            if crowded || !self.sendable[client.group.0 as usize] {
+                client.since = None;
+                continue;
+            }
+            if client.since.is_none() {
+                (client.since, client.waits) = (Some(model.now), model.now);
+                client.passed.clear();
+            }
+            let waited = model.now.since(client.waits);
+            // While the drive is busy and refuses commands, nothing is dispatched.
+            if model.busy > 0 {
+                continue;
+            }
+            self.longest = self.longest.max(waited);
+            if self.bound.is_some_and(|bound| waited > bound) {
+                client.waits = model.now;
+                found.add(
+                    Self::NAME,
+                    format_args!("{:?} has waited for {waited:?}", client.group),
+                );
+            }
+        }
+    }
+
+    fn dispatched(&mut self, model: &Model, piece: &Dispatch, slot: u32, found: &mut Found) {
+        let Some(config) = self.config else { return };
+        let live = model.request(slot);
+        let within = |client: &Client, group| model.tree.path(group).any(|g| g == client.group);
+        let realtime = self.clients.iter().any(|c| within(c, live.group));
+        for client in &mut self.clients {
+            let Some(since) = client.since else { continue };
+            if within(client, live.group) {
+                client.waits = model.now;
+                continue;
+            }
+            let mut streams = model.streams();
+            if realtime || !streams.any(|s| s.sendable > 0 && within(client, s.group)) {
+                continue;
+            }
+            let time = model.now.since(since);
+            let mut path = model.tree.path(live.group);
+            // It suffices if one of the groups above it is allowed to.
+            let may = path.any(|id| {
+                let contract = &model.tree.get(id).expect("it is on a path").contract;
+                let (amount, allowed) = match rate(contract) {
+                    Some(rate) => {
+                        let amount = counts(rate.units, piece, live);
+                        let span = (time + config.catch_up).as_nanos();
+                        (amount, owed(rate, span) + amount)
+                    }
+                    None if contract.class == Class::Idle => {
+                        let timeout = config.idle_class_timeout.as_nanos();
+                        (1, time.as_nanos().checked_div(timeout).map_or(0, |n| n + 1))
+                    }
+                    None => return false,
+                };
+                let passed = client.passed(id);
+                *passed += amount;
+                *passed <= allowed
+            });
+            if !may {
+                client.since = None;
+                found.add(
+                    Self::NAME,
+                    format_args!(
+                        "{:?} goes before {:?}, which is realtime and has had something to send for {time:?}",
+                        piece.stream, client.group
+                    ),
+                );
+            }
+        }
+    }
+}
+
+/// What a promise is worth in this many nanoseconds, and an eighth more: as much as is reserved beyond it, and some.
+fn owed(rate: Rate, nanos: u64) -> u64 {
+    let owed = u128::from(rate.a_second) * u128::from(nanos) / 1_000_000_000;
+    u64::try_from(owed + owed / 8).unwrap_or(u64::MAX / 2)
+}
+
+impl Client {
+    fn passed(&mut self, group: GroupId) -> &mut u64 {
+        let at = self.passed.iter().position(|p| p.0 == group);
+        let at = at.unwrap_or_else(|| {
+            self.passed.push((group, 0));
+            self.passed.len() - 1
+        });
+        &mut self.passed[at].1
+    }
+}
+
+impl Auditor for Realtime {
+    const NAME: &'static str = "realtime";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        if self.config.is_none() {
+            return;
+        }
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            _ if self.clients.is_empty() => {}
+            Fact::Begin(_) | Fact::Polled(..) => self.look(model, found),
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            _ => {}
+        }
+    }
+}

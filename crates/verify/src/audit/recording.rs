@@ -1,0 +1,22 @@
+//! Auditing a recording.
+
+use crate::audit::found::Found;
+use crate::audit::suite::Audit;
+use weir_core::record::{Replay, ReplayError, Replayed};
+
+/// Replays a record of [`weir_core::record`] under every auditor, and returns what they found. The record may end in the
+/// middle of a run; requests in flight at its end are no violation.
+///
+/// # Errors
+/// The bytes are not a record, or the layer decides otherwise than was recorded.
+pub fn recording(record: &[u8]) -> Result<(Replayed, Found), ReplayError> {
+    let mut replay = Replay::new();
+    let mut audit = None;
+    replay.feed_watched(record, &mut |layer, now, call| {
+        // The first call was made before there was a layer to listen to, so it has no events.
+        let audit = audit.get_or_insert_with(|| Audit::new(layer));
+        audit.call(now, call, layer);
+    })?;
+    let found = audit.map(Audit::into_found).unwrap_or_default();
+    Ok((replay.end()?, found))
+}

@@ -1,0 +1,82 @@
+//! Room: what is accepted fits, what is refused is refused for a true reason, and a stream can use what is reserved for it.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::{Model, State};
+use weir_core::{Op, Reject, Request};
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub struct Room {}
+
+impl Auditor for Room {
+    const NAME: &'static str = "room";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Accepted(slot) => {
+                let request = &model.request(slot).request;
+                // The model already has the request: compare it with the room before.
+                let reason = refusal(model, request, 1);
+                if let Some(reason) = reason {
+                    found.add(
+                        Self::NAME,
+                        format_args!("accepted despite {reason:?}: {request:?}"),
+                    );
+                }
+            }
+            Fact::Refused(request, reason) => {
+                let expected = refusal(model, request, 0);
+                if expected != Some(reason) {
+                    let text =
+                        format_args!("refused for {reason:?}, not {expected:?}: {request:?}");
+                    found.add(Self::NAME, text);
+                }
+            }
+            Fact::Opened(id, _)
+                if id.slot() >= model.config.sizes.streams
+                    || model.in_slot(id.slot()).is_some() =>
+            {
+                found.add(
+                    Self::NAME,
+                    format_args!("{id:?} takes a place that is in use"),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Why the request cannot be accepted; `counted` of its stream's live requests are the request itself.
+#[inline]
+fn refusal(model: &Model, request: &Request, counted: u32) -> Option<Reject> {
+    let sizes = &model.config.sizes;
+    let Some(stream) = model
+        .stream(request.stream)
+        .filter(|s| s.state != State::Closing)
+    else {
+        return Some(Reject::UnknownStream);
+    };
+    let Some(size) = model
+        .spaces
+        .get(request.space.0 as usize)
+        .and_then(|s| s.size)
+    else {
+        return Some(Reject::UnknownSpace);
+    };
+    let empty = request.length == 0 && (request.op != Op::Flush || request.offset == 0);
+    if (request.op == Op::Flush) != empty {
+        return Some(Reject::BadLength);
+    }
+    if u128::from(request.offset) + u128::from(request.length) > u128::from(size) {
+        return Some(Reject::OutOfRange);
+    }
+    let live = stream.live - counted;
+    if live >= sizes.per_stream {
+        return Some(Reject::StreamFull);
+    }
+    let shared = model.shared - u32::from(counted > 0 && stream.live > sizes.reserved);
+    let full = live >= sizes.reserved && shared >= sizes.requests - sizes.streams * sizes.reserved;
+    full.then_some(Reject::Full)
+}

@@ -1,0 +1,457 @@
+//! The metrics' verdicts about promises: every promised second is kept, short or excused, in agreement with a slow count.
+//!
+//! A [`Promise`] is maintained for each group as in the server, with the same calls at the same times, and beside it a list of all
+//! events of the current second. When a second ends, the list is evaluated: how long requests waited, what was owed for that time,
+//! what was served. The reason why a second was not kept is not computed this way; that requests were throttled by a limit is only
+//! believed if some were.
+//!
+//! What a second is owed is rounded if the min changes within it: such a second only has to be counted.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use crate::audit::promised::{Rate, Units, rate};
+use weir_core::{Config, Done, GroupId, Op, Outcome, Span, StreamId};
+use weir_measure::promise::{Excuse, Promise, Seconds as Sums};
+use weir_measure::{SECOND_NS, Window};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Seconds {
+    groups: Vec<Group>,
+    /// By slot.
+    streams: Vec<Stream>,
+    /// What all groups together were served in the current second.
+    drive: Window,
+    /// When it ends, in nanoseconds.
+    ends: u64,
+}
+
+/// The state of a stream.
+#[derive(Debug)]
+struct Stream {
+    id: StreamId,
+    /// Its group, and those above.
+    path: Vec<u32>,
+    held: bool,
+    /// Its live requests except flushes.
+    live: u32,
+}
+
+#[derive(Debug)]
+struct Group {
+    promise: Promise,
+    slow: Slow,
+}
+
+/// The slow count of a group.
+#[derive(Debug, Default)]
+struct Slow {
+    /// The events of the current second, in order.
+    events: Vec<(u64, Event)>,
+    /// Requests that waited when it began, and those of clients that did not read their replies.
+    waiting: i64,
+    /// The rate when it began, and whether it was in force from then on.
+    rate: Option<Rate>,
+    whole: bool,
+    /// The rate now.
+    now: Option<Rate>,
+    got: Window,
+    /// Bytes of the longest request or piece so far.
+    longest: u64,
+    /// The amount of this second that was credited to the previous one.
+    advanced: u64,
+    /// Some request was throttled by a limit.
+    limited: bool,
+    sums: Counted,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The number of waiting requests changes by this.
+    Waits(i64),
+    /// The rate changes.
+    Rate(Option<Rate>),
+}
+
+/// The number of seconds by verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counted {
+    promised: u64,
+    kept: u64,
+    /// No request waited.
+    quiet: u64,
+    /// All others.
+    lacking: u64,
+}
+
+impl Counted {
+    /// The verdicts of a promise.
+    fn of(sums: &Sums) -> Self {
+        let quiet = [Excuse::Idle, Excuse::Suspended].map(|e| sums.excused[e as usize]);
+        let quiet = quiet.iter().sum();
+        Self {
+            promised: sums.promised,
+            kept: sums.kept,
+            quiet,
+            lacking: sums.all_short() + sums.all_excused() - quiet,
+        }
+    }
+}
+
+impl Seconds {
+    /// For a layer with this configuration.
+    pub fn new(config: &Config) -> Self {
+        let group = || Group {
+            promise: Promise::new(0, None),
+            slow: Slow::default(),
+        };
+        let mut groups = Vec::new();
+        groups.resize_with(config.sizes.groups as usize, group);
+        Self {
+            groups,
+            streams: Vec::new(),
+            drive: Window::default(),
+            ends: SECOND_NS,
+        }
+    }
+
+    /// The verdicts about all groups together.
+    pub fn sums(&self) -> Sums {
+        let mut all = Sums::default();
+        for group in &self.groups {
+            all.merge(group.promise.seconds());
+        }
+        all
+    }
+
+    /// Advances the time since the last call.
+    fn pass(&mut self, model: &Model, found: &mut Found) {
+        let now = model.now.as_nanos();
+        if now < self.ends {
+            return;
+        }
+        let limited = self.limited(model);
+        for (id, (group, limited)) in self.groups.iter_mut().zip(limited).enumerate() {
+            if let Some(fault) = group.end_seconds(now, self.ends, self.drive, limited) {
+                found.add(Self::NAME, format_args!("group {id}: {fault}"));
+            }
+        }
+        self.drive = Window::default();
+        self.ends = (now / SECOND_NS + 1) * SECOND_NS;
+    }
+
+    /// Number of requests of each group that have not passed their limits.
+    fn limited(&self, model: &Model) -> Vec<u32> {
+        let mut limited = vec![0; self.groups.len()];
+        for stream in self.streams.iter().filter(|s| s.live > 0) {
+            let Some(known) = model.stream(stream.id) else {
+                continue;
+            };
+            let requests = model.requests_of(known).map(|slot| model.request(slot));
+            let held = requests.filter(|live| !live.released).count();
+            for group in &stream.path {
+                limited[*group as usize] += held as u32;
+            }
+        }
+        limited
+    }
+
+    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut(id.slot() as usize)?;
+        (stream.id == id).then_some(stream)
+    }
+
+    /// Applies an event that happens now to the promises above a stream.
+    fn tell(&mut self, model: &Model, id: StreamId, tell: impl Fn(&mut Promise, &mut Slow)) {
+        let Some(stream) = self.streams.get(id.slot() as usize) else {
+            return;
+        };
+        if stream.id != id {
+            return;
+        }
+        let now = model.now.as_nanos();
+        for group in &stream.path {
+            let group = &mut self.groups[*group as usize];
+            group.promise.pass(now, Window::default(), 0);
+            tell(&mut group.promise, &mut group.slow);
+        }
+    }
+
+    fn opened(&mut self, model: &Model, id: StreamId, group: GroupId) {
+        let stream = Stream {
+            id,
+            path: model.tree.path(group).map(|g| g.0).collect(),
+            held: false,
+            live: 0,
+        };
+        let slot = id.slot() as usize;
+        if let Some(before) = self.streams.get(slot) {
+            if before.held {
+                let (gone, live) = (before.id, before.live);
+                self.tell(model, gone, |promise, _| promise.suspend(live, false));
+            }
+            self.streams[slot] = stream;
+            return;
+        }
+        while self.streams.len() < slot {
+            self.streams.push(Stream {
+                id: StreamId::from_bits(u64::MAX),
+                path: Vec::new(),
+                held: false,
+                live: 0,
+            });
+        }
+        self.streams.push(stream);
+    }
+
+    fn held(&mut self, model: &Model, id: StreamId, held: bool) {
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        if std::mem::replace(&mut stream.held, held) == held {
+            return;
+        }
+        let live = stream.live;
+        let now = model.now.as_nanos();
+        let more = if held { -i64::from(live) } else { live.into() };
+        self.tell(model, id, |promise, slow| {
+            promise.suspend(live, held);
+            slow.events.push((now, Event::Waits(more)));
+        });
+    }
+
+    fn accepted(&mut self, model: &Model, slot: u32) {
+        let live = model.request(slot);
+        let id = live.request.stream;
+        if live.request.op == Op::Flush {
+            return;
+        }
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        stream.live += 1;
+        let held = stream.held;
+        let now = model.now.as_nanos();
+        let asked = live.request.charge();
+        self.tell(model, id, |promise, slow| {
+            promise.sent(held);
+            promise.asks(asked);
+            slow.longest = slow.longest.max(asked);
+            slow.events.push((now, Event::Waits(i64::from(!held))));
+        });
+    }
+
+    fn done(&mut self, model: &Model, slot: u32, done: &Done) {
+        let request = &model.request(slot).request;
+        let id = request.stream;
+        if request.op == Op::Flush {
+            return;
+        }
+        let Some(stream) = self.stream(id) else {
+            return;
+        };
+        stream.live = stream.live.saturating_sub(1);
+        let held = stream.held;
+        let now = model.now.as_nanos();
+        let ok = done.outcome == Outcome::Ok;
+        self.drive.requests += u64::from(ok);
+        self.tell(model, id, |promise, slow| {
+            promise.ended(done, held, false);
+            slow.events.push((now, Event::Waits(-i64::from(!held))));
+            slow.limited |= done.waits.limit > Span::ZERO;
+            slow.got.requests += u64::from(ok);
+        });
+    }
+
+    fn served(&mut self, model: &Model, id: StreamId, bytes: u64) {
+        self.drive.bytes += bytes;
+        self.tell(model, id, |promise, slow| {
+            promise.served(bytes);
+            slow.got.bytes += bytes;
+            slow.longest = slow.longest.max(bytes);
+        });
+    }
+
+    fn changed(&mut self, model: &Model) {
+        let now = model.now.as_nanos();
+        for (id, group) in self.groups.iter_mut().enumerate() {
+            let known = model.tree.get(GroupId(id as u32));
+            let rate = known.and_then(|g| rate(&g.contract));
+            if rate == group.slow.now {
+                continue;
+            }
+            group.promise.pass(now, Window::default(), 0);
+            group.promise.change(rate);
+            group.slow.now = rate;
+            group.slow.events.push((now, Event::Rate(rate)));
+        }
+    }
+}
+
+impl Group {
+    /// Ends the current second, at `ends`, and those after it up to `now`. Returns what does not agree.
+    fn end_seconds(
+        &mut self,
+        now: u64,
+        ends: u64,
+        mut drive: Window,
+        limited: u32,
+    ) -> Option<String> {
+        let slow = &mut self.slow;
+        slow.limited |= limited > 0;
+        let mut end = ends;
+        while end <= now {
+            self.promise.pass(end, drive, limited);
+            drive = Window::default();
+            slow.end_second(end);
+            let sums = self.promise.seconds();
+            let counted = Counted::of(sums);
+            let all = sums.kept + sums.all_short() + sums.all_excused();
+            if sums.promised != all {
+                return Some(format!("{sums:?} do not add up"));
+            }
+            if counted != slow.sums {
+                let slow = std::mem::replace(&mut slow.sums, counted);
+                return Some(format!(
+                    "{sums:?} where {slow:?} were counted, up to {end} ns"
+                ));
+            }
+            if sums.excused[Excuse::Limit as usize] > 0 && !slow.limited {
+                return Some(format!("{sums:?}, and no limit held anything"));
+            }
+            end += SECOND_NS;
+        }
+        None
+    }
+}
+
+impl Slow {
+    /// Evaluates the second that ends at `end`.
+    fn end_second(&mut self, end: u64) {
+        let (mut at, mut rate, mut whole) = (end - SECOND_NS, self.rate, self.whole);
+        // What is owed at the previous rates, and the time waited at the current one.
+        let (mut owed, mut waited, mut all) = (0, 0, 0);
+        let units = |rate: Option<Rate>| rate.map(|r| r.units);
+        let due = |rate: Option<Rate>, ns: u64| {
+            let amount = rate.map_or(0, |r| u128::from(r.a_second) * u128::from(ns));
+            (amount / u128::from(SECOND_NS)) as u64
+        };
+        let last = (end, Event::Waits(0));
+        for (when, event) in self.events.drain(..).chain([last]) {
+            if self.waiting > 0 {
+                waited += when - at;
+                all += when - at;
+            }
+            at = when;
+            match event {
+                Event::Waits(more) => self.waiting += more,
+                Event::Rate(other) => {
+                    owed += due(rate, waited);
+                    if units(rate) != units(other) {
+                        whole = false;
+                        self.advanced = 0;
+                    }
+                    (rate, waited) = (other, 0);
+                }
+            }
+        }
+        owed += due(rate, waited);
+        let got = std::mem::take(&mut self.got);
+        (self.rate, self.whole) = (rate, rate.is_some());
+        if let Some(rate) = rate.filter(|_| whole) {
+            self.judge(rate, owed, all, got);
+        }
+    }
+
+    fn judge(&mut self, rate: Rate, owed: u64, waited: u64, got: Window) {
+        self.sums.promised += 1;
+        let advanced = std::mem::take(&mut self.advanced);
+        let (got, one) = match rate.units {
+            Units::Bytes => (got.bytes, self.longest),
+            Units::Requests => (got.requests, 1),
+        };
+        if waited == 0 {
+            // Its whole min was served without a wait.
+            let whole = rate.a_second - rate.a_second / 100 + advanced;
+            let kept = u64::from(got > 0 && got >= whole);
+            self.sums.kept += kept;
+            self.sums.quiet += 1 - kept;
+            return;
+        }
+        let one = if self.waiting > 0 { one } else { 0 };
+        let needs = owed.saturating_sub(rate.a_second / 100) + advanced;
+        if got + one >= needs {
+            self.advanced = needs.saturating_sub(got);
+            self.sums.kept += 1;
+        } else {
+            self.advanced = one;
+            self.sums.lacking += 1;
+        }
+    }
+}
+
+impl Auditor for Seconds {
+    const NAME: &'static str = "seconds";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Begin(_) | Fact::End => self.pass(model, found),
+            Fact::Opened(id, spec) => self.opened(model, id, spec.group),
+            Fact::Held(id, held) => self.held(model, id, held),
+            Fact::Accepted(slot) => self.accepted(model, slot),
+            Fact::Done(Some(slot), done) => self.done(model, slot, done),
+            Fact::Returned(completion, Some(flight)) if completion.outcome == Some(Outcome::Ok) => {
+                let piece = &flight.dispatch;
+                if piece.op != Op::Flush {
+                    self.served(model, piece.stream, piece.op.charge(piece.length.into()));
+                }
+            }
+            Fact::Changed(_, Ok(_)) => self.changed(model),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::Waits;
+
+    /// A group with this promise and one request of 1000 bytes at a time, which takes 100 ms. The slow count misses `missed`.
+    fn fault(min: u64, missed: u64) -> Option<String> {
+        let mut group = Group {
+            promise: Promise::new(0, Rate::new(min, 0)),
+            slow: Slow {
+                rate: Rate::new(min, 0),
+                whole: true,
+                waiting: 1,
+                ..Slow::default()
+            },
+        };
+        group.promise.sent(false);
+        for n in 1..=30 {
+            let now = n * SECOND_NS / 10;
+            group.promise.pass(now - 1, Window::default(), 0);
+            group.promise.served(1_000);
+            group.promise.answered(Waits::default());
+            group.slow.longest = 1_000;
+            group.slow.got.bytes += if n == missed { 0 } else { 1_000 };
+            if n % 10 == 0 {
+                let found = group.end_seconds(now, now, Window::default(), 0);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_count_that_does_not_agree_is_found() {
+        assert_eq!(fault(10_000, 0), None);
+        assert_eq!(fault(20_000, 0), None);
+        assert!(fault(11_000, 5).is_some_and(|w| w.contains("were counted")));
+    }
+}

@@ -1,0 +1,277 @@
+//! Limits of io.max in slices: in no window does one let more pass than Linux's slices allow, and a request that waits for one is woken.
+//!
+//! What a slice allows is rounded up, and a window can begin at the end of one and end at the begin of another: besides what the rate lets
+//! pass, two slices and a tick may be in a window, and the largest request, for which it may have been saved up.
+//!
+//! A request that is too long for the drive counts as the commands it is split into.
+//!
+//! Of groups above and below others that are limited only a weaker rule is visible. What has passed one limit may gather at that above; and a
+//! group's slice may begin when that of a member began, whose request had to wait since. So a window may be longer by as much as requests wait,
+//! those that were given up among them. What waited when limits changed was perhaps held against those of before, and is not counted.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::{Live, Model};
+use weir_core::control::slices;
+use weir_core::{Config, DriveShape, GroupId, Instant, Max, Op, Reason, Request, Span, Wake};
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// A bucket that leaks at the rate of a limit: filled to what has passed beyond it in the window for which that is the most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    rate: u64,
+    /// In amounts times [`Clock::unit`].
+    level: u128,
+    at: Instant,
+    /// The most that passed at once since it was empty.
+    largest: u64,
+}
+
+impl Bucket {
+    fn set(&mut self, rate: u64) {
+        (self.rate, self.level, self.largest) = (rate, 0, 0);
+    }
+
+    fn leak(&mut self, now: Instant) {
+        let passed = u128::from(now.since(self.at).as_nanos());
+        self.level = self.level.saturating_sub(u128::from(self.rate) * passed);
+        self.at = now;
+        if self.level == 0 {
+            self.largest = 0;
+        }
+    }
+
+    /// Charges a request; gives for how many nanoseconds of its rate the bucket is too full then.
+    fn charge(&mut self, clock: Clock, now: Instant, amount: u64, allowed: Span) -> u128 {
+        self.leak(now);
+        self.largest = self.largest.max(amount);
+        self.level += u128::from(amount) * clock.unit;
+        let saved = u128::from(self.largest) * clock.unit;
+        let slices = u128::from(self.rate) * u128::from(allowed.as_nanos());
+        self.level.saturating_sub(saved + slices) / u128::from(self.rate)
+    }
+}
+
+/// How time is counted.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    tick: Span,
+    slice: Span,
+    /// Nanoseconds of the ticks that are taken for a second.
+    unit: u128,
+    /// Bytes of the longest command that moves data.
+    max_transfer: u32,
+}
+
+impl Clock {
+    fn new(config: &slices::Config, drive: &DriveShape) -> Self {
+        let tick = config.tick.as_nanos();
+        let slice = match config.throttle_sample_time {
+            Span::ZERO if drive.rotational => SECOND / 10,
+            Span::ZERO => SECOND / 50,
+            stated => stated.as_nanos(),
+        };
+        Self {
+            tick: config.tick,
+            slice: Span::from_nanos(slice.next_multiple_of(tick)),
+            unit: u128::from(SECOND / tick * tick),
+            max_transfer: drive.max_transfer,
+        }
+    }
+
+    /// What passes in no time at most, as time at the rate of the limit.
+    fn allowed(&self) -> Span {
+        self.slice + self.slice + self.tick
+    }
+}
+
+/// How many commands of a drive a request is, each of which Linux counts.
+pub(crate) fn commands(request: &Request, max_transfer: u32) -> u64 {
+    let longest = match request.op {
+        Op::Read | Op::Write => max_transfer,
+        _ => 64 << 20,
+    };
+    let rest = request.length.saturating_sub(longest);
+    1 + u64::from(rest.div_ceil(longest))
+}
+
+/// A group's limits.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    max: Max,
+    /// Of bytes and of requests; reads and writes.
+    limits: [[Bucket; 2]; 2],
+    /// How long a request has waited at most.
+    waited: Span,
+    /// Groups with limits, from this one up.
+    path: Vec<u32>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Slices {
+    clock: Option<Clock>,
+    nodes: Vec<Node>,
+    /// When limits changed last.
+    changed: Instant,
+}
+
+/// The limit of one direction.
+fn limit(both: u64, one: u64) -> u64 {
+    match (both, one) {
+        (0, limit) | (limit, 0) => limit,
+        (both, one) => both.min(one),
+    }
+}
+
+/// Whether a request waits for its limits.
+fn waits(live: &Live) -> bool {
+    !live.released && !live.given_up && !live.over
+}
+
+impl Slices {
+    pub(crate) fn new(config: &Config) -> Self {
+        let slices = config.controllers.slices.as_ref();
+        let slices = slices.filter(|_| config.controllers.max);
+        Self {
+            clock: slices.map(|config_of| Clock::new(config_of, &config.drive)),
+            nodes: vec![Node::default(); config.sizes.groups as usize],
+            changed: Instant::ZERO,
+        }
+    }
+
+    /// Takes over the limits of every group. Those that are others begin anew.
+    fn set(&mut self, model: &Model) {
+        for (id, node) in (0..).map(GroupId).zip(&mut self.nodes) {
+            let max = model.tree.get(id).map_or(Max::NONE, |g| g.contract.max);
+            let rates = |max: &Max| {
+                let bytes = [max.read_bandwidth, max.write_bandwidth];
+                let requests = [max.read_iops, max.write_iops];
+                [
+                    bytes.map(|one| limit(max.bandwidth, one)),
+                    requests.map(|one| limit(max.iops, one)),
+                ]
+            };
+            if rates(&max) != rates(&node.max) {
+                self.changed = model.now;
+                let buckets = node.limits.iter_mut().flatten();
+                for (bucket, rate) in buckets.zip(rates(&max).into_iter().flatten()) {
+                    bucket.set(rate);
+                }
+            }
+            node.max = max;
+        }
+        for i in 0..self.nodes.len() {
+            let path = model.tree.path(GroupId(i as u32)).map(|g| g.0);
+            let limited = path.filter(|&g| self.nodes[g as usize].max.is_limited());
+            self.nodes[i].path = limited.collect();
+        }
+    }
+
+    fn released(&mut self, clock: Clock, model: &Model, live: &Live, found: &mut Found) {
+        if live.submitted <= self.changed {
+            return;
+        }
+        let direction = usize::from(!live.request.op.is_read());
+        let waited = model.now.since(live.submitted);
+        let bytes = live.request.charge();
+        let own = live.group.0;
+        for i in 0..self.nodes[own as usize].path.len() {
+            let group = self.nodes[own as usize].path[i];
+            let has_members = model.tree.iter().any(|(_, g)| g.parent.0 == group);
+            let is_alone = !has_members && self.nodes[own as usize].path.len() == 1;
+            let node = &mut self.nodes[group as usize];
+            node.waited = node.waited.max(waited);
+            let credit = if is_alone {
+                Span::ZERO
+            } else {
+                let waiting = model.live_requests().filter(|(_, live)| waits(live));
+                let waiting = waiting.map(|(_, live)| model.now.since(live.submitted));
+                waiting.fold(node.waited, Span::max) + clock.allowed()
+            };
+            let requests = commands(&live.request, clock.max_transfer);
+            for (limits, amount) in node.limits.iter_mut().zip([bytes, requests]) {
+                let bucket = &mut limits[direction];
+                if bucket.rate == 0 {
+                    continue;
+                }
+                let allowed = clock.allowed() + credit;
+                let above = bucket.charge(clock, model.now, amount, allowed);
+                if above > 0 {
+                    found.add(
+                        Self::NAME,
+                        format_args!(
+                            "group {group} is {above} ns above its limit with {:?} of {own:?}: {bucket:?}, {allowed:?}",
+                            live.request
+                        ),
+                    );
+                }
+            }
+        }
+    }
+
+    /// A request that waits may be given up, and leave the slice that began for it to others.
+    fn note_waits(&mut self, model: &Model) {
+        for (_, live) in model.live_requests().filter(|(_, live)| waits(live)) {
+            let waited = model.now.since(live.submitted);
+            for i in 0..self.nodes[live.group.0 as usize].path.len() {
+                let above = self.nodes[live.group.0 as usize].path[i];
+                let node = &mut self.nodes[above as usize];
+                node.waited = node.waited.max(waited);
+            }
+        }
+    }
+
+    /// One of the waiting requests is looked at again by when the last of them would pass if it were alone: their order is not known.
+    fn polled(&self, clock: Clock, model: &Model, wake: Option<Wake>, found: &mut Found) {
+        let waiting = model.live_requests().filter(|(_, live)| waits(live));
+        let longest = waiting.map(|(_, live)| self.longest(clock, live)).max();
+        let Some(longest) = longest else { return };
+        let due = model.now + longest;
+        if wake.is_none_or(|wake| wake.at > due && wake.reason != Reason::Answers) {
+            found.add(
+                Self::NAME,
+                format_args!("somebody waits for a limit, at most until {due:?}: {wake:?}"),
+            );
+        }
+    }
+
+    /// How long a request waits at most for one of its limits until that is looked at again.
+    fn longest(&self, clock: Clock, live: &Live) -> Span {
+        let direction = usize::from(!live.request.op.is_read());
+        let path = &self.nodes[live.group.0 as usize].path;
+        let of_group = |group: &u32| {
+            let rate = self.nodes[*group as usize].limits[0][direction].rate;
+            let amount = u128::from(live.request.charge()) * clock.unit;
+            let bytes = amount.checked_div(u128::from(rate)).unwrap_or(0);
+            let rate = self.nodes[*group as usize].limits[1][direction].rate;
+            let commands = u128::from(commands(&live.request, clock.max_transfer) - 1);
+            let requests = (commands * clock.unit).checked_div(u128::from(rate));
+            let time = bytes.max(requests.unwrap_or(0));
+            Span::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
+        };
+        path.iter().map(of_group).fold(Span::ZERO, Span::max) + clock.allowed()
+    }
+}
+
+impl Auditor for Slices {
+    const NAME: &'static str = "slices";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        let Some(clock) = self.clock else { return };
+        match *fact {
+            Fact::Changed(_, Ok(_)) => self.set(model),
+            Fact::Released(Some(slot), _) => {
+                self.released(clock, model, model.request(slot), found);
+            }
+            Fact::Polled(_, wake) => {
+                self.note_waits(model);
+                self.polled(clock, model, wake, found);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! A space that stalls: it is said to have if it can, and until something of it is answered it gets
+//! one request for each time that it stalls, up to four.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use weir_core::{Config, Edit, Op, SpaceId};
+
+/// Requests that a space gets at most while it answers nothing.
+const PROBES: u32 = 4;
+
+/// A space since something of it was answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    /// How often it has stalled, and requests that have begun since the first time.
+    stalls: u32,
+    begun: u32,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Stalls {
+    spaces: Vec<Silence>,
+}
+
+impl Stalls {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            spaces: vec![Silence::default(); config.sizes.spaces as usize],
+        }
+    }
+
+    fn of(&mut self, space: SpaceId) -> Option<&mut Silence> {
+        self.spaces.get_mut(space.0 as usize)
+    }
+}
+
+impl Auditor for Stalls {
+    const NAME: &'static str = "stalls";
+
+    #[inline]
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Stalled(space, answer) => {
+                if answer != model.can_stall(space) {
+                    let says = format_args!("stall says {answer} of space {}", space.0);
+                    found.add(Self::NAME, says);
+                }
+                if let Some(silence) = self.of(space).filter(|_| answer) {
+                    silence.stalls += 1;
+                }
+            }
+            Fact::Dispatched {
+                slot: Some(slot),
+                piece,
+                again: false,
+            } if piece.op != Op::Flush && model.request(slot).pieces == 0 => {
+                let Some(silence) = self.of(piece.space).filter(|s| s.stalls > 0) else {
+                    return;
+                };
+                silence.begun += 1;
+                if silence.begun > silence.stalls.min(PROBES) {
+                    let text = format_args!("{silence:?} in space {}: {piece:?}", piece.space.0);
+                    found.add(Self::NAME, text);
+                }
+            }
+            Fact::Returned(completion, Some(flight)) if completion.outcome.is_some() => {
+                if let Some(silence) = self.of(flight.dispatch.space) {
+                    *silence = Silence::default();
+                }
+            }
+            Fact::Changed(edits, Ok(_)) => {
+                for edit in edits {
+                    if let Edit::SetSpace { id, size: None } = *edit
+                        && let Some(silence) = self.of(id)
+                    {
+                        *silence = Silence::default();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Starvation: no stream with something to send waits longer than a stated bound while others are served.
+
+use crate::audit::auditor::{Auditor, Fact};
+use crate::audit::found::Found;
+use crate::audit::model::Model;
+use weir_core::{Instant, Span};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Starvation {
+    bound: Span,
+    /// Since when each stream waits: since it has had something to send, or was last served.
+    since: Vec<Option<Instant>>,
+    longest: Span,
+}
+
+impl Starvation {
+    /// Checks an elevator that promises to serve everyone within `bound`.
+    pub fn new(model: &Model, bound: Span) -> Self {
+        Self {
+            bound,
+            since: vec![None; model.config.sizes.streams as usize],
+            longest: Span::ZERO,
+        }
+    }
+
+    /// The longest that a stream waited.
+    pub fn longest(&self) -> Span {
+        self.longest
+    }
+}
+
+impl Auditor for Starvation {
+    const NAME: &'static str = "starvation";
+
+    fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
+        match *fact {
+            Fact::Dispatched { piece, .. } => self.since[piece.stream.slot() as usize] = None,
+            Fact::Polled(..) => {
+                for stream in model.streams() {
+                    let since = &mut self.since[stream.id.slot() as usize];
+                    if stream.sendable == 0 {
+                        *since = None;
+                        continue;
+                    }
+                    let waited = model.now.since(*since.get_or_insert(model.now));
+                    self.longest = self.longest.max(waited);
+                    if waited > self.bound {
+                        *since = Some(model.now);
+                        found.add(
+                            Self::NAME,
+                            format_args!("{:?} has waited for {waited:?}", stream.id),
+                        );
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A scene of contracts while it is drawn: a drive, and clients one by one while there is something left to promise.
+
+use super::kinds::{LINK, base, greedy, link, share};
+use super::{Client, Scene, Watch};
+use crate::audit::random::{Random, Source};
+use weir_core::elevator::{self, contract};
+use weir_core::{Capacity, Class, Contract, GroupId, Max, ROOT, Span};
+
+/// The part of the drive that may be promised, in millionths.
+pub(super) const PROMISABLE: u64 = 900_000;
+/// A client with one request at a time is promised at most this many per second: a drive that takes 30 us and the link's time
+/// for each leaves others some of it.
+pub(super) const ONE_AT_A_TIME: u64 = 4_000;
+
+/// With requests of this size the drive reaches its stated bytes, and none takes it long.
+pub(super) const FITTING: &[u32] = &[16 << 10];
+
+/// A scene while it is drawn, and what may still be promised in it, in millionths of the drive.
+pub(super) struct Draft<'a> {
+    pub(super) random: &'a mut Random,
+    pub(super) scene: Scene,
+    capacity: Capacity,
+    pub(super) left: u64,
+}
+
+impl<'a> Draft<'a> {
+    /// A drive that reaches `speed` hundredths of its stated capacity.
+    pub(super) fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
+        let config = contract::Config {
+            excess: random.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
+            ..contract::Config::default()
+        };
+        let config = elevator::Config::Contract(config);
+        let mut scene = base(random, config, Watch::Idle);
+        // Either way 4 KiB cost no more than the request that carries them.
+        let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
+        let capacity = Capacity {
+            read: LINK,
+            write,
+            iops,
+            ..Capacity::NONE
+        };
+        scene.watch = watch;
+        scene.config.sizes.streams = 64;
+        scene.config.sizes.groups = 64;
+        scene.config.drive.tags = 32;
+        scene.config.drive.capacity = Some(capacity);
+        scene.duration = Span::from_millis(2_500);
+        scene.drive.service = Span::from_micros(30);
+        scene.drive.read_ns_per_kib = link(capacity.read) * 100 / speed;
+        scene.drive.write_ns_per_kib = link(capacity.write) * 100 / speed;
+        scene.drive.request_ns = 1_000_000_000 / capacity.iops * 100 / speed;
+        Self {
+            random,
+            scene,
+            capacity,
+            left: PROMISABLE,
+        }
+    }
+
+    /// Takes a part of what may still be promised, at most `most` millionths of the drive.
+    pub(super) fn take(&mut self, most: u64) -> u64 {
+        let part = self.random.below(most.min(self.left) + 1);
+        self.left -= part;
+        part
+    }
+
+    pub(super) fn bytes(&self, part: u64) -> u64 {
+        self.capacity.read.min(self.capacity.write) / 1_000_000 * part
+    }
+
+    pub(super) fn iops(&self, part: u64) -> u64 {
+        self.capacity.iops * part / 1_000_000
+    }
+
+    pub(super) fn group(&mut self, parent: GroupId, contract: Contract) -> GroupId {
+        self.scene.groups.push((parent, contract));
+        GroupId(self.scene.groups.len() as u32)
+    }
+
+    /// A client that reads, or occasionally writes.
+    pub(super) fn client(&mut self, group: GroupId, size: u32, depth: u32) -> &mut Client {
+        let write_in = self.random.pick(&[0, 0, 1, 2, 8]);
+        let random = self.random.once_in(2);
+        self.scene.clients.push(Client {
+            group: group.0,
+            size,
+            depth,
+            think: 0,
+            random,
+            on: 0,
+            off: 0,
+            write_in,
+        });
+        self.scene.clients.last_mut().expect("it was just added")
+    }
+
+    /// A client with many requests outstanding.
+    pub(super) fn streams(&mut self, group: GroupId) -> &mut Client {
+        let size = self.random.pick(&[64 << 10, 128 << 10]);
+        let depth = 3 + self.random.below(3) as u32;
+        self.client(group, size, depth)
+    }
+
+    /// A client that always has more requests than the drive takes.
+    pub(super) fn greedy(&mut self, group: GroupId) {
+        let client = greedy(self.random, group.0, 32);
+        self.scene.clients.push(client);
+    }
+
+    /// A typical share.
+    pub(super) fn share(&mut self) -> Contract {
+        share(50 + self.random.below(100))
+    }
+
+    /// A client with a min in bytes and many requests outstanding.
+    pub(super) fn promised_stream(&mut self, most: u64) {
+        let min = self.take(most);
+        let contract = Contract {
+            min: self.bytes(min),
+            ..self.share()
+        };
+        let group = self.group(ROOT, contract);
+        self.streams(group);
+    }
+
+    /// A client with a min in requests, one at a time or several.
+    pub(super) fn promised_requests(&mut self, most: u64, depth: u32) {
+        let most = if depth == 1 {
+            most.min(1_000_000 * ONE_AT_A_TIME / self.capacity.iops)
+        } else {
+            most
+        };
+        let min = self.take(most);
+        let contract = Contract {
+            min_iops: self.iops(min),
+            ..self.share()
+        };
+        let group = self.group(ROOT, contract);
+        // As small as the requests for which the drive's rate of requests is stated.
+        self.client(group, 4096, depth);
+    }
+
+    /// A realtime client with a max in requests, or in bytes, that sends `depth` at a time.
+    pub(super) fn realtime(&mut self, most: u64, burst: Span, sizes: &[u32]) {
+        let part = self.take(most).max(10_000);
+        let (max, size) = if self.random.once_in(2) {
+            let bandwidth = self.bytes(part);
+            let max = Max {
+                bandwidth,
+                burst,
+                ..Max::NONE
+            };
+            (max, self.random.pick(sizes))
+        } else {
+            let iops = self.iops(part);
+            let max = Max {
+                iops,
+                burst,
+                ..Max::NONE
+            };
+            (max, 4096)
+        };
+        let contract = Contract {
+            max,
+            class: Class::Realtime,
+            ..self.share()
+        };
+        let group = self.group(ROOT, contract);
+        let depth = 1 + self.random.below(8) as u32;
+        self.client(group, size, depth);
+    }
+
+    pub(super) fn idle(&mut self, parent: GroupId) {
+        let contract = Contract {
+            class: Class::Idle,
+            ..self.share()
+        };
+        let group = self.group(parent, contract);
+        self.greedy(group);
+    }
+
+    pub(super) fn watch_realtime(&mut self) {
+        // The time that the drive needs for all that it may have been given before, and a piece of each promised client.
+        let pieces = u64::from(self.scene.config.drive.tags) + self.scene.groups.len() as u64;
+        let drive = &self.scene.drive;
+        let piece = 128 * drive.read_ns_per_kib.max(drive.write_ns_per_kib);
+        let bound = drive.service.as_nanos() + pieces * piece;
+        let bound = Span::from_nanos(bound);
+        self.scene.watch.push(Watch::Realtime { bound });
+    }
+}

@@ -1,0 +1,498 @@
+//! Scenes of shares and waits, and of promises to readers.
+
+use super::{Client, Drive, Scene, Watch};
+use crate::audit::random::{Random, Source};
+use weir_core::control::cost;
+use weir_core::elevator::{self, bfq, cfq, contract, kyber, mq_deadline};
+use weir_core::{
+    Capacity, Class, Config, Contract, DriveShape, GroupId, Instant, ROOT, Sizes, Span,
+};
+
+pub(super) const MS: u64 = 1_000_000;
+const SECTOR: u64 = 512;
+pub(super) const SIZES: [u32; 5] = [4096, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
+/// The link of the demo's drive, in bytes per second.
+pub(super) const LINK: u64 = 250_000_000;
+const CAPACITY: Option<Capacity> = Some(Capacity {
+    read: LINK,
+    write: LINK,
+    iops: 0,
+    ..Capacity::NONE
+});
+
+pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene {
+    Scene {
+        config: Config {
+            sizes: Sizes {
+                streams: 16,
+                groups: 16,
+                ..Sizes::default()
+            },
+            drive: DriveShape {
+                tags: random.pick(&[1, 2, 4, 8]),
+                ..DriveShape::default()
+            },
+            ..Config::of(elevator)
+        },
+        groups: Vec::new(),
+        clients: Vec::new(),
+        drive: Drive {
+            service: Span::from_micros(random.pick(&[10, 30, 80])),
+            read_ns_per_kib: link(LINK),
+            write_ns_per_kib: link(LINK),
+            request_ns: 0,
+            error_in: 0,
+            busy_in: 0,
+        },
+        script: Vec::new(),
+        duration: Span::from_millis(2_000),
+        near: false,
+        watch: vec![watch],
+    }
+}
+
+pub(super) fn share(share: u64) -> Contract {
+    Contract {
+        share: share as u16,
+        ..Contract::DEFAULT
+    }
+}
+
+/// A client that always has more requests than the drive takes.
+pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
+    Client {
+        group,
+        size: random.pick(&SIZES),
+        depth: u32::from(tags) + 2 + random.below(6) as u32,
+        think: 0,
+        random: random.once_in(2),
+        on: 0,
+        off: 0,
+        write_in: 0,
+    }
+}
+
+/// Two to four groups, some with groups in them, with shares that differ up to tenfold, and a client or two in each leaf. Some come
+/// and go, and some have few requests at a time.
+fn shared(random: &mut Random, scene: &mut Scene) {
+    let tags = scene.config.drive.tags;
+    for _ in 0..2 + random.below(3) {
+        let contract = share(20 + random.below(181));
+        scene.groups.push((ROOT, contract));
+        let top = scene.groups.len() as u32;
+        let mut leaves = vec![top];
+        if random.once_in(2) {
+            leaves.clear();
+            for _ in 0..2 {
+                scene
+                    .groups
+                    .push((GroupId(top), share(20 + random.below(181))));
+                leaves.push(scene.groups.len() as u32);
+            }
+        }
+        for leaf in leaves {
+            for _ in 0..=random.below(2) {
+                let mut client = greedy(random, leaf, tags);
+                match random.below(4) {
+                    0 => {
+                        (client.on, client.off) =
+                            (random.magnitude(100 * MS), random.magnitude(100 * MS));
+                    }
+                    1 => {
+                        // One request at a time, with think time before the next: it is idle after each.
+                        client.depth = 1;
+                        client.think = random.magnitude(MS / 5);
+                        client.size = random.pick(&[client.size, 128 << 10]);
+                    }
+                    _ => {}
+                }
+                scene.clients.push(client);
+            }
+        }
+    }
+}
+
+pub(super) fn bfq_shares(random: &mut Random) -> Scene {
+    let max_budget = 256 << random.below(3);
+    let config = bfq::Config {
+        charge: bfq::Charge::Service,
+        max_budget,
+        slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
+        low_latency: false,
+        injection: false,
+        merge: random.once_in(2),
+        ..bfq::Config::default()
+    };
+    // A turn may last for the maximum request after its budget is used up.
+    let turn = u64::from(max_budget) * SECTOR + (128 << 10);
+    let watch = Watch::Shares {
+        lag: BFQ_TURNS * turn,
+        owed: 0,
+        skip: BFQ_FIRST_TURNS,
+    };
+    let mut scene = base(random, elevator::Config::Bfq(config), watch);
+    // Fast enough for the first turns to be over soon and for none to end by time.
+    scene.drive.read_ns_per_kib = link(10 * LINK);
+    scene.drive.service = Span::from_micros(2);
+    // Clients near each other on a drive that seeks may be merged, since they cooperate or seem to.
+    scene.near = random.once_in(2);
+    scene.config.drive.rotational = random.once_in(2);
+    shared(random, &mut scene);
+    for client in &mut scene.clients {
+        client.size = client.size.max(16 << 10);
+    }
+    scene
+}
+
+/// Like Linux, `bfq` takes the maximum budget to be 16384 sectors until it has given 194 of them, whatever it is told; after
+/// that the last client that had one of those has to be caught up with.
+const BFQ_FIRST_TURNS: u64 = 4_000;
+
+/// Under `bfq` a client may get ahead of another by this many turns of each.
+const BFQ_TURNS: u64 = 10;
+
+/// Start-time fair queueing: one may get ahead of another by one piece of each.
+pub(super) fn contract_shares(random: &mut Random) -> Scene {
+    let config = contract::Config {
+        excess: contract::Excess::Bytes,
+        ..contract::Config::default()
+    };
+    // A little more for rounding in the division by weights; and what keeps the drive busy, which is a piece and its delay.
+    let (lag, owed) = ((128 << 10) + 1024, 2 * (128 << 10));
+    let mut scene = base(
+        random,
+        elevator::Config::Contract(config),
+        Watch::Shares { lag, owed, skip: 0 },
+    );
+    scene.config.drive.capacity = CAPACITY;
+    shared(random, &mut scene);
+    if random.once_in(2) {
+        // A client whose min may be more than its share gets its min, and not a part of the rest in addition.
+        let contract = Contract {
+            min: random.below(LINK / 2),
+            ..share(20 + random.below(181))
+        };
+        scene.groups.push((ROOT, contract));
+        let client = greedy(random, scene.groups.len() as u32, scene.config.drive.tags);
+        scene.clients.push(client);
+    }
+    scene
+}
+
+/// `io.cost` before no elevator, held to half of the link: clocks of groups are at most a request and a timer's slack apart, and a group that
+/// begins has half a period to spend, of all of the drive as long as it is alone.
+pub(super) fn cost_shares(random: &mut Random) -> Scene {
+    let lag = COST_REQUESTS * (128 << 10) + LINK / 2 * COST_BEGIN_MS / 1_000;
+    let watch = Watch::Shares {
+        lag,
+        owed: 0,
+        skip: 0,
+    };
+    let mut scene = base(random, elevator::Config::None, watch);
+    let config = cost::Config {
+        qos: cost::Control::User,
+        rlat: Span::from_millis(5),
+        wlat: Span::from_millis(5),
+        min: 10_000,
+        max: 10_000,
+        model: cost::Control::User,
+        rbps: LINK / 2,
+        rseqiops: 0,
+        rrandiops: 0,
+        ..cost::Config::default()
+    };
+    scene.config.controllers.cost = Some(config);
+    // The drive is not the limit, whatever the size of requests.
+    scene.config.drive.tags = 8;
+    scene.drive.service = Span::from_micros(10);
+    shared(random, &mut scene);
+    let tags = scene.config.drive.tags;
+    for client in &mut scene.clients {
+        // A client that comes and goes brings half a period of budget along each time.
+        *client = greedy(random, client.group, tags);
+    }
+    scene
+}
+
+/// Under `io.cost` a client may get ahead of another by this number of the longest requests of each.
+const COST_REQUESTS: u64 = 2;
+/// Half a period.
+const COST_BEGIN_MS: u64 = 5;
+
+pub(super) fn bfq_waits(random: &mut Random) -> Scene {
+    // A raised queue has turns of several seconds.
+    let config = bfq::Config {
+        low_latency: false,
+        injection: false,
+        ..bfq::Config::default()
+    };
+    let turn = config.timeout_sync + config.slice_idle;
+    let mut scene = base(
+        random,
+        elevator::Config::Bfq(config),
+        Watch::Waits { bound: Span::ZERO },
+    );
+    let tags = scene.config.drive.tags;
+    let others = 1 + random.below(3);
+    for _ in 0..others {
+        scene.groups.push((ROOT, share(100)));
+        let group = scene.groups.len() as u32;
+        let client = if random.once_in(2) {
+            // The drive idles for it in every turn.
+            Client {
+                size: 4096,
+                depth: 1,
+                think: random.below(7) * MS,
+                random: true,
+                ..greedy(random, group, tags)
+            }
+        } else {
+            greedy(random, group, tags)
+        };
+        scene.clients.push(client);
+    }
+    scene.groups.push((ROOT, share(100)));
+    scene
+        .clients
+        .push(greedy(random, scene.groups.len() as u32, tags));
+    let idle = random.once_in(2);
+    if idle {
+        let contract = Contract {
+            class: Class::Idle,
+            ..share(100)
+        };
+        scene.groups.push((ROOT, contract));
+        scene
+            .clients
+            .push(greedy(random, scene.groups.len() as u32, tags));
+    }
+    // Equal weights: at most one turn of each other client, and one that was in progress; the idle class once in 200 ms.
+    let turns = turn + Span::from_millis(20);
+    let bound = turns.saturating_mul(others + 1 + u64::from(idle));
+    scene.watch = vec![Watch::Waits {
+        bound: if idle {
+            bound + Span::from_millis(200)
+        } else {
+            bound
+        },
+    }];
+    scene
+}
+
+/// `cfq` on flash, where requests are charged: with requests of one size these are bytes. Groups have turns of a millisecond and what is in
+/// the drive then, and their parts of the drive are rounded to 4096ths.
+pub(super) fn cfq_shares(random: &mut Random) -> Scene {
+    let slice = Span::from_millis(1);
+    let config = cfq::Config {
+        slice_sync: slice,
+        target_latency: slice,
+        group_idle: random.pick(&[Span::ZERO, Span::from_millis(8)]),
+        ..cfq::Config::default()
+    };
+    let rounding = LINK * 2 / CFQ_ROUNDED;
+    let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
+    let watch = Watch::Shares {
+        lag: CFQ_TURNS * turn + rounding,
+        owed: 0,
+        skip: 0,
+    };
+    let mut scene = base(random, elevator::Config::Cfq(config), watch);
+    scene.config.drive.tags = 8;
+    shared(random, &mut scene);
+    for client in &mut scene.clients {
+        *client = Client {
+            size: 64 << 10,
+            ..greedy(random, client.group, 8)
+        };
+    }
+    scene
+}
+
+/// Under `cfq` a kind of queues is served for two milliseconds at least.
+const CFQ_TURN_MS: u64 = 2;
+/// Under `cfq` a client may get ahead of another by this many turns.
+const CFQ_TURNS: u64 = 10;
+/// A part of the drive is off by less than this part of it.
+const CFQ_ROUNDED: u64 = 100;
+
+/// `cfq` where it idles: every group has its turn after one of each other.
+pub(super) fn cfq_waits(random: &mut Random) -> Scene {
+    let config = cfq::Config {
+        flash_idles: true,
+        low_latency: random.once_in(2),
+        ..cfq::Config::default()
+    };
+    let turn = config.slice_sync + config.slice_idle + Span::from_millis(20);
+    let others = 1 + random.below(4);
+    let bound = turn.saturating_mul(2 * (others + 1));
+    let elevator = elevator::Config::Cfq(config);
+    let mut scene = base(random, elevator, Watch::Waits { bound });
+    let tags = scene.config.drive.tags;
+    for _ in 0..=others {
+        scene.groups.push((ROOT, share(100)));
+        let mut client = greedy(random, scene.groups.len() as u32, tags);
+        if random.once_in(3) {
+            (client.depth, client.think) = (1, random.below(7) * MS);
+        }
+        scene.clients.push(client);
+    }
+    scene
+}
+
+pub(super) fn contract_waits(random: &mut Random) -> Scene {
+    let timeout = Span::from_millis(20 << random.below(5));
+    let config = contract::Config {
+        idle_class_timeout: timeout,
+        ..contract::Config::default()
+    };
+    // The idle class when its time has come; the others one piece at a time, less what the drive has in flight.
+    let bound = timeout + Span::from_millis(50);
+    let mut scene = base(
+        random,
+        elevator::Config::Contract(config),
+        Watch::Waits { bound },
+    );
+    let tags = scene.config.drive.tags;
+    for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
+        scene.groups.push((
+            ROOT,
+            Contract {
+                class,
+                ..share(100)
+            },
+        ));
+        scene
+            .clients
+            .push(greedy(random, scene.groups.len() as u32, tags));
+    }
+    scene
+}
+
+/// Streams that always have a request further on, and others behind them.
+pub(super) fn deadline_waits(random: &mut Random) -> Scene {
+    let config = mq_deadline::Config {
+        read_expire: Span::from_millis(random.pick(&[10, 30, 100])),
+        write_expire: Span::from_millis(random.pick(&[20, 60, 200])),
+        writes_starved: 1 + random.below(3) as u32,
+        fifo_batch: random.pick(&[1, 2, 4]),
+        ..mq_deadline::Config::default()
+    };
+    let mut scene = base(
+        random,
+        elevator::Config::MqDeadline(config),
+        Watch::Waits { bound: Span::ZERO },
+    );
+    let tags = scene.config.drive.tags;
+    for client in 0..4 + random.below(3) {
+        scene.groups.push((ROOT, share(100)));
+        let group = scene.groups.len() as u32;
+        scene.clients.push(Client {
+            size: random.pick(&[4096, 16 << 10]),
+            // Two of each direction at least.
+            write_in: client % 2,
+            ..greedy(random, group, tags)
+        });
+    }
+    // All that is older goes first, each in a batch of its own at the worst, and as many batches of the other direction go between two.
+    let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
+    let pieces = older * (config.writes_starved + 1) * config.fifo_batch;
+    let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
+    let bound = config.read_expire.max(config.write_expire) + piece.saturating_mul(pieces.into());
+    scene.watch = vec![Watch::Waits { bound }];
+    scene
+}
+
+/// Readers and writers that always have more requests than the drive has tags, and targets from what is never met to what always is.
+pub(super) fn kyber_waits(random: &mut Random) -> Scene {
+    let mut target = || Span::from_micros(random.pick(&[1, 100, 1_000, 100_000]));
+    let config = kyber::Config {
+        read_lat_nsec: target(),
+        write_lat_nsec: target(),
+    };
+    let mut scene = base(
+        random,
+        elevator::Config::Kyber(config),
+        Watch::Waits { bound: Span::ZERO },
+    );
+    let tags = scene.config.drive.tags;
+    for client in 0..4 + random.below(3) {
+        scene.groups.push((ROOT, share(100)));
+        let group = scene.groups.len() as u32;
+        scene.clients.push(Client {
+            size: random.pick(&[4096, 16 << 10]),
+            // Two of each direction at least.
+            write_in: client % 2,
+            ..greedy(random, group, tags)
+        });
+    }
+    // All that is older goes first. For each of them a batch of reads and one of writes go at the worst, and what is in the drive then.
+    let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
+    let round = 16 + 8 + u32::from(tags);
+    let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
+    let bound = piece.saturating_mul((older * round).into());
+    scene.watch = vec![Watch::Waits { bound }];
+    scene
+}
+
+pub(super) fn promises(random: &mut Random) -> Scene {
+    let excess = random.pick(&[contract::Excess::Time, contract::Excess::Bytes]);
+    let config = contract::Config {
+        excess,
+        ..contract::Config::default()
+    };
+    let watch = Watch::Promises {
+        from: Instant::ZERO,
+        least: 1_000,
+    };
+    let mut scene = base(random, elevator::Config::Contract(config), watch);
+    scene.config.drive.tags = 32;
+    scene.config.drive.capacity = CAPACITY;
+    scene.drive.service = Span::from_micros(30);
+    scene.duration = Span::from_millis(2_500);
+    let mut left = LINK / 10 * 9;
+    let clients = 4 + random.below(12);
+    // Occasionally all that may be promised is.
+    let everything = random.once_in(2);
+    for i in 0..clients {
+        let target = i == 0 || random.once_in(6);
+        // One small request at a time, in 200 to 600 us each; or many at a time.
+        let (size, depth) = if target {
+            (4096, 1)
+        } else {
+            (random.pick(&[64 << 10, 128 << 10]), 2 + random.below(3))
+        };
+        let min = if target {
+            6_000_000 + random.below(14_000_001)
+        } else if everything {
+            left / (clients - i)
+        } else {
+            random.below(12_000_001)
+        };
+        let min = min.min(left);
+        left -= min;
+        scene.groups.push((
+            ROOT,
+            Contract {
+                min,
+                share: 50 + random.below(100) as u16,
+                ..Contract::DEFAULT
+            },
+        ));
+        scene.clients.push(Client {
+            group: scene.groups.len() as u32,
+            size,
+            depth: depth as u32,
+            think: 0,
+            random: target,
+            on: 0,
+            off: 0,
+            write_in: 0,
+        });
+    }
+    scene
+}
+
+/// A rate in bytes per second as the time of a KiB.
+pub(super) const fn link(bytes_a_second: u64) -> u64 {
+    1024 * Span::from_secs(1).as_nanos() / bytes_a_second
+}

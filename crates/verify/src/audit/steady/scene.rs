@@ -1,0 +1,204 @@
+//! Scenes: clients with contracts on a drive, and what is checked.
+
+use super::{Client, contracts, kinds};
+use crate::audit::random::Random;
+use weir_core::{Config, Contract, GroupId, Instant, Span};
+
+/// What a scene is checked for, in addition to the rules for all runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// Shares, with this lag in bytes; see [`crate::audit::Fair`].
+    Shares {
+        /// Bytes of each of two siblings.
+        lag: u64,
+        /// Bytes of the lightest sibling.
+        owed: u64,
+        /// Number of turns at the beginning that do not count.
+        skip: u64,
+    },
+    /// Waits, with this bound; see [`crate::audit::Starvation`].
+    Waits {
+        /// The bound.
+        bound: Span,
+    },
+    /// Mins, in seconds that begin at `from` or later; see [`crate::audit::Promise`].
+    Promises {
+        /// The first instant that counts.
+        from: Instant,
+        /// The part to be kept, in thousandths.
+        least: u64,
+    },
+    /// Waits of realtime clients, with this bound; see [`crate::audit::Realtime`].
+    Realtime {
+        /// The bound.
+        bound: Span,
+    },
+    /// Service of the idle class; see [`crate::audit::Idle`].
+    Idle,
+}
+
+/// The drive: requests take `service` each, in parallel, then cross one link, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drive {
+    /// Service time of a request before its bytes cross the link.
+    pub service: Span,
+    /// Time of a KiB that is read on the link, in nanoseconds.
+    pub read_ns_per_kib: u64,
+    /// Time of a KiB that is written.
+    pub write_ns_per_kib: u64,
+    /// The minimum time of a request on the link.
+    pub request_ns: u64,
+    /// One of this many pieces fails; zero: none does.
+    pub error_in: u64,
+    /// One of this many pieces is returned as busy; zero: none is.
+    pub busy_in: u64,
+}
+
+/// Something that happens in a scene beside its clients' requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A client that left comes back.
+    Come(u32),
+    /// A client leaves: its stream is closed.
+    Leave(u32),
+    /// A client is put on hold, or resumed.
+    Hold(u32, bool),
+    /// A client cancels its newest request.
+    Cancel(u32),
+    /// A group gets another contract.
+    Change(GroupId, Contract),
+}
+
+/// Clients, their contracts, and the drive that they share.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The configuration of the layer.
+    pub config: Config,
+    /// The groups in slots 1 and up: the parent and the contract of each.
+    pub groups: Vec<(GroupId, Contract)>,
+    /// The clients, at most 65536.
+    pub clients: Vec<Client>,
+    /// The drive.
+    pub drive: Drive,
+    /// Other events, and when they happen after the start.
+    pub script: Vec<(Span, Step)>,
+    /// How long it runs.
+    pub duration: Span,
+    /// Clients read at the same offsets instead of each at its own.
+    pub near: bool,
+    /// What is checked.
+    pub watch: Vec<Watch>,
+}
+
+/// Kinds of scenes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Shares under `bfq`, charged by service, on a tree of two levels; some clients come and go.
+    BfqShares,
+    /// The same under `contract`, shared by bytes.
+    ContractShares,
+    /// Shares under `io.cost`, whose model prices bytes alone, on a tree of two levels.
+    CostShares,
+    /// Shares under `cfq` where it charges by requests, all of one size, on a tree of two levels.
+    CfqShares,
+    /// `cfq` where it idles: clients with think time among others that always have requests.
+    CfqWaits,
+    /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
+    BfqWaits,
+    /// `contract`: an idle client among others.
+    ContractWaits,
+    /// `mq-deadline`: readers and writers, each of which would go on for ever where it is.
+    DeadlineWaits,
+    /// `kyber`: readers and writers, with targets for latency that leave one of them few places in the drive.
+    KyberWaits,
+    /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
+    Promises,
+    /// Mins in requests and in bytes, of readers and writers.
+    Requests,
+    /// Mins of tenants, and of some of their members.
+    Tenants,
+    /// Realtime clients among promised and greedy ones: whether they are served at once.
+    Realtime,
+    /// The same: whether promises are kept beside them.
+    RealtimeBeside,
+    /// The same, with limits that let them send at once what they would in a tenth of a second.
+    RealtimeBursts,
+    /// The same, with requests that take the drive longer than a promised client can wait.
+    RealtimeLarge,
+    /// A realtime client with requests so small that its limit, in bytes, lets it take the whole drive.
+    RealtimeSmall,
+    /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
+    SlowDrive,
+    /// The same with a realtime client.
+    SlowRealtime,
+    /// Clients of the idle class in tenants that are served often.
+    IdleMembers,
+    /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and
+    /// realtime ones that may take the whole drive.
+    IdleDeep,
+    /// Promises of all kinds while clients come and go, pause, are put on hold, cancel requests and get other contracts, on a drive
+    /// that is sometimes busy and sometimes fails.
+    Unrest,
+    /// The same with clients of the classes realtime and idle among them.
+    UnrestOfClasses,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::BfqShares,
+        Self::ContractShares,
+        Self::CostShares,
+        Self::CfqShares,
+        Self::CfqWaits,
+        Self::BfqWaits,
+        Self::ContractWaits,
+        Self::DeadlineWaits,
+        Self::KyberWaits,
+        Self::Promises,
+        Self::Requests,
+        Self::Tenants,
+        Self::Realtime,
+        Self::RealtimeBeside,
+        Self::RealtimeBursts,
+        Self::RealtimeLarge,
+        Self::RealtimeSmall,
+        Self::SlowDrive,
+        Self::SlowRealtime,
+        Self::IdleMembers,
+        Self::IdleDeep,
+        Self::Unrest,
+        Self::UnrestOfClasses,
+    ];
+}
+
+impl Scene {
+    /// Draws a kind.
+    pub fn draw(kind: Kind, random: &mut Random) -> Self {
+        match kind {
+            Kind::BfqShares => kinds::bfq_shares(random),
+            Kind::ContractShares => kinds::contract_shares(random),
+            Kind::CostShares => kinds::cost_shares(random),
+            Kind::CfqShares => kinds::cfq_shares(random),
+            Kind::CfqWaits => kinds::cfq_waits(random),
+            Kind::BfqWaits => kinds::bfq_waits(random),
+            Kind::ContractWaits => kinds::contract_waits(random),
+            Kind::DeadlineWaits => kinds::deadline_waits(random),
+            Kind::KyberWaits => kinds::kyber_waits(random),
+            Kind::Promises => kinds::promises(random),
+            Kind::Requests => contracts::requests(random),
+            Kind::Tenants => contracts::tenants(random),
+            Kind::Realtime => contracts::realtime(random),
+            Kind::RealtimeBeside => contracts::realtime_beside(random),
+            Kind::RealtimeBursts => contracts::realtime_bursts(random),
+            Kind::RealtimeLarge => contracts::realtime_large(random),
+            Kind::RealtimeSmall => contracts::realtime_small(random),
+            Kind::SlowDrive => contracts::slow_drive(random),
+            Kind::SlowRealtime => contracts::slow_realtime(random),
+            Kind::IdleMembers => contracts::idle_members(random),
+            Kind::IdleDeep => contracts::idle_deep(random),
+            Kind::Unrest => contracts::unrest(random),
+            Kind::UnrestOfClasses => contracts::unrest_of_classes(random),
+        }
+    }
+}

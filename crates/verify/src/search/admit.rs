@@ -1,0 +1,198 @@
+//! Promises that admission accepts of the drive as it is at its worst.
+
+use crate::search::case::{Case, settle};
+use weir_core::{Capacity, Class, Contract, PROMISABLE, Span};
+use weir_model::load::Arrival;
+
+/// Promises are scaled to this many millionths of the drive's time: bytes and requests are both rounded up.
+const SCALED: u64 = PROMISABLE - 2;
+
+impl Case {
+    /// Millionths of the drive's time that are promised, as admission counts them against its worst case, at the time at which they
+    /// are most. Zero on a drive without a bound.
+    pub fn promised_time(&self) -> u64 {
+        self.worst_case().map_or(0, |worst| self.time_of(worst))
+    }
+
+    /// The case with all promises scaled down by one factor, if needed, so that admission accepts them of the drive's worst case, which
+    /// is the capacity now. A realtime client that is paced asks for the same part of its max as before.
+    #[must_use]
+    pub fn admitted(mut self) -> Self {
+        let Some(worst) = self.worst_case() else {
+            return self;
+        };
+        self.scenario.capacity = Some(worst);
+        let time = self.time_of(worst);
+        if time > PROMISABLE {
+            self.scale(time);
+        }
+        self
+    }
+
+    /// What the drive does at the least, wherever on it requests are; `None` where the model has no bound.
+    fn worst_case(&self) -> Option<Capacity> {
+        self.scenario.drive.least(u64::MAX).ok().flatten()
+    }
+
+    fn time_of(&self, capacity: Capacity) -> u64 {
+        let mut scenario = self.scenario.clone();
+        let mut most = scenario.promised_of(capacity).millionths;
+        for change in &self.scenario.changes {
+            scenario.groups[change.group.0 as usize - 1].contract = change.contract;
+            most = most.max(scenario.promised_of(capacity).millionths);
+        }
+        most
+    }
+
+    /// Scales promises that take this many millionths of the drive's time.
+    fn scale(&mut self, time: u64) {
+        for client in 0..self.scenario.clients.len() {
+            if self.is_realtime(client) {
+                let program = &mut self.scenario.clients[client].program;
+                if let Arrival::Even { interval } | Arrival::Poisson { interval } =
+                    &mut program.arrival
+                {
+                    *interval = Span::from_nanos(part(interval.as_nanos(), time, SCALED));
+                }
+                settle(program);
+            }
+        }
+        let less = |amount| part(amount, SCALED, time);
+        let initial = self.scenario.groups.iter_mut().map(|g| &mut g.contract);
+        let later = self.scenario.changes.iter_mut().map(|c| &mut c.contract);
+        initial.chain(later).for_each(|c| promise(c, less));
+    }
+}
+
+/// Rounded down, so that what a tenant's members are promised still fits into its own.
+fn part(amount: u64, of: u64, all: u64) -> u64 {
+    let part = u128::from(amount) * u128::from(of) / u128::from(all);
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+/// Promises less. What a realtime client may have at the most is its promise, and it must have a max.
+fn promise(contract: &mut Contract, less: impl Fn(u64) -> u64) {
+    for min in [&mut contract.min, &mut contract.min_iops] {
+        *min = less(*min);
+    }
+    let max = &mut contract.max;
+    let limits = [
+        &mut max.bandwidth,
+        &mut max.read_bandwidth,
+        &mut max.write_bandwidth,
+        &mut max.iops,
+        &mut max.read_iops,
+        &mut max.write_iops,
+    ];
+    if contract.class == Class::Realtime {
+        for limit in limits.into_iter().filter(|limit| **limit > 0) {
+            *limit = less(*limit).max(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::case::reader;
+    use crate::search::draw;
+    use weir_sim::{Policy, Run, Scenario};
+
+    /// Whether `contract` takes it, with every change that comes.
+    fn is_accepted(case: &Case) -> bool {
+        let mut scenario = case.scenario.clone();
+        scenario.changes.clear();
+        let accepts = |scenario: &Scenario| Run::new(scenario, &Policy::contract(), 0).is_ok();
+        let mut all = accepts(&scenario);
+        for change in &case.scenario.changes {
+            scenario.groups[change.group.0 as usize - 1].contract = change.contract;
+            all &= accepts(&scenario);
+        }
+        all
+    }
+
+    /// What may not grow.
+    fn promises(case: &Case) -> Vec<u64> {
+        let changes = case.scenario.changes.iter().map(|c| c.contract);
+        let all = case.groups().map(|g| case.group(g)).chain(changes);
+        all.flat_map(|c| [c.min, c.min_iops, c.max.bandwidth])
+            .collect()
+    }
+
+    #[test]
+    fn admission_accepts_what_was_drawn_and_scaled_and_nothing_grows() {
+        let (mut scaled, mut same) = (0, 0);
+        for seed in 500..524 {
+            let drawn = draw(seed, Some(seed as usize % 3)).expect("a case");
+            let case = drawn.clone().admitted();
+            assert_eq!(case.scenario.capacity, case.worst_case());
+            assert!(case.promised_time() <= PROMISABLE, "{case}");
+            assert!(is_accepted(&case), "{case}");
+            let pairs = promises(&drawn).into_iter().zip(promises(&case));
+            assert!(pairs.into_iter().all(|(before, after)| after <= before));
+            if drawn.promised_time() > PROMISABLE {
+                // A disk does few requests, and only whole ones are promised.
+                assert!(case.promised_time() > PROMISABLE * 8 / 10, "{case}");
+                scaled += 1;
+            } else {
+                assert_eq!(promises(&drawn), promises(&case));
+                same += 1;
+            }
+            let text = case.to_string();
+            assert_eq!(Case::read(&text, "x.toml").as_ref(), Ok(&case), "{text}");
+            assert_eq!(case.clone().admitted(), case);
+        }
+        assert!(scaled > 3 && same > 3, "{scaled} {same}");
+    }
+
+    /// Five requests a second, those of 4 KiB 20480 bytes a second.
+    const SLOW: &str = "drives = [{ kind = \"null\", service = \"170ms\", tags = 1, queues = 1, command = \"128KiB\" }]";
+
+    #[test]
+    fn one_factor_scales_all_promises_with_the_pace_of_realtime_clients() {
+        let mut case = reader(
+            &format!("duration = \"4s\"\n{SLOW}"),
+            "class = \"realtime\"\nmax = { bandwidth = \"400kB/s\" }\nrate_process = \"poisson\"\nrate = \"200kB/s\"\n\
+             [[client]]\nname = \"b\"\nrw = \"randread\"\nsize = \"1GiB\"\ndirect = true\nmin = \"100kB/s\"\n\
+             max = { bandwidth = \"1MB/s\" }\n\
+             [[change]]\nwhen = \"1s\"\nwhose = \"b\"\nmin = \"400kB/s\"\n\
+             [[change]]\nwhen = \"2s\"\nwhose = \"b\"\nmin = \"4B/s\"",
+        );
+        let of = |case: &Case, client: usize| case.scenario.contract(client);
+        let interval = |case: &Case| match case.scenario.clients[0].program.arrival {
+            Arrival::Poisson { interval } => interval.as_nanos() as f64,
+            _ => 0.0,
+        };
+        let (before, pace) = (of(&case, 1).max, interval(&case));
+        let factor = SCALED as f64 / case.promised_time() as f64;
+        case = case.admitted();
+        let fits = 0.9 * 20_480.0 / 800_000.0;
+        assert!((0.999 * fits..fits).contains(&factor), "{factor}");
+        let max = of(&case, 0).max.bandwidth;
+        assert_eq!(max, (400_000.0 * factor) as u64);
+        assert_eq!(of(&case, 1).min, (100_000.0 * factor) as u64);
+        assert_eq!(of(&case, 1).max, before, "that of others is no promise");
+        let changed: Vec<u64> = (case.scenario.changes.iter())
+            .map(|c| c.contract.min)
+            .collect();
+        assert_eq!(changed, [max, 0], "nothing is left of 4 bytes");
+        let slower = interval(&case) * factor / pace;
+        assert!((0.999..1.001).contains(&slower), "{slower}");
+        assert!(is_accepted(&case));
+    }
+
+    #[test]
+    fn what_next_to_nothing_is_left_of_is_still_a_max_and_fits_into_the_tenants_promise() {
+        let mut realtime = Contract {
+            class: Class::Realtime,
+            min_iops: 3,
+            ..Contract::DEFAULT
+        };
+        (realtime.max.bandwidth, realtime.max.read_iops) = (1_000, 9);
+        promise(&mut realtime, |amount| part(amount, 1, 2_000));
+        assert_eq!((realtime.min_iops, realtime.max.bandwidth), (0, 1));
+        assert_eq!((realtime.max.read_iops, realtime.max.write_iops), (1, 0));
+        let third = |amount| part(amount, 1, 3);
+        assert!(third(5) + third(6) <= third(5 + 6));
+    }
+}

@@ -1,0 +1,55 @@
+//! Random draws.
+
+use std::num::NonZeroU64;
+use weir_core::Span;
+use weir_model::load::Rng;
+
+/// Random numbers in the forms that cases need.
+#[derive(Clone, Debug)]
+pub(super) struct Dice(Rng);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Rng::new(
+            weir_model::load::seed("promises", 0, 0) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        ))
+    }
+
+    /// A uniformly distributed number from `low` to `high`, both included.
+    pub(super) fn range(&mut self, low: u64, high: u64) -> u64 {
+        self.0.range(low, high)
+    }
+
+    /// A number from `low` (at least 1) to `high`, with each order of magnitude about equally likely.
+    pub(super) fn log(&mut self, low: u64, high: u64) -> u64 {
+        let octaves = u64::from((high / low).max(1).ilog2());
+        let from = low << self.0.range(0, octaves);
+        self.0.range(from, (from * 2 - 1).min(high)).min(high)
+    }
+
+    pub(super) fn chance(&mut self, of: u64, all: u64) -> bool {
+        self.0
+            .ratio(of, NonZeroU64::new(all).unwrap_or(NonZeroU64::MIN))
+    }
+
+    pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.0.range(0, from.len() as u64 - 1) as usize]
+    }
+
+    /// One of several, by weight.
+    pub(super) fn weighted<T: Copy>(&mut self, from: &[(u64, T)]) -> T {
+        let all = from.iter().map(|f| f.0).sum::<u64>();
+        let mut left = self.0.range(0, all - 1);
+        for (weight, value) in from {
+            if left < *weight {
+                return *value;
+            }
+            left -= weight;
+        }
+        from[0].1
+    }
+
+    pub(super) fn micros(&mut self, low: u64, high: u64) -> Span {
+        Span::from_micros(self.log(low, high))
+    }
+}

@@ -1,0 +1,145 @@
+//! Drives: half of them built-in profiles, half drawn.
+
+use super::dice::Dice;
+use crate::search::case::KINDS;
+use weir_config::profile;
+use weir_core::Span;
+use weir_model::drive::{Config, hdd, null, ssd};
+
+/// A drive of a kind, an index into [`KINDS`].
+pub(super) fn choice(dice: &mut Dice, kind: usize) -> Config {
+    if dice.chance(1, 2) {
+        let known = |name| profile::find(name).expect("it comes with Weir").drive;
+        let of_kind = |drive: &Config| drive.name() == KINDS[kind];
+        let drives: Vec<Config> = profile::names().map(known).filter(of_kind).collect();
+        return dice.pick(&drives).clone();
+    }
+    match KINDS[kind] {
+        "null" => Config::Null(null(dice)),
+        "ssd" => Config::Ssd(in_few_blocks(flash(dice))),
+        _ => Config::Hdd(disk(dice)),
+    }
+}
+
+/// A drive of up to 150 000 commands per second, most of them on links that limit them further.
+fn null(dice: &mut Dice) -> null::Config {
+    let tags = dice.log(1, 64);
+    let least = (tags * 1_000_000 / 150_000).max(20);
+    let linked = dice.chance(3, 4);
+    null::Config {
+        service: dice.micros(least, least * 16),
+        tags: tags as u16,
+        queues: if dice.chance(1, 5) { 2 } else { 1 },
+        link: if linked {
+            dice.log(10_000, 1_000_000) * 1000
+        } else {
+            0
+        },
+        tick: if linked && dice.chance(1, 10) {
+            Span::from_millis(dice.range(1, 20))
+        } else {
+            Span::ZERO
+        },
+        wake: if dice.chance(1, 5) {
+            dice.micros(50, 2_000)
+        } else {
+            Span::ZERO
+        },
+        command: null::Config::COMMAND,
+    }
+}
+
+fn flash(dice: &mut Dice) -> ssd::Config {
+    let nvme = dice.chance(1, 3);
+    let pages = *dice.pick(&[1u32, 2, 4, 8]);
+    ssd::Config {
+        size: dice.range(4, 64) << 30,
+        tags: if nvme { 256 } else { dice.range(8, 32) as u16 },
+        queues: if nvme { dice.range(1, 4) as u16 } else { 1 },
+        link: dice.log(100, if nvme { 3_000 } else { 600 }) * 1_000_000,
+        duplex: nvme,
+        overhead: dice.micros(20, 100),
+        command: dice.micros(3, 30),
+        channels: dice.range(1, 8) as u16,
+        dies: dice.range(1, 4) as u16,
+        channel: dice.range(50, 800) * 1_000_000,
+        page: pages * 4096,
+        read: dice.micros(30, 150),
+        program: dice.micros(200, 2_000),
+        erase: dice.micros(1_000, 5_000),
+        suspend: dice.micros(10, 300),
+        block: dice.range(64, 512) as u32,
+        read_ahead: if dice.chance(1, 4) {
+            0
+        } else {
+            1 << dice.range(15, 20)
+        },
+        window: dice.micros(50, 2_000),
+        favour: if dice.chance(1, 3) {
+            0
+        } else {
+            1 << dice.range(12, 24)
+        },
+        write_buffer: if dice.chance(1, 5) {
+            0
+        } else {
+            1 << dice.range(20, 27)
+        },
+        protected: dice.chance(1, 3),
+        flush: if dice.chance(1, 3) {
+            Span::ZERO
+        } else {
+            dice.micros(100, 5_000)
+        },
+        spare: dice.range(70, 280) as u16,
+        filled: *dice.pick(&[0, 50, 100]),
+    }
+}
+
+/// Small blocks of few dies may be more than the model permits.
+fn in_few_blocks(mut drive: ssd::Config) -> ssd::Config {
+    while drive.validate().is_err_and(|e| e.field == "block") {
+        drive.block *= 2;
+    }
+    drive
+}
+
+fn disk(dice: &mut Dice) -> hdd::Config {
+    let outer = dice.range(60, 220) * 1_000_000;
+    let bytes = dice.range(20, 600) << 30;
+    let zone = |per_cent: u64| hdd::Zone {
+        bytes,
+        rate: outer * per_cent / 100,
+    };
+    let average = dice.range(4_000, 14_000);
+    hdd::Config {
+        zones: [zone(100), zone(80), zone(55)],
+        rpm: *dice.pick(&[5400, 7200, 10_000, 15_000]),
+        seek: hdd::Seek {
+            track: Span::from_micros(dice.range(200, 2_000)),
+            average: Span::from_micros(average),
+            full: Span::from_micros(average * 2),
+        },
+        settle: Span::from_micros(dice.range(0, 1_000)),
+        tags: *dice.pick(&[1, 4, 31, 32]),
+        ageing: Span::from_millis(dice.log(2, 300)),
+        overhead: Span::from_micros(dice.range(50, 300)),
+        link: 300_000_000,
+        segments: dice.range(1, 32) as u16,
+        segment: if dice.chance(1, 4) {
+            0
+        } else {
+            1 << dice.range(16, 21)
+        },
+        write_cache: if dice.chance(1, 3) {
+            0
+        } else {
+            1 << dice.range(20, 25)
+        },
+        flush: if dice.chance(1, 3) {
+            Span::ZERO
+        } else {
+            dice.micros(1_000, 30_000)
+        },
+    }
+}

@@ -1,0 +1,88 @@
+//! Cases from seeds.
+
+mod bound;
+mod clients;
+mod dice;
+mod drives;
+mod promises;
+
+use crate::search::case::Case;
+use crate::search::trial::Broken;
+use dice::Dice;
+use weir_core::{Capacity, GroupId, ROOT, Span};
+use weir_model::drive::Freeze;
+use weir_sim::{Change, Scenario};
+
+/// The case of a seed. Promises are a part of what the promised clients get without the others, so this runs them.
+///
+/// # Errors
+/// Why the draw failed, in words: a bug in the search.
+pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
+    let mut dice = Dice::new(seed);
+    let kind_drawn = dice.weighted(&[(30, 0), (40, 1), (30, 2)]);
+    let kind = kind.unwrap_or(kind_drawn);
+    let drive = drives::choice(&mut dice, kind);
+    let freeze = dice.chance(1, 10).then(|| freezes(&mut dice));
+    let clones = freeze.is_none() && dice.chance(1, 8);
+    let long =
+        clones || freeze.is_some_and(|f| f.length > Span::from_secs(1)) || dice.chance(1, 12);
+    let seconds = if long { 12 } else { dice.range(4, 6) };
+    let mut scenario = Scenario::new(seed.to_string(), drive, Span::from_secs(seconds));
+    scenario.freeze = freeze;
+    scenario.capacity = Some(Capacity {
+        read: 1_000_000_000_000_000,
+        write: 1_000_000_000_000_000,
+        ..Capacity::NONE
+    });
+    let mut case = Case { scenario, clones };
+    clients::add(&mut dice, &mut case);
+    bound::bound(&mut dice, &mut case)?;
+    promises::make(&mut dice, &mut case)?;
+    if dice.chance(1, 6) {
+        change(&mut dice, &mut case);
+    }
+    case.scenario.capacity = Some(case.roomy_capacity());
+    Ok(case)
+}
+
+/// A freeze of one second in five, three in seven, or eight in twenty.
+fn freezes(dice: &mut Dice) -> Freeze {
+    let (length, every) = *dice.pick(&[(1, 5), (3, 7), (8, 20)]);
+    Freeze {
+        first: Span::from_millis(dice.range(500, 3_500)),
+        length: Span::from_secs(length),
+        every: Span::from_secs(every),
+    }
+}
+
+/// Contracts change in the middle: shares change, and mins are reduced, removed, or only then added.
+fn change(dice: &mut Dice, case: &mut Case) {
+    for _ in 0..dice.range(1, 3) {
+        let group = GroupId(dice.range(1, case.scenario.groups.len() as u64) as u32);
+        if case.clones && !case.is_promised(group)
+            || case.scenario.changes.iter().any(|c| c.group == group)
+        {
+            continue;
+        }
+        let tenant = case.scenario.groups.iter().any(|g| g.parent == group);
+        let spec = case.group_mut(group);
+        let mut contract = spec.contract;
+        // The mins of a tenant's members only stay within its own if all of them stay the same.
+        if tenant || spec.parent != ROOT || dice.chance(1, 3) {
+            contract.share = dice.log(1, 1000) as u16;
+        } else if dice.chance(1, 3) {
+            (spec.contract.min, spec.contract.min_iops) = (0, 0);
+        } else {
+            let part = dice.range(0, 3);
+            contract.min = contract.min * part / 4;
+            contract.min_iops = contract.min_iops * part / 4;
+        }
+        let at = Span::from_millis(dice.range(500, case.seconds() * 1000 - 1000));
+        case.scenario.changes.push(Change {
+            at,
+            group,
+            contract,
+        });
+    }
+    case.scenario.changes.sort_by_key(|c| c.at.as_nanos());
+}

@@ -1,0 +1,242 @@
+//! Verdicts about promises.
+//!
+//! Each whole second of a group is judged as [`promise`](weir_measure::promise) says; a tenant by the sum over its members and the
+//! time in which any of them waited. Left out are seconds in which the promise did not apply, and those in which a member connected
+//! or left, the group's contract changed, or the drive was frozen for a while.
+
+use crate::search::case::Case;
+use crate::search::watch::Watch;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use weir_core::{Contract, GroupId, Instant, Span};
+use weir_measure::promise::{Judge, Rate, Terms, Verdict};
+
+/// The part of their min, in hundredths, that promised clients must get without the others.
+pub const SPARE: u64 = 104;
+
+/// A promise in one second in which it applied.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Judged {
+    /// The group.
+    #[serde(serialize_with = "write_group", deserialize_with = "read_group")]
+    pub group: GroupId,
+    /// The second of the run.
+    pub second: u64,
+    /// Bytes or requests that it was served.
+    pub served: u64,
+    /// Bytes or requests that it was owed.
+    pub owed: u64,
+    /// What is missing of these; zero if the promise was kept.
+    pub lacks: u64,
+}
+
+fn write_group<S: Serializer>(group: &GroupId, to: S) -> Result<S::Ok, S::Error> {
+    group.0.serialize(to)
+}
+
+fn read_group<'a, D: Deserializer<'a>>(from: D) -> Result<GroupId, D::Error> {
+    u32::deserialize(from).map(GroupId)
+}
+
+impl Judged {
+    /// The part (0 to 1) of what was owed that it got; 1 if the promise was kept.
+    pub fn part(&self) -> f64 {
+        if self.is_kept() {
+            return 1.0;
+        }
+        self.owed.saturating_sub(self.lacks) as f64 / self.owed.max(1) as f64
+    }
+
+    /// Whether the promise was kept.
+    pub fn is_kept(&self) -> bool {
+        self.lacks == 0
+    }
+}
+
+/// Judges all promises of a case in a run of it, as if each were this many hundredths of what it is.
+pub fn judge(case: &Case, watch: &Watch, hundredths: u64) -> Vec<Judged> {
+    let ids = case.groups();
+    let promised = ids.filter(|g| case.is_promised(*g));
+    promised
+        .flat_map(|group| of_group(case, watch, group, hundredths))
+        .collect()
+}
+
+/// The second in which the least part of what was owed was served.
+pub fn worst(judged: &[Judged]) -> Option<&Judged> {
+    let order = |a: &&Judged, b: &&Judged| a.part().total_cmp(&b.part());
+    judged.iter().min_by(order)
+}
+
+fn of_group<'a>(
+    case: &'a Case,
+    watch: &'a Watch,
+    group: GroupId,
+    hundredths: u64,
+) -> impl Iterator<Item = Judged> + 'a {
+    let (mut judge, mut units) = (Judge::default(), None);
+    let seconds = (0..case.seconds()).zip(&watch.group(group).seconds);
+    seconds.filter_map(move |(second, seen)| {
+        let contract = contract_at(case, group, second);
+        let of = |min: u64| min * hundredths / 100;
+        let rate = Rate::new(of(contract.min), of(contract.min_iops));
+        if rate.map(|r| r.units) != units {
+            // It is another promise.
+            (judge, units) = (Judge::default(), rate.map(|r| r.units));
+        }
+        let (rate, alone) = (rate?, None);
+        let owed = rate.during(seen.waited_ns);
+        // A second that is left out is judged, too: the request that it began with may have been credited to the one before.
+        let lacks = match judge.second(seen, &Terms { rate, alone }, owed) {
+            Verdict::Kept => 0,
+            Verdict::Short { by, .. } => by,
+            Verdict::Excused(_) => return None,
+        };
+        (!is_excluded(case, group, second)).then_some(Judged {
+            group,
+            second,
+            served: rate.units.of(seen.done),
+            owed,
+            lacks,
+        })
+    })
+}
+
+fn is_excluded(case: &Case, group: GroupId, second: u64) -> bool {
+    let (from, to) = (Span::from_secs(second), Span::from_secs(second + 1));
+    let within = |at: Span| from < at && at < to;
+    let frozen = case
+        .scenario
+        .freeze
+        .is_some_and(|f| f.overlaps(Instant::ZERO + from, Instant::ZERO + to));
+    let changed = case
+        .scenario
+        .changes
+        .iter()
+        .any(|c| c.group == group && within(c.at));
+    let mut members = case
+        .scenario
+        .clients
+        .iter()
+        .filter(|c| case.path(c.group).any(|g| g == group));
+    let moved = members.any(|c| within(c.arrives) || c.leaves.is_some_and(within));
+    frozen || changed || moved
+}
+
+/// The contract in force at the start of a second.
+fn contract_at(case: &Case, group: GroupId, second: u64) -> Contract {
+    let before = |at: Span| at <= Span::from_secs(second);
+    let changes = case.scenario.changes.iter().filter(|c| c.group == group);
+    let last = changes
+        .filter(|c| before(c.at))
+        .max_by_key(|c| c.at.as_nanos());
+    last.map_or_else(|| case.group(group), |c| c.contract)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::case::reader;
+    use crate::search::trial::play;
+    use weir_model::load::Size;
+    use weir_sim::Policy;
+
+    fn judged_by(case: &Case, hundredths: u64) -> Vec<Judged> {
+        let played = play(case, &Policy::none(), false).expect("it can be played");
+        judge(case, &played.watch, hundredths)
+    }
+
+    fn judged(head: &str, more: &str) -> Vec<Judged> {
+        judged_by(&reader(head, more), 100)
+    }
+
+    /// On the demo's drive a request of 4 KiB takes 46 384 ns: 88.3 MB/s with one after the other.
+    const RATE: u64 = 4096 * (1_000_000_000 / 46_384);
+
+    fn seconds(judged: &[Judged]) -> Vec<u64> {
+        judged.iter().map(|j| j.second).collect()
+    }
+
+    #[test]
+    fn every_second_of_a_promise_is_judged_by_as_many_hundredths_of_it() {
+        let with = |min: u64, hundredths| {
+            let case = reader("duration = \"3s\"", &format!("min = \"{min}B/s\""));
+            judged_by(&case, hundredths)
+        };
+        for (min, hundredths, kept) in [
+            (RATE * 100 / 99, 100, true),
+            (RATE * 102 / 99, 100, false),
+            (RATE * 100 / 104, SPARE, true),
+            (RATE * 100 / 102, SPARE, false),
+        ] {
+            let judged = with(min, hundredths);
+            assert_eq!(seconds(&judged), [0, 1, 2]);
+            assert!(judged.iter().all(|j| j.is_kept() == kept), "{judged:?}");
+        }
+        let half = with(2 * RATE, 100);
+        let part = worst(&half).expect("one was judged").part();
+        assert!((0.499..0.501).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn requests_are_counted_where_these_were_promised() {
+        let judged = judged("duration = \"1s\"", "min_iops = 1000");
+        assert_eq!((judged[0].owed, judged[0].is_kept()), (1000, true));
+        assert!((21_500..21_600).contains(&judged[0].served));
+    }
+
+    #[test]
+    fn a_promise_of_requests_owes_nothing_to_one_of_bytes_before_it() {
+        let min = 2 * RATE;
+        let more = format!(
+            "min = \"{min}B/s\"\n[[change]]\nwhen = \"2s\"\nwhose = \"a\"\nmin_iops = 20000"
+        );
+        let judged = judged("duration = \"4s\"", &more);
+        let kept: Vec<bool> = judged.iter().map(Judged::is_kept).collect();
+        assert_eq!(kept, [false, false, true, true]);
+    }
+
+    /// A request ends every 600 ms, the one in flight at the end of the first second counts for it, and not again for the second.
+    #[test]
+    fn a_second_that_is_left_out_pays_for_the_request_that_it_began_with() {
+        let min = "min = \"106250B/s\"";
+        let mut case = reader(
+            "duration = \"3s\"\n\
+             drives = [{ kind = \"null\", service = \"600ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
+            &format!("{min}\n[[change]]\nwhen = \"1500ms\"\nwhose = \"a\"\n{min}"),
+        );
+        case.scenario.clients[0].program.size = Size::Fixed(64 << 10);
+        let judged = judged_by(&case, 100);
+        assert_eq!(seconds(&judged), [0, 2]);
+        assert!(judged.iter().all(Judged::is_kept), "{judged:?}");
+    }
+
+    #[test]
+    fn a_tenant_is_judged_by_all_its_members() {
+        let tenant = "duration = \"1s\"\n[[group]]\nname = \"t\"\nmin = \"100MB/s\"\n\
+                      [[group]]\nname = \"m\"\nparent = \"t\"\n[[group]]\nname = \"n\"\nparent = \"t\"";
+        let other = "[[client]]\nname = \"b\"\nrw = \"randread\"\nsize = \"1GiB\"\ndirect = true";
+        let more = format!("group = \"m\"\n{other}\ngroup = \"n\"");
+        let judged = judged(tenant, &more);
+        assert_eq!((judged.len(), judged[0].group), (1, GroupId(1)));
+        assert!(judged[0].is_kept() && judged[0].served > 110_000_000);
+    }
+
+    #[test]
+    fn seconds_of_freezes_changes_comings_and_goings_are_left_out() {
+        let with = |head: &str, more: &str| {
+            let head = format!("duration = \"6s\"\n{head}");
+            seconds(&judged(&head, &format!("min = \"1MB/s\"\n{more}")))
+        };
+        let freeze = "freeze = { first = \"1500ms\", length = \"1s\", every = \"5s\" }";
+        assert_eq!(with(freeze, ""), [0, 3, 4, 5]);
+        assert_eq!(with("", "arrives = \"2500ms\""), [3, 4, 5]);
+        assert_eq!(with("", "arrives = \"2s\"\nleaves = \"4500ms\""), [2, 3]);
+        let changed = "[[change]]\nwhen = \"1500ms\"\nwhose = \"a\"\n\
+                       [[change]]\nwhen = \"4s\"\nwhose = \"a\"\nmin = \"2MB/s\"";
+        assert_eq!(
+            with("", changed),
+            [0, 4, 5],
+            "nothing is promised from 2 s to 4 s"
+        );
+    }
+}

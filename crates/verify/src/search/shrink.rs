@@ -1,0 +1,200 @@
+//! Simplifies a case that fails while it still does.
+
+use crate::search::case::Case;
+use crate::search::tally::Failure;
+use crate::search::trial::outcome;
+use weir_core::{Contract, Span};
+use weir_model::drive::{Config, hdd, null, ssd};
+use weir_model::load::{Arrival, Pattern, Size, SyncMode};
+use weir_sim::{Buffered, ClientSpec};
+
+/// Removes parts of a case and simplifies the rest, as long as it fails in the same way and at least half as badly. Tells
+/// `progress` about every simpler case. Nothing in it is random. An admitted case stays one.
+pub fn shrink(
+    case: &Case,
+    failure: Failure,
+    admitted: bool,
+    mut progress: impl FnMut(&Case),
+) -> Case {
+    let mut best = case.clone();
+    let came = outcome(&best, true);
+    let Some(badness) = failure.badness(&came) else {
+        return best;
+    };
+    let broken = came.broken.as_deref().map(without_numbers);
+    let least = if badness.is_finite() {
+        badness / 2.0
+    } else {
+        1.0
+    };
+    let fails = |case: &Case| {
+        let came = outcome(case, failure == Failure::Finding);
+        // A case that cannot be run for another reason is not a simpler form of it.
+        let same = came.broken.as_deref().map(without_numbers) == broken;
+        same && failure.badness(&came).is_some_and(|b| b >= least)
+    };
+    loop {
+        let before = best.clone();
+        for step in STEPS {
+            let mut at = 0;
+            while let Some(mut simpler) = step(&best, at) {
+                simpler.compact();
+                if admitted {
+                    simpler = simpler.admitted();
+                }
+                if simpler != best && !simpler.scenario.clients.is_empty() && fails(&simpler) {
+                    progress(&simpler);
+                    best = simpler;
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        if best == before {
+            return best;
+        }
+    }
+}
+
+/// The failure without the client and the amount.
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+/// A way to simplify a case at an index. `None`: there is no such index. Where there is nothing to change it returns the same
+/// case.
+type Step = fn(&Case, usize) -> Option<Case>;
+
+const STEPS: &[Step] = &[
+    fewer,
+    one_less,
+    no_change,
+    shorter,
+    thawed,
+    plain_drive,
+    plain_contract,
+    equal_share,
+    together,
+    plain_client,
+    halves,
+];
+
+/// Removes half of the clients, a quarter, an eighth.
+fn fewer(case: &Case, at: usize) -> Option<Case> {
+    let parts = [2, 2, 4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 8];
+    let part = *parts.get(at)?;
+    let which = at + 2 - part;
+    let (from, to) = (
+        case.scenario.clients.len() * which / part,
+        case.scenario.clients.len() * (which + 1) / part,
+    );
+    Some(case.retained(|c| !(from..to).contains(&c)))
+}
+
+fn one_less(case: &Case, at: usize) -> Option<Case> {
+    (at < case.scenario.clients.len()).then(|| case.retained(|c| c != at))
+}
+
+fn no_change(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    (at < case.scenario.changes.len()).then(|| case.scenario.changes.remove(at))?;
+    Some(case)
+}
+
+fn shorter(case: &Case, at: usize) -> Option<Case> {
+    let seconds = [2, 3, 4, 6, 8].get(at)?;
+    let mut case = case.clone();
+    let end = case.scenario.duration.min(Span::from_secs(*seconds));
+    case.scenario.duration = end;
+    case.scenario.changes.retain(|c| c.at < end);
+    Some(case)
+}
+
+fn thawed(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    case.scenario.freeze = None;
+    (at == 0).then_some(case)
+}
+
+fn plain_drive(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    case.scenario.drive = match case.scenario.drive {
+        Config::Null(_) => Config::Null(null::Config::demo()),
+        Config::Ssd(_) => Config::Ssd(ssd::Config::generic()),
+        _ => Config::Hdd(hdd::Config::generic()),
+    };
+    (at == 0).then_some(case)
+}
+
+fn plain_contract(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    case.scenario.groups.get_mut(at)?.contract = Contract::DEFAULT;
+    Some(case)
+}
+
+fn equal_share(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    let share = Contract::DEFAULT.share;
+    case.scenario.groups.get_mut(at)?.contract.share = share;
+    for change in &mut case.scenario.changes {
+        if change.group.0 as usize == at + 1 {
+            change.contract.share = share;
+        }
+    }
+    Some(case)
+}
+
+/// Moves a member of a tenant right below the root.
+fn together(case: &Case, at: usize) -> Option<Case> {
+    let mut case = case.clone();
+    case.scenario.groups.get_mut(at)?.parent = weir_core::ROOT;
+    Some(case)
+}
+
+const PLAINER: &[fn(&mut ClientSpec)] = &[
+    |c| c.arrives = Span::ZERO,
+    |c| c.leaves = None,
+    |c| (c.program.start, c.program.stop) = (Span::ZERO, None),
+    |c| c.program.sync = SyncMode::Never,
+    |c| c.program.fua = false,
+    |c| c.buffered = None,
+    |c| c.program.arrival = Arrival::Closed { think: Span::ZERO },
+    |c| c.program.writes = 0,
+    |c| c.program.writes = c.program.writes.max(50) / 50 * 50,
+    |c| {
+        c.program.pattern = Pattern::Random;
+        c.buffered = c.buffered.map(|_| Buffered::advised(Pattern::Random));
+    },
+    |c| {
+        if let Size::Range { max, .. } = c.program.size {
+            c.program.size = Size::Fixed(max);
+        }
+    },
+    |c| c.region.length = c.region.length.min(1 << 30),
+];
+
+fn plain_client(case: &Case, at: usize) -> Option<Case> {
+    each(case, at, PLAINER)
+}
+
+const HALVES: &[fn(&mut ClientSpec)] = &[
+    |c| c.program.depth = 1,
+    |c| c.program.depth = (c.program.depth / 2).max(1),
+    |c| {
+        if let Size::Fixed(bytes) = &mut c.program.size {
+            *bytes = (*bytes / 2).max(4096);
+        }
+    },
+];
+
+fn halves(case: &Case, at: usize) -> Option<Case> {
+    each(case, at, HALVES)
+}
+
+/// Simplifications of a client, for one client after the other.
+fn each(case: &Case, at: usize, all: &[fn(&mut ClientSpec)]) -> Option<Case> {
+    let mut case = case.clone();
+    let client = case.scenario.clients.get_mut(at / all.len())?;
+    all[at % all.len()](client);
+    Some(case.retained(|_| true))
+}

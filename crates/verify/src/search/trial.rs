@@ -1,0 +1,571 @@
+//! Runs of a case under every policy, and the outcome.
+
+use crate::audit::Auditors;
+use crate::search::case::{Case, work};
+use crate::search::judge::{self, Judged};
+use crate::search::watch::Watch;
+use serde::{Deserialize, Serialize};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use weir_config::{policy, profile};
+use weir_core::{Class, Instant, Sizes, Span};
+use weir_sim::{Observer, Policy, Results, Run};
+
+/// The results of a run of a case.
+#[derive(Debug)]
+pub struct Played {
+    /// For each client.
+    pub clients: Vec<Got>,
+    /// For each group.
+    pub watch: Watch,
+    /// The number of violations that auditors found, and the first of them, if there were auditors.
+    pub findings: (u64, String),
+    /// Changes that were refused.
+    pub refusals: usize,
+}
+
+/// The results of a client.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Got {
+    /// Total bytes.
+    pub bytes: u64,
+    /// Bytes by second.
+    pub seconds: Vec<u64>,
+    /// The 99th percentile of its latency, in nanoseconds; zero if no request completed.
+    pub p99: u64,
+}
+
+/// The outcome of a case.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Its seed, if it was drawn.
+    pub seed: u64,
+    /// Its kind of drive: an index into [`KINDS`](crate::search::case::KINDS).
+    pub kind: usize,
+    /// The drive's name and the number of clients.
+    pub title: String,
+    /// Whether there are promises.
+    pub promised: bool,
+    /// Whether the promises are feasible: the promised clients alone keep them with some reserve, or BFQ keeps them.
+    pub feasible: bool,
+    /// Whether there is a realtime client.
+    pub realtime: bool,
+    /// The part of the drive's time that is promised, against its worst case.
+    pub part: f64,
+    /// The least part of what it was owed that any group got in any second under the contract policy; 1 if all promises were kept.
+    pub worst: f64,
+    /// The second and the group.
+    pub worst_at: (u64, u32),
+    /// In how many of the judged seconds a promise got nine tenths of what it was owed, and how many were judged.
+    pub nearly: (usize, usize),
+    /// Whether BFQ keeps every promise.
+    pub bfq_keeps: bool,
+    /// The sum over clients of the bandwidth under contract relative to that alone, divided by the same sum under none.
+    pub total: Option<f64>,
+    /// The same, divided by the sum under BFQ.
+    pub total_bfq: Option<f64>,
+    /// What each realtime client gets.
+    pub served: Vec<Served>,
+    /// For each realtime client, the 99th percentile of its latency relative to that alone.
+    pub latency: Vec<f64>,
+    /// The same relative to that alone or to one far access of the drive, whichever is longer.
+    pub latency_far: Vec<f64>,
+    /// Where clients must get their shares: the relative difference between the two farthest apart.
+    pub share_off: Option<f64>,
+    /// The longest wait of the idle class, in milliseconds.
+    pub idle_wait: Option<f64>,
+    /// Whether auditors watched.
+    pub audited: bool,
+    /// The number of violations that auditors found, and the first of them.
+    pub findings: (u64, String),
+    /// Why there is no outcome: a panic or an error.
+    pub broken: Option<String>,
+}
+
+impl Outcome {
+    /// Whether every promise was kept in every second.
+    pub fn kept(&self) -> bool {
+        self.worst >= 1.0
+    }
+}
+
+/// What a realtime client gets, with its max in force, relative to what it gets alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// Beside all others.
+    pub among_all: f64,
+    /// Beside the promised and the realtime ones only.
+    pub beside_promised: f64,
+}
+
+impl Served {
+    /// Whether it gets nine tenths beside the promised and realtime clients.
+    pub fn is_feasible(&self) -> bool {
+        self.beside_promised >= 0.9
+    }
+
+    /// Whether it gets less than nine tenths beside all.
+    pub fn is_short(&self) -> bool {
+        self.among_all < 0.9
+    }
+}
+
+/// The runs that a case is held against.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reference {
+    /// All clients under `none`.
+    pub none: Vec<Got>,
+    /// All clients under `bfq-bytes`.
+    pub bfq: Vec<Got>,
+    /// The promises under `bfq-bytes`, second by second.
+    pub judged_bfq: Vec<Judged>,
+    /// By client: bytes per second alone on the drive, without contract; `None` if that was not run.
+    pub alone: Vec<Option<f64>>,
+    /// By client: realtime ones alone, under `contract`.
+    pub realtime: Vec<Option<Got>>,
+    /// The 99th percentile of far reads alone, in nanoseconds, if there is a realtime client.
+    pub far: Option<u64>,
+    /// What promised and realtime clients do without the others.
+    pub promised: Without,
+    /// Millionths of the drive's time that are promised.
+    pub time: u64,
+}
+
+/// Promised and realtime clients without the others.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Without {
+    /// By client: what they get under `contract`.
+    pub clients: Vec<Option<Got>>,
+    /// Whether they keep every promise with some reserve, under `contract` or `none`.
+    pub keeps: bool,
+}
+
+/// All runs of a case.
+#[derive(Debug)]
+pub struct Trial {
+    /// What it is held against.
+    pub reference: Reference,
+    /// All clients under `contract`.
+    pub contract: Played,
+    /// The promises under `contract`, second by second.
+    pub judged: Vec<Judged>,
+    /// Whether auditors watched.
+    pub audited: bool,
+}
+
+/// Maximum number of different programs that are run alone.
+const ALONE: usize = 8;
+
+/// Event capacity of an audited layer: more than any call publishes.
+const EVENTS: u32 = 1 << 16;
+
+/// Length of the runs alone, in seconds.
+const ALONE_SECONDS: u64 = 2;
+
+/// The panic or the error in which a case, or a run of it, ended.
+pub type Broken = String;
+
+/// Runs a case under a policy.
+///
+/// # Errors
+/// Why the case cannot be run, in words.
+pub fn play(case: &Case, policy: &Policy, audited: bool) -> Result<Played, Broken> {
+    if !audited {
+        return observed(case, policy, None, None);
+    }
+    let mut auditors = Auditors::new();
+    let played = observed(case, policy, Some(EVENTS), Some(&mut auditors))?;
+    let found = auditors.end(false);
+    let first = found.kept().first().map(ToString::to_string);
+    Ok(Played {
+        findings: (found.total(), first.unwrap_or_default()),
+        ..played
+    })
+}
+
+/// Runs a case under a policy, and somebody watches.
+///
+/// # Errors
+/// Why the case cannot be run, in words.
+pub fn play_with(
+    case: &Case,
+    policy: &Policy,
+    observer: &mut dyn Observer,
+) -> Result<Played, Broken> {
+    observed(case, policy, None, Some(observer))
+}
+
+fn observed(
+    case: &Case,
+    policy: &Policy,
+    events: Option<u32>,
+    observer: Option<&mut dyn Observer>,
+) -> Result<Played, Broken> {
+    let mut scenario = case.scenario.clone();
+    if let Some(events) = events {
+        scenario.sizes = Some(Sizes {
+            events,
+            ..scenario.sizes(policy)
+        });
+    }
+    let mut watch = Watch::new(case, policy);
+    let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];
+    if let Some(observer) = observer {
+        observers.push(observer);
+    }
+    let run = Run::observed(&scenario, policy, 0, observers)
+        .map_err(|e| format!("{}: {e}", policy.name))?;
+    let results = run
+        .run(|_| {})
+        .map_err(|e| format!("{}: {e}", policy.name))?;
+    watch.end(Instant::ZERO + case.scenario.duration);
+    Ok(Played {
+        clients: got(&results),
+        watch,
+        findings: (0, String::new()),
+        refusals: results.refusals.len(),
+    })
+}
+
+fn got(results: &Results) -> Vec<Got> {
+    let clients = results.clients.iter().map(|client| {
+        let meter = &client.meter;
+        let seconds = meter.seconds().complete(meter.end_ns());
+        Got {
+            bytes: meter.bytes(),
+            seconds: seconds.iter().map(|w| w.bytes).collect(),
+            p99: if meter.latency().is_empty() {
+                0
+            } else {
+                meter.latency().quantile(99, 100)
+            },
+        }
+    });
+    clients.collect()
+}
+
+/// Does all runs of a case.
+///
+/// # Errors
+/// Why one of them failed.
+pub fn trial(case: &Case, audited: bool) -> Result<Trial, Broken> {
+    against(case, reference(case)?, audited)
+}
+
+/// Does the runs that a case is held against.
+///
+/// # Errors
+/// Why one of them failed.
+pub fn reference(case: &Case) -> Result<Reference, Broken> {
+    let none = play(case, &Policy::none(), false)?;
+    let bfq = play(
+        case,
+        &policy::find("bfq-bytes").expect("it comes with Weir"),
+        false,
+    )?;
+    Ok(Reference {
+        none: none.clients,
+        judged_bfq: judge::judge(case, &bfq.watch, 100),
+        bfq: bfq.clients,
+        alone: alone(case)?,
+        realtime: realtime(case)?,
+        far: far(case)?,
+        promised: promised(case)?,
+        time: case.promised_time(),
+    })
+}
+
+/// Runs a case under `contract`, and holds it against runs of the same case.
+///
+/// # Errors
+/// Why it failed.
+pub fn against(case: &Case, reference: Reference, audited: bool) -> Result<Trial, Broken> {
+    let contract = play(case, &Policy::contract(), audited)?;
+    Ok(Trial {
+        reference,
+        judged: judge::judge(case, &contract.watch, 100),
+        contract,
+        audited,
+    })
+}
+
+/// Bytes per second of each client with the drive to itself.
+fn alone(case: &Case) -> Result<Vec<Option<f64>>, Broken> {
+    let mut known: Vec<(_, f64)> = Vec::new();
+    let mut all = Vec::new();
+    for (index, client) in case.scenario.clients.iter().enumerate() {
+        let rate = known.iter().find(|(known, _)| *known == work(client));
+        let mut rate = rate.map(|(_, rate)| *rate);
+        if rate.is_none() && known.len() < ALONE {
+            let played = play(&case.alone(index, ALONE_SECONDS), &Policy::none(), false)?;
+            let alone = played.clients[0].bytes as f64 / ALONE_SECONDS as f64;
+            known.push((work(client), alone));
+            rate = Some(alone);
+        }
+        all.push(rate);
+    }
+    Ok(all)
+}
+
+/// Each realtime client alone, under contract.
+fn realtime(case: &Case) -> Result<Vec<Option<Got>>, Broken> {
+    let one = |index| {
+        if !case.is_realtime(index) {
+            return Ok(None);
+        }
+        let mut played = play(&case.only(|c| c == index), &Policy::contract(), false)?;
+        Ok(played.clients.pop())
+    };
+    (0..case.scenario.clients.len()).map(one).collect()
+}
+
+/// The latency of one far access after another, with the drive otherwise idle. A realtime client that a disk serves from its read cache
+/// alone is not served from there beside others.
+fn far(case: &Case) -> Result<Option<u64>, Broken> {
+    let Some(far) = case.far_accesses(1).filter(|_| case.has_realtime()) else {
+        return Ok(None);
+    };
+    let played = play(&far, &Policy::none(), false)?;
+    Ok(Some(played.clients[0].p99))
+}
+
+/// Promised and realtime clients without the other clients.
+fn promised(case: &Case) -> Result<Without, Broken> {
+    let all = 0..case.scenario.clients.len();
+    let is_there = |c: usize| case.is_client_promised(c) || case.is_realtime(c);
+    let there = case.only(is_there);
+    if there.scenario.clients.is_empty() {
+        let (clients, keeps) = (vec![None; all.len()], true);
+        return Ok(Without { clients, keeps });
+    }
+    let keeps = |played: &Played| {
+        let judged = judge::judge(&there, &played.watch, judge::SPARE);
+        judged.iter().all(Judged::is_kept)
+    };
+    let played = play(&there, &Policy::contract(), false)?;
+    let keeps = keeps(&played) || keeps(&play(&there, &Policy::none(), false)?);
+    let mut got = played.clients.into_iter();
+    let clients = all.map(|c| is_there(c).then(|| got.next()).flatten());
+    Ok(Without {
+        clients: clients.collect(),
+        keeps,
+    })
+}
+
+impl Trial {
+    /// The outcome of all runs.
+    pub fn outcome(&self, case: &Case) -> Outcome {
+        let worst = judge::worst(&self.judged);
+        let reference = &self.reference;
+        let bfq_keeps = reference.judged_bfq.iter().all(Judged::is_kept);
+        let near = self.judged.iter().filter(|j| j.part() >= 0.9);
+        let promised = case.groups().any(|g| case.is_promised(g));
+        Outcome {
+            seed: 0,
+            kind: case.kind(),
+            title: title(case),
+            promised,
+            feasible: promised && (reference.promised.keeps || bfq_keeps),
+            realtime: case.has_realtime(),
+            part: millionths(reference.time),
+            worst: worst.map_or(1.0, Judged::part),
+            worst_at: worst.map_or((0, 0), |w| (w.second, w.group.0)),
+            nearly: (near.count(), self.judged.len()),
+            bfq_keeps,
+            total: self.total(&reference.none),
+            total_bfq: self.total(&reference.bfq),
+            served: self.served(),
+            latency: self.latency(0),
+            latency_far: self.latency(reference.far.unwrap_or(0)),
+            share_off: case.clones.then(|| self.share_off(case)).flatten(),
+            idle_wait: self.idle_wait(case),
+            audited: self.audited,
+            findings: self.contract.findings.clone(),
+            broken: None,
+        }
+    }
+
+    /// What all get under contract and under another policy, each relative to what it gets alone.
+    fn total(&self, other: &[Got]) -> Option<f64> {
+        let sum = |clients: &[Got]| -> f64 {
+            let clients = clients.iter().zip(&self.reference.alone);
+            let parts = clients.filter_map(|(got, alone)| {
+                let alone = alone.filter(|a| *a > 0.0)?;
+                Some(got.bytes as f64 / alone)
+            });
+            parts.sum()
+        };
+        let other = sum(other);
+        (other > 0.0).then(|| sum(&self.contract.clients) / other)
+    }
+
+    /// What realtime clients get that get something alone.
+    fn served(&self) -> Vec<Served> {
+        let Reference {
+            realtime, promised, ..
+        } = &self.reference;
+        let beside = realtime.iter().zip(&promised.clients);
+        let clients = self.contract.clients.iter().zip(beside);
+        let parts = clients.filter_map(|(got, (alone, beside))| {
+            let alone = alone.as_ref().filter(|a| a.bytes > 0)?;
+            let part = |got: &Got| got.bytes as f64 / alone.bytes as f64;
+            Some(Served {
+                among_all: part(got),
+                beside_promised: part(beside.as_ref()?),
+            })
+        });
+        parts.collect()
+    }
+
+    /// Of each realtime client, relative to its latency alone, which counts as `least` at the least.
+    fn latency(&self, least: u64) -> Vec<f64> {
+        let clients = self.contract.clients.iter().zip(&self.reference.realtime);
+        let ratios = clients.filter_map(|(got, alone)| {
+            let alone = alone.as_ref().map(|a| a.p99).filter(|a| *a > 0)?;
+            (got.p99 > 0).then(|| got.p99 as f64 / alone.max(least) as f64)
+        });
+        ratios.collect()
+    }
+
+    fn idle_wait(&self, case: &Case) -> Option<f64> {
+        if case.scenario.freeze.is_some() {
+            return None;
+        }
+        self.contract.watch.starved().map(|ns| ns as f64 / 1e6)
+    }
+
+    /// How far clients that differ only in their shares are from these shares, over the ten seconds from the second on: the
+    /// largest bandwidth per share divided by the smallest, less one. A client that gets nine tenths of what it gets alone cannot
+    /// use more, and is not compared with those of smaller shares.
+    fn share_off(&self, case: &Case) -> Option<f64> {
+        let mut most: Option<f64> = None;
+        let clients: Vec<usize> = (0..case.scenario.clients.len())
+            .filter(|&c| is_clone(case, c))
+            .collect();
+        for (n, &a) in clients.iter().enumerate() {
+            for &b in &clients[n + 1..] {
+                if work(&case.scenario.clients[a]) == work(&case.scenario.clients[b]) {
+                    let off = self.apart(case, a, b);
+                    most = [most, off].into_iter().flatten().reduce(f64::max);
+                }
+            }
+        }
+        most
+    }
+
+    /// The relative difference between two clients, less one request of each: no share is kept more finely than that.
+    fn apart(&self, case: &Case, a: usize, b: usize) -> Option<f64> {
+        const SECONDS: u64 = 10;
+        let bytes = |c: usize| -> u64 {
+            let seconds = &self.contract.clients[c].seconds;
+            seconds.iter().skip(2).take(SECONDS as usize).sum()
+        };
+        let share = |c: usize| f64::from(case.scenario.contract(c).share);
+        let (less, more) = if share(a) <= share(b) { (a, b) } else { (b, a) };
+        let alone = self.reference.alone[more]?;
+        if bytes(more) as f64 >= 0.9 * alone * SECONDS as f64 {
+            return None;
+        }
+        let each = |c: usize| bytes(c) as f64 / share(c);
+        let (low, high) = if each(less) <= each(more) {
+            (less, more)
+        } else {
+            (more, less)
+        };
+        let one = |c: usize| f64::from(case.scenario.clients[c].program.size.most()) / share(c);
+        let [low, high] = [each(low) + one(low), each(high) - one(high)];
+        Some((high / low - 1.0).max(0.0))
+    }
+}
+
+/// Whether a client is one of those that must get their shares.
+fn is_clone(case: &Case, at: usize) -> bool {
+    let client = &case.scenario.clients[at];
+    let (group, program) = (client.group, &client.program);
+    let contract = case.group(group);
+    let still = client.arrives == Span::ZERO
+        && client.leaves.is_none()
+        && program.start == Span::ZERO
+        && program.stop.is_none();
+    let free = contract.class == Class::BestEffort
+        && !contract.max.is_limited()
+        && !case.is_client_promised(at);
+    let closed = program.arrival == (weir_model::load::Arrival::Closed { think: Span::ZERO });
+    let below_root = case.path(group).count() == 1;
+    let alone = case
+        .scenario
+        .clients
+        .iter()
+        .filter(|c| c.group == group)
+        .count()
+        == 1;
+    let unchanged = case.scenario.changes.iter().all(|c| c.group != group);
+    case.seconds() >= 12
+        && still
+        && free
+        && closed
+        && program.depth >= 4
+        && client.buffered.is_none()
+        && below_root
+        && alone
+        && unchanged
+}
+
+/// The drive and the number of clients, in a few words.
+pub fn title(case: &Case) -> String {
+    let drive = &case.scenario.drive;
+    let name = profile::name_of(drive).map(str::to_owned);
+    let drive = name.unwrap_or_else(|| format!("a drawn {}", drive.name()));
+    let frozen = if case.scenario.freeze.is_some() {
+        " that freezes"
+    } else {
+        ""
+    };
+    format!(
+        "{drive}{frozen}, {} clients, {} s",
+        case.scenario.clients.len(),
+        case.seconds()
+    )
+}
+
+/// As [`trial`] and its outcome; a panic is an outcome, too.
+pub fn outcome(case: &Case, audited: bool) -> Outcome {
+    outcome_against(case, caught(|| reference(case)), audited)
+}
+
+/// As [`against`] and its outcome; a panic is an outcome, too.
+pub fn outcome_against(
+    case: &Case,
+    reference: Result<Reference, Broken>,
+    audited: bool,
+) -> Outcome {
+    let trial = reference.and_then(|r| caught(|| against(case, r, audited)));
+    trial.map_or_else(|why| broken(case, why), |trial| trial.outcome(case))
+}
+
+fn broken(case: &Case, why: String) -> Outcome {
+    Outcome {
+        kind: case.kind(),
+        title: title(case),
+        part: millionths(case.promised_time()),
+        worst: 1.0,
+        broken: Some(why),
+        ..Outcome::default()
+    }
+}
+
+fn millionths(time: u64) -> f64 {
+    time as f64 / 1e6
+}
+
+/// A panic is a reason why there is nothing, too.
+pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Broken>) -> Result<T, Broken> {
+    let came = catch_unwind(AssertUnwindSafe(run));
+    came.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
+/// The message of a panic.
+fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("panic: {}", text.unwrap_or_default())
+}

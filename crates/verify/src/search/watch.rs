@@ -1,0 +1,321 @@
+//! Observes a run: what each group with a promise got in each second, when it waited, and how long the idle class waited.
+
+use crate::search::case::Case;
+use std::collections::HashMap;
+use weir_core::record::{Call, Observer};
+use weir_core::{
+    Class, Cookie, Done, GroupId, Instant, Layer, Op, Outcome, Output, Request, StreamId,
+};
+use weir_measure::promise::{self, Second};
+use weir_sim::Policy;
+
+/// What was observed of a run's groups.
+#[derive(Debug)]
+pub struct Watch {
+    /// By group, from 0 (the root).
+    nodes: Vec<Node>,
+    /// By group: itself and the groups above it.
+    paths: Vec<Vec<u32>>,
+    /// By slot.
+    streams: Vec<Option<Stream>>,
+    /// Bytes of a request that is not longer because the host cuts what is.
+    longest: u32,
+    /// Of requests that were cut: the first part of each other one, and by that the number of parts that are not over.
+    parts: HashMap<Cookie, Cookie>,
+    left: HashMap<Cookie, u32>,
+}
+
+/// What was observed of a group.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The seconds that have ended.
+    pub seconds: Vec<Second>,
+    /// For the idle class: the longest time for which it had something to send and nothing was dispatched, in nanoseconds.
+    pub starved: u64,
+    watch: promise::Watch,
+    idle: bool,
+    /// Bytes that were not dispatched.
+    queued: u64,
+    served_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    id: StreamId,
+    group: GroupId,
+    outstanding: u64,
+    queued: u64,
+}
+
+impl Watch {
+    /// For a run of `case` under `policy` that has not begun.
+    pub fn new(case: &Case, policy: &Policy) -> Self {
+        let node = |idle| Node {
+            seconds: Vec::with_capacity(case.seconds() as usize),
+            starved: 0,
+            watch: promise::Watch::new(0),
+            idle,
+            queued: 0,
+            served_at: Instant::ZERO,
+        };
+        let below = (case.scenario.groups.iter()).map(|g| node(g.contract.class == Class::Idle));
+        let ids = case.groups();
+        let paths = ids.map(|group| case.path(group).map(|g| g.0).collect());
+        Self {
+            nodes: [node(false)].into_iter().chain(below).collect(),
+            paths: [Vec::new()].into_iter().chain(paths).collect(),
+            streams: Vec::new(),
+            longest: case.scenario.longest(policy),
+            parts: HashMap::new(),
+            left: HashMap::new(),
+        }
+    }
+
+    /// What was observed of a group.
+    pub fn group(&self, group: GroupId) -> &Node {
+        &self.nodes[group.0 as usize]
+    }
+
+    /// Of all groups of the idle class, the longest wait in nanoseconds. `None` if there is none.
+    pub fn starved(&self) -> Option<u64> {
+        let idle = self.nodes.iter().filter(|n| n.idle);
+        idle.map(|n| n.starved).max()
+    }
+
+    /// The run has ended.
+    pub fn end(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            node.pass(now);
+            node.starves(now);
+        }
+    }
+
+    fn stream(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut(id.slot() as usize)?.as_mut();
+        stream.filter(|s| s.id == id)
+    }
+
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        let Some(stream) = self.stream(request.stream) else {
+            return;
+        };
+        let length = u64::from(request.length);
+        stream.outstanding += 1;
+        stream.queued += length;
+        let group = stream.group.0 as usize;
+        for &node in &self.paths[group] {
+            let node = &mut self.nodes[node as usize];
+            node.pass(now);
+            node.watch.sent(false);
+            node.watch.asks(length);
+            node.queue(now, length);
+        }
+    }
+
+    /// Requests were accepted together. One that goes on where one of the greatest length ended is a part of the same request of a client.
+    fn accepted(&mut self, now: Instant, batch: &[Request]) {
+        let mut first = 0;
+        for (at, request) in batch.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| &batch[at]);
+            let is_part = before.is_some_and(|b| {
+                let end = b.offset + u64::from(b.length);
+                b.length == self.longest
+                    && (b.stream, b.op, end) == (request.stream, request.op, request.offset)
+            });
+            if is_part {
+                let whole = batch[first].cookie;
+                self.parts.insert(request.cookie, whole);
+                *self.left.entry(whole).or_insert(1) += 1;
+            } else {
+                first = at;
+            }
+            if request.op != Op::Flush {
+                self.submitted(now, request);
+            }
+        }
+    }
+
+    /// True if a request of a client is over with this one, which may be the last part of it.
+    fn is_whole(&mut self, cookie: Cookie) -> bool {
+        let whole = self.parts.remove(&cookie).unwrap_or(cookie);
+        let Some(left) = self.left.get_mut(&whole) else {
+            return true;
+        };
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            self.left.remove(&whole);
+        }
+        is_last
+    }
+
+    fn output(&mut self, now: Instant, output: &Output) {
+        match output {
+            Output::Done(done) if done.op != Op::Flush => {
+                let is_whole = self.is_whole(done.cookie);
+                let Some(stream) = self.stream(done.stream) else {
+                    return;
+                };
+                stream.outstanding -= 1;
+                let group = stream.group.0 as usize;
+                for &node in &self.paths[group] {
+                    self.nodes[node as usize].done(now, done, is_whole);
+                }
+            }
+            Output::Dispatch(piece) if piece.op != Op::Flush => {
+                let Some(stream) = self.stream(piece.stream) else {
+                    return;
+                };
+                let length = u64::from(piece.length).min(stream.queued);
+                stream.queued -= length;
+                let group = stream.group.0 as usize;
+                for &node in &self.paths[group] {
+                    self.nodes[node as usize].unqueue(now, length);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn closed(&mut self, now: Instant, id: StreamId) {
+        let Some(&mut stream) = self.stream(id) else {
+            return;
+        };
+        self.streams[id.slot() as usize] = None;
+        for &node in &self.paths[stream.group.0 as usize] {
+            let node = &mut self.nodes[node as usize];
+            node.pass(now);
+            (0..stream.outstanding).for_each(|_| node.watch.over(false));
+            node.unqueue(now, stream.queued);
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn call(&mut self, now: Instant, call: &Call<'_>, _layer: &mut Layer) {
+        match *call {
+            Call::Open {
+                spec,
+                result: Ok(id),
+            } => {
+                let slot = id.slot() as usize;
+                if self.streams.len() <= slot {
+                    self.streams.resize(slot + 1, None);
+                }
+                self.streams[slot] = Some(Stream {
+                    id,
+                    group: spec.group,
+                    outstanding: 0,
+                    queued: 0,
+                });
+            }
+            Call::Close { stream } => self.closed(now, stream),
+            Call::Submit { batch, result } => {
+                let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
+                self.accepted(now, &batch[..accepted]);
+            }
+            Call::Poll { outputs, .. } => {
+                for output in outputs {
+                    self.output(now, output);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Node {
+    #[inline]
+    fn pass(&mut self, now: Instant) {
+        let now = now.as_nanos();
+        while self.watch.ends() <= now {
+            self.seconds.push(self.watch.end());
+        }
+        self.watch.advance(now);
+    }
+
+    fn done(&mut self, now: Instant, done: &Done, is_whole: bool) {
+        self.pass(now);
+        self.watch.over(false);
+        match done.outcome {
+            Outcome::Ok => {
+                self.watch.served(done.length.into());
+                if is_whole {
+                    self.watch.answered(done.waits);
+                } else {
+                    self.watch.waited(done.waits);
+                }
+            }
+            Outcome::Error(_) => self.watch.failed(done.length.into()),
+            Outcome::Cancelled => {}
+        }
+    }
+
+    #[inline]
+    fn queue(&mut self, now: Instant, length: u64) {
+        if self.queued == 0 {
+            self.served_at = now;
+        }
+        self.queued += length;
+    }
+
+    #[inline]
+    fn unqueue(&mut self, now: Instant, length: u64) {
+        self.starves(now);
+        self.queued = self.queued.saturating_sub(length);
+        self.served_at = now;
+    }
+
+    fn starves(&mut self, now: Instant) {
+        if self.idle && self.queued > 0 {
+            let time = now.since(self.served_at).as_nanos();
+            self.starved = self.starved.max(time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::search::case::reader;
+    use crate::search::trial::play;
+    use weir_core::GroupId;
+    use weir_sim::Policy;
+
+    #[test]
+    fn the_idle_class_starves_while_the_drive_takes_nothing() {
+        let starved = |depth: u32, class: &str| {
+            // One command at a time, 10 ms each, and no service for the second from 500 ms on.
+            let case = reader(
+                "duration = \"2s\"\nfreeze = { first = \"500ms\", length = \"1s\", every = \"9s\" }\n\
+                 drives = [{ kind = \"null\", service = \"10ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
+                &format!("iodepth = {depth}\nclass = \"{class}\""),
+            );
+            let played = play(&case, &Policy::none(), false).expect("it can be played");
+            played.watch.starved().map(|ns| ns / 1_000_000)
+        };
+        assert_eq!(starved(4, "idle"), Some(1010));
+        assert_eq!(
+            starved(1, "idle"),
+            Some(0),
+            "what is in the drive is not waiting"
+        );
+        assert_eq!(starved(4, "best-effort"), None);
+    }
+
+    #[test]
+    fn a_request_that_the_host_cuts_is_one() {
+        // A request of 1 MiB takes 8 commands of 10 ms.
+        let case = reader(
+            "duration = \"2s\"\n\
+             drives = [{ kind = \"null\", service = \"10ms\", tags = 1, queues = 1, command = \"128KiB\" }]",
+            "iodepth = 2\nbs = \"1MiB\"\nmin_iops = 10",
+        );
+        for policy in [Policy::none(), Policy::contract()] {
+            let played = play(&case, &policy, false).expect("it can be played");
+            let seconds = &played.watch.group(GroupId(1)).seconds;
+            let done: Vec<u64> = seconds.iter().map(|s| s.done.requests).collect();
+            let all: u64 = done.iter().sum();
+            assert!((24..=25).contains(&all), "{done:?}");
+        }
+    }
+}

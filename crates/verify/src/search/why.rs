@@ -1,0 +1,252 @@
+//! Why a promise was broken: what the drive did instead, in the worst second of a case.
+//!
+//! What a group lacks would have taken the drive as long as what it got took, in proportion. The cause is the first of those below
+//! whose time, with that of the ones before it, would have been enough.
+
+use crate::search::case::Case;
+use crate::search::judge::{self, Judged};
+use crate::search::spent::{Ledger, Spent};
+use crate::search::trial::{self, Broken};
+use std::fmt::{self, Display, Formatter, Write as _};
+use weir_core::Class;
+use weir_sim::Policy;
+
+/// Whose the time was that would have been enough.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cause {
+    /// Requests of clients without a promise, or nobody.
+    Unpromised,
+    /// Their flushes.
+    Flushes,
+    /// Realtime clients.
+    Realtime,
+    /// Others that were promised something.
+    Promised,
+    /// Nobody: at what its requests cost then, the second was too short for it.
+    Cost,
+    /// Nothing of it was served, so that it is not known what it would have cost.
+    Unserved,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Unpromised,
+        Self::Flushes,
+        Self::Realtime,
+        Self::Promised,
+        Self::Cost,
+        Self::Unserved,
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unpromised => "unpromised",
+            Self::Flushes => "flushes",
+            Self::Realtime => "realtime",
+            Self::Promised => "promised",
+            Self::Cost => "cost",
+            Self::Unserved => "unserved",
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Unpromised => "what clients without a promise had would have been enough",
+            Self::Flushes => "with their flushes it would have been",
+            Self::Realtime => "with what realtime clients had it would have been",
+            Self::Promised => {
+                "with what others had that were promised something it would have been"
+            }
+            Self::Cost => "a whole second was too short at what its requests cost",
+            Self::Unserved => "nothing of it was served",
+        }
+    }
+}
+
+/// What the drive's time went to in the worst second of a case, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Why {
+    /// The promise.
+    pub missed: Judged,
+    /// Nanoseconds that the bytes it lacks would have taken; zero if nothing was served.
+    pub lacks: u64,
+    /// The group's own time, flushes included.
+    pub own: u64,
+    /// Time of those without a promise.
+    pub unpromised: u64,
+    /// Of their flushes.
+    pub flushes: u64,
+    /// Of realtime clients, flushes included.
+    pub realtime: u64,
+    /// Of others that were promised something, flushes included.
+    pub promised: u64,
+    /// Nothing was in flight.
+    pub idle: u64,
+}
+
+impl Why {
+    fn new(case: &Case, missed: &Judged, spent: &Spent) -> Self {
+        let mut why = Self {
+            missed: *missed,
+            lacks: 0,
+            own: 0,
+            unpromised: 0,
+            flushes: 0,
+            realtime: 0,
+            promised: 0,
+            idle: spent.idle,
+        };
+        for group in case.groups() {
+            let at = group.0 as usize;
+            let both = spent.requests[at] + spent.flushes[at];
+            if case.path(group).any(|g| g == missed.group) {
+                why.own += both;
+            } else if case.group(group).class == Class::Realtime {
+                why.realtime += both;
+            } else if case.path(group).any(|g| case.is_promised(g)) {
+                why.promised += both;
+            } else {
+                why.unpromised += spent.requests[at];
+                why.flushes += spent.flushes[at];
+            }
+        }
+        let lacks = u128::from(why.own) * u128::from(missed.lacks);
+        let lacks = lacks.checked_div(missed.served.into());
+        why.lacks = lacks.unwrap_or(0) as u64;
+        why
+    }
+
+    /// Whose the time was.
+    pub fn cause(&self) -> Cause {
+        if self.missed.served == 0 {
+            return Cause::Unserved;
+        }
+        let parts = [
+            (Cause::Unpromised, self.unpromised + self.idle),
+            (Cause::Flushes, self.flushes),
+            (Cause::Realtime, self.realtime),
+            (Cause::Promised, self.promised),
+        ];
+        let mut time = 0;
+        for (cause, part) in parts {
+            time += part;
+            if self.lacks <= time {
+                return cause;
+            }
+        }
+        Cause::Cost
+    }
+}
+
+impl Display for Why {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let ms = |ns: u64| ns / 1_000_000;
+        write!(
+            f,
+            "group {} got {:.3} of what it was owed in second {}: {}; ms: lacks {}, own {}, unpromised {}, their flushes {}, realtime {}, promised {}, idle {}",
+            self.missed.group.0,
+            self.missed.part(),
+            self.missed.second,
+            self.cause().name(),
+            ms(self.lacks),
+            ms(self.own),
+            ms(self.unpromised),
+            ms(self.flushes),
+            ms(self.realtime),
+            ms(self.promised),
+            ms(self.idle),
+        )
+    }
+}
+
+/// The worst second of a case under `contract`; `None` if every promise is kept in every second.
+///
+/// # Errors
+/// Why the case cannot be run, in words.
+pub fn why(case: &Case) -> Result<Option<Why>, Broken> {
+    let mut ledger = Ledger::new(case);
+    let played = trial::play_with(case, &Policy::contract(), &mut ledger)?;
+    let judged = judge::judge(case, &played.watch, 100);
+    let worst = judge::worst(&judged).filter(|worst| !worst.is_kept());
+    let second = |missed: &Judged| &ledger.seconds()[missed.second as usize];
+    Ok(worst.map(|missed| Why::new(case, missed, second(missed))))
+}
+
+/// How many have which cause.
+pub fn table(all: &[Why]) -> String {
+    let mut text = String::new();
+    for cause in Cause::ALL {
+        let count = all.iter().filter(|why| why.cause() == cause).count();
+        let _ = writeln!(text, "{count:>6} {:<10} {}", cause.name(), cause.words());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::GroupId;
+
+    /// Four clients: a stream that is promised half of what the drive can do, and three that read at random, the second of which is realtime
+    /// and the third promised something.
+    fn case() -> Case {
+        let at_random = |name: &str, more: &str| {
+            format!(
+                "[[client]]\nname = \"{name}\"\nrw = \"randread\"\nnorandommap = true\nsize = \"1GiB\"\ndirect = true\n{more}\n"
+            )
+        };
+        let text = [
+            "duration = \"2s\"\nrun_in = \"0s\"\nwarm_up = \"0s\"\ndrives = [\"seagate-no-ncq\"]\n\
+             capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
+             [[client]]\nname = \"a\"\nbs = \"64KiB\"\nsize = \"1GiB\"\ndirect = true\nmin = \"50MB/s\"\n",
+            &at_random("b", "iodepth = 4"),
+            &at_random("c", "class = \"realtime\"\nmax = { bandwidth = \"1MB/s\" }"),
+            &at_random("d", "min = \"1MB/s\""),
+        ];
+        Case::read(&text.concat(), "why.toml").unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Half of a promise was served, for which the drive took as long as the first says; it did the other things in what is left.
+    fn cause(own: u64, unpromised: u64, flushes: u64, realtime: u64, promised: u64) -> Cause {
+        let case = case();
+        let missed = Judged {
+            group: GroupId(1),
+            second: 0,
+            served: 50,
+            owed: 100,
+            lacks: 50,
+        };
+        let spent = Spent {
+            requests: vec![0, own, unpromised, realtime, promised],
+            flushes: vec![0, 0, flushes, 0, 0],
+            idle: 0,
+        };
+        let why = Why::new(&case, &missed, &spent);
+        assert_eq!(why.lacks, own, "as much again");
+        why.cause()
+    }
+
+    #[test]
+    fn the_cause_is_whose_time_would_have_been_enough() {
+        assert_eq!(cause(300, 300, 200, 100, 100), Cause::Unpromised);
+        assert_eq!(cause(300, 200, 100, 300, 100), Cause::Flushes);
+        assert_eq!(cause(300, 100, 100, 100, 400), Cause::Realtime);
+        assert_eq!(cause(450, 100, 100, 100, 250), Cause::Promised);
+        assert_eq!(cause(600, 100, 100, 100, 100), Cause::Cost);
+    }
+
+    #[test]
+    fn all_of_the_second_is_accounted_for() {
+        let case = case();
+        let why = why(&case)
+            .unwrap()
+            .expect("no such drive reads so fast beside others");
+        let parts = [why.own, why.unpromised, why.flushes, why.realtime];
+        let all: u64 = parts.iter().sum::<u64>() + why.promised + why.idle;
+        assert!(all.abs_diff(1_000_000_000) < 50_000_000, "{why}");
+        assert!(why.own > 0 && why.promised > 0, "{why}");
+    }
+}

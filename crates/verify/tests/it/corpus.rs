@@ -1,0 +1,122 @@
+//! Replays the corpus of the fuzzer of operations, and mutations of it.
+//!
+//! `corpus/operations/found-*` were found by `look_for_more` below, a small fuzzer of its own: it keeps an input that causes an
+//! event (see [`weir_verify::audit::Tally`]) that no kept input caused, or not as often.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use weir_verify::audit::fuzz;
+use weir_verify::audit::random::{Random, Source};
+
+#[test]
+fn the_corpus_passes() {
+    let corpus = corpus();
+    assert!(corpus.len() >= 20, "files are missing");
+    for input in &corpus {
+        fuzz::operations(input);
+    }
+    fuzz::operations(&[]);
+}
+
+#[test]
+fn mutations_of_the_corpus_pass() {
+    let corpus = corpus();
+    let mut random = Random::new(1);
+    for round in 0..300 {
+        let mut input = corpus[round % corpus.len()].clone();
+        for _ in 0..=random.below(4) {
+            mutate(&mut input, &corpus, &mut random);
+        }
+        fuzz::operations(&input);
+    }
+}
+
+/// `cargo test --release -p weir-verify --test it corpus:: -- --ignored` writes what it finds into the corpus.
+#[test]
+#[ignore = "takes a while and writes into the source tree"]
+fn look_for_more() {
+    let mut kept = corpus();
+    let mut seen = BTreeSet::new();
+    for input in &kept {
+        seen.extend(features(input));
+    }
+    let mut random = Random::new(seen.len() as u64);
+    for _ in 0..200_000 {
+        let mut input = if kept.is_empty() || random.once_in(16) {
+            (0..200 + random.below(1_000))
+                .map(|_| random.below(256) as u8)
+                .collect()
+        } else {
+            kept[random.below(kept.len() as u64) as usize].clone()
+        };
+        for _ in 0..=random.below(6) {
+            let others = if kept.is_empty() {
+                vec![Vec::new()]
+            } else {
+                Vec::new()
+            };
+            mutate(
+                &mut input,
+                if kept.is_empty() { &others } else { &kept },
+                &mut random,
+            );
+        }
+        input.truncate(1_200);
+        let new = features(&input);
+        if !new.is_subset(&seen) {
+            seen.extend(new);
+            let name = input.iter().fold(0xCBF2_9CE4_8422_2325u64, |h, &b| {
+                (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01B3)
+            });
+            fs::write(directory().join(format!("found-{name:016x}")), &input)
+                .expect("the corpus can be written");
+            kept.push(input);
+        }
+    }
+}
+
+/// The events that an input causes, and how often as an order of magnitude of four.
+fn features(input: &[u8]) -> BTreeSet<(usize, u32)> {
+    let summary = fuzz::perform(input).unwrap_or_else(|failure| panic!("{failure}"));
+    let counts = summary.tally.counts().into_iter().enumerate();
+    counts
+        .filter(|c| c.1 > 0)
+        .map(|(i, count)| (i, count.ilog2() / 2))
+        .collect()
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/operations")
+}
+
+/// The files, in the order of their names.
+fn corpus() -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(directory()).expect("the corpus is there");
+    let mut paths: Vec<PathBuf> = entries
+        .map(|e| e.expect("a file of the corpus").path())
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| fs::read(path).expect("a file of the corpus"))
+        .collect()
+}
+
+fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
+    let at = random.below(input.len() as u64 + 1) as usize;
+    match random.below(6) {
+        0 => input.truncate(at),
+        1 => input.insert(at, random.below(256) as u8),
+        2 => {
+            let other = &corpus[random.below(corpus.len() as u64) as usize];
+            let from = random.below(other.len() as u64 + 1) as usize;
+            input.truncate(at);
+            input.extend_from_slice(&other[from..]);
+        }
+        _ if at == input.len() => input.push(0),
+        3 => input[at] ^= 1 << random.below(8),
+        4 => input[at] = random.pick(&[0, 1, 0x7f, 0x80, 0xff]),
+        _ => drop(input.remove(at)),
+    }
+}

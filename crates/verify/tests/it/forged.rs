@@ -1,0 +1,271 @@
+//! Every auditor finds what it is there for, when what a layer did is forged on the way to it. The
+//! planted bugs that auditors must notice in a layer itself apply to the sources.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use weir_core::record::{Call, Replay};
+use weir_core::{Flags, Instant, Op, Outcome, Output, Promised, Reject, Rejected, Span, Tag, Wake};
+use weir_verify::audit::random::{Random, record};
+use weir_verify::audit::{Audit, Found};
+
+/// Shows auditors recorded runs with `forge` applied to each call, until they find a violation.
+fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
+    let mut seeds = Random::new(6);
+    for _ in 0..40 {
+        let record = record(seeds.bits(), 2_000);
+        let mut audit = None;
+        let mut replay = Replay::new();
+        let shown = replay.feed_watched(&record, &mut |layer, now, call| {
+            let audit = audit.get_or_insert_with(|| Audit::new(layer));
+            match forge(call, now) {
+                Forged::As => audit.call(now, call, layer),
+                Forged::Poll(outputs, wake) => {
+                    audit.call(
+                        now,
+                        &Call::Poll {
+                            outputs: &outputs,
+                            wake,
+                        },
+                        layer,
+                    );
+                }
+                Forged::Submitted(result) => {
+                    let Call::Submit { batch, .. } = *call else {
+                        unreachable!()
+                    };
+                    audit.call(now, &Call::Submit { batch, result }, layer);
+                }
+                Forged::Changed(result) => {
+                    let Call::Change { edits, .. } = *call else {
+                        unreachable!()
+                    };
+                    audit.call(
+                        now,
+                        &Call::Change {
+                            edits,
+                            result: Ok(result),
+                        },
+                        layer,
+                    );
+                }
+            }
+        });
+        shown.expect("the record is sound");
+        let mut audit = audit.expect("there are calls");
+        audit.end();
+        if !audit.found().is_empty() {
+            return audit.into_found();
+        }
+    }
+    Found::default()
+}
+
+/// What an auditor is shown.
+enum Forged {
+    As,
+    Poll(Vec<Output>, Option<Wake>),
+    Submitted(Result<(), Rejected>),
+    Changed(Promised),
+}
+
+/// Forges the outputs of polls, one by one.
+fn audit_outputs(mut forge: impl FnMut(&Output, &mut Vec<Output>)) -> Found {
+    audit(move |call, _| {
+        let Call::Poll { outputs, wake } = *call else {
+            return Forged::As;
+        };
+        let mut forged = Vec::new();
+        for output in outputs {
+            forge(output, &mut forged);
+        }
+        Forged::Poll(forged, wake)
+    })
+}
+
+fn first(found: &Found) -> &'static str {
+    found.kept().first().expect("something is found").auditor
+}
+
+#[test]
+fn what_is_not_forged_is_not_found() {
+    assert_eq!(audit(|_, _| Forged::As).kept(), []);
+}
+
+#[test]
+fn an_answer_that_is_lost_or_doubled_or_wrong_is_noticed_by_once() {
+    let mut seen = 0;
+    let mut lost = |output: &Output, out: &mut Vec<Output>| {
+        seen += u32::from(matches!(output, Output::Done(_)));
+        if seen != 50 || !matches!(output, Output::Done(_)) {
+            out.push(*output);
+        }
+    };
+    // The stream in which it is missing may be closed, and its slot reused, before the run ends; a drive that is never done is noticed, too.
+    let found = audit_outputs(&mut lost);
+    let by = ["once", "room", "wake"];
+    assert!(by.contains(&first(&found)), "{:?}", found.kept());
+    let doubled = |output: &Output, out: &mut Vec<Output>| {
+        out.push(*output);
+        if let Output::Done(_) = output {
+            out.push(*output);
+        }
+    };
+    assert_eq!(first(&audit_outputs(doubled)), "once");
+    for part in 0..3 {
+        let wrong = |output: &Output, out: &mut Vec<Output>| match *output {
+            Output::Done(mut done) => {
+                match part {
+                    0 => done.outcome = Outcome::Error(9),
+                    1 => done.waits.limit += Span::from_nanos(1),
+                    _ => done.length += 1,
+                }
+                out.push(Output::Done(done));
+            }
+            other => out.push(other),
+        };
+        assert_eq!(first(&audit_outputs(wrong)), "once");
+    }
+}
+
+#[test]
+fn a_piece_in_the_wrong_place_is_noticed_by_once() {
+    for part in 0..3 {
+        let wrong = |output: &Output, out: &mut Vec<Output>| match *output {
+            Output::Dispatch(mut piece) if piece.op == Op::Write => {
+                match part {
+                    0 => piece.offset += 512,
+                    1 => piece.length -= 1,
+                    _ => piece.within += 1,
+                }
+                out.push(Output::Dispatch(piece));
+            }
+            other => out.push(other),
+        };
+        assert_eq!(first(&audit_outputs(wrong)), "once");
+    }
+}
+
+#[test]
+fn a_tag_used_twice_is_noticed_by_tags() {
+    let same = |output: &Output, out: &mut Vec<Output>| match *output {
+        Output::Dispatch(mut piece) => {
+            piece.tag = Tag(0);
+            out.push(Output::Dispatch(piece));
+        }
+        other => out.push(other),
+    };
+    assert_eq!(first(&audit_outputs(same)), "tags");
+}
+
+#[test]
+fn lost_notices_are_noticed_by_flow() {
+    let lost = |output: &Output, out: &mut Vec<Output>| {
+        if !matches!(output, Output::Resume(_)) {
+            out.push(*output);
+        }
+    };
+    assert_eq!(first(&audit_outputs(lost)), "flow");
+    let lost = |output: &Output, out: &mut Vec<Output>| {
+        if !matches!(output, Output::Pause(_)) {
+            out.push(*output);
+        }
+    };
+    assert_eq!(first(&audit_outputs(lost)), "flow");
+}
+
+#[test]
+fn a_lost_flag_or_a_flush_that_is_never_sent_is_noticed_by_durability() {
+    let bare = |output: &Output, out: &mut Vec<Output>| match *output {
+        Output::Dispatch(mut piece) => {
+            piece.flags = Flags::NONE;
+            out.push(Output::Dispatch(piece));
+        }
+        other => out.push(other),
+    };
+    assert_eq!(first(&audit_outputs(bare)), "durability");
+    let ignored = |output: &Output, out: &mut Vec<Output>| {
+        if !matches!(output, Output::Dispatch(piece) if piece.op == Op::Flush) {
+            out.push(*output);
+        }
+    };
+    let found = audit_outputs(ignored);
+    // It also looks as if work was not conserved, and as if the request was done too early.
+    assert!(found.kept().iter().any(|v| v.auditor == "durability") || first(&found) == "conserve");
+}
+
+#[test]
+fn a_wake_up_that_is_too_late_or_past_is_noticed() {
+    let late = |call: &Call<'_>, _| match *call {
+        Call::Poll {
+            outputs,
+            wake: Some(wake),
+        } => {
+            let at = wake.at + Span::from_micros(1);
+            Forged::Poll(outputs.to_vec(), Some(Wake { at, ..wake }))
+        }
+        _ => Forged::As,
+    };
+    assert!(["wake", "ledger", "slices"].contains(&first(&audit(late))));
+    let past = |call: &Call<'_>, now| match *call {
+        Call::Poll {
+            outputs,
+            wake: Some(wake),
+        } => Forged::Poll(outputs.to_vec(), Some(Wake { at: now, ..wake })),
+        _ => Forged::As,
+    };
+    assert!(["wake", "ledger"].contains(&first(&audit(past))));
+    let none = |call: &Call<'_>, _| match *call {
+        Call::Poll { outputs, .. } => Forged::Poll(outputs.to_vec(), None),
+        _ => Forged::As,
+    };
+    assert!(["wake", "ledger", "slices", "conserve"].contains(&first(&audit(none))));
+}
+
+#[test]
+fn a_refusal_without_a_reason_is_noticed_by_room() {
+    let refused = |call: &Call<'_>, _| match *call {
+        Call::Submit { result: Ok(()), .. } => Forged::Submitted(Err(Rejected {
+            accepted: 0,
+            reason: Reject::Full,
+        })),
+        _ => Forged::As,
+    };
+    assert_eq!(first(&audit(refused)), "room");
+}
+
+#[test]
+fn sums_that_are_wrong_are_noticed_by_admission() {
+    let more = |call: &Call<'_>, _| match *call {
+        Call::Change {
+            result: Ok(promised),
+            ..
+        } => Forged::Changed(Promised {
+            bytes: promised.bytes + 1,
+            ..promised
+        }),
+        _ => Forged::As,
+    };
+    assert_eq!(first(&audit(more)), "admission");
+}
+
+/// Each patch of a planted bug applies to the sources, and states what must notice the bug.
+#[test]
+fn planted_bugs_apply() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut patches = 0;
+    for entry in fs::read_dir(package.join("mutants")).expect("it is there") {
+        let patch = entry.expect("it can be read").path();
+        let text = fs::read_to_string(&patch).expect("it can be read");
+        let is_stated = text.starts_with("Bug: ") && text.contains("\nNoticed by: ");
+        assert!(is_stated, "{} has no header", patch.display());
+        let mut check = Command::new("git");
+        check.args(["apply", "--check"]).arg(&patch);
+        let output = check.current_dir(package.join("../..")).output();
+        let output = output.expect("git is installed");
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {why}", patch.display());
+        patches += 1;
+    }
+    assert!(patches > 80, "{patches} patches");
+}

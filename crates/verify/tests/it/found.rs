@@ -1,0 +1,377 @@
+//! Findings of searches, each as a small case: the promises, and the cost to the others and to the drive.
+//!
+//! Each is a scenario in `tests/found/`, which `weir compare FILE` plays and
+//! `cargo run --release -p weir-verify --example promises -- --case FILE --seconds` judges.
+
+use weir_core::Span;
+use weir_measure::promise::Rate;
+use weir_model::drive::Freeze;
+use weir_verify::search::case::{Case, KINDS};
+use weir_verify::search::judge::Judged;
+use weir_verify::search::trial::{self, Got, Outcome, Trial};
+
+/// The idle class waits at most 200 ms and a request; the tests allow twice that.
+const IDLE_MS: f64 = 400.0;
+
+/// All runs of a case, `contract` with every auditor.
+struct Tried {
+    case: Case,
+    trial: Trial,
+    outcome: Outcome,
+}
+
+/// A case of `tests/found/`.
+fn found(name: &str) -> Case {
+    let file = format!("{}/tests/found/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    Case::read(&text, &file).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn tried(name: &str) -> Tried {
+    played(found(name))
+}
+
+fn played(case: Case) -> Tried {
+    let trial = trial::trial(&case, true).unwrap_or_else(|e| panic!("{e}\n{case}"));
+    let outcome = trial.outcome(&case);
+    assert_eq!(outcome.findings, (0, String::new()), "{case}");
+    assert_eq!(trial.contract.refusals, 0, "{case}");
+    Tried {
+        case,
+        trial,
+        outcome,
+    }
+}
+
+impl Tried {
+    /// Asserts that the promises are feasible and kept in every judged second.
+    fn keeps(&self) {
+        assert!(self.outcome.feasible, "{}", self.case);
+        assert!(!self.trial.judged.is_empty(), "{}", self.case);
+        let broken: Vec<&Judged> = self.trial.judged.iter().filter(|j| !j.is_kept()).collect();
+        assert!(broken.is_empty(), "{broken:#?}\n{}", self.case);
+    }
+
+    /// Asserts that a client gets this much in every second. A promise owes nothing while only flushes wait, so that a client that
+    /// syncs could starve with its promise kept.
+    fn gets(&self, client: usize, rate: u64) {
+        let least = self.least(client);
+        let short = Rate::new(rate, 0).is_some_and(|r| r.exceeds(least as f64));
+        assert!(!short, "{least} of {rate}\n{}", self.case);
+    }
+
+    /// Asserts that clients get nearly as much as under `none`, each relative to its bandwidth alone.
+    fn wastes_nothing(&self) {
+        let [null, ssd, hdd] = [0.95, 0.9, 0.8];
+        let least = [null, ssd, hdd][self.case.kind()];
+        let total = self.outcome.total.expect("somebody got something");
+        let kind = KINDS[self.case.kind()];
+        assert!(total >= least, "{kind}: {total:.3} of none\n{}", self.case);
+    }
+
+    /// Bytes per second of one client under `contract`.
+    fn rate(&self, client: usize) -> u64 {
+        self.rate_in(&self.trial.contract.clients, client)
+    }
+
+    fn rate_in(&self, played: &[Got], client: usize) -> u64 {
+        played[client].bytes / self.case.seconds()
+    }
+
+    /// Bytes of the client's worst second under `contract`.
+    fn least(&self, client: usize) -> u64 {
+        let seconds = &self.trial.contract.clients[client].seconds;
+        assert_eq!(seconds.len() as u64, self.case.seconds());
+        *seconds.iter().min().expect("there was a second")
+    }
+
+    /// Bytes per second of all clients together.
+    fn all_in(&self, played: &[Got]) -> u64 {
+        let clients = 0..self.case.scenario.clients.len();
+        clients.map(|c| self.rate_in(played, c)).sum()
+    }
+}
+
+fn beside_realtime() -> Tried {
+    tried("beside-realtime")
+}
+
+#[test]
+#[ignore = "clients get 0.71 of what none gives, each by what it gets alone"]
+fn a_realtime_client_leaves_the_drive_as_busy() {
+    beside_realtime().wastes_nothing();
+}
+
+#[test]
+fn a_realtime_client_starves_nobody() {
+    let tried = beside_realtime();
+    tried.keeps();
+    assert!(tried.least(0) >= 24_750_000, "{}", tried.least(0));
+}
+
+#[test]
+fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
+    let tried = tried("realtime-latency");
+    assert!(tried.least(0) >= 58_800_000, "{}", tried.least(0));
+    let [ratio] = tried.outcome.latency[..] else {
+        panic!("one realtime client");
+    };
+    assert!(ratio <= 2.0, "{ratio:.2}");
+    let (all, none) = (
+        tried.all_in(&tried.trial.contract.clients),
+        tried.all_in(&tried.trial.reference.none),
+    );
+    assert!(all * 100 >= none * 95, "{all} of {none}");
+}
+
+/// A client that reads a page every millisecond or two, far less than its share; BFQ idles for it, at the cost of a quarter of the
+/// total.
+#[test]
+fn the_idle_class_takes_nobodys_turn() {
+    let tried = tried("idle-class");
+    let bfq = tried.rate_in(&tried.trial.reference.bfq, 3);
+    assert!(tried.least(3) * 4 >= bfq, "{} beside {bfq}", tried.least(3));
+    let wait = tried.outcome.idle_wait.expect("there is one of that class");
+    assert!(wait <= IDLE_MS, "{wait} ms");
+    tried.wastes_nothing();
+}
+
+#[test]
+fn a_promise_is_kept_on_a_drive_that_runs_dry_all_the_time() {
+    let tried = tried("runs-dry");
+    tried.keeps();
+    tried.gets(0, 200_000_000);
+    tried.wastes_nothing();
+}
+
+#[test]
+#[ignore = "the promises are kept, and clients get 0.87 of what none gives, not 0.9"]
+fn reads_and_writes_on_flash_that_programs_slowly_keep_their_promises() {
+    let tried = tried("slow-flash");
+    tried.keeps();
+    tried.wastes_nothing();
+}
+
+#[test]
+fn two_streams_on_a_disk_take_turns() {
+    let tried = tried("two-streams");
+    tried.keeps();
+    let alone = tried.trial.reference.alone[0].expect("it was played") as u64;
+    let all = tried.all_in(&tried.trial.contract.clients);
+    assert!(all * 10 >= alone * 8, "{all} of {alone}");
+    assert!(tried.least(1) * 8 >= alone, "{} of {alone}", tried.least(1));
+}
+
+fn stream_beside_random_reads() -> Tried {
+    tried("stream-beside-random-reads")
+}
+
+#[test]
+fn a_stream_keeps_its_promise_beside_random_reads_on_a_disk() {
+    let tried = stream_beside_random_reads();
+    tried.keeps();
+    assert!(tried.least(1) > 0);
+}
+
+#[test]
+#[ignore = "clients get 0.68 of what none gives, each by what it gets alone"]
+fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
+    stream_beside_random_reads().wastes_nothing();
+}
+
+#[test]
+fn eight_streams_on_a_disk_all_get_on() {
+    let tried = tried("eight-streams");
+    let (all, bfq) = (
+        tried.all_in(&tried.trial.contract.clients),
+        tried.all_in(&tried.trial.reference.bfq),
+    );
+    assert!(all >= bfq, "{all} beside {bfq}");
+    let rates: Vec<u64> = (0..8).map(|c| tried.rate(c)).collect();
+    let least = rates.iter().min().expect("eight");
+    assert!(least * 16 >= all, "{rates:?}");
+}
+
+/// A random reader beside fifteen readers of files, as in the comparison of BFQ and io.latency.
+fn beside_fifteen_files(min: u64) -> Tried {
+    let mut case = found("beside-fifteen-files");
+    case.scenario.groups[0].contract.min = min;
+    played(case)
+}
+
+#[test]
+fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
+    let [more, less] = [400_000, 200_000].map(beside_fifteen_files);
+    more.keeps();
+    less.keeps();
+    let others = |t: &Tried| t.all_in(&t.trial.contract.clients) - t.rate(0);
+    assert!(
+        others(&less) * 2 >= others(&more) * 3,
+        "{} {}",
+        others(&less),
+        others(&more)
+    );
+    assert!((1..16).all(|c| less.rate(c) > 0));
+}
+
+#[test]
+fn writes_in_a_disks_cache_do_not_break_a_promise_of_reads() {
+    let tried = tried("writes-in-cache");
+    tried.keeps();
+    tried.wastes_nothing();
+}
+
+#[test]
+fn durable_writes_keep_their_promise_beside_writes_into_the_buffer() {
+    let tried = tried("durable-writes");
+    tried.keeps();
+    tried.wastes_nothing();
+}
+
+#[test]
+fn promises_that_are_exceeded_cost_nothing() {
+    let deep = tried("exceeded-deep");
+    let thinks = tried("exceeded-thinking");
+    for tried in [deep, thinks] {
+        tried.keeps();
+        tried.wastes_nothing();
+        let (all, none) = (
+            tried.all_in(&tried.trial.contract.clients),
+            tried.all_in(&tried.trial.reference.none),
+        );
+        assert!(all * 10 >= none * 9, "{all} of {none}");
+    }
+}
+
+/// The promise leaves 150 MB/s; the tenant's share is an eleventh of these, all of it due to the member without a promise.
+#[test]
+fn a_member_has_what_the_tenants_share_leaves_it_beside_a_promised_one() {
+    let tried = tried("member-beside-promised");
+    tried.keeps();
+    tried.wastes_nothing();
+    let due = 150_000_000 / 11;
+    assert!(tried.least(1) * 2 >= due, "{} of {due}", tried.least(1));
+}
+
+#[test]
+fn an_idle_member_waits_no_longer_than_any_of_the_idle_class() {
+    for name in ["idle-member-promise-beside", "idle-member-promise-above"] {
+        let tried = tried(name);
+        tried.keeps();
+        let wait = tried.outcome.idle_wait.expect("there is one of that class");
+        assert!(wait <= IDLE_MS, "{wait} ms\n{}", tried.case);
+    }
+}
+
+#[test]
+fn a_member_beside_one_that_is_promised_something_is_served_on_a_disk() {
+    let tried = tried("member-past-its-part");
+    tried.keeps();
+    assert!(tried.rate(1) >= 10_000_000, "{}", tried.rate(1));
+}
+
+#[test]
+fn a_client_that_syncs_gets_its_min_beside_what_others_write() {
+    let tried = tried("writes-before-a-flush");
+    tried.keeps();
+    tried.gets(0, 100_000);
+}
+
+#[test]
+fn who_syncs_does_not_pay_for_what_others_wrote() {
+    let tried = tried("syncs");
+    let none = tried.rate_in(&tried.trial.reference.none, 0);
+    assert!(
+        tried.rate(0) * 10 >= none * 9,
+        "{} beside {none}",
+        tried.rate(0)
+    );
+    tried.wastes_nothing();
+}
+
+#[test]
+#[ignore = "7.2 MB/s, 115 under bfq: nobody is held for a client with one request at a time where going elsewhere costs nothing"]
+fn a_shallow_client_of_a_large_share_gets_it_beside_a_deep_one() {
+    let tried = tried("shallow-of-large-share");
+    let bfq = |client| tried.rate_in(&tried.trial.reference.bfq, client);
+    assert!(
+        tried.least(0) * 10 >= bfq(0) * 9,
+        "{} beside {}",
+        tried.least(0),
+        bfq(0)
+    );
+    assert!(
+        tried.rate(1) >= bfq(1),
+        "{} beside {}",
+        tried.rate(1),
+        bfq(1)
+    );
+}
+
+/// First in five, seven and twenty seconds: the second after a freeze is judged like any other.
+#[test]
+fn promises_are_kept_again_in_the_first_second_after_a_freeze() {
+    for name in ["freezing-flash", "freezing-disk"] {
+        for (length, every, seconds, after) in [(1, 5, 8, 2), (3, 7, 6, 4), (8, 20, 11, 9)] {
+            let mut case = found(name);
+            case.scenario.duration = Span::from_secs(seconds);
+            case.scenario.freeze = Some(Freeze {
+                first: Span::from_secs(1),
+                length: Span::from_secs(length),
+                every: Span::from_secs(every),
+            });
+            let tried = played(case);
+            tried.keeps();
+            assert!(tried.trial.judged.iter().any(|j| j.second == after));
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_is_only_slow_to_answer_has_no_turns() {
+    let tried = tried("slow-to-answer");
+    tried.keeps();
+    tried.wastes_nothing();
+}
+
+#[test]
+fn pieces_are_not_cut_where_that_makes_the_drive_do_less() {
+    let tried = tried("pieces-not-cut");
+    tried.keeps();
+    // Split into 32 KiB it was a third.
+    let total = tried.outcome.total.expect("somebody got something");
+    assert!(total >= 0.8, "{total:.3} of none");
+}
+
+#[test]
+fn a_promised_write_is_not_cut_into_two_that_take_as_long_each() {
+    tried("write-not-cut").keeps();
+}
+
+/// Its first request takes the head there, far longer than its min gives it; the others go on where that one ended.
+#[test]
+fn a_stream_of_small_requests_is_waited_for_before_anything_is_known_of_the_disk() {
+    tried("small-requests-first").keeps();
+}
+
+/// Its flushes wait for what the other has put into the drive's buffer: 3 % of the min when nothing bounds that.
+#[test]
+fn others_writes_leave_a_promised_client_short_flushes() {
+    let tried = tried("short-flushes");
+    tried.keeps();
+    tried.gets(1, 20_000_000);
+}
+
+/// Both were behind by as much, so that each piece of one was followed by one of the other: 0.77 of the min, and a sixth of the total.
+#[test]
+fn two_promised_streams_on_a_disk_take_turns_while_both_are_behind() {
+    tried("both-behind").keeps();
+}
+
+/// Most requests go on where the one before ended, and the few that do not are dear: taken together they cost so little that there are no
+/// turns, and without turns it is never seen which of them are dear.
+#[test]
+#[ignore = "0.16 of the min in the worst second; telling near from far in the beginning keeps it, and makes slow drives turn that do not"]
+fn that_going_elsewhere_is_dear_is_learned_where_few_go_elsewhere() {
+    tried("few-go-elsewhere").keeps();
+}

@@ -1,0 +1,160 @@
+//! A backlogged client gets its max, to the request: over any length of time no less than `rate * t` less one request, and no
+//! more than `rate * t`, the burst and one request, if its driver keeps every wake-up.
+
+use weir_core::{
+    Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Max, Op, Output,
+    Priority, ROOT, Request, SpaceId, Span, StreamId, StreamSpec, elevator,
+};
+use weir_verify::audit::random::{Random, Source};
+use weir_verify::audit::{Audited, Witness};
+
+/// The parameters of one run.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    rate: u64,
+    by_requests: bool,
+    size: u32,
+    burst: Span,
+    depth: u64,
+    releases: u64,
+}
+
+fn draw(random: &mut Random) -> Drawn {
+    let by_requests = random.once_in(2);
+    Drawn {
+        rate: if by_requests {
+            random.magnitude(1 << 24)
+        } else {
+            1_000 + random.magnitude(1 << 34)
+        },
+        by_requests,
+        size: random.magnitude(1 << 18) as u32,
+        burst: if random.once_in(2) {
+            Span::ZERO
+        } else {
+            Span::from_nanos(random.magnitude(1 << 28))
+        },
+        depth: 1 + random.below(8),
+        releases: 2_000,
+    }
+}
+
+fn layer(drawn: &Drawn) -> (Audited, StreamId) {
+    let config = Config {
+        drive: DriveShape {
+            max_transfer: 1 << 18,
+            ..DriveShape::default()
+        },
+        ..Config::of(elevator::Config::None)
+    };
+    let mut layer = Witness::beside(config, false).unwrap();
+    let max = if drawn.by_requests {
+        Max {
+            iops: drawn.rate,
+            burst: drawn.burst,
+            ..Max::NONE
+        }
+    } else {
+        Max {
+            bandwidth: drawn.rate,
+            burst: drawn.burst,
+            ..Max::NONE
+        }
+    };
+    let contract = Contract {
+        max,
+        ..Contract::DEFAULT
+    };
+    let edits = [
+        Edit::SetSpace {
+            id: SpaceId(0),
+            size: Some(1 << 40),
+        },
+        Edit::AddGroup {
+            id: GroupId(1),
+            parent: ROOT,
+            contract,
+        },
+    ];
+    layer.change(Instant::ZERO, &edits).unwrap();
+    let spec = StreamSpec {
+        group: GroupId(1),
+        priority: Priority::default(),
+    };
+    let stream = layer.open(Instant::ZERO, spec).unwrap();
+    (layer, stream)
+}
+
+/// Keeps `depth` requests waiting; returns when each passed its limits.
+fn releases(drawn: &Drawn) -> Vec<Instant> {
+    let (mut layer, stream) = layer(drawn);
+    let (mut out, mut done, mut now, mut waiting, mut cookie) =
+        (Vec::new(), Vec::new(), Instant::ZERO, 0, 0);
+    while (done.len() as u64) < drawn.releases {
+        while waiting < drawn.depth {
+            let request = Request {
+                stream,
+                space: SpaceId(0),
+                op: Op::Read,
+                flags: Flags::NONE,
+                offset: 0,
+                length: drawn.size,
+                cookie,
+                within: 0,
+            };
+            layer.submit(now, &[request]).unwrap();
+            cookie += 1;
+            waiting += 1;
+        }
+        out.clear();
+        let wake = layer.poll(now, &mut out);
+        let tags: Vec<Completion> = out
+            .iter()
+            .filter_map(|o| match o {
+                Output::Dispatch(d) => Some(Completion::ok(d.tag)),
+                _ => None,
+            })
+            .collect();
+        waiting -= tags.len() as u64;
+        done.extend(tags.iter().map(|_| now));
+        // What passes is served at once.
+        layer.complete(now, &tags);
+        if tags.is_empty() {
+            now = wake.expect("requests wait for a limit").at;
+        }
+    }
+    assert_eq!(layer.observer().audit.found().kept(), [], "{drawn:?}");
+    done
+}
+
+#[test]
+fn a_backlogged_client_gets_its_rate_and_no_more() {
+    let mut random = Random::new(8);
+    for _ in 0..60 {
+        let drawn = draw(&mut random);
+        let amount = if drawn.by_requests {
+            1
+        } else {
+            u128::from(drawn.size)
+        };
+        let rate = u128::from(drawn.rate);
+        let burst = rate * u128::from(drawn.burst.as_nanos());
+        let releases = releases(&drawn);
+        for (i, &at) in releases.iter().enumerate() {
+            let (passed, time) = (
+                (i as u128 + 1) * amount * 1_000_000_000,
+                u128::from(at.as_nanos()),
+            );
+            // Times are whole nanoseconds; a request that is due between two of them passes at the second.
+            assert!(
+                passed <= rate * time + burst + amount * 1_000_000_000,
+                "{i}: {drawn:?}"
+            );
+            let before = passed - amount * 1_000_000_000;
+            assert!(
+                before + rate >= rate * time || i == 0,
+                "{i}: {drawn:?} {at:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The core survives random operations with drawn configurations, and they show the auditors every kind of event.
+
+use weir_measure::promise::{Cause, Seconds};
+use weir_verify::audit::Tally;
+use weir_verify::audit::random::{Plan, Random, run, run_plan};
+
+#[test]
+fn random_operations_break_nothing_and_reach_everything() {
+    let mut seeds = Random::new(6);
+    let (mut tally, mut seconds) = (Tally::default(), Seconds::default());
+    for _ in 0..250 {
+        match run(seeds.bits(), 2_000) {
+            Ok(summary) => {
+                tally.add(&summary.tally);
+                seconds.merge(&summary.seconds);
+            }
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    assert!(tally.missing().is_empty(), "{tally:?}");
+    let sum = seconds.kept + seconds.all_short() + seconds.all_excused();
+    assert_eq!(seconds.promised, sum);
+    // Each verdict and each reason occurs, except the one that needs a client alone on its drive.
+    let [idle, suspended, limit, ..] = seconds.excused;
+    assert!(
+        [seconds.kept, idle, suspended, limit]
+            .iter()
+            .all(|n| *n > 0),
+        "{seconds:?}"
+    );
+    // What a server's thread does is not the core's, so two reasons occur in a live server only.
+    for why in [
+        Cause::Neighbour,
+        Cause::Idling,
+        Cause::SlowDrive,
+        Cause::Errors,
+    ] {
+        assert!(seconds.short[why as usize] > 0, "{why:?}: {seconds:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let mut seeds = Random::new(3);
+    for _ in 0..20 {
+        let seed = seeds.bits();
+        assert_eq!(run(seed, 500), run(seed, 500));
+    }
+}
+
+#[test]
+fn random_operations_keep_nobody_of_the_idle_class_waiting() {
+    let mut seeds = Random::new(4);
+    for _ in 0..4_000 {
+        let mut random = Random::new(seeds.bits());
+        let plan = Plan {
+            idle: true,
+            ..Plan::draw(&mut random)
+        };
+        if let Err(failure) = run_plan(&mut random, plan, 4_000) {
+            panic!("{failure}");
+        }
+    }
+}
