@@ -138,8 +138,8 @@ pub trait Ring {
         ))
     }
 
-    /// Writes the window of a [`SharedBuf`], several [`Segment`]s in order, or a guest's memory to the
-    /// file at `offset` (bytes). Short writes are continued: it completes with all bytes or an error.
+    /// Writes the window of a [`SharedBuf`](crate::SharedBuf), several [`Segment`]s in order, or a
+    /// guest's memory to the file at `offset` (bytes). Short writes are continued: it completes with all bytes or an error.
     /// With [`Sync::Data`] the data is durable at completion, as after fdatasync(2) of just these
     /// bytes (`RWF_DSYNC`). If some of a guest's memory was taken away it fails with `EFAULT`; if the
     /// guest changes the memory in the meantime, the data written is not one state of it.

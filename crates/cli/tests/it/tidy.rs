@@ -89,7 +89,7 @@ const BUDGETS: [Budget; 15] = [
     budget("python", 1_135, 1_135, 10),
     budget("serve", 35_655, 21_541, 565),
     budget("sim", 10_131, 5_724, 163),
-    budget("uring", 6_212, 3_963, 117),
+    budget("uring", 6_212, 3_963, 116),
     budget("verify", 14_292, 11_827, 263),
     budget("wire", 14_827, 6_285, 214),
 ];

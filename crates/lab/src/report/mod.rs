@@ -5,7 +5,7 @@
 //! - [`html`]: a page of text, cards, plots and tables that needs no other file;
 //! - [`demo`]: the demo's table and page; [`compare`]: a comparison's tables and page; [`plan`]: how many drives clients need;
 //! - [`policy`]: the colours of policies;
-//! - [`number`]: numbers as text, with a fixed number of digits.
+//! - [`weir_measure::number`]: numbers as text, with a fixed number of digits.
 //!
 //! JSON Lines, the form for machines, are [`weir_measure::write_records`].
 

@@ -1,5 +1,5 @@
 //! The log: what is logged, how much of it, and standard error, which a thread of its own writes
-//! ([`writer`]).
+//! (`writer`).
 //!
 //! A thread that logs a line hands it over and never waits. So a log that is not read, a full disk
 //! or a closed pipe stops no client, and ends nothing.
