@@ -5,7 +5,7 @@
 //! numbers that they give. None of them is for cryptography.
 //!
 //! ```
-//! use crate::random::Rng;
+//! use weir_core::random::Rng;
 //!
 //! let mut rng = Rng::new(7);
 //! let dice = rng.range(1, 6);

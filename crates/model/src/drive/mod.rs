@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
-//! use crate::drive::{Drive, null};
+//! use weir_model::drive::{Drive, null};
 //!
 //! let mut drive = null::Config::demo().build()?;
 //! let command = Dispatch {

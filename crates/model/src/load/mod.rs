@@ -6,12 +6,12 @@
 //!
 //! ```
 //! use weir_core::{Instant, Span};
-//! use crate::load::{Arrival, Client, Program, Region, Step};
+//! use weir_model::load::{Arrival, Client, Program, Region, Step};
 //!
 //! // 4 KiB random reads, one at a time, with a pause of 1 ms after each.
 //! let mut program = Program::random_reads(4096, 1);
 //! program.arrival = Arrival::Closed { think: Span::from_millis(1) };
-//! let seed = crate::load::seed("example", 0, 0);
+//! let seed = weir_model::load::seed("example", 0, 0);
 //! let mut client = Client::new(&program, seed, Region { start: 0, length: 1 << 30 })?;
 //!
 //! let now = Instant::ZERO;

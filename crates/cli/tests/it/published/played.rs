@@ -79,7 +79,7 @@ impl Run {
         add("--trace", &[trace.to_string_lossy().into_owned()]);
         add("--drive", &self.drives);
         // A policy of these tests is beside this file.
-        let here = root().join("crates/cli/tests/published");
+        let here = root().join("crates/cli/tests/it/published");
         let policy = |name: &String| match name.strip_prefix("./") {
             Some(file) => here.join(file).to_string_lossy().into_owned(),
             None => name.clone(),
