@@ -212,9 +212,13 @@ pub struct Context<'a> {
 pub(crate) struct News(Arc<Mutex<Vec<u32>>>);
 
 impl News {
-    /// Takes all that are on the list.
+    /// Takes all that are on the list, each once and in the order of their numbers: a backend takes
+    /// all its results when it is woken.
     pub(crate) fn take(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.lock())
+        let mut spaces = std::mem::take(&mut *self.lock());
+        spaces.sort_unstable();
+        spaces.dedup();
+        spaces
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u32>> {
