@@ -98,7 +98,7 @@ const fn budget(name: &'static str, counts: [usize; 5]) -> Budget {
 
 /// Crates by name.
 const BUDGETS: [Budget; 15] = [
-    budget("cli", [31_611, 14_625, 359, 302, 1]),
+    budget("cli", [31_614, 14_625, 359, 302, 1]),
     budget("config", [24_617, 18_962, 284, 400, 0]),
     budget("core", [50_626, 29_707, 1_085, 575, 4]),
     budget("csi", [4_070, 3_428, 68, 47, 0]),
@@ -140,7 +140,10 @@ fn production(text: &str) -> &str {
 fn vague(text: &str) -> usize {
     let (mut count, mut comment) = (0, Vec::new());
     for line in text.lines().map(str::trim_start) {
-        if let Some(of) = line.strip_prefix("///").or(line.strip_prefix("//!")) {
+        if let Some(of) = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"))
+        {
             comment.extend(of.split_whitespace());
         } else if !line.starts_with("#[") && !comment.is_empty() {
             let is_short = comment.len() < WORDS && line.starts_with("pub ");
