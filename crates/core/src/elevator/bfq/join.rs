@@ -32,8 +32,8 @@ impl Bfq {
             space: asked.space,
             sector: sectors(asked.end()),
         };
-        let q = self.queue_of(request, &cx.table);
-        let leader = self.order.at(self.queue(q), end)?;
+        let q = self.members.queue_of(request, &cx.table);
+        let leader = self.order.at(&self.queue(q).sorted, end)?;
         let meets = cx.table.side(leader, request) == Some(Side::Front);
         let side = Side::Front;
         (meets && self.allows(cx, leader, request)).then_some(Join { leader, side })
@@ -53,11 +53,11 @@ impl Bfq {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
         let before = self.order.neighbour(leader, Side::Front);
-        self.order.grown(queue, leader, &cx.table);
+        self.order.grown(&mut queue.sorted, leader, &cx.table);
         let passed = side == Side::Front && before != self.order.neighbour(leader, Side::Front);
         let was = queue.next;
         if passed {
-            self.order.reconsider(queue, leader, self.head);
+            queue.reconsider(&self.order, leader, self.head);
         }
         let moved = queue.next == leader && side == Side::Front;
         if was != queue.next {
@@ -73,7 +73,7 @@ impl Bfq {
         let q = self.order.item(request).queue;
         if self.order.item(by).queue == q {
             let queue = &mut self.queues[q as usize];
-            self.order.inherit_age(queue, by, request);
+            self.order.inherit_age(&mut queue.fifo, by, request);
             if queue.next == request {
                 queue.next = by;
                 debug_assert!(queue.next != NIL);

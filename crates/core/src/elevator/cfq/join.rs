@@ -25,8 +25,8 @@ impl Cfq {
             space: asked.space,
             sector: sectors(asked.end()),
         };
-        let queue = self.queue(self.queue_of(request, &cx.table));
-        let leader = self.order.at(queue, end)?;
+        let queue = self.queue(self.members.queue_of(request, &cx.table));
+        let leader = self.order.at(&queue.sorted, end)?;
         let side = Side::Front;
         let meets = cx.table.side(leader, request) == Some(side);
         (meets && allowed(&leader)).then_some(Join { leader, side })
@@ -37,16 +37,16 @@ impl Cfq {
         let is_sync = |id: u32| cx.table.requests[id].request.is_sync();
         cx.table.is_compatible(command, request)
             && (is_sync(command) || !is_sync(request))
-            && self.order.item(command).queue == self.queue_of(request, &cx.table)
+            && self.order.item(command).queue == self.members.queue_of(request, &cx.table)
     }
 
     /// A command has grown (Linux: `cfq_merged_request`).
     pub(super) fn command_grown(&mut self, cx: &Cx, leader: u32, side: Side) {
         let q = self.order.item(leader).queue;
         let queue = &mut self.queues[q as usize];
-        self.order.grown(queue, leader, &cx.table);
+        queue.grown(&mut self.order, leader, &cx.table);
         if side == Side::Front {
-            self.order.prefer(queue, leader, self.head);
+            queue.prefer(&self.order, leader, self.head);
             self.next_moved(q);
         }
     }
@@ -55,8 +55,7 @@ impl Cfq {
     pub(super) fn command_absorbed(&mut self, by: u32, request: u32) {
         let q = self.order.item(request).queue;
         if self.order.item(by).queue == q {
-            self.order
-                .inherit(&mut self.queues[q as usize], by, request);
+            self.queues[q as usize].inherit(&mut self.order, by, request);
         }
         self.take_out(request);
     }

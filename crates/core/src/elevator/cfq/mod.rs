@@ -39,6 +39,7 @@ pub use config::Config;
 use super::{Next, Schedule};
 use crate::cx::Cx;
 use crate::elevator::common::members::Members;
+use crate::elevator::common::order::{Item, Order};
 use crate::elevator::common::seek::{self, Place};
 use crate::elevator::common::think::Think;
 use crate::id::GroupId;
@@ -53,7 +54,6 @@ use alloc::vec::Vec;
 use cooperate::Places;
 use depth::Queueing;
 use groups::Groups;
-use order::{Item, Order};
 use queue::Queue;
 use requests::{Owner, Requests};
 use turn::Turn;
@@ -132,17 +132,6 @@ impl Cfq {
         &self.queues[q as usize]
     }
 
-    /// The queue that a request belongs to.
-    fn queue_of(&self, request: u32, table: &Table) -> u32 {
-        let request = &table.requests[request].request;
-        let stream = request.stream.index;
-        if request.is_sync() {
-            self.members.sync_queue(stream)
-        } else {
-            self.members.async_queue(stream)
-        }
-    }
-
     /// Whose a request is.
     fn owner(request: u32, table: &Table) -> Owner {
         let live = &table.requests[request];
@@ -184,7 +173,7 @@ impl Cfq {
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
         debug_assert!(!queue.is_empty() && self.queued > 0, "it does not wait");
-        self.order.remove(queue, request);
+        queue.remove(&mut self.order, request);
         self.queued -= 1;
         let (is_empty, moved) = (queue.is_empty(), queue.next != before);
         if moved {
@@ -264,7 +253,7 @@ impl Schedule for Cfq {
         let item = Item::new(&cx.table, request, q, now + expire);
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order.insert(queue, request, item, self.head);
+        queue.insert(&mut self.order, request, item, self.head);
         self.queued += 1;
         let moved = queue.next != before;
         if !queue.is_busy() {
@@ -295,7 +284,7 @@ impl Schedule for Cfq {
         let queue = if inside {
             self.order.item(request).queue
         } else {
-            self.queue_of(request, &cx.table)
+            self.members.queue_of(request, &cx.table)
         };
         self.order.item(leader).queue == queue
     }
