@@ -52,6 +52,33 @@ pub struct Config {
 }
 
 impl Config {
+    /// Changes the sizes of the tables.
+    #[must_use]
+    pub fn sizes(self, sizes: Sizes) -> Self {
+        Self { sizes, ..self }
+    }
+
+    /// Changes the drive.
+    #[must_use]
+    pub fn drive(self, drive: DriveShape) -> Self {
+        Self { drive, ..self }
+    }
+
+    /// Changes the controllers.
+    #[must_use]
+    pub fn controllers(self, controllers: control::Config) -> Self {
+        Self {
+            controllers,
+            ..self
+        }
+    }
+
+    /// Changes whether neighbouring requests are merged.
+    #[must_use]
+    pub fn merge(self, merge: Merging) -> Self {
+        Self { merge, ..self }
+    }
+
     /// Numbers that tags may have, from 0 on: those of all hardware queues, and as many as may
     /// stall.
     pub fn tags(&self) -> u32 {
@@ -59,12 +86,12 @@ impl Config {
     }
 
     /// This elevator alone: sizes and a drive as by default, no controllers, and nothing is merged.
-    pub fn of(elevator: elevator::Config) -> Self {
+    pub fn of(elevator: impl Into<elevator::Config>) -> Self {
         Self {
             sizes: Sizes::default(),
             drive: DriveShape::default(),
             controllers: control::Config::default(),
-            elevator,
+            elevator: elevator.into(),
             merge: Merging::OFF,
         }
     }

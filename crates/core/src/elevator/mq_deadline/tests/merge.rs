@@ -11,10 +11,7 @@ fn in_front_only_if_it_is_wanted_or_with_the_one_merged_last() {
         (true, Vec::from([(50, 1), (9, 3)])),
         (false, Vec::from([(50, 1), (10, 2), (9, 1)])),
     ] {
-        let config = Config {
-            front_merges,
-            ..Config::default()
-        };
+        let config = Config::default().front_merges(front_merges);
         let mut host = Merging::new(&config);
         // 50 is what was merged last, as long as nothing has been.
         for block in [50, 10, 11] {
@@ -33,11 +30,9 @@ fn in_front_only_if_it_is_wanted_or_with_the_one_merged_last() {
 
 #[test]
 fn a_command_is_as_old_as_the_oldest_of_its_parts() {
-    let config = Config {
-        fifo_batch: 1,
-        read_expire: Span::from_millis(10),
-        ..Config::default()
-    };
+    let config = Config::default()
+        .fifo_batch(1)
+        .read_expire(Span::from_millis(10));
     let mut host = Merging::new(&config);
     // 20 waits from the beginning; 19 joins it later, at its front, and 17 and 18 together become one command with both.
     host.ask(0, 20);

@@ -18,10 +18,7 @@ fn one_at_a_time(config: &Config) -> (Host, StreamId) {
 
 /// Batches of `fifo_batch` requests.
 fn batches(fifo_batch: u32) -> Config {
-    Config {
-        fifo_batch,
-        ..Config::default()
-    }
+    Config::default().fifo_batch(fifo_batch)
 }
 
 #[test]
@@ -49,10 +46,7 @@ fn reads_go_first_twice_then_writes() {
 
 #[test]
 fn an_overdue_request_begins_the_next_batch() {
-    let config = Config {
-        read_expire: Span::from_millis(3),
-        ..batches(2)
-    };
+    let config = batches(2).read_expire(Span::from_millis(3));
     let (mut host, s) = one_at_a_time(&config);
     // The one at 900 goes at once, so the batch stands behind it and ends: the oldest begins the next.
     host.submit(s, Op::Read, 900, 1, 0);
@@ -88,10 +82,7 @@ fn a_lower_priority_waits_until_nothing_higher_is_in_the_drive() {
 
 #[test]
 fn who_has_aged_goes_before_higher_priorities() {
-    let config = Config {
-        prio_aging_expire: Span::from_millis(3),
-        ..Config::default()
-    };
+    let config = Config::default().prio_aging_expire(Span::from_millis(3));
     let mut host = Host::new(&config, 1, 4096, MS);
     let (realtime, idle) = (host.open(Realtime), host.open(Idle));
     host.submit(idle, Op::Read, 0, 1, 100);
@@ -125,10 +116,7 @@ fn a_batch_goes_on_behind_a_request_that_is_given_up() {
 
 #[test]
 fn async_depth_limits_writes_where_there_are_tags_for_all() {
-    let config = Config {
-        async_depth: 2,
-        ..Config::default()
-    };
+    let config = Config::default().async_depth(2);
     let mut host = Host::new(&config, 1, 4096, MS);
     let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
     // Without the bound all four go in order of position.
