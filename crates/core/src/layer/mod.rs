@@ -24,6 +24,7 @@ use crate::list::{Links, List};
 use crate::merge::Config as Merging;
 use crate::rule;
 use crate::sample::{Sample, Wanted};
+use crate::setters::setters;
 use crate::table::Table;
 use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Reject, Sizes, StreamId};
 use alloc::vec::Vec;
@@ -51,34 +52,11 @@ pub struct Config {
     pub merge: Merging,
 }
 
+setters! { Config:
+    sizes: Sizes, drive: DriveShape, controllers: control::Config, elevator: elevator::Config, merge: Merging,
+}
+
 impl Config {
-    /// Changes the sizes of the tables.
-    #[must_use]
-    pub fn sizes(self, sizes: Sizes) -> Self {
-        Self { sizes, ..self }
-    }
-
-    /// Changes the drive.
-    #[must_use]
-    pub fn drive(self, drive: DriveShape) -> Self {
-        Self { drive, ..self }
-    }
-
-    /// Changes the controllers.
-    #[must_use]
-    pub fn controllers(self, controllers: control::Config) -> Self {
-        Self {
-            controllers,
-            ..self
-        }
-    }
-
-    /// Changes whether neighbouring requests are merged.
-    #[must_use]
-    pub fn merge(self, merge: Merging) -> Self {
-        Self { merge, ..self }
-    }
-
     /// Numbers that tags may have, from 0 on: those of all hardware queues, and as many as may
     /// stall.
     pub fn tags(&self) -> u32 {

@@ -51,7 +51,7 @@ use crate::elevator::common::seek::{self, Place};
 use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
-use crate::merge::{Join, Side};
+use crate::merge::Side;
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
@@ -396,8 +396,18 @@ impl Schedule for Bfq {
         }
     }
 
-    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
-        self.find_command(cx, request)
+    /// Linux: `elv_bio_merge_ok`, `bfq_allow_bio_merge`.
+    fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
+        let is_sync = |id: u32| cx.table.requests[id].request.is_sync();
+        if !cx.table.is_compatible(command, request) || is_sync(request) && !is_sync(command) {
+            return false;
+        }
+        self.queue_to_be(cx, request) == self.order.item(command).queue
+    }
+
+    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+        let queue = self.queue(self.members.queue_of(request, table));
+        self.order.at(&queue.sorted, place)
     }
 
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {

@@ -20,7 +20,7 @@ fn runs(order: &[u64]) -> Vec<(u64, usize)> {
 
 #[test]
 fn domains_take_turns_by_batches() {
-    let mut host = Host::new(&Config::default(), 1, 1_024, 100_000);
+    let mut host = Host::new(Config::default(), 1, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     let kinds = [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes];
     for (kind, op) in kinds.into_iter().enumerate() {
@@ -57,7 +57,7 @@ fn domains_take_turns_by_batches() {
 /// Nobody is held back by a domain that has no place left: the turn passes on, and comes back with the place.
 #[test]
 fn a_domain_has_as_many_in_the_drive_as_it_may() {
-    let mut host = Host::new(&Config::default(), 512, 1_024, 100_000);
+    let mut host = Host::new(Config::default(), 512, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     for n in 0..40 {
         host.submit(stream, Op::WriteZeroes, 8 * n, 1, n);
@@ -76,7 +76,7 @@ fn a_domain_has_as_many_in_the_drive_as_it_may() {
 
 /// Asks for pieces with this number of tags, all from streams of one layer.
 fn flags_and_tags(flags: Flags, op: Op) -> usize {
-    let mut layer = scripted::layer(&Config::default(), 256, 64);
+    let mut layer = scripted::layer(Config::default(), 256, 64);
     let stream = scripted::open(&mut layer, PriorityClass::BestEffort);
     let request = |n: u64| {
         request(stream, op, n, BLOCK)
@@ -123,7 +123,7 @@ fn sent(layer: &mut Layer, at: u64) -> Vec<(u64, u32)> {
 #[test]
 fn requests_merge_until_they_are_taken_from_the_software_queue() {
     let merge = merge::Config::LINUX;
-    let mut layer = scripted::layer_that(&Config::default(), 1, 64, merge.ahead(false));
+    let mut layer = scripted::layer_that(Config::default(), 1, 64, merge.ahead(false));
     let stream: Vec<StreamId> = (0..4)
         .map(|_| scripted::open(&mut layer, PriorityClass::BestEffort))
         .collect();

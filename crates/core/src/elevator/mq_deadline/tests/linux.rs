@@ -41,7 +41,7 @@ const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> Client 
 
 /// How many requests of each client are done.
 fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
-    let mut host = Host::pulling_ahead(config, (1, 1), 64, (SERVICE, TICK));
+    let mut host = Host::pulling_ahead(*config, (1, 1), 64, (SERVICE, TICK));
     let clients = clients.iter().map(|c| (host.open(c.class), c.op, c.depth));
     let clients: Vec<_> = clients.collect();
     let mut counts = std::vec![0; clients.len()];

@@ -45,7 +45,7 @@ struct Replay {
 
 impl Replay {
     fn new(config: &Config) -> Self {
-        let mut layer = layer(config, PLACES as u16 + 1, 4096);
+        let mut layer = layer(*config, PLACES as u16 + 1, 4096);
         let streams = [
             PriorityClass::Realtime,
             PriorityClass::BestEffort,
