@@ -68,6 +68,11 @@ impl Bench {
     }
 }
 
+/// What is said to a batch of which this number of requests is accepted.
+const fn refused(accepted: usize, reason: Reject) -> Result<(), Rejected> {
+    Err(Rejected { accepted, reason })
+}
+
 #[test]
 fn a_long_request_is_split_and_answered_once_with_the_first_error() {
     let mut b = Bench::new(2, Sizes::default());
@@ -103,13 +108,7 @@ fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
     ];
     for (request, reason) in cases {
         let batch = [read(s, 1, 512), request, read(s, 2, 512)];
-        assert_eq!(
-            b.layer.submit(at(0), &batch),
-            Err(Rejected {
-                accepted: 1,
-                reason
-            })
-        );
+        assert_eq!(b.layer.submit(at(0), &batch), refused(1, reason));
     }
 }
 
@@ -119,14 +118,8 @@ fn a_full_stream_pauses_and_resumes_at_half() {
     let s = b.open(ROOT);
     b.submit(0, &[1, 2, 3, 4].map(|c| read(s, c, 512)));
     assert!(b.poll(0).contains(&Output::Pause(s)));
-    let refused = b.layer.submit(at(0), &[read(s, 5, 512)]);
-    assert_eq!(
-        refused,
-        Err(Rejected {
-            accepted: 0,
-            reason: Reject::StreamFull
-        })
-    );
+    let told = b.layer.submit(at(0), &[read(s, 5, 512)]);
+    assert_eq!(told, refused(0, Reject::StreamFull));
     let mut resumed = Vec::new();
     for us in 1..=4 {
         b.end(us, Tag(0));
@@ -143,11 +136,8 @@ fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
     b.poll(0);
     b.end(1, Tag(0));
     let batch = [read(s, 2, 512), read(s, 3, 512)];
-    let refused = Rejected {
-        accepted: 1,
-        reason: Reject::StreamFull,
-    };
-    assert_eq!(b.layer.submit(at(1), &batch), Err(refused));
+    let expected = refused(1, Reject::StreamFull);
+    assert_eq!(b.layer.submit(at(1), &batch), expected);
     assert!(b.poll(1).contains(&Output::Resume(s)));
 }
 
@@ -157,14 +147,8 @@ fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
     let mut b = Bench::new(1, sizes);
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
     b.submit(0, &[1, 2, 3, 4].map(|c| read(s1, c, 512)));
-    let refused = b.layer.submit(at(0), &[read(s1, 5, 512)]);
-    assert_eq!(
-        refused,
-        Err(Rejected {
-            accepted: 0,
-            reason: Reject::Full
-        })
-    );
+    let told = b.layer.submit(at(0), &[read(s1, 5, 512)]);
+    assert_eq!(told, refused(0, Reject::Full));
     b.submit(0, &[read(s2, 1, 512)]);
     b.poll(0);
     b.end(1, Tag(0));
