@@ -157,8 +157,7 @@ fn millionths(rates: Rates, capacity: Capacity) -> u64 {
 mod tests {
     use super::*;
 
-    use crate::group::tests::tree;
-    use crate::testing::{child, iops, min, min_iops};
+    use crate::testing::{child, iops, min, min_iops, tree};
 
     const G1: GroupId = GroupId(1);
     /// Its bytes do not bind its requests.

@@ -192,18 +192,11 @@ fn check_share(id: GroupId, contract: &Contract, most: u16) -> Result<(), Refusa
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::testing::{child, min, share};
+    use crate::testing::{child, min, share, tree};
     const G1: GroupId = GroupId(1);
     const G2: GroupId = GroupId(2);
-
-    /// A tree with room for eight groups, after these edits.
-    pub(crate) fn tree(edits: &[Edit]) -> Result<Groups, Refusal> {
-        let mut groups = Groups::new(8);
-        edits.iter().try_for_each(|e| groups.apply(e, 10_000))?;
-        Ok(groups)
-    }
 
     #[test]
     fn the_shape_of_the_tree_is_kept() {

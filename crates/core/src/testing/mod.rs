@@ -162,3 +162,11 @@ pub const fn flush(stream: StreamId, cookie: u64) -> Request {
 pub const fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
     request(stream, Op::Read, cookie, length)
 }
+
+/// A tree with room for eight groups, after these edits.
+#[cfg(test)]
+pub(crate) fn tree(edits: &[Edit]) -> Result<crate::group::Groups, Refusal> {
+    let mut groups = crate::group::Groups::new(8);
+    edits.iter().try_for_each(|e| groups.apply(e, 10_000))?;
+    Ok(groups)
+}
