@@ -1,7 +1,8 @@
 //! Verifies the block layer: auditors watch each rule, and a search draws scenarios and judges promises.
 #![forbid(unsafe_code)]
 
-/// An enumeration without data, with the list of its variants, and the names of these if they have any.
+/// An enumeration without data, with the list of its variants, and the names of these if they have
+/// any.
 macro_rules! listed {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident $(= $name:literal)?,)* }) => {
         $(#[$meta])*

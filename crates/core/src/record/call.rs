@@ -142,8 +142,8 @@ pub(super) struct Room {
     bytes: Vec<u8>,
 }
 
-/// The kinds of calls: the code in a frame, the name, the run of values that a [`Call`] borrows from
-/// [`Room`], and the fields behind it.
+/// The kinds of calls: the code in a frame, the name, the run of values that a [`Call`] borrows
+/// from [`Room`], and the fields behind it.
 macro_rules! calls {
     ($($code:literal $name:literal $call:ident { $([$run:ident: $room:ident])? $($field:ident),* })*) => {
         impl Call<'_> {

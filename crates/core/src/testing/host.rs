@@ -330,7 +330,8 @@ impl<D: Drive> Host<D> {
         self.tally(client).bytes
     }
 
-    /// Asserts that a client got this many bytes in each second that begins at a tenth, of those wholly within these tenths.
+    /// Asserts that a client got this many bytes in each second that begins at a tenth, of those
+    /// wholly within these tenths.
     ///
     /// # Panics
     /// It did not.

@@ -44,7 +44,8 @@ pub enum Fact<'a> {
     Released(Option<u32>, u64),
     /// Another event.
     Event(&'a Event),
-    /// A piece is dispatched: of which request, if there is such a request, and whether the drive has returned it as busy before.
+    /// A piece is dispatched: of which request, if there is such a request, and whether the drive
+    /// has returned it as busy before.
     Dispatched(Option<u32>, &'a Dispatch, bool),
     /// A request is done.
     Done(Option<u32>, &'a Done),

@@ -17,8 +17,8 @@ macro_rules! auditors {
     ($config:ident: $($name:ident: $type:ty = $new:expr,)* ; $($asked:ident: $on_request:ty,)*) => {
         /// All auditors, over one model.
         ///
-        /// It is shown every call into a layer from its creation on, and the events that the layer published. The driver must use
-        /// different cookies for the live requests of a stream.
+        /// It is shown every call into a layer from its creation on, and the events that the layer
+        /// published. The driver must use different cookies for the live requests of a stream.
         #[derive(Debug)]
         pub struct Audit {
             listener: Listener,
@@ -31,7 +31,8 @@ macro_rules! auditors {
         }
 
         impl Audit {
-            /// Auditors of `layer`, which was just created. From now on it publishes all its events.
+            /// Auditors of `layer`, which was just created. From now on it publishes all its
+            /// events.
             pub fn new(layer: &mut Layer) -> Self {
                 let listener = layer.listen(Mask::ALL);
                 let $config = layer.config();

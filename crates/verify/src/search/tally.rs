@@ -16,7 +16,8 @@ listed! {
         Total = "total",
         /// Contract and BFQ keep every promise, and the total is less than under BFQ.
         BfqTotal = "bfq-total",
-        /// A realtime client gets less than alone, and without the clients that are promised nothing it does not.
+        /// A realtime client gets less than alone, and without the clients that are promised
+        /// nothing it does not.
         Realtime = "realtime",
         /// A realtime client has a higher latency than alone.
         Latency = "latency",

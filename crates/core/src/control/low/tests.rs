@@ -83,8 +83,8 @@ impl Host {
         }
     }
 
-    /// Adds clients, each of a group, with a depth and a think time, and runs for a second. Returns how many requests of each group
-    /// are served in the second after that.
+    /// Adds clients, each of a group, with a depth and a think time, and runs for a second. Returns
+    /// how many requests of each group are served in the second after that.
     fn serve<const N: usize>(&mut self, clients: [(u32, u32, u64); N]) -> [u64; 8] {
         for (group, depth, think) in clients {
             self.add(group, depth, think);

@@ -1,4 +1,5 @@
-//! Commands that wait and are merged: what becomes of their queues (Linux: `bfq_request_merged`, `bfq_requests_merged`).
+//! Commands that wait and are merged: what becomes of their queues (Linux: `bfq_request_merged`,
+//! `bfq_requests_merged`).
 //!
 //! Not to be confused with `merge`, which gives streams one queue. Both meet here: before a request joins a command, its stream is
 //! given to the queue of its cooperators, since a request only joins a command of the queue that it would be put in.

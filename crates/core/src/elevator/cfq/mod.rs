@@ -274,7 +274,8 @@ impl Schedule for Cfq {
         self.take_out(request);
     }
 
-    /// A request only joins a command of the queue that it would be put in, and what is waited for none that is not (Linux:
+    /// A request only joins a command of the queue that it would be put in, and what is waited for
+    /// none that is not (Linux:
     /// `cfq_allow_bio_merge`).
     fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
         let is_sync = |id: u32| cx.table.requests[id].request.is_sync();

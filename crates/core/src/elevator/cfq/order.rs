@@ -8,7 +8,8 @@ use crate::list::NIL;
 use crate::table::Table;
 
 impl Queue {
-    /// A request enters the queue; it is the queue's next if it is better than what was (Linux: `cfq_add_rq_rb`).
+    /// A request enters the queue; it is the queue's next if it is better than what was (Linux:
+    /// `cfq_add_rq_rb`).
     pub(super) fn insert(&mut self, order: &mut Order, request: u32, item: Item, head: Place) {
         *order.item_mut(request) = item;
         order.add(&mut self.sorted, &mut self.fifo, request, item.start());
@@ -33,7 +34,8 @@ impl Queue {
         order.take_out(&mut self.sorted, &mut self.fifo, request);
     }
 
-    /// The next piece of the request goes to the drive; the queue goes on with what is left of it, or behind it (Linux:
+    /// The next piece of the request goes to the drive; the queue goes on with what is left of it,
+    /// or behind it (Linux:
     /// `cfq_dispatch_insert`).
     pub(super) fn sent(&mut self, order: &mut Order, request: u32) {
         if order.item(request).is_last() {

@@ -95,7 +95,8 @@ impl Item {
         self.op.moves_data()
     }
 
-    /// Sectors that the next piece is charged: what it covers, one sector for a whole discard or look-up of extents.
+    /// Sectors that the next piece is charged: what it covers, one sector for a whole discard or
+    /// look-up of extents.
     pub(crate) fn charge(&self) -> u64 {
         match self.op {
             Op::Discard | Op::Extents => u64::from(self.whole),
@@ -112,7 +113,8 @@ impl Item {
     }
 }
 
-/// The requests of all queues: sorted by place, and first come, first served. The ends of both orders are in the queues.
+/// The requests of all queues: sorted by place, and first come, first served. The ends of both
+/// orders are in the queues.
 #[derive(Debug)]
 pub(crate) struct Order {
     sorted: Sorted,
@@ -156,7 +158,8 @@ impl Order {
         self.fifo.remove(fifo, request);
     }
 
-    /// The request has become longer, at its end or at its beginning. Returns the request before that.
+    /// The request has become longer, at its end or at its beginning. Returns the request before
+    /// that.
     pub(crate) fn grown(&mut self, sorted: &mut Tree, request: u32, table: &Table) -> Item {
         let before = *self.item(request);
         let item = Item::new(table, request, before.queue, before.due);
@@ -183,8 +186,9 @@ impl Order {
         (self.item(found).start() == start).then_some(found)
     }
 
-    /// A request becomes part of another of its queue, which is as urgent then as the more urgent of the two, and takes its turn
-    /// where the other would have had it (Linux: in `bfq_requests_merged`, `cfq_merged_requests`).
+    /// A request becomes part of another of its queue, which is as urgent then as the more urgent
+    /// of the two, and takes its turn where the other would have had it (Linux: in
+    /// `bfq_requests_merged`, `cfq_merged_requests`).
     pub(crate) fn inherit_age(&mut self, fifo: &mut List, by: u32, request: u32) {
         let (due, own) = (self.item(request).due, self.item(by).due);
         if due < own {
@@ -194,7 +198,8 @@ impl Order {
         }
     }
 
-    /// The request with which a queue goes on behind another (Linux: `bfq_find_next_rq`, `cfq_find_next_rq`).
+    /// The request with which a queue goes on behind another (Linux: `bfq_find_next_rq`,
+    /// `cfq_find_next_rq`).
     #[inline]
     pub(crate) fn after(&self, sorted: &Tree, last: u32) -> Option<u32> {
         let next = self.sorted.next(last);
@@ -205,7 +210,8 @@ impl Order {
         }
     }
 
-    /// The one of two requests that is better to serve when the head is at `head` (Linux: `bfq_choose_req`, `cfq_choose_req`).
+    /// The one of two requests that is better to serve when the head is at `head` (Linux:
+    /// `bfq_choose_req`, `cfq_choose_req`).
     #[expect(
         clippy::inline_always,
         reason = "once a request, and a call costs a third of it"

@@ -26,7 +26,8 @@ fn activate(engine: &mut Wf2q, e: u32, budget: u64, waited: bool) {
     engine.activate(NOW, e, waited);
 }
 
-/// Two queues of the same weight: the first of budget 100 has been served this much, the other has this budget.
+/// Two queues of the same weight: the first of budget 100 has been served this much, the other has
+/// this budget.
 fn one_of_two_served(served: u64, budget: u64) -> Wf2q {
     let mut engine = flat(&[1, 1]);
     activate(&mut engine, 1, 100, false);
