@@ -44,22 +44,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn layer(groups: u32) -> Result<Layer, Box<dyn std::error::Error>> {
-    let sizes = Sizes {
-        groups: groups + 1,
-        streams: groups,
-        requests: 16 * groups,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default()
+        .groups(groups + 1)
+        .streams(groups)
+        .requests(16 * groups);
     let elevator = elevator::Config::Contract(elevator::contract::Config::default());
-    let mut layer = Layer::new(Config {
-        sizes,
-        ..Config::of(elevator)
-    })?;
-    let mut edits = vec![Edit::SetCapacity(Some(Capacity {
-        read: 1_000_000_000,
-        write: 1_000_000_000,
-        ..Capacity::NONE
-    }))];
+    let mut layer = Layer::new(Config::of(elevator).sizes(sizes))?;
+    let mut edits = vec![Edit::SetCapacity(Some(
+        Capacity::NONE.read(1_000_000_000).write(1_000_000_000),
+    ))];
     edits.extend((1..=groups).map(|id| Edit::AddGroup {
         id: GroupId(id),
         parent: ROOT,
@@ -71,8 +64,5 @@ fn layer(groups: u32) -> Result<Layer, Box<dyn std::error::Error>> {
 }
 
 fn contract(min: u64) -> Contract {
-    Contract {
-        min,
-        ..Contract::DEFAULT
-    }
+    Contract::DEFAULT.min(min)
 }

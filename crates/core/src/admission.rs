@@ -59,11 +59,7 @@ pub(crate) fn admit_min(
 ) -> Option<Promised> {
     let group = groups.get(id).filter(|g| id != ROOT && g.children == 0)?;
     let before = group.contract;
-    let only_min = Contract {
-        min: contract.min,
-        min_iops: contract.min_iops,
-        ..before
-    };
+    let only_min = before.min(contract.min).min_iops(contract.min_iops);
     check_alone(id, &contract).ok()?;
     if contract != only_min || capacity.is_none() {
         return None;
@@ -161,36 +157,15 @@ fn millionths(rates: Rates, capacity: Capacity) -> u64 {
 mod tests {
     use super::*;
 
-    use crate::group::Edit;
-    use crate::testing::{iops, min, min_iops};
+    use crate::testing::{child, iops, min, min_iops, tree};
 
     const G1: GroupId = GroupId(1);
-    const G2: GroupId = GroupId(2);
     /// Its bytes do not bind its requests.
-    const DISK: Option<Capacity> = Some(Capacity {
-        read: 100_000,
-        write: 200_000,
-        iops: 50,
-        ..Capacity::NONE
-    });
-
-    fn tree(edits: &[Edit]) -> Result<Groups, Refusal> {
-        let mut groups = Groups::new(8);
-        edits.iter().try_for_each(|e| groups.apply(e, 10_000))?;
-        Ok(groups)
-    }
-
-    fn add(id: GroupId, parent: GroupId, contract: Contract) -> Edit {
-        Edit::AddGroup {
-            id,
-            parent,
-            contract,
-        }
-    }
+    const DISK: Option<Capacity> = Some(Capacity::NONE.read(100_000).write(200_000).iops(50));
 
     #[test]
     fn promises_up_to_nine_tenths_of_the_slower_direction() {
-        let mut groups = tree(&[add(G1, ROOT, min(40_000)), add(G2, ROOT, min(50_000))]).unwrap();
+        let mut groups = tree(&[child(1, ROOT, min(40_000)), child(2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&mut groups, DISK),
             Ok(Promised {
@@ -199,7 +174,7 @@ mod tests {
                 millionths: 900_000
             })
         );
-        let mut groups = tree(&[add(G1, ROOT, min(41_000)), add(G2, ROOT, min(50_000))]).unwrap();
+        let mut groups = tree(&[child(1, ROOT, min(41_000)), child(2, ROOT, min(50_000))]).unwrap();
         assert!(matches!(
             admit(&mut groups, DISK),
             Err(Refusal::OverCapacity { .. })
@@ -209,12 +184,8 @@ mod tests {
 
     #[test]
     fn realtime_counts_with_its_max_and_requests_beside_bytes() {
-        let realtime = Contract {
-            class: Class::Realtime,
-            max: iops(20),
-            ..Contract::DEFAULT
-        };
-        let mut groups = tree(&[add(G1, ROOT, realtime), add(G2, ROOT, min(50_000))]).unwrap();
+        let realtime = Contract::DEFAULT.class(Class::Realtime).max(iops(20));
+        let mut groups = tree(&[child(1, ROOT, realtime), child(2, ROOT, min(50_000))]).unwrap();
         assert_eq!(
             admit(&mut groups, DISK),
             Ok(Promised {
@@ -223,12 +194,9 @@ mod tests {
                 millionths: 900_000
             })
         );
-        let endless = Contract {
-            class: Class::Realtime,
-            ..Contract::DEFAULT
-        };
+        let endless = Contract::DEFAULT.class(Class::Realtime);
         assert_eq!(
-            admit(&mut tree(&[add(G1, ROOT, endless)]).unwrap(), DISK),
+            admit(&mut tree(&[child(1, ROOT, endless)]).unwrap(), DISK),
             Err(Refusal::RealtimeWithoutMax(G1))
         );
     }
@@ -243,7 +211,7 @@ mod tests {
                 ..DISK.unwrap()
             };
             let mut groups =
-                tree(&[add(G1, ROOT, min_iops(9)), add(G2, ROOT, min(10_000))]).unwrap();
+                tree(&[child(1, ROOT, min_iops(9)), child(2, ROOT, min(10_000))]).unwrap();
             admit(&mut groups, Some(capacity)).map(|p| p.millionths)
         };
         assert_eq!(part(50, 0, 0), Ok(280_000));
@@ -263,9 +231,9 @@ mod tests {
 
     #[test]
     fn a_tenants_min_covers_its_members_or_is_refused() {
-        let mut inside = tree(&[add(G1, ROOT, min(50_000)), add(G2, G1, min(30_000))]).unwrap();
+        let mut inside = tree(&[child(1, ROOT, min(50_000)), child(2, G1, min(30_000))]).unwrap();
         assert_eq!(admit(&mut inside, DISK).unwrap().bytes, 50_000);
-        let mut above = tree(&[add(G1, ROOT, min(20_000)), add(G2, G1, min(30_000))]).unwrap();
+        let mut above = tree(&[child(1, ROOT, min(20_000)), child(2, G1, min(30_000))]).unwrap();
         assert_eq!(
             admit(&mut above, DISK),
             Err(Refusal::ChildrenAboveParent {
@@ -275,7 +243,7 @@ mod tests {
             })
         );
         let mut implied =
-            tree(&[add(G1, ROOT, Contract::DEFAULT), add(G2, G1, min(30_000))]).unwrap();
+            tree(&[child(1, ROOT, Contract::DEFAULT), child(2, G1, min(30_000))]).unwrap();
         assert_eq!(admit(&mut implied, DISK).unwrap().bytes, 30_000);
     }
 }

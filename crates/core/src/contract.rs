@@ -1,5 +1,6 @@
 //! What a client was promised, and what a drive can do.
 
+use crate::setters::setters;
 use crate::time::Span;
 
 /// How a client's requests rank.
@@ -35,6 +36,11 @@ pub struct Max {
     pub iops_size: u64,
     /// How much may pass at once after a pause, as time at the full rate.
     pub burst: Span,
+}
+
+setters! { Max:
+    bandwidth: u64, read_bandwidth: u64, write_bandwidth: u64,
+    iops: u64, read_iops: u64, write_iops: u64, iops_size: u64, burst: Span,
 }
 
 impl Max {
@@ -98,6 +104,8 @@ pub struct Contract {
     pub class: Class,
 }
 
+setters! { Contract: min: u64, min_iops: u64, share: u16, max: Max, class: Class }
+
 impl Contract {
     /// Nothing promised, an ordinary share, no limit.
     pub const DEFAULT: Self = Self {
@@ -146,6 +154,8 @@ pub struct Capacity {
     /// Write requests a second in that case. Zero: not stated.
     pub write_iops: u64,
 }
+
+setters! { Capacity: read: u64, write: u64, iops: u64, read_iops: u64, write_iops: u64 }
 
 impl Capacity {
     /// A drive that can do nothing.
@@ -207,14 +217,8 @@ mod tests {
     fn a_max_is_one_if_any_of_its_rates_is_set() {
         assert!(!Max::NONE.is_limited());
         let (bandwidth, iops) = (5, 5);
-        assert!(
-            Max {
-                bandwidth,
-                ..Max::NONE
-            }
-            .is_limited()
-        );
-        assert!(Max { iops, ..Max::NONE }.is_limited());
+        assert!(Max::NONE.bandwidth(bandwidth).is_limited());
+        assert!(Max::NONE.iops(iops).is_limited());
         // Two that are alike are two.
         let (read_bandwidth, write_iops) = (bandwidth, iops);
         let bytes = Max {
@@ -222,11 +226,7 @@ mod tests {
             read_bandwidth,
             ..Max::NONE
         };
-        let requests = Max {
-            iops,
-            write_iops,
-            ..Max::NONE
-        };
+        let requests = Max::NONE.iops(iops).write_iops(write_iops);
         assert!(bytes.is_limited() && requests.is_limited());
     }
 }

@@ -16,6 +16,24 @@ pub(crate) struct Cx {
 }
 
 impl Cx {
+    /// A context for tests of one stage, after these edits of groups.
+    #[cfg(test)]
+    pub(crate) fn bare(
+        sizes: crate::Sizes,
+        drive: crate::DriveShape,
+        edits: &[crate::Edit],
+    ) -> Self {
+        let mut table = Table::new(&sizes, drive, &crate::merge::Config::OFF);
+        for edit in edits {
+            table.groups.apply(edit, 10_000).unwrap();
+        }
+        Self {
+            now: Instant::ZERO,
+            table,
+            events: Events::new(0),
+        }
+    }
+
     /// Publishes an event, which is only made if somebody listens.
     #[inline]
     pub(crate) fn publish(&mut self, event: impl FnOnce() -> Event) {

@@ -194,48 +194,34 @@ fn check_share(id: GroupId, contract: &Contract, most: u16) -> Result<(), Refusa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{min, share};
+    use crate::testing::{child, min, share, tree};
     const G1: GroupId = GroupId(1);
     const G2: GroupId = GroupId(2);
-
-    fn tree(edits: &[Edit]) -> Result<Groups, Refusal> {
-        let mut groups = Groups::new(8);
-        edits.iter().try_for_each(|e| groups.apply(e, 10_000))?;
-        Ok(groups)
-    }
-
-    fn add(id: GroupId, parent: GroupId, contract: Contract) -> Edit {
-        Edit::AddGroup {
-            id,
-            parent,
-            contract,
-        }
-    }
 
     #[test]
     fn the_shape_of_the_tree_is_kept() {
         assert_eq!(
-            tree(&[add(G1, G2, min(0))]).unwrap_err(),
+            tree(&[child(1, G2, min(0))]).unwrap_err(),
             Refusal::NoSuchGroup(G2)
         );
         assert_eq!(
-            tree(&[add(G1, ROOT, min(0)), add(G1, ROOT, min(0))]).unwrap_err(),
+            tree(&[child(1, ROOT, min(0)), child(1, ROOT, min(0))]).unwrap_err(),
             Refusal::GroupExists(G1)
         );
         let used = [
-            add(G1, ROOT, min(0)),
-            add(G2, G1, min(0)),
+            child(1, ROOT, min(0)),
+            child(2, G1, min(0)),
             Edit::RemoveGroup(G1),
         ];
         assert_eq!(tree(&used).unwrap_err(), Refusal::GroupInUse(G1));
         assert_eq!(tree(&[Edit::RemoveGroup(ROOT)]).unwrap_err(), Refusal::Root);
         let shareless = share(0);
         assert_eq!(
-            tree(&[add(G1, ROOT, shareless)]).unwrap_err(),
+            tree(&[child(1, ROOT, shareless)]).unwrap_err(),
             Refusal::ShareOutOfRange(G1, 10_000)
         );
         assert_eq!(
-            tree(&[add(GroupId(8), ROOT, min(0))]).unwrap_err(),
+            tree(&[child(8, ROOT, min(0))]).unwrap_err(),
             Refusal::SlotOutOfRange(8)
         );
     }

@@ -51,6 +51,7 @@ mod refusal;
 mod request;
 pub mod rule;
 mod sample;
+mod setters;
 mod shape;
 mod space;
 mod stream;

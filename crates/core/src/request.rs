@@ -1,6 +1,7 @@
 //! What clients ask for, what goes to the drive, and what comes back.
 
 use crate::id::{QueueId, SpaceId, StreamId, Tag};
+use crate::setters::setters;
 use crate::time::{Instant, Span};
 use core::ops::{AddAssign, Sub};
 
@@ -128,6 +129,11 @@ pub struct Request {
     /// Where in the request that its client sent this one begins, in bytes: zero unless the driver split that request before it
     /// submitted the parts. Limits on requests count the client's request, not its parts.
     pub within: u32,
+}
+
+setters! { Request:
+    stream: StreamId, space: SpaceId, op: Op, flags: Flags, offset: u64, length: u32, cookie: Cookie,
+    within: u32,
 }
 
 impl Request {

@@ -1,6 +1,7 @@
 //! What a layer is made for: the sizes of its tables, and its drive.
 
 use crate::contract::Capacity;
+use crate::setters::setters;
 
 /// Sizes of every table. Nothing grows beyond them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,11 @@ pub struct Sizes {
     /// ([`Layer::stall`](crate::Layer::stall)). 0 to 2^24; 0 where requests are merged. With 0 no
     /// space stalls.
     pub stalled: u32,
+}
+
+setters! { Sizes:
+    requests: u32, streams: u32, groups: u32, spaces: u32, per_stream: u32, reserved: u32,
+    scheduler_tags: u32, events: u32, stalled: u32,
 }
 
 impl Sizes {
@@ -64,6 +70,10 @@ pub struct DriveShape {
     pub rotational: bool,
     /// What it can do at the least, if that is known.
     pub capacity: Option<Capacity>,
+}
+
+setters! { DriveShape:
+    queues: u16, tags: u16, max_transfer: u32, rotational: bool, capacity: Option<Capacity>,
 }
 
 impl DriveShape {

@@ -192,6 +192,8 @@ macro_rules! tunables {
             }
         }
 
+        $crate::setters::setters! { Config: $($field: $type),* }
+
         impl Default for Config {
             fn default() -> Self {
                 Self { $($field: $crate::tunable::Value::from_number($default)),* }

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use weir_core::testing::{self, SPACE, child, share};
 use weir_core::{
-    Completion, Config, DriveShape, Edit, GroupId, Instant, Layer, Output, ROOT, Request, Sizes,
-    StreamId, Tag, control, elevator,
+    Completion, Config, Edit, GroupId, Instant, Layer, Output, ROOT, Request, Sizes, StreamId, Tag,
 };
 
 /// Requests that each stream has outstanding.
@@ -25,29 +24,16 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// `streams` streams, spread over `groups` groups.
-    pub(crate) fn new(
-        elevator: elevator::Config,
-        merge: weir_core::merge::Config,
-        controllers: control::Config,
-        streams: u32,
-        groups: u32,
-    ) -> Self {
+    /// `streams` streams, spread over `groups` groups, which set the sizes of the configuration.
+    pub(crate) fn new(config: Config, streams: u32, groups: u32) -> Self {
         let (leaves, edits) = tree(groups);
-        let config = Config {
-            sizes: Sizes {
-                requests: (streams * DEPTH).max(4096),
-                streams,
-                groups: 2 * groups + 1,
-                scheduler_tags: (streams * DEPTH).max(4096),
-                ..Sizes::default()
-            },
-            drive: DriveShape::default(),
-            controllers,
-            merge,
-            elevator,
-        };
-        let mut layer = testing::layer(config, &edits).expect("the groups form a tree");
+        let sizes = Sizes::default()
+            .requests((streams * DEPTH).max(4096))
+            .streams(streams)
+            .groups(2 * groups + 1)
+            .scheduler_tags((streams * DEPTH).max(4096));
+        let mut layer =
+            testing::layer(config.sizes(sizes), &edits).expect("the groups form a tree");
         let open = |i: u32| {
             let group = leaves.get(i as usize % leaves.len().max(1));
             testing::open(&mut layer, group.copied().unwrap_or(ROOT))
@@ -118,10 +104,8 @@ impl Load {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let length = ((self.random >> 56) as u32 % 32 + 1) * 4096;
-        Request {
-            offset: (self.random >> 20) % (SPACE / 4096 - 32) * 4096,
-            ..testing::read(stream, cookie, length)
-        }
+        testing::read(stream, cookie, length)
+            .offset((self.random >> 20) % (SPACE / 4096 - 32) * 4096)
     }
 }
 

@@ -14,7 +14,7 @@ mod load;
 
 use load::Load;
 use std::process::ExitCode;
-use weir_core::{control, elevator, merge};
+use weir_core::{Config, control, elevator, merge};
 
 /// A controller in place of an elevator.
 const COST: &str = "io.cost";
@@ -38,8 +38,9 @@ fn main() -> ExitCode {
     let [streams, groups, batch, requests] = numbers[..] else {
         return usage();
     };
-    let elevator = (kind.default)();
-    let mut load = Load::new(elevator, merge, controllers, streams.max(1), groups);
+    let config = Config::of((kind.default)()).merge(merge);
+    let config = config.controllers(controllers);
+    let mut load = Load::new(config, streams.max(1), groups);
     println!("{}", load.run(batch as usize, u64::from(requests)));
     ExitCode::SUCCESS
 }

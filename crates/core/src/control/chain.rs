@@ -199,7 +199,6 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Events;
     use crate::shape::{DriveShape, Sizes};
     use std::sync::{Arc, Mutex};
     use std::vec;
@@ -278,32 +277,22 @@ mod tests {
         Chain::of((0..3).map(spy).collect(), 1)
     }
 
-    fn with<T>(act: impl FnOnce(&mut Cx) -> T) -> T {
-        let table = Table::new(
-            &Sizes::default(),
-            DriveShape::default(),
-            &crate::merge::Config::OFF,
-        );
-        act(&mut Cx {
-            now: Instant::ZERO,
-            table,
-            events: Events::new(0),
-        })
+    fn cx() -> Cx {
+        Cx::bare(Sizes::default(), DriveShape::default(), &[])
     }
 
     #[test]
     fn a_request_climbs_until_one_holds_it_and_goes_on_behind_that() {
         let log = Log::default();
         let mut chain = chain(&log);
-        with(|cx| {
-            assert_eq!(chain.climb(cx, 1, 0, 3), Some(1));
-            chain.run(cx, 1);
-            assert_eq!(chain.next_passed(cx), Some((1, 1)));
-            assert_eq!(chain.next_passed(cx), None);
-            assert_eq!(chain.climb(cx, 1, 2, 3), None);
-            chain.tagged(cx, 1, Span::ZERO);
-            chain.ended(cx, 1, None);
-        });
+        let cx = &mut cx();
+        assert_eq!(chain.climb(cx, 1, 0, 3), Some(1));
+        chain.run(cx, 1);
+        assert_eq!(chain.next_passed(cx), Some((1, 1)));
+        assert_eq!(chain.next_passed(cx), None);
+        assert_eq!(chain.climb(cx, 1, 2, 3), None);
+        chain.tagged(cx, 1, Span::ZERO);
+        chain.ended(cx, 1, None);
         let enters = vec![(0, "enter", 1), (1, "enter", 1), (2, "enter", 1)];
         let behind_gate = [
             (1, "tagged", 1),
@@ -321,11 +310,10 @@ mod tests {
     fn one_that_is_given_up_leaves_its_holder_and_those_behind_the_gate_that_it_passed() {
         let log = Log::default();
         let mut chain = chain(&log);
-        with(|cx| {
-            assert_eq!(chain.climb(cx, 2, 0, 3), Some(2));
-            log.lock().expect("no test panics with it").clear();
-            chain.remove(cx, 2, 2);
-        });
+        let cx = &mut cx();
+        assert_eq!(chain.climb(cx, 2, 0, 3), Some(2));
+        log.lock().expect("no test panics with it").clear();
+        chain.remove(cx, 2, 2);
         assert_eq!(
             *log.lock().expect("no test panics with it"),
             [(2, "remove", 2), (1, "ended", 2)]
@@ -337,14 +325,13 @@ mod tests {
         let log = Log::default();
         let mut chain = chain(&log);
         assert_eq!(chain.due(), Instant::MAX);
-        with(|cx| {
-            chain.set(cx);
-            assert_eq!(chain.due(), Instant::from_nanos(80));
-            chain.run(cx, 2);
-            assert_eq!(chain.due(), Instant::from_nanos(90));
-            assert_eq!(chain.wake().map(|w| w.at), Some(chain.due()));
-            assert_eq!(chain.backlog(&cx.table, 0), Span::from_nanos(2));
-        });
+        let cx = &mut cx();
+        chain.set(cx);
+        assert_eq!(chain.due(), Instant::from_nanos(80));
+        chain.run(cx, 2);
+        assert_eq!(chain.due(), Instant::from_nanos(90));
+        assert_eq!(chain.wake().map(|w| w.at), Some(chain.due()));
+        assert_eq!(chain.backlog(&cx.table, 0), Span::from_nanos(2));
         assert!(chain.covers(GroupId(0)) && !chain.counts());
     }
 }

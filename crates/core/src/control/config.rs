@@ -6,6 +6,7 @@ use crate::contract::Contract;
 use crate::id::GroupId;
 use crate::knobs::{Kind, Knobs, LowKnobs};
 use crate::refusal::Refusal;
+use crate::setters::setters;
 use crate::time::Span;
 
 /// The controllers of a layer. Their order is always that of the fields.
@@ -36,6 +37,11 @@ impl Default for Config {
             cost: None,
         }
     }
+}
+
+setters! { Config:
+    max: bool, slices: Option<slices::Config>, low: Option<low::Config>, latency: bool,
+    cost: Option<cost::Config>,
 }
 
 impl Config {

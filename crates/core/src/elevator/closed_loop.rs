@@ -10,7 +10,7 @@ pub(super) type Host = crate::testing::Host<Piped>;
 
 /// A drive of 32 tags, and groups of these shares, each below the root or below the group of that
 /// index.
-pub(super) fn host(elevator: elevator::Config, shares: &[(u16, Option<usize>)]) -> Host {
+pub(super) fn host(elevator: impl Into<elevator::Config>, shares: &[(u16, Option<usize>)]) -> Host {
     host_of(Config::of(elevator), shares)
 }
 

@@ -233,6 +233,37 @@ impl AnyElevator {
     }
 }
 
+/// The variants of [`Config`] that have tunables.
+macro_rules! tuned {
+    ($($variant:ident $module:ident)*) => {
+        $(impl From<$module::Config> for Config {
+            fn from(config: $module::Config) -> Self {
+                Self::$variant(config)
+            }
+        })*
+
+        impl Config {
+            /// Its tunables, if it has any.
+            pub fn tuned(&self) -> Option<&dyn Tuned> {
+                match self {
+                    Self::None => None,
+                    $(Self::$variant(config) => Some(config),)*
+                }
+            }
+
+            /// The tunables of the elevator, if it has any, to be set.
+            pub fn tuned_mut(&mut self) -> Option<&mut dyn Tuned> {
+                match self {
+                    Self::None => None,
+                    $(Self::$variant(config) => Some(config),)*
+                }
+            }
+        }
+    };
+}
+
+tuned! { Bfq bfq Contract contract MqDeadline mq_deadline Cfq cfq Kyber kyber }
+
 impl Config {
     /// Which elevator it is of.
     pub fn kind(&self) -> &'static Kind {
@@ -246,30 +277,6 @@ impl Config {
         };
         let kind = KINDS.iter().find(|kind| kind.code == code);
         kind.expect("every elevator is in the list, as a test shows")
-    }
-
-    /// Its tunables, if it has any.
-    pub fn tuned(&self) -> Option<&dyn Tuned> {
-        match self {
-            Self::None => None,
-            Self::Bfq(config) => Some(config),
-            Self::Contract(config) => Some(config),
-            Self::MqDeadline(config) => Some(config),
-            Self::Cfq(config) => Some(config),
-            Self::Kyber(config) => Some(config),
-        }
-    }
-
-    /// The tunables of the elevator, if it has any, to be set.
-    pub fn tuned_mut(&mut self) -> Option<&mut dyn Tuned> {
-        match self {
-            Self::None => None,
-            Self::Bfq(config) => Some(config),
-            Self::Contract(config) => Some(config),
-            Self::MqDeadline(config) => Some(config),
-            Self::Cfq(config) => Some(config),
-            Self::Kyber(config) => Some(config),
-        }
     }
 
     /// True if requests may be merged under this elevator. `contract` cuts and orders requests by what is promised for each.
@@ -359,21 +366,12 @@ mod tests {
         assert_eq!(refused(Config::None), None);
         assert_eq!(refused(Config::Bfq(bfq::Config::default())), None);
         assert_eq!(refused(Config::Contract(contract::Config::default())), None);
-        let bfq = bfq::Config {
-            timeout_sync: Span::ZERO,
-            ..bfq::Config::default()
-        };
+        let bfq = bfq::Config::default().timeout_sync(Span::ZERO);
         assert_eq!(refused(Config::Bfq(bfq)), Some("timeout_sync"));
         let long = Span::from_secs(10) + Span::from_nanos(1);
-        let contract = contract::Config {
-            catch_up: long,
-            ..contract::Config::default()
-        };
+        let contract = contract::Config::default().catch_up(long);
         assert_eq!(refused(Config::Contract(contract)), Some("catch_up"));
-        let contract = contract::Config {
-            forget: long,
-            ..contract::Config::default()
-        };
+        let contract = contract::Config::default().forget(long);
         assert_eq!(refused(Config::Contract(contract)), Some("forget"));
     }
 }

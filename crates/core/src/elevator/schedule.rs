@@ -1,10 +1,12 @@
 //! What the layer asks of an elevator.
 
+use super::common::seek::{Place, sectors};
 use crate::cx::Cx;
 use crate::flush::Flushes;
 use crate::id::{GroupId, Tag};
 use crate::merge::{Join, Side};
 use crate::sample::{Take, Wanted};
+use crate::table::Table;
 use crate::wake::Wake;
 use core::ops::Range;
 
@@ -76,8 +78,39 @@ pub(crate) trait Schedule: Send + Sync + core::fmt::Debug {
     /// A request has its scheduler tag and is about to be inserted, or merged.
     fn arrive(&mut self, _cx: &mut Cx, _request: u32) {}
     /// A command inside that a request that has come may join (Linux: `elv_merge`); only asked where requests are merged, as are the
-    /// next four.
-    fn find_join(&mut self, _cx: &mut Cx, _request: u32) -> Option<Join> {
+    /// next six.
+    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
+        let last = cx.table.last_merged();
+        let last = last.filter(|&leader| self.allows(cx, leader, request));
+        let found = last.and_then(|leader| {
+            let side = cx.table.side(leader, request)?;
+            Some(Join { leader, side })
+        });
+        if found.is_some() || cx.table.merges.is_one_hit() {
+            return found;
+        }
+        if let Some(leader) = cx.table.ending_before(request)
+            && self.allows(cx, leader, request)
+        {
+            let side = Side::Back;
+            return Some(Join { leader, side });
+        }
+        let asked = &cx.table.requests[request].request;
+        let end = Place {
+            space: asked.space,
+            sector: sectors(asked.end()),
+        };
+        let leader = self.beginning_at(&cx.table, request, end)?;
+        let side = Side::Front;
+        let meets = cx.table.side(leader, request) == Some(side);
+        (meets && self.allows(cx, leader, request)).then_some(Join { leader, side })
+    }
+    /// Whether a request may join a command inside, wherever they lie.
+    fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
+        cx.table.is_compatible(command, request)
+    }
+    /// A command inside that begins at a place and might be joined in front by a request.
+    fn beginning_at(&mut self, _table: &Table, _request: u32, _place: Place) -> Option<u32> {
         None
     }
     /// Whether a command that is about to come in, or is inside as well, may join one inside that ends where it begins (Linux:

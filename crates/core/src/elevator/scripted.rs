@@ -8,8 +8,8 @@ use crate::random::Rng;
 use crate::shape::{DriveShape, Sizes};
 use crate::testing::{self, at, read, request};
 use crate::{
-    Completion, Dispatch, Flags, Instant, Op, Priority, PriorityClass, ROOT, Request, StreamId,
-    StreamSpec, Tag, elevator, merge,
+    Completion, Dispatch, Flags, Instant, Op, Priority, PriorityClass, ROOT, StreamId, StreamSpec,
+    Tag, elevator, merge,
 };
 use core::num::NonZeroU64;
 use std::collections::VecDeque;
@@ -95,15 +95,13 @@ impl Host {
         blocks: u32,
         cookie: u64,
     ) {
-        let request = Request {
-            flags: if op.is_read() {
+        let request = request(stream, op, cookie, blocks * BLOCK)
+            .flags(if op.is_read() {
                 Flags::NONE
             } else {
                 Flags::SYNC
-            },
-            offset: block * u64::from(BLOCK),
-            ..request(stream, op, cookie, blocks * BLOCK)
-        };
+            })
+            .offset(block * u64::from(BLOCK));
         self.layer.submit(self.at(), &[request]).unwrap();
     }
 
@@ -220,19 +218,10 @@ pub(crate) fn layer_that(
     nr_requests: u32,
     merge: merge::Config,
 ) -> Layer {
-    let config = LayerConfig {
-        sizes: Sizes {
-            scheduler_tags: nr_requests,
-            ..Sizes::default()
-        },
-        drive: DriveShape {
-            tags,
-            max_transfer: 16 * BLOCK,
-            ..DriveShape::default()
-        },
-        merge,
-        ..LayerConfig::of(config.into())
-    };
+    let config = LayerConfig::of(config.into())
+        .sizes(Sizes::default().scheduler_tags(nr_requests))
+        .drive(DriveShape::default().tags(tags).max_transfer(16 * BLOCK))
+        .merge(merge);
     testing::layer(config, &[]).unwrap()
 }
 
@@ -258,10 +247,7 @@ pub(crate) struct Merging {
 
 impl Merging {
     pub(crate) fn new(config: impl Into<elevator::Config>) -> Self {
-        let merge = merge::Config {
-            ahead: false,
-            ..merge::Config::LINUX
-        };
+        let merge = merge::Config::LINUX.ahead(false);
         let mut layer = layer_that(config, 1, 64, merge);
         let stream = open(&mut layer, PriorityClass::BestEffort);
         let tag = Tag::default();
@@ -278,11 +264,9 @@ impl Merging {
 
     /// A read of a block with flags, at `ms` milliseconds.
     pub(crate) fn ask_with(&mut self, flags: Flags, ms: u64, block: u64) {
-        let request = Request {
-            flags,
-            offset: block * u64::from(BLOCK),
-            ..read(self.stream, block, BLOCK)
-        };
+        let request = read(self.stream, block, BLOCK)
+            .flags(flags)
+            .offset(block * u64::from(BLOCK));
         self.layer.submit(at(ms * 1_000), &[request]).unwrap();
     }
 

@@ -24,6 +24,7 @@ use crate::list::{Links, List};
 use crate::merge::Config as Merging;
 use crate::rule;
 use crate::sample::{Sample, Wanted};
+use crate::setters::setters;
 use crate::table::Table;
 use crate::{ConfigError, Dispatch, Done, DriveShape, GroupId, Instant, Reject, Sizes, StreamId};
 use alloc::vec::Vec;
@@ -51,6 +52,10 @@ pub struct Config {
     pub merge: Merging,
 }
 
+setters! { Config:
+    sizes: Sizes, drive: DriveShape, controllers: control::Config, elevator: elevator::Config, merge: Merging,
+}
+
 impl Config {
     /// Numbers that tags may have, from 0 on: those of all hardware queues, and as many as may
     /// stall.
@@ -59,12 +64,12 @@ impl Config {
     }
 
     /// This elevator alone: sizes and a drive as by default, no controllers, and nothing is merged.
-    pub fn of(elevator: elevator::Config) -> Self {
+    pub fn of(elevator: impl Into<elevator::Config>) -> Self {
         Self {
             sizes: Sizes::default(),
             drive: DriveShape::default(),
             controllers: control::Config::default(),
-            elevator,
+            elevator: elevator.into(),
             merge: Merging::OFF,
         }
     }

@@ -107,14 +107,8 @@ mod tests {
 
     #[test]
     fn each_queue_has_its_own() {
-        let sizes = Sizes {
-            scheduler_tags: 2,
-            ..Sizes::default()
-        };
-        let shape = DriveShape {
-            queues: 2,
-            ..DriveShape::default()
-        };
+        let sizes = Sizes::default().scheduler_tags(2);
+        let shape = DriveShape::default().queues(2);
         let (one, other) = (QueueId(0), QueueId(1));
         let mut tags = SchedulerTags::new(&sizes, &shape);
         tags.take(one);

@@ -22,17 +22,11 @@ impl Bench {
     }
 
     fn that_merges(tags: u16, sizes: Sizes, merge: crate::merge::Config) -> Self {
-        let drive = DriveShape {
-            tags,
-            max_transfer: 8192,
-            ..DriveShape::default()
-        };
-        let config = Config {
-            sizes,
-            drive,
-            merge,
-            ..Config::of(elevator::Config::None)
-        };
+        let drive = DriveShape::default().tags(tags).max_transfer(8192);
+        let config = Config::of(elevator::Config::None)
+            .sizes(sizes)
+            .drive(drive)
+            .merge(merge);
         Self {
             layer: testing::layer(config, &[space(0, MIB)]).unwrap(),
             out: Vec::new(),
@@ -41,6 +35,14 @@ impl Bench {
 
     fn open(&mut self, group: GroupId) -> StreamId {
         testing::open(&mut self.layer, group)
+    }
+
+    fn submit(&mut self, us: u64, requests: &[Request]) {
+        self.layer.submit(at(us), requests).unwrap();
+    }
+
+    fn end(&mut self, us: u64, tag: Tag) {
+        self.layer.complete(at(us), &[Completion::ok(tag)]);
     }
 
     fn poll(&mut self, us: u64) -> Vec<Output> {
@@ -66,11 +68,16 @@ impl Bench {
     }
 }
 
+/// What is said to a batch of which this number of requests is accepted.
+const fn refused(accepted: usize, reason: Reject) -> Result<(), Rejected> {
+    Err(Rejected { accepted, reason })
+}
+
 #[test]
 fn a_long_request_is_split_and_answered_once_with_the_first_error() {
     let mut b = Bench::new(2, Sizes::default());
     let s = b.open(ROOT);
-    b.layer.submit(at(0), &[read(s, 7, 20_000)]).unwrap();
+    b.submit(0, &[read(s, 7, 20_000)]);
     let first = b.dispatched(0);
     assert_eq!(first.iter().map(|d| d.1).collect::<Vec<_>>(), [8192, 8192]);
     b.layer.complete(
@@ -82,7 +89,7 @@ fn a_long_request_is_split_and_answered_once_with_the_first_error() {
     );
     let rest = b.dispatched(1);
     assert_eq!(rest.iter().map(|d| d.1).collect::<Vec<_>>(), [3616]);
-    b.layer.complete(at(2), &[Completion::ok(rest[0].2)]);
+    b.end(2, rest[0].2);
     assert_eq!(b.done(2), [(7, Outcome::Error(5))]);
     assert_eq!((b.layer.live(), b.layer.in_flight()), (0, 0));
 }
@@ -92,74 +99,30 @@ fn what_is_out_of_range_or_unknown_is_refused_with_the_reason() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
     let cases = [
-        (
-            Request {
-                offset: MIB - 100,
-                ..read(s, 0, 101)
-            },
-            Reject::OutOfRange,
-        ),
-        (
-            Request {
-                offset: u64::MAX,
-                ..read(s, 0, 101)
-            },
-            Reject::OutOfRange,
-        ),
+        (read(s, 0, 101).offset(MIB - 100), Reject::OutOfRange),
+        (read(s, 0, 101).offset(u64::MAX), Reject::OutOfRange),
         (read(s, 0, 0), Reject::BadLength),
-        (
-            Request {
-                length: 1,
-                ..flush(s, 0)
-            },
-            Reject::BadLength,
-        ),
-        (
-            Request {
-                space: SpaceId(1),
-                ..read(s, 0, 1)
-            },
-            Reject::UnknownSpace,
-        ),
+        (flush(s, 0).length(1), Reject::BadLength),
+        (read(s, 0, 1).space(SpaceId(1)), Reject::UnknownSpace),
         (read(StreamId::from_bits(9), 0, 1), Reject::UnknownStream),
     ];
     for (request, reason) in cases {
         let batch = [read(s, 1, 512), request, read(s, 2, 512)];
-        assert_eq!(
-            b.layer.submit(at(0), &batch),
-            Err(Rejected {
-                accepted: 1,
-                reason
-            })
-        );
+        assert_eq!(b.layer.submit(at(0), &batch), refused(1, reason));
     }
 }
 
 #[test]
 fn a_full_stream_pauses_and_resumes_at_half() {
-    let mut b = Bench::new(
-        1,
-        Sizes {
-            per_stream: 4,
-            ..Sizes::default()
-        },
-    );
+    let mut b = Bench::new(1, Sizes::default().per_stream(4));
     let s = b.open(ROOT);
-    b.layer
-        .submit(at(0), &[1, 2, 3, 4].map(|c| read(s, c, 512)))
-        .unwrap();
+    b.submit(0, &[1, 2, 3, 4].map(|c| read(s, c, 512)));
     assert!(b.poll(0).contains(&Output::Pause(s)));
-    let refused = b.layer.submit(at(0), &[read(s, 5, 512)]);
-    assert_eq!(
-        refused,
-        Err(Rejected {
-            accepted: 0,
-            reason: Reject::StreamFull
-        })
-    );
+    let told = b.layer.submit(at(0), &[read(s, 5, 512)]);
+    assert_eq!(told, refused(0, Reject::StreamFull));
     let mut resumed = Vec::new();
     for us in 1..=4 {
-        b.layer.complete(at(us), &[Completion::ok(Tag(0))]);
+        b.end(us, Tag(0));
         resumed.push(b.poll(us).contains(&Output::Resume(s)));
     }
     assert_eq!(resumed, [false, true, false, false]);
@@ -167,65 +130,41 @@ fn a_full_stream_pauses_and_resumes_at_half() {
 
 #[test]
 fn a_stream_refused_in_a_pause_that_nobody_heard_of_is_resumed() {
-    let mut b = Bench::new(
-        1,
-        Sizes {
-            per_stream: 2,
-            ..Sizes::default()
-        },
-    );
+    let mut b = Bench::new(1, Sizes::default().per_stream(2));
     let s = b.open(ROOT);
-    b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+    b.submit(0, &[read(s, 1, 512)]);
     b.poll(0);
-    b.layer.complete(at(1), &[Completion::ok(Tag(0))]);
+    b.end(1, Tag(0));
     let batch = [read(s, 2, 512), read(s, 3, 512)];
-    let refused = Rejected {
-        accepted: 1,
-        reason: Reject::StreamFull,
-    };
-    assert_eq!(b.layer.submit(at(1), &batch), Err(refused));
+    let expected = refused(1, Reject::StreamFull);
+    assert_eq!(b.layer.submit(at(1), &batch), expected);
     assert!(b.poll(1).contains(&Output::Resume(s)));
 }
 
 #[test]
 fn a_full_layer_keeps_the_reserved_places_and_resumes_those_it_refused() {
-    let sizes = Sizes {
-        requests: 6,
-        streams: 3,
-        reserved: 1,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().requests(6).streams(3).reserved(1);
     let mut b = Bench::new(1, sizes);
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
-    b.layer
-        .submit(at(0), &[1, 2, 3, 4].map(|c| read(s1, c, 512)))
-        .unwrap();
-    let refused = b.layer.submit(at(0), &[read(s1, 5, 512)]);
-    assert_eq!(
-        refused,
-        Err(Rejected {
-            accepted: 0,
-            reason: Reject::Full
-        })
-    );
-    b.layer.submit(at(0), &[read(s2, 1, 512)]).unwrap();
+    b.submit(0, &[1, 2, 3, 4].map(|c| read(s1, c, 512)));
+    let told = b.layer.submit(at(0), &[read(s1, 5, 512)]);
+    assert_eq!(told, refused(0, Reject::Full));
+    b.submit(0, &[read(s2, 1, 512)]);
     b.poll(0);
-    b.layer.complete(at(1), &[Completion::ok(Tag(0))]);
+    b.end(1, Tag(0));
     assert!(b.poll(1).contains(&Output::Resume(s1)));
-    b.layer.submit(at(1), &[read(s1, 5, 512)]).unwrap();
+    b.submit(1, &[read(s1, 5, 512)]);
 }
 
 #[test]
 fn a_flush_never_joins_one_that_has_begun_and_shares_the_next() {
     let mut b = Bench::new(8, Sizes::default());
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
-    b.layer.submit(at(0), &[flush(s1, 1)]).unwrap();
+    b.submit(0, &[flush(s1, 1)]);
     let first = b.dispatched(0);
-    b.layer
-        .submit(at(1), &[flush(s1, 2), flush(s2, 3)])
-        .unwrap();
+    b.submit(1, &[flush(s1, 2), flush(s2, 3)]);
     assert_eq!(b.dispatched(1), []);
-    b.layer.complete(at(2), &[Completion::ok(first[0].2)]);
+    b.end(2, first[0].2);
     let out = b.poll(2);
     assert!(matches!(out[..], [Output::Done(d), Output::Dispatch(_)] if d.cookie == 1));
     b.layer.complete(at(3), &[Completion::error(Tag(0), 5)]);
@@ -234,28 +173,20 @@ fn a_flush_never_joins_one_that_has_begun_and_shares_the_next() {
 
 #[test]
 fn a_stream_on_hold_sends_nothing_and_others_go_on() {
-    let mut b = Bench::new(
-        8,
-        Sizes {
-            scheduler_tags: 2,
-            ..Sizes::default()
-        },
-    );
+    let mut b = Bench::new(8, Sizes::default().scheduler_tags(2));
     let (s1, s2) = (b.open(ROOT), b.open(ROOT));
-    b.layer
-        .submit(
-            at(0),
-            &[
-                read(s1, 1, 512),
-                read(s1, 2, 512),
-                read(s1, 3, 512),
-                read(s2, 4, 512),
-            ],
-        )
-        .unwrap();
+    b.submit(
+        0,
+        &[
+            read(s1, 1, 512),
+            read(s1, 2, 512),
+            read(s1, 3, 512),
+            read(s2, 4, 512),
+        ],
+    );
     b.layer.hold(at(0), s1, true);
     assert_eq!(b.dispatched(0).iter().map(|d| d.0).collect::<Vec<_>>(), [4]);
-    b.layer.submit(at(1), &[flush(s1, 5)]).unwrap();
+    b.submit(1, &[flush(s1, 5)]);
     assert_eq!(b.dispatched(1), []);
     b.layer.hold(at(2), s1, false);
     let sent = b.dispatched(2);
@@ -270,16 +201,14 @@ fn a_stream_on_hold_sends_nothing_and_others_go_on() {
 fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
-    b.layer
-        .submit(at(0), &[read(s, 1, 512), read(s, 2, 512)])
-        .unwrap();
+    b.submit(0, &[read(s, 1, 512), read(s, 2, 512)]);
     b.poll(0);
     assert!(
         b.layer.cancel(at(1), s, 1) && b.layer.cancel(at(1), s, 2) && !b.layer.cancel(at(1), s, 3)
     );
     assert_eq!(b.done(1), [(2, Outcome::Cancelled)]);
     assert_eq!(b.layer.in_flight(), 1);
-    b.layer.complete(at(2), &[Completion::ok(Tag(0))]);
+    b.end(2, Tag(0));
     assert_eq!(b.done(2), [(1, Outcome::Ok)]);
 }
 
@@ -287,14 +216,12 @@ fn cancel_ends_what_waits_and_leaves_what_is_in_the_drive() {
 fn a_closed_stream_drains_and_its_name_is_dead() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
-    b.layer
-        .submit(at(0), &[read(s, 1, 20_000), read(s, 2, 512)])
-        .unwrap();
+    b.submit(0, &[read(s, 1, 20_000), read(s, 2, 512)]);
     b.poll(0);
     b.layer.close(at(1), s);
     assert_eq!(b.done(1), [(2, Outcome::Cancelled)]);
     assert!(b.layer.submit(at(1), &[read(s, 3, 512)]).is_err());
-    b.layer.complete(at(2), &[Completion::ok(Tag(0))]);
+    b.end(2, Tag(0));
     assert_eq!(b.done(2), [(1, Outcome::Cancelled)]);
     let again = b.open(ROOT);
     assert_ne!(again, s);
@@ -305,7 +232,7 @@ fn a_closed_stream_drains_and_its_name_is_dead() {
 fn a_busy_drive_gets_the_same_piece_again() {
     let mut b = Bench::new(2, Sizes::default());
     let s = b.open(ROOT);
-    b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+    b.submit(0, &[read(s, 1, 512)]);
     b.poll(0);
     b.layer.complete(at(1), &[Completion::busy(Tag(0))]);
     b.out.clear();
@@ -331,14 +258,12 @@ fn a_limit_holds_and_its_wait_is_accounted() {
     let contract = limit(max);
     b.layer.change(at(0), &[group(1, contract)]).unwrap();
     let s = b.open(GroupId(1));
-    b.layer
-        .submit(at(0), &[read(s, 1, 512), read(s, 2, 512), read(s, 3, 512)])
-        .unwrap();
+    b.submit(0, &[read(s, 1, 512), read(s, 2, 512), read(s, 3, 512)]);
     assert_eq!(b.dispatched(0).len(), 1);
     assert_eq!(b.dispatched(999).len(), 0);
     assert_eq!(b.dispatched(1_000).len(), 1);
     let sent = b.dispatched(2_500);
-    b.layer.complete(at(2_600), &[Completion::ok(sent[0].2)]);
+    b.end(2_600, sent[0].2);
     let Output::Done(done) = b.poll(2_600)[0] else {
         panic!("an answer")
     };
@@ -355,12 +280,12 @@ fn a_queue_of_more_than_five_seconds_is_not_added_to() {
     b.layer.change(at(0), &[group(1, contract)]).unwrap();
     let s = b.open(GroupId(1));
     let requests: Vec<_> = (0..51).map(|c| read(s, c, 512)).collect();
-    b.layer.submit(at(0), &requests).unwrap();
+    b.submit(0, &requests);
     assert!(
         !b.poll(0).contains(&Output::Pause(s)),
         "50 held back clear in just five seconds"
     );
-    b.layer.submit(at(0), &[read(s, 99, 512)]).unwrap();
+    b.submit(0, &[read(s, 99, 512)]);
     assert!(b.poll(0).contains(&Output::Pause(s)));
 }
 
@@ -377,10 +302,7 @@ fn a_refused_change_leaves_everything_as_it_was() {
     assert!(refused.is_err());
     assert!(b.layer.open(at(0), testing::spec(GroupId(2))).is_err());
     let s = b.open(GroupId(1));
-    let request = Request {
-        space: SpaceId(1),
-        ..read(s, 1, 1)
-    };
+    let request = read(s, 1, 1).space(SpaceId(1));
     assert_eq!(
         b.layer.submit(at(0), &[request]).unwrap_err().reason,
         Reject::UnknownSpace
@@ -391,9 +313,9 @@ fn a_refused_change_leaves_everything_as_it_was() {
 fn time_never_goes_back() {
     let mut b = Bench::new(1, Sizes::default());
     let s = b.open(ROOT);
-    b.layer.submit(at(10), &[read(s, 1, 512)]).unwrap();
+    b.submit(10, &[read(s, 1, 512)]);
     b.poll(5);
-    b.layer.complete(at(20), &[Completion::ok(Tag(0))]);
+    b.end(20, Tag(0));
     let Output::Done(done) = b.poll(20)[0] else {
         panic!("an answer")
     };
@@ -404,34 +326,28 @@ fn time_never_goes_back() {
 /// A request that was split, then held, then met `io.latency` when it came back, took its scheduler tag along for ever.
 #[test]
 fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() {
-    let sizes = Sizes {
-        scheduler_tags: 3,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().scheduler_tags(3);
     let mut b = Bench::new(2, sizes);
     let groups = [1, 2].map(|id| group(id, Contract::DEFAULT));
     b.layer.change(at(0), &groups).unwrap();
     let [long, other, target] = [1, 1, 2].map(|id| b.open(GroupId(id)));
-    b.layer.submit(at(0), &[read(long, 1, 24_576)]).unwrap();
+    b.submit(0, &[read(long, 1, 24_576)]);
     let pieces = b.dispatched(0);
     assert_eq!(pieces.len(), 2);
-    let end = |b: &mut Bench, us, tag| b.layer.complete(at(us), &[Completion::ok(tag)]);
     b.layer.hold(at(1), long, true);
-    end(&mut b, 2, pieces[0].2);
+    b.end(2, pieces[0].2);
     let strict = latency(GroupId(2), Span::from_micros(1));
     b.layer.change(at(3), &[strict]).unwrap();
     // The target's reads are slow until the others may have one request in flight; one of them has.
     for n in 0..20 {
         let now = 10 + n * 200_000;
-        b.layer
-            .submit(at(now), &[read(target, 100 + n, 512)])
-            .unwrap();
+        b.submit(now, &[read(target, 100 + n, 512)]);
         let read = b.dispatched(now);
-        end(&mut b, now + 190_000, read[0].2);
+        b.end(now + 190_000, read[0].2);
         b.done(now + 190_000);
     }
     let now = 5_000_000;
-    b.layer.submit(at(now), &[read(other, 2, 512)]).unwrap();
+    b.submit(now, &[read(other, 2, 512)]);
     let sent = b.dispatched(now);
     b.layer.hold(at(now), long, false);
     assert!(b.dispatched(now).is_empty() || sent.len() == 1);
@@ -439,7 +355,7 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
     let mut over = 0;
     for step in 1..100 {
         for tag in core::mem::take(&mut tags) {
-            end(&mut b, now + step * 10_000, tag);
+            b.end(now + step * 10_000, tag);
         }
         for output in b.poll(now + step * 10_000) {
             match output {
@@ -455,20 +371,10 @@ fn a_request_with_a_piece_in_the_drive_keeps_its_tag_when_it_meets_io_latency() 
 
 #[test]
 fn what_needs_a_controller_that_is_not_there_is_refused() {
-    let config = Config {
-        sizes: Sizes::default(),
-        drive: DriveShape::default(),
-        controllers: control::Config::NONE,
-        merge: crate::merge::Config::OFF,
-        elevator: elevator::Config::None,
-    };
+    let config = Config::of(elevator::Config::None).controllers(control::Config::NONE);
     let mut layer = Layer::new(config).unwrap();
-    let (id, parent) = (GroupId(1), ROOT);
-    let add = |max| Edit::AddGroup {
-        id,
-        parent,
-        contract: limit(max),
-    };
+    let id = GroupId(1);
+    let add = |max| group(1, limit(max));
     let iops = iops(5);
     let refused = layer.change(at(0), &[add(iops)]);
     assert_eq!(refused, Err(Refusal::NoController(id, Kind::Max)));
@@ -494,17 +400,11 @@ fn samples(layer: &Layer, wanted: Wanted) -> Vec<Sample> {
 fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     let mut b = Bench::new(4, Sizes::default());
     let [limited, target] = [1, 2].map(GroupId);
-    let iops = limit(iops(1));
-    let add = |id, contract| Edit::AddGroup {
-        id,
-        parent: ROOT,
-        contract,
-    };
-    let edits = [add(limited, iops), add(target, Contract::DEFAULT)];
+    let edits = [group(1, limit(iops(1))), group(2, Contract::DEFAULT)];
     b.layer.change(at(0), &edits).unwrap();
     let [of_limited, of_target] = [limited, target].map(|group| b.open(group));
     let reads = [0, 1, 2].map(|n| read(of_limited, n, 512));
-    b.layer.submit(at(0), &reads).unwrap();
+    b.submit(0, &reads);
     let held = Sample::Held {
         by: Kind::Max,
         group: limited,
@@ -514,7 +414,7 @@ fn what_controllers_hold_and_how_deep_groups_may_go_is_sampled() {
     assert_eq!(samples(&b.layer, Wanted::SERVICE), []);
     let strict = latency(target, Span::from_micros(1));
     b.layer.change(at(1), &[strict]).unwrap();
-    b.layer.submit(at(1), &[read(of_target, 3, 512)]).unwrap();
+    b.submit(1, &[read(of_target, 3, 512)]);
     let depth = |group, in_flight| Sample::Depth {
         group,
         depth: None,
@@ -537,11 +437,11 @@ fn what_is_over_is_answered_before_anything_is_sent() {
     ] {
         let mut b = Bench::that_merges(1, Sizes::default(), merge);
         let s = b.open(ROOT);
-        b.layer.submit(at(0), &[read(s, 1, 512)]).unwrap();
+        b.submit(0, &[read(s, 1, 512)]);
         let (_, _, tag) = b.dispatched(0)[0];
-        b.layer.submit(at(1), &[read(s, 2, 4096)]).unwrap();
+        b.submit(1, &[read(s, 2, 4096)]);
         b.poll(1);
-        b.layer.complete(at(2), &[Completion::ok(tag)]);
+        b.end(2, tag);
         b.out.clear();
         let wake = b.layer.poll(at(2), &mut b.out);
         assert_eq!(b.out.len(), if first { 1 } else { 2 });
@@ -561,19 +461,13 @@ fn what_is_over_is_answered_before_anything_is_sent() {
 
 /// A layer with one scheduler tag, where answers come first, and two streams: of the second one request waits for the tag.
 fn one_tag(nomerges: u8) -> (Bench, [StreamId; 2], Tag) {
-    let sizes = Sizes {
-        scheduler_tags: 1,
-        ..Sizes::default()
-    };
-    let merge = crate::merge::Config {
-        nomerges,
-        ..crate::merge::Config::LINUX
-    };
+    let sizes = Sizes::default().scheduler_tags(1);
+    let merge = crate::merge::Config::LINUX.nomerges(nomerges);
     let mut b = Bench::that_merges(1, sizes, merge);
     let [one, other] = [b.open(ROOT), b.open(ROOT)];
-    b.layer.submit(at(0), &[read(one, 0, 512)]).unwrap();
+    b.submit(0, &[read(one, 0, 512)]);
     let (_, _, tag) = b.dispatched(0)[0];
-    b.layer.submit(at(0), &[read(other, 1000, 4096)]).unwrap();
+    b.submit(0, &[read(other, 1000, 4096)]);
     assert_eq!(b.dispatched(0), []);
     (b, [one, other], tag)
 }
@@ -584,9 +478,9 @@ fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() 
         let (mut b, [one, _], mut tag) = one_tag(nomerges);
         let mut sent = Vec::new();
         for n in 1..600 {
-            b.layer.complete(at(n), &[Completion::ok(tag)]);
+            b.end(n, tag);
             assert_eq!(b.done(n).len(), 1);
-            b.layer.submit(at(n), &[read(one, n, 512)]).unwrap();
+            b.submit(n, &[read(one, n, 512)]);
             let (cookie, _, next) = b.dispatched(n)[0];
             sent.push(cookie);
             tag = next;
@@ -602,7 +496,7 @@ fn who_is_answered_takes_its_tag_again_before_those_who_wait_but_not_for_ever() 
 fn who_waits_for_an_answer_only_leaves_the_tag_to_those_who_wait() {
     for nomerges in [0, 2] {
         let (mut b, _, tag) = one_tag(nomerges);
-        b.layer.complete(at(1), &[Completion::ok(tag)]);
+        b.end(1, tag);
         assert_eq!(b.done(1).len(), 1);
         assert_eq!(b.dispatched(1)[0].0, 1000);
     }
@@ -614,19 +508,16 @@ fn streams_wait_for_tags_with_one_request_each() {
         (crate::merge::Config::LINUX, [1, 11, 2, 12, 3]),
         (crate::merge::Config::OFF, [1, 2, 3, 11, 12]),
     ] {
-        let sizes = Sizes {
-            scheduler_tags: 1,
-            ..Sizes::default()
-        };
+        let sizes = Sizes::default().scheduler_tags(1);
         let mut b = Bench::that_merges(1, sizes, merge);
         let [one, other] = [b.open(ROOT), b.open(ROOT)];
         let of = |stream, first: u64| [0, 1, 2].map(|n| read(stream, first + n, 4096));
-        b.layer.submit(at(0), &[read(one, 0, 512)]).unwrap();
-        b.layer.submit(at(0), &of(one, 1)).unwrap();
-        b.layer.submit(at(0), &of(other, 11)).unwrap();
+        b.submit(0, &[read(one, 0, 512)]);
+        b.submit(0, &of(one, 1));
+        b.submit(0, &of(other, 11));
         let mut tag = b.dispatched(0)[0].2;
         let order = expected.map(|_| {
-            b.layer.complete(at(1), &[Completion::ok(tag)]);
+            b.end(1, tag);
             // Where nothing is answered first, the first of these sends.
             let mut sent = b.dispatched(1);
             sent.extend(b.dispatched(1));

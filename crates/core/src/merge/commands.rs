@@ -218,10 +218,7 @@ mod tests {
     fn commands_join_in_the_order_of_their_places() {
         let mut commands = Commands::new(&Config::LINUX, 8);
         for id in 0..6 {
-            let request = Request {
-                offset: 4096 * u64::from(id),
-                ..read(StreamId::from_bits(0), 0, 4096)
-            };
+            let request = read(StreamId::from_bits(0), 0, 4096).offset(4096 * u64::from(id));
             commands.begin(id, &request);
         }
         commands.join(2, 3, Side::Back);

@@ -1,6 +1,7 @@
 //! Whether and how far requests are merged.
 
 use crate::rule::{self, ConfigError};
+use crate::setters::setters;
 
 /// How requests are merged. The longest command is [`DriveShape::max_transfer`](crate::DriveShape::max_transfer) (Linux:
 /// `max_sectors_kb`); of a discard, 64 MiB.
@@ -30,6 +31,8 @@ impl Default for Config {
         Self::OFF
     }
 }
+
+setters! { Config: nomerges: u8, max_segments: u16, segment_size: u32, ahead: bool }
 
 impl Config {
     /// Nothing is merged.

@@ -130,63 +130,6 @@ impl Call<'_> {
             }
         }
     }
-
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Open { spec, result } => {
-                spec.put(out);
-                result.put(out);
-            }
-            Self::Close { stream } => stream.put(out),
-            Self::Hold { stream, held } => {
-                stream.put(out);
-                held.put(out);
-            }
-            Self::Cancel {
-                stream,
-                cookie,
-                found,
-            } => {
-                stream.put(out);
-                cookie.put(out);
-                found.put(out);
-            }
-            Self::Submit { batch, result } => {
-                put_all(batch, out);
-                result.put(out);
-            }
-            Self::Complete { batch } => put_all(batch, out),
-            Self::Stall { space, stalled } => {
-                space.put(out);
-                stalled.put(out);
-            }
-            Self::Change { edits, result } => {
-                put_all(edits, out);
-                result.put(out);
-            }
-            Self::Note { bytes } => put_all(bytes, out),
-            Self::Poll { outputs, wake } => {
-                put_all(outputs, out);
-                wake.put(out);
-            }
-        }
-    }
-
-    /// The kind's code in a frame.
-    pub(super) const fn code(&self) -> u8 {
-        match self {
-            Self::Open { .. } => 0,
-            Self::Close { .. } => 1,
-            Self::Hold { .. } => 2,
-            Self::Cancel { .. } => 3,
-            Self::Submit { .. } => 4,
-            Self::Complete { .. } => 5,
-            Self::Change { .. } => 6,
-            Self::Poll { .. } => 7,
-            Self::Stall { .. } => 8,
-            Self::Note { .. } => 9,
-        }
-    }
 }
 
 /// Room for what a [`Call`] borrows; used again and again.
@@ -199,64 +142,56 @@ pub(super) struct Room {
     bytes: Vec<u8>,
 }
 
-impl Room {
-    /// Reads the call that `code` stands for.
-    pub(super) fn take(&mut self, code: u8, input: &mut Input<'_>) -> Result<Call<'_>, Malformed> {
-        Ok(match code {
-            0 => Call::Open {
-                spec: Code::take(input)?,
-                result: Code::take(input)?,
-            },
-            1 => Call::Close {
-                stream: Code::take(input)?,
-            },
-            2 => Call::Hold {
-                stream: Code::take(input)?,
-                held: Code::take(input)?,
-            },
-            3 => Call::Cancel {
-                stream: Code::take(input)?,
-                cookie: Code::take(input)?,
-                found: Code::take(input)?,
-            },
-            4 => {
-                take_all(&mut self.requests, input)?;
-                Call::Submit {
-                    batch: &self.requests,
-                    result: Code::take(input)?,
+/// The kinds of calls: the code in a frame, the name, the run of values that a [`Call`] borrows
+/// from [`Room`], and the fields behind it.
+macro_rules! calls {
+    ($($code:literal $name:literal $call:ident { $([$run:ident: $room:ident])? $($field:ident),* })*) => {
+        impl Call<'_> {
+            pub(super) fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$call { $($run,)? $($field),* } => {
+                        $(put_all($run, out);)?
+                        $($field.put(out);)*
+                    })*
                 }
             }
-            5 => {
-                take_all(&mut self.completions, input)?;
-                Call::Complete {
-                    batch: &self.completions,
-                }
+
+            /// The kind's code in a frame.
+            pub(super) const fn code(&self) -> u8 {
+                match self { $(Self::$call { .. } => $code),* }
             }
-            6 => {
-                take_all(&mut self.edits, input)?;
-                Call::Change {
-                    edits: &self.edits,
-                    result: Code::take(input)?,
-                }
+
+            pub(super) const fn name(&self) -> &'static str {
+                match self { $(Self::$call { .. } => $name),* }
             }
-            7 => {
-                take_all(&mut self.outputs, input)?;
-                Call::Poll {
-                    outputs: &self.outputs,
-                    wake: Code::take(input)?,
-                }
+        }
+
+        impl Room {
+            /// Reads the call that `code` stands for.
+            pub(super) fn take(&mut self, code: u8, input: &mut Input<'_>) -> Result<Call<'_>, Malformed> {
+                Ok(match code {
+                    $($code => {
+                        $(take_all(&mut self.$room, input)?;)?
+                        Call::$call { $($run: &self.$room,)? $($field: Code::take(input)?),* }
+                    })*
+                    _ => return input.malformed("a kind of call before this"),
+                })
             }
-            8 => Call::Stall {
-                space: Code::take(input)?,
-                stalled: Code::take(input)?,
-            },
-            9 => {
-                take_all(&mut self.bytes, input)?;
-                Call::Note { bytes: &self.bytes }
-            }
-            _ => return input.malformed("a kind of call before this"),
-        })
-    }
+        }
+    };
+}
+
+calls! {
+    0 "open" Open { spec, result }
+    1 "close" Close { stream }
+    2 "hold" Hold { stream, held }
+    3 "cancel" Cancel { stream, cookie, found }
+    4 "submit" Submit { [batch: requests] result }
+    5 "complete" Complete { [batch: completions] }
+    6 "change" Change { [edits: edits] result }
+    7 "poll" Poll { [outputs: outputs] wake }
+    8 "stall" Stall { space, stalled }
+    9 "note" Note { [bytes: bytes] }
 }
 
 impl Code for StreamId {

@@ -191,26 +191,11 @@ fn divergence(frame: u64, now: Instant, expected: &Call<'_>, got: &Call<'_>) -> 
         },
     ) = (expected, got)
     else {
-        return named(format!("the result of {}", name(expected)), expected, got);
+        return named(format!("the result of {}", expected.name()), expected, got);
     };
     let same = e.iter().zip(g.iter()).take_while(|(e, g)| e == g).count();
     if same < e.len().max(g.len()) {
         return named(format!("output {same} of poll"), &e.get(same), &g.get(same));
     }
     named("the wake of poll".into(), e_wake, g_wake)
-}
-
-const fn name(call: &Call<'_>) -> &'static str {
-    match call {
-        Call::Open { .. } => "open",
-        Call::Close { .. } => "close",
-        Call::Hold { .. } => "hold",
-        Call::Cancel { .. } => "cancel",
-        Call::Submit { .. } => "submit",
-        Call::Complete { .. } => "complete",
-        Call::Stall { .. } => "stall",
-        Call::Change { .. } => "change",
-        Call::Note { .. } => "note",
-        Call::Poll { .. } => "poll",
-    }
 }

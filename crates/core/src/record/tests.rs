@@ -5,36 +5,34 @@ use super::*;
 use crate::random::Rng;
 use crate::testing::{group, iops, limit, request, space, spec};
 use crate::{
-    Capacity, Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Knobs,
-    Layer, LowKnobs, Op, Output, Promised, Request, Sizes, SpaceId, Span, StreamId, elevator,
+    Capacity, Completion, Config, DriveShape, Edit, Flags, GroupId, Instant, Knobs, Layer,
+    LowKnobs, Op, Output, Promised, Sizes, SpaceId, Span, StreamId, elevator,
 };
 use std::vec::Vec;
 
 fn config() -> Config {
-    Config {
-        sizes: Sizes {
-            requests: 64,
-            streams: 8,
-            groups: 4,
-            spaces: 2,
-            per_stream: 16,
-            stalled: 12,
-            ..Sizes::default()
-        },
-        drive: DriveShape {
-            tags: 4,
-            max_transfer: 8192,
-            capacity: Some(Capacity {
-                read: 1 << 30,
-                write: 1 << 29,
-                iops: 0,
-                read_iops: 40_000,
-                write_iops: 300,
-            }),
-            ..DriveShape::default()
-        },
-        ..Config::of(elevator::Config::None)
-    }
+    Config::of(elevator::Config::None)
+        .sizes(
+            Sizes::default()
+                .requests(64)
+                .streams(8)
+                .groups(4)
+                .spaces(2)
+                .per_stream(16)
+                .stalled(12),
+        )
+        .drive(
+            DriveShape::default()
+                .tags(4)
+                .max_transfer(8192)
+                .capacity(Some(Capacity {
+                    read: 1 << 30,
+                    write: 1 << 29,
+                    iops: 0,
+                    read_iops: 40_000,
+                    write_iops: 300,
+                })),
+        )
 }
 
 /// Groups, spaces and two streams; some calls that are refused.
@@ -44,13 +42,7 @@ fn set_up(layer: &mut Recorded) -> [StreamId; 2] {
     let edits = [
         space(1, 1 << 30),
         group(1, contract),
-        group(
-            2,
-            Contract {
-                min: 1000,
-                ..contract
-            },
-        ),
+        group(2, contract.min(1000)),
         Edit::SetCapacity(None),
     ];
     layer.change(at(0), &edits[..3]).unwrap();
@@ -75,16 +67,16 @@ fn run(steps: u64) -> Vec<u8> {
         // Now and then time stands still or goes back.
         let now = at((step * 300_000).saturating_sub(u64::from(state >> 60 == 9) * 2_000_000));
         let op = Op::ALL[(state >> 45) as usize % 5];
-        let request = |cookie: u64| Request {
-            space: SpaceId(u32::from(!state.is_multiple_of(9))),
-            flags: Flags::from_bits((state >> 48) as u8),
-            offset: (state >> 20) % (1 << 29) * u64::from(op != Op::Flush),
-            ..request(
+        let request = |cookie: u64| {
+            request(
                 streams[(state >> 40) as usize % 2],
                 op,
                 cookie << 60 | step,
                 (1 + (state >> 33) as u32 % 30_000) * u32::from(op != Op::Flush),
             )
+            .space(SpaceId(u32::from(!state.is_multiple_of(9))))
+            .flags(Flags::from_bits((state >> 48) as u8))
+            .offset((state >> 20) % (1 << 29) * u64::from(op != Op::Flush))
         };
         if state.is_multiple_of(5) {
             let bytes = &state.to_le_bytes()[..(state >> 3) as usize % 9];
@@ -326,11 +318,7 @@ fn every_set_of_controllers_is_read_as_it_was_written() {
         } else {
             crate::merge::Config::OFF
         };
-        let written = Config {
-            controllers,
-            merge,
-            ..config()
-        };
+        let written = config().controllers(controllers).merge(merge);
         let mut bytes = Vec::new();
         written.put(&mut bytes);
         assert_eq!(Config::take(&mut Input::new(&bytes, 0)).unwrap(), written);
@@ -341,14 +329,8 @@ fn every_set_of_controllers_is_read_as_it_was_written() {
 #[test]
 fn tunables_that_a_record_does_not_have_are_the_defaults() {
     use crate::control::slices;
-    let slices = slices::Config {
-        tick: Span::from_millis(1),
-        ..slices::Config::default()
-    };
-    let controllers = crate::control::Config {
-        slices: Some(slices),
-        ..crate::control::Config::default()
-    };
+    let slices = slices::Config::default().tick(Span::from_millis(1));
+    let controllers = crate::control::Config::default().slices(Some(slices));
     let mut bytes = Vec::new();
     controllers.put(&mut bytes);
     let read = |bytes: &[u8]| crate::control::Config::take(&mut Input::new(bytes, 0));

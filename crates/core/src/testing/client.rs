@@ -2,6 +2,7 @@
 //! its pattern.
 
 use super::{KIB, SECOND};
+use crate::setters::setters;
 use crate::{Contract, Flags, GroupId, Op, Priority, PriorityClass, ROOT, SpaceId};
 
 /// Where a client reads or writes in its file, which is taken as pieces of the length of a request.
@@ -105,6 +106,11 @@ pub const RANDOM: Client = Client {
     ..STREAMER
 };
 
+setters! { Client:
+    space: SpaceId, priority: Priority, op: Op, flags: Flags, place: Place, file: u64, length: u32,
+    depth: u32, think: u64, rate: u64, from: u64, until: u64,
+}
+
 impl Client {
     /// The client in another group.
     pub const fn of(self, group: GroupId) -> Self {
@@ -117,6 +123,24 @@ impl Client {
         Self { base, ..self }
     }
 
+    /// The client that has its file at this offset.
+    pub const fn base(self, base: u64) -> Self {
+        let base = Some(base);
+        Self { base, ..self }
+    }
+
+    /// The client whose every `n`th request has another operation and flags.
+    pub const fn other(self, other: (u64, Op, Flags)) -> Self {
+        let other = Some(other);
+        Self { other, ..self }
+    }
+
+    /// The client that rests for `time` nanoseconds after this number of requests.
+    pub const fn rest(self, requests: u64, time: u64) -> Self {
+        let rest = Some((requests, time));
+        Self { rest, ..self }
+    }
+
     /// The client with a group of its own.
     pub const fn with(self, contract: Contract) -> Self {
         let contract = Some(contract);
@@ -126,6 +150,13 @@ impl Client {
     /// The client in another class of priority.
     pub const fn class(self, class: PriorityClass) -> Self {
         let level = self.priority.level;
+        let priority = Priority { class, level };
+        Self { priority, ..self }
+    }
+
+    /// The client at another level of its class of priority.
+    pub const fn level(self, level: u8) -> Self {
+        let class = self.priority.class;
         let priority = Priority { class, level };
         Self { priority, ..self }
     }

@@ -1,6 +1,7 @@
 //! Drives, as simple as tests need them.
 
 use super::SECOND;
+use crate::setters::setters;
 use crate::{Capacity, Completion, Dispatch, DriveShape, Op, Tag};
 use alloc::collections::BTreeMap;
 
@@ -88,14 +89,15 @@ impl From<Pipe> for Piped {
     }
 }
 
+setters! { Pipe:
+    stated: Option<Capacity>, tags: u16, service: u64, jitter: u64, link: u64, seek: u64,
+    program: u64, frozen: [u64; 2],
+}
+
 impl Pipe {
     /// The shape that its layer is told.
     pub fn shape(&self) -> DriveShape {
-        DriveShape {
-            tags: self.tags,
-            capacity: self.stated,
-            ..DriveShape::default()
-        }
+        DriveShape::default().tags(self.tags).capacity(self.stated)
     }
 }
 

@@ -252,13 +252,13 @@ impl<D: Drive> Host<D> {
             state.since = now;
         }
         state.out += 1;
-        Some(Request {
-            space: client.space,
-            op,
-            flags,
-            offset: if op == Op::Flush { 0 } else { base + within },
-            ..super::read(state.stream, index as u64, length)
-        })
+        Some(
+            super::read(state.stream, index as u64, length)
+                .space(client.space)
+                .op(op)
+                .flags(flags)
+                .offset(if op == Op::Flush { 0 } else { base + within }),
+        )
     }
 
     fn poll(&mut self) {
@@ -328,6 +328,17 @@ impl<D: Drive> Host<D> {
     /// Bytes that a client got.
     pub fn bytes(&self, client: usize) -> u64 {
         self.tally(client).bytes
+    }
+
+    /// Asserts that a client got this many bytes in each second that begins at a tenth, of those
+    /// wholly within these tenths.
+    ///
+    /// # Panics
+    /// It did not.
+    #[track_caller]
+    pub fn holds(&self, client: usize, tenths: core::ops::Range<usize>, least: u64) {
+        let worst = self.tally(client).worst(tenths.start, tenths.end);
+        assert!(worst >= least, "client {client}: {worst} of {least}");
     }
 
     /// Kilobytes (1000 bytes) a second of a client over the whole run.

@@ -106,56 +106,37 @@ pub const fn latency(id: GroupId, latency: Span) -> Edit {
 
 /// A contract with a share alone.
 pub const fn share(share: u16) -> Contract {
-    Contract {
-        share,
-        ..Contract::DEFAULT
-    }
+    Contract::DEFAULT.share(share)
 }
 
 /// A contract with a minimum of bytes a second.
 pub const fn min(min: u64) -> Contract {
-    Contract {
-        min,
-        ..Contract::DEFAULT
-    }
+    Contract::DEFAULT.min(min)
 }
 
 /// A contract with a minimum of requests a second.
 pub const fn min_iops(min_iops: u64) -> Contract {
-    Contract {
-        min_iops,
-        ..Contract::DEFAULT
-    }
+    Contract::DEFAULT.min_iops(min_iops)
 }
 
 /// A contract with limits.
 pub const fn limit(max: Max) -> Contract {
-    Contract {
-        max,
-        ..Contract::DEFAULT
-    }
+    Contract::DEFAULT.max(max)
 }
 
 /// A limit of requests a second.
 pub const fn iops(iops: u64) -> Max {
-    Max { iops, ..Max::NONE }
+    Max::NONE.iops(iops)
 }
 
 /// A limit of bytes a second.
 pub const fn bandwidth(bandwidth: u64) -> Max {
-    Max {
-        bandwidth,
-        ..Max::NONE
-    }
+    Max::NONE.bandwidth(bandwidth)
 }
 
 /// A drive that can read and write `rate` bytes a second.
 pub const fn capacity(rate: u64) -> Capacity {
-    Capacity {
-        read: rate,
-        write: rate,
-        ..Capacity::NONE
-    }
+    Capacity::NONE.read(rate).write(rate)
 }
 
 /// A request of `length` bytes at the start of space 0, without flags.
@@ -180,4 +161,12 @@ pub const fn flush(stream: StreamId, cookie: u64) -> Request {
 /// A read of `length` bytes at the start of space 0.
 pub const fn read(stream: StreamId, cookie: u64, length: u32) -> Request {
     request(stream, Op::Read, cookie, length)
+}
+
+/// A tree with room for eight groups, after these edits.
+#[cfg(test)]
+pub(crate) fn tree(edits: &[Edit]) -> Result<crate::group::Groups, Refusal> {
+    let mut groups = crate::group::Groups::new(8);
+    edits.iter().try_for_each(|e| groups.apply(e, 10_000))?;
+    Ok(groups)
 }

@@ -4,18 +4,11 @@
 mod load;
 
 use load::Load;
-use weir_core::control;
-use weir_core::elevator::{Config, KINDS};
-use weir_core::merge;
+use weir_core::elevator::{self, KINDS};
+use weir_core::{Config, control, merge};
 
-fn allocations(
-    elevator: Config,
-    merge: merge::Config,
-    controllers: control::Config,
-    streams: u32,
-    groups: u32,
-) -> u64 {
-    let mut load = Load::new(elevator, merge, controllers, streams, groups);
+fn allocations(config: Config, streams: u32, groups: u32) -> u64 {
+    let mut load = Load::new(config, streams, groups);
     // The driver's own vector for outputs grows once.
     load.run(8, 20_000);
     allocation_counter::measure(|| {
@@ -26,37 +19,25 @@ fn allocations(
 
 #[test]
 fn what_is_allocated_is_counted() {
-    let made = allocation_counter::measure(|| {
-        let controllers = control::Config::default();
-        drop(Load::new(
-            Config::None,
-            merge::Config::OFF,
-            controllers,
-            1,
-            1,
-        ));
-    });
-    assert!(made.count_total > 0);
+    let make = || drop(Load::new(Config::of(elevator::Config::None), 1, 1));
+    assert!(allocation_counter::measure(make).count_total > 0);
 }
 
 #[test]
 fn a_request_allocates_nothing() {
     for (streams, groups) in [(16, 16), (512, 512)] {
-        let default = control::Config::default();
-        let cost = control::Config {
-            cost: Some(control::cost::Config::default()),
-            ..default
-        };
-        let mut all = vec![("io.cost", Config::None, merge::Config::OFF, cost)];
+        let cost = control::Config::default().cost(Some(control::cost::Config::default()));
+        let none = Config::of(elevator::Config::None);
+        let mut all = vec![("io.cost", none.controllers(cost))];
         for kind in KINDS {
-            let elevator = (kind.default)();
-            if elevator.merges() {
-                all.push((kind.name, elevator.clone(), merge::Config::LINUX, default));
+            let config = Config::of((kind.default)());
+            if config.elevator.merges() {
+                all.push((kind.name, config.clone().merge(merge::Config::LINUX)));
             }
-            all.push((kind.name, elevator, merge::Config::OFF, default));
+            all.push((kind.name, config));
         }
-        for (name, elevator, merge, controllers) in all {
-            let count = allocations(elevator, merge, controllers, streams, groups);
+        for (name, config) in all {
+            let count = allocations(config, streams, groups);
             assert_eq!(count, 0, "{streams} streams, {groups} groups, {name}");
         }
     }

@@ -13,15 +13,8 @@ use weir_core::{
 const G: GroupId = GroupId(1);
 
 fn config() -> Config {
-    Config {
-        sizes: Sizes {
-            requests: 1_000,
-            streams: 10,
-            reserved: 2,
-            ..Sizes::default()
-        },
-        ..Config::of(elevator::Config::None)
-    }
+    Config::of(elevator::Config::None)
+        .sizes(Sizes::default().requests(1_000).streams(10).reserved(2))
 }
 
 /// What a layer says to a configuration that `change` has made of a good one.
@@ -33,31 +26,29 @@ fn verdict(change: impl FnOnce(&mut Config)) -> Result<(), &'static str> {
 
 #[test]
 fn limits_are_kept_to_the_number() {
-    assert_eq!(verdict(|c| c.sizes.requests = 20), Ok(()));
-    assert_eq!(verdict(|c| c.sizes.requests = 19), Err("sizes.reserved"));
-    assert_eq!(verdict(|c| c.sizes.requests = 0), Err("sizes.requests"));
-    let most = (1 << 24) + 1;
-    assert_eq!(verdict(|c| c.sizes.requests = most), Err("sizes.requests"));
-    assert_eq!(verdict(|c| c.sizes.streams = 0), Err("sizes.streams"));
-    assert_eq!(verdict(|c| c.sizes.groups = 0), Err("sizes.groups"));
-    assert_eq!(verdict(|c| c.sizes.spaces = 0), Err("sizes.spaces"));
-    assert_eq!(verdict(|c| c.sizes.per_stream = 0), Err("sizes.per_stream"));
-    assert_eq!(verdict(|c| c.sizes.per_stream = 1), Ok(()));
-    assert_eq!(
-        verdict(|c| c.sizes.scheduler_tags = 0),
-        Err("sizes.scheduler_tags")
-    );
-    assert_eq!(verdict(|c| c.sizes.scheduler_tags = 1), Ok(()));
-    assert_eq!(verdict(|c| c.drive.queues = 0), Err("drive.queues"));
-    assert_eq!(verdict(|c| c.drive.tags = 0), Err("drive.tags"));
-    assert_eq!(verdict(|c| c.drive.tags = 1), Ok(()));
-    assert_eq!(verdict(|c| c.drive.max_transfer = 4096), Ok(()));
+    let cases: [(fn(&mut Config), _); 15] = [
+        (|c| c.sizes.requests = 20, Ok(())),
+        (|c| c.sizes.requests = 19, Err("sizes.reserved")),
+        (|c| c.sizes.requests = 0, Err("sizes.requests")),
+        (|c| c.sizes.requests = (1 << 24) + 1, Err("sizes.requests")),
+        (|c| c.sizes.streams = 0, Err("sizes.streams")),
+        (|c| c.sizes.groups = 0, Err("sizes.groups")),
+        (|c| c.sizes.spaces = 0, Err("sizes.spaces")),
+        (|c| c.sizes.per_stream = 0, Err("sizes.per_stream")),
+        (|c| c.sizes.per_stream = 1, Ok(())),
+        (|c| c.sizes.scheduler_tags = 0, Err("sizes.scheduler_tags")),
+        (|c| c.sizes.scheduler_tags = 1, Ok(())),
+        (|c| c.drive.queues = 0, Err("drive.queues")),
+        (|c| c.drive.tags = 0, Err("drive.tags")),
+        (|c| c.drive.tags = 1, Ok(())),
+        (|c| c.drive.max_transfer = 4096, Ok(())),
+    ];
+    for (case, (change, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(verdict(change), expected, "case {case}");
+    }
     for wrong in [0, 512, 3584, 4097, 5000] {
-        assert_eq!(
-            verdict(|c| c.drive.max_transfer = wrong),
-            Err("drive.max_transfer"),
-            "{wrong}"
-        );
+        let refused = verdict(|c| c.drive.max_transfer = wrong);
+        assert_eq!(refused, Err("drive.max_transfer"), "{wrong}");
     }
 }
 
@@ -72,95 +63,54 @@ fn a_configuration_that_is_refused_says_what_is_allowed() {
     );
 }
 
-#[test]
-fn tunables_of_bfq_are_kept_to_the_number() {
-    let bfq = |change: fn(&mut bfq::Config)| {
-        let mut config = bfq::Config::default();
-        change(&mut config);
-        verdict(|c| c.elevator = elevator::Config::Bfq(config))
-    };
-    assert_eq!(bfq(|c| c.fifo_expire_sync = Span::from_secs(60)), Ok(()));
-    assert_eq!(
-        bfq(|c| c.fifo_expire_sync = Span::from_secs(61)),
-        Err("fifo_expire_sync")
-    );
-    assert_eq!(bfq(|c| c.fifo_expire_async = Span::from_secs(60)), Ok(()));
-    assert_eq!(
-        bfq(|c| c.fifo_expire_async = Span::from_secs(61)),
-        Err("fifo_expire_async")
-    );
-    assert_eq!(bfq(|c| c.back_seek_max = 1 << 30), Ok(()));
-    assert_eq!(
-        bfq(|c| c.back_seek_max = (1 << 30) + 1),
-        Err("back_seek_max")
-    );
-    assert_eq!(bfq(|c| c.back_seek_penalty = 0), Err("back_seek_penalty"));
-    assert_eq!(bfq(|c| c.back_seek_penalty = 1000), Ok(()));
-    assert_eq!(
-        bfq(|c| c.back_seek_penalty = 1001),
-        Err("back_seek_penalty")
-    );
-    assert_eq!(bfq(|c| c.slice_idle = Span::ZERO), Ok(()));
-    assert_eq!(bfq(|c| c.slice_idle = Span::from_secs(1)), Ok(()));
-    assert_eq!(
-        bfq(|c| c.slice_idle = Span::from_millis(1001)),
-        Err("slice_idle")
-    );
-    assert_eq!(bfq(|c| c.max_budget = 1 << 31), Ok(()));
-    assert_eq!(bfq(|c| c.max_budget = (1 << 31) + 1), Err("max_budget"));
-    assert_eq!(bfq(|c| c.timeout_sync = Span::from_millis(1)), Ok(()));
-    assert_eq!(bfq(|c| c.timeout_sync = Span::from_secs(60)), Ok(()));
-    assert_eq!(
-        bfq(|c| c.timeout_sync = Span::from_secs(61)),
-        Err("timeout_sync")
-    );
-    assert_eq!(
-        bfq(|c| c.async_charge_factor = 0),
-        Err("async_charge_factor")
-    );
-    assert_eq!(bfq(|c| c.async_charge_factor = 100), Ok(()));
-    assert_eq!(
-        bfq(|c| c.async_charge_factor = 101),
-        Err("async_charge_factor")
-    );
-    assert_eq!(bfq(|c| c.seeky_threshold = 32), Ok(()));
-    assert_eq!(bfq(|c| c.seeky_threshold = 33), Err("seeky_threshold"));
-    let strict = |ms| bfq::Config {
-        strict_guarantees: true,
-        slice_idle: Span::from_millis(ms),
-        ..bfq::Config::default()
-    };
-    assert_eq!(strict(8).validate(), Ok(()));
-    assert_eq!(strict(7).validate().unwrap_err().field, "slice_idle");
+/// Asserts the least and the most that a layer accepts of each tunable.
+fn keeps_to(elevator: &elevator::Config, bounds: &[(&'static str, u64, u64)]) {
+    for &(field, least, most) in bounds {
+        let with = |value| {
+            let mut elevator = elevator.clone();
+            let tuned = elevator.tuned_mut().unwrap();
+            let place = tuned.find(field).unwrap();
+            tuned.set(place, value);
+            verdict(|c| c.elevator = elevator)
+        };
+        let found = [least, most, most + 1].map(with);
+        assert_eq!(found, [Ok(()), Ok(()), Err(field)]);
+        assert!(least == 0 || with(least - 1) == Err(field), "{field}");
+    }
 }
 
 #[test]
-fn tunables_of_contract_are_kept_to_the_number() {
-    let contract = |change: fn(&mut contract::Config)| {
-        let mut config = contract::Config::default();
-        change(&mut config);
-        verdict(|c| c.elevator = elevator::Config::Contract(config))
+fn tunables_are_kept_to_the_number() {
+    const SECOND: u64 = 1_000_000_000;
+    let bfq = elevator::Config::Bfq(bfq::Config::default());
+    let bounds = [
+        ("fifo_expire_sync", 0, 60 * SECOND),
+        ("fifo_expire_async", 0, 60 * SECOND),
+        ("back_seek_max", 0, 1 << 30),
+        ("back_seek_penalty", 1, 1000),
+        ("slice_idle", 0, SECOND),
+        ("max_budget", 0, 1 << 31),
+        ("timeout_sync", SECOND / 1_000, 60 * SECOND),
+        ("async_charge_factor", 1, 100),
+        ("seeky_threshold", 0, 32),
+    ];
+    keeps_to(&bfq, &bounds);
+    let contract = elevator::Config::Contract(contract::Config::default());
+    keeps_to(
+        &contract,
+        &[("catch_up", 0, 10 * SECOND), ("forget", 0, 10 * SECOND)],
+    );
+    let strict = |ms| {
+        let config = bfq::Config::default().strict_guarantees(true);
+        config.slice_idle(Span::from_millis(ms)).validate()
     };
-    assert_eq!(contract(|c| c.catch_up = Span::from_secs(10)), Ok(()));
-    assert_eq!(
-        contract(|c| c.catch_up = Span::from_millis(10_001)),
-        Err("catch_up")
-    );
-    assert_eq!(contract(|c| c.forget = Span::from_secs(10)), Ok(()));
-    assert_eq!(
-        contract(|c| c.forget = Span::from_millis(10_001)),
-        Err("forget")
-    );
+    assert_eq!(strict(8), Ok(()));
+    assert_eq!(strict(7).unwrap_err().field, "slice_idle");
 }
 
 fn layer() -> Layer {
     let mut config = config();
-    config.drive.capacity = Some(Capacity {
-        read: 1_000_000,
-        write: 1_000_000,
-        iops: 1_000,
-        ..Capacity::NONE
-    });
+    config.drive.capacity = Some(Capacity::NONE.read(1_000_000).write(1_000_000).iops(1_000));
     Layer::new(config).unwrap()
 }
 
@@ -179,62 +129,35 @@ const FREE: Contract = Contract::DEFAULT;
 
 #[test]
 fn a_contract_that_contradicts_itself_is_refused() {
-    let min = |min, max| Contract { min, max, ..FREE };
+    let min = |min, max| FREE.min(min).max(max);
     let bytes = bandwidth(500);
     assert_eq!(sold(min(500, bytes)), Ok(()));
     assert_eq!(sold(min(501, bytes)), Err(Refusal::MinAboveMax(G)));
     assert_eq!(sold(min(500, Max::NONE)), Ok(()));
     // Reads and writes together may reach the sum of what each may have.
-    let each = Max {
-        read_bandwidth: 200,
-        write_bandwidth: 300,
-        ..Max::NONE
-    };
+    let each = Max::NONE.read_bandwidth(200).write_bandwidth(300);
     assert_eq!(sold(min(500, each)), Ok(()));
     assert_eq!(sold(min(501, each)), Err(Refusal::MinAboveMax(G)));
-    let reads = Max {
-        read_bandwidth: 200,
-        ..Max::NONE
-    };
+    let reads = Max::NONE.read_bandwidth(200);
     assert_eq!(sold(min(500, reads)), Ok(()));
-    let requests = |min_iops, max| Contract {
-        min_iops,
-        max,
-        ..FREE
-    };
+    let requests = |min_iops, max| FREE.min_iops(min_iops).max(max);
     let iops = iops(50);
     assert_eq!(sold(requests(50, iops)), Ok(()));
     assert_eq!(sold(requests(51, iops)), Err(Refusal::MinAboveMax(G)));
-    let each = Max {
-        read_iops: 20,
-        write_iops: 30,
-        ..Max::NONE
-    };
+    let each = Max::NONE.read_iops(20).write_iops(30);
     assert_eq!(sold(requests(50, each)), Ok(()));
     assert_eq!(sold(requests(51, each)), Err(Refusal::MinAboveMax(G)));
-    let two = Contract {
-        min: 1,
-        min_iops: 1,
-        ..FREE
-    };
+    let two = FREE.min(1).min_iops(1);
     assert_eq!(sold(two), Err(Refusal::TwoMins(G)));
 }
 
 #[test]
 fn a_min_is_held_against_a_max_in_the_other_currency() {
-    let requests = |min_iops, rate| Contract {
-        min_iops,
-        max: bandwidth(rate),
-        ..FREE
-    };
+    let requests = |min_iops, rate| FREE.min_iops(min_iops).max(bandwidth(rate));
     assert_eq!(sold(requests(100, 51_200)), Ok(()));
     assert_eq!(sold(requests(100, 51_199)), Err(Refusal::MinAboveMax(G)));
     // Requests are no longer than 32 bits say.
-    let bytes = |min, rate| Contract {
-        min,
-        max: iops(rate),
-        ..FREE
-    };
+    let bytes = |min, rate| FREE.min(min).max(iops(rate));
     let longest = u64::from(u32::MAX);
     let of = |contract| {
         let mut config = config();
@@ -258,11 +181,10 @@ fn a_min_is_held_against_a_max_in_the_other_currency() {
 
 #[test]
 fn a_realtime_min_counts_beside_a_max_in_the_other_currency() {
-    let realtime = |min_iops| Contract {
-        min_iops,
-        class: Class::Realtime,
-        max: bandwidth(500_000),
-        ..FREE
+    let realtime = |min_iops| {
+        FREE.min_iops(min_iops)
+            .class(Class::Realtime)
+            .max(bandwidth(500_000))
     };
     assert_eq!(sold(realtime(400)), Ok(()));
     let refused = sold(realtime(401));
@@ -271,11 +193,7 @@ fn a_realtime_min_counts_beside_a_max_in_the_other_currency() {
         "{refused:?}"
     );
     // A min is no max.
-    let endless = Contract {
-        min_iops: 1,
-        class: Class::Realtime,
-        ..FREE
-    };
+    let endless = FREE.min_iops(1).class(Class::Realtime);
     assert_eq!(sold(endless), Err(Refusal::RealtimeWithoutMax(G)));
 }
 
@@ -297,31 +215,22 @@ fn what_is_admitted_fits_in_every_currency() {
             read_iops: drawn(2_000),
             write_iops: drawn(2_000),
         };
-        let contracts: Vec<Contract> = (0..2)
-            .map(|_| {
-                let kind = drawn(3);
-                let min = if kind == 1 { drawn(400_000) } else { 0 };
-                let min_iops = if kind == 2 { drawn(400) } else { 0 };
-                (min, min_iops)
-            })
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|(min, min_iops)| Contract {
-                min,
-                min_iops,
-                max: Max {
-                    bandwidth: drawn(800_000),
-                    read_bandwidth: drawn(800_000),
-                    write_bandwidth: drawn(800_000),
-                    iops: drawn(800),
-                    read_iops: drawn(800),
-                    write_iops: drawn(800),
-                    ..Max::NONE
-                },
-                class: [Class::BestEffort, Class::Realtime][usize::from(drawn(2) == 1)],
-                ..FREE
-            })
-            .collect();
+        let contracts = [(); 2].map(|()| {
+            let contract = match drawn(3) {
+                1 => min(drawn(400_000)),
+                2 => min_iops(drawn(400)),
+                _ => FREE,
+            };
+            let max = Max::NONE
+                .bandwidth(drawn(800_000))
+                .read_bandwidth(drawn(800_000))
+                .write_bandwidth(drawn(800_000))
+                .iops(drawn(800))
+                .read_iops(drawn(800))
+                .write_iops(drawn(800));
+            let class = [Class::BestEffort, Class::Realtime][usize::from(drawn(2) == 1)];
+            contract.max(max).class(class)
+        });
         let mut config = config();
         config.drive.capacity = Some(capacity);
         let edits = (1..).zip(&contracts).map(|(id, c)| add(id, ROOT, *c));
@@ -357,7 +266,7 @@ fn what_is_admitted_fits_in_every_currency() {
 
 #[test]
 fn classes_have_conditions() {
-    let class = |class, contract| Contract { class, ..contract };
+    let class = |class, contract: Contract| contract.class(class);
     assert_eq!(sold(class(Class::Idle, FREE)), Ok(()));
     let min = min(1);
     assert_eq!(sold(class(Class::Idle, min)), Err(Refusal::IdleWithMin(G)));

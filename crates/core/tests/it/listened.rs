@@ -6,8 +6,7 @@ use weir_core::random::Rng;
 use weir_core::testing::{bandwidth, child, limit, request, space};
 use weir_core::{
     Completion, Config, Contract, DriveShape, Edit, Flags, GroupId, Instant, Layer, Mask, Max, Op,
-    Output, Priority, Request, Sizes, Span, StreamId, StreamSpec, Tag, Wake, control, elevator,
-    merge,
+    Output, Priority, Sizes, Span, StreamId, StreamSpec, Tag, Wake, control, elevator, merge,
 };
 
 struct Pair {
@@ -102,15 +101,15 @@ impl Pair {
                 _ => Op::Read,
             };
             self.cookies += 1;
-            batch.push(Request {
-                offset: if op == Op::Flush { 0 } else { offset },
-                ..request(
+            batch.push(
+                request(
                     stream,
                     op,
                     self.cookies,
                     if op == Op::Flush { 0 } else { length },
                 )
-            });
+                .offset(if op == Op::Flush { 0 } else { offset }),
+            );
         }
         let _ = self.both(|layer, now| layer.submit(now, &batch));
     }
@@ -199,14 +198,11 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
             let merge = match seed % 4 {
                 _ if !elevator.merges() => merge::Config::OFF,
                 0 => merge::Config::OFF,
-                1 => merge::Config {
-                    nomerges: 1,
-                    ..linux
-                },
+                1 => linux.nomerges(1),
                 _ => linux,
             };
-            let config = Config {
-                sizes: Sizes {
+            let config = Config::of(elevator)
+                .sizes(Sizes {
                     requests: 60,
                     streams: 8,
                     groups: 4,
@@ -216,16 +212,14 @@ fn decisions_are_the_same_whether_or_not_somebody_listens() {
                     scheduler_tags: 4 + (seed as u32 % 3) * 10,
                     events: 1_000_000,
                     stalled: 0,
-                },
-                drive: DriveShape {
-                    queues: 1 + (seed / 4 % 2) as u16,
-                    tags: 4,
-                    max_transfer: 64 << 10,
-                    ..DriveShape::default()
-                },
-                merge,
-                ..Config::of(elevator)
-            };
+                })
+                .drive(
+                    DriveShape::default()
+                        .queues(1 + (seed / 4 % 2) as u16)
+                        .tags(4)
+                        .max_transfer(64 << 10),
+                )
+                .merge(merge);
             let mut pair = Pair::new(&config, seed);
             for _ in 0..4_000 {
                 pair.step();
@@ -256,18 +250,13 @@ fn hundreds_of_groups_wait_under_io_cost() {
         stalled: 0,
     };
     // As fast as the model says, however quickly the drive answers, and short periods.
-    let cost = control::cost::Config {
-        qos: control::cost::Control::User,
-        min: 10_000,
-        max: 10_000,
-        rlat: Span::from_millis(1),
-        wlat: Span::from_millis(1),
-        ..control::cost::Config::default()
-    };
-    let controllers = control::Config {
-        cost: Some(cost),
-        ..control::Config::default()
-    };
+    let cost = control::cost::Config::default()
+        .qos(control::cost::Control::User)
+        .min(10_000)
+        .max(10_000)
+        .rlat(Span::from_millis(1))
+        .wlat(Span::from_millis(1));
+    let controllers = control::Config::default().cost(Some(cost));
     let config = Config {
         sizes,
         drive: DriveShape::default(),
@@ -288,16 +277,14 @@ fn hundreds_of_groups_wait_under_io_cost() {
             pair.both(|layer, now| layer.cancel(now, stream, cookie));
         }
         pair.cookies += 1;
-        let request = Request {
-            flags: if meta { Flags::META } else { Flags::NONE },
-            offset: pair.below(1 << 17) * 4096,
-            ..request(
-                stream,
-                if meta { Op::Write } else { Op::Read },
-                pair.cookies,
-                4096 * (1 + pair.below(8) as u32),
-            )
-        };
+        let request = request(
+            stream,
+            if meta { Op::Write } else { Op::Read },
+            pair.cookies,
+            4096 * (1 + pair.below(8) as u32),
+        )
+        .flags(if meta { Flags::META } else { Flags::NONE })
+        .offset(pair.below(1 << 17) * 4096);
         let _ = pair.both(|layer, now| layer.submit(now, &[request]));
         let _ = pair.poll();
         pair.now += 10_000;

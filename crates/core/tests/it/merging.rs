@@ -30,8 +30,8 @@ use std::io;
 use std::path::Path;
 use weir_core::testing::{request, space, spec};
 use weir_core::{
-    Completion, Config, DriveShape, Flags, Instant, Layer, Op, Output, ROOT, Reason, Request,
-    Sizes, StreamId, Tag, elevator, merge,
+    Completion, Config, DriveShape, Flags, Instant, Layer, Op, Output, ROOT, Reason, Sizes,
+    StreamId, Tag, elevator, merge,
 };
 
 /// A command: where it begins and how long it is, in requests.
@@ -60,29 +60,18 @@ impl Replay {
     fn new(head: &str) -> Self {
         let words: Vec<&str> = head.split(' ').collect();
         let number = |i: usize| words[i].parse::<u32>().unwrap();
-        let config = Config {
-            sizes: Sizes {
-                scheduler_tags: number(4),
-                ..Sizes::default()
-            },
-            drive: DriveShape {
-                tags: number(3) as u16,
-                max_transfer: 127 * 1024,
-                ..DriveShape::default()
-            },
-            merge: merge::Config {
-                nomerges: number(5) as u8,
-                ..merge::Config::LINUX
-            },
-            ..Config::of(match words[0] {
-                "none" => elevator::Config::None,
-                "bfq" => elevator::Config::Bfq(elevator::bfq::Config {
-                    stable_merge: true,
-                    ..elevator::bfq::Config::default()
-                }),
-                other => panic!("no elevator is called {other}"),
-            })
-        };
+        let config = Config::of(match words[0] {
+            "none" => elevator::Config::None,
+            "bfq" => elevator::Config::Bfq(elevator::bfq::Config::default().stable_merge(true)),
+            other => panic!("no elevator is called {other}"),
+        })
+        .sizes(Sizes::default().scheduler_tags(number(4)))
+        .drive(
+            DriveShape::default()
+                .tags(number(3) as u16)
+                .max_transfer(127 * 1024),
+        )
+        .merge(merge::Config::LINUX.nomerges(number(5) as u8));
         let mut layer = Layer::new(config).unwrap();
         let space = space(0, 64 << 30);
         layer.change(Instant::ZERO, &[space]).unwrap();
@@ -130,11 +119,11 @@ impl Replay {
             let (at, n) = range(place);
             for at in at..at + n {
                 self.cookie += 1;
-                batch.push(Request {
-                    flags: Flags::SYNC,
-                    offset: at * self.size,
-                    ..request(stream, self.op, self.cookie, self.size as u32)
-                });
+                batch.push(
+                    request(stream, self.op, self.cookie, self.size as u32)
+                        .flags(Flags::SYNC)
+                        .offset(at * self.size),
+                );
             }
         }
         let now = self.now();

@@ -24,19 +24,16 @@ impl Auditor for Admission {
         match *fact {
             Fact::Changed(_, Ok(promised)) => {
                 if let Some(fault) = fault(model, *promised) {
-                    found.add(
-                        Self::NAME,
-                        format_args!("{fault}: {promised:?} of {:?}", model.config.drive.capacity),
-                    );
+                    found.add(format_args!(
+                        "{fault}: {promised:?} of {:?}",
+                        model.config.drive.capacity
+                    ));
                 }
             }
             Fact::Changed(_, Err(refusal @ Refusal::OverCapacity { promised, capacity }))
                 if fits(Sum::of(*promised), *capacity, PROMISABLE - ROUNDING) =>
             {
-                found.add(
-                    Self::NAME,
-                    format_args!("refused although it fits: {refusal:?}"),
-                );
+                found.add(format_args!("refused although it fits: {refusal:?}"));
             }
             _ => {}
         }

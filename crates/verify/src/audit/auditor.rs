@@ -44,15 +44,9 @@ pub enum Fact<'a> {
     Released(Option<u32>, u64),
     /// Another event.
     Event(&'a Event),
-    /// A piece is dispatched, for the first time or again after the drive was busy.
-    Dispatched {
-        /// The request's slot, if there is such a request.
-        slot: Option<u32>,
-        /// The piece.
-        piece: &'a Dispatch,
-        /// The drive has returned this piece as busy before.
-        again: bool,
-    },
+    /// A piece is dispatched: of which request, if there is such a request, and whether the drive
+    /// has returned it as busy before.
+    Dispatched(Option<u32>, &'a Dispatch, bool),
     /// A request is done.
     Done(Option<u32>, &'a Done),
     /// A stream is paused.

@@ -106,14 +106,14 @@ impl Auditor for Conserve {
     #[inline]
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
-            Fact::Dispatched { piece, .. } if piece.op == Op::Flush => self.held = None,
+            Fact::Dispatched(_, piece, _) if piece.op == Op::Flush => self.held = None,
             Fact::Returned(_, Some(flight)) if flight.dispatch.op == Op::Flush => self.held = None,
             Fact::Polled(_, wake) => {
                 if let Some(fault) = self.check(model, wake) {
-                    found.add(
-                        Self::NAME,
-                        format_args!("{fault}: {} in the drive, {wake:?}", model.in_flight),
-                    );
+                    found.add(format_args!(
+                        "{fault}: {} in the drive, {wake:?}",
+                        model.in_flight
+                    ));
                 }
             }
             _ => {}

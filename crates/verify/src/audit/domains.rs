@@ -48,10 +48,9 @@ impl Auditor for Domains {
         }
         for ((name, most), in_drive) in MOST.into_iter().zip(in_drive) {
             if in_drive > most {
-                found.add(
-                    Self::NAME,
-                    format_args!("{in_drive} {name} are in the drive, of {most}"),
-                );
+                found.add(format_args!(
+                    "{in_drive} {name} are in the drive, of {most}"
+                ));
             }
         }
     }

@@ -35,31 +35,24 @@ impl Auditor for Durability {
     #[inline]
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
-            Fact::Dispatched {
-                slot,
-                piece,
-                again: false,
-            } => {
+            Fact::Dispatched(slot, piece, false) => {
                 if let Some(live) = slot.map(|s| model.request(s))
                     && piece.flags != live.request.flags
                 {
                     let wanted = live.request.flags;
-                    found.add(
-                        Self::NAME,
-                        format_args!("flags {:?}, not {wanted:?}: {piece:?}", piece.flags),
-                    );
+                    found.add(format_args!(
+                        "flags {:?}, not {wanted:?}: {piece:?}",
+                        piece.flags
+                    ));
                 }
                 if piece.op == Op::Flush
                     && let at = model.layout.lane(piece.space, piece.stream)
                     && let Some(lane) = self.lanes.get_mut(at)
                 {
                     if model.lanes[at].flushing {
-                        found.add(
-                            Self::NAME,
-                            format_args!(
-                                "two flush commands of one space and queue at once: {piece:?}"
-                            ),
-                        );
+                        found.add(format_args!(
+                            "two flush commands of one space and queue at once: {piece:?}"
+                        ));
                     }
                     lane.running = model.sequence;
                 }
@@ -77,12 +70,9 @@ impl Auditor for Durability {
                 let at = model.layout.lane(live.request.space, live.request.stream);
                 let covered = self.lanes.get(at).map_or(0, |lane| lane.covered);
                 if covered < live.sequence {
-                    found.add(
-                        Self::NAME,
-                        format_args!(
-                            "answered without a flush command that began after it: {live:?}"
-                        ),
-                    );
+                    found.add(format_args!(
+                        "answered without a flush command that began after it: {live:?}"
+                    ));
                 }
             }
             _ => {}

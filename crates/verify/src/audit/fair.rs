@@ -159,16 +159,13 @@ impl Fair {
             let promised =
                 (min + min / 12) * passed / 1_000_000_000 + min / 8 + u128::from(self.lag);
             if gained > allowed && u128::from(own.served - low.served) > promised {
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "{} has got {} bytes in {passed} ns, {} thousandths of the lag more than {}, which waits",
-                        name(i, self.groups),
-                        own.served - low.served,
-                        gained * 1000 / allowed,
-                        name(j, self.groups)
-                    ),
-                );
+                found.add(format_args!(
+                    "{} has got {} bytes in {passed} ns, {} thousandths of the lag more than {}, which waits",
+                    name(i, self.groups),
+                    own.served - low.served,
+                    gained * 1000 / allowed,
+                    name(j, self.groups)
+                ));
             }
         }
         // For later comparisons the others now have less service relative to it.
@@ -252,11 +249,7 @@ impl Auditor for Fair {
         match *fact {
             Fact::Changed(_, Ok(_)) => self.set_groups(model),
             Fact::Opened(id, spec) => self.opened(id, spec.group),
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } => {
+            Fact::Dispatched(Some(slot), piece, false) => {
                 self.forget(model);
                 let bytes = model
                     .request(slot)

@@ -58,14 +58,11 @@ impl Flow {
 
     fn notice(&mut self, model: &Model, id: StreamId, pause: bool, found: &mut Found) {
         if model.stream(id).is_none() {
-            found.add(
-                Self::NAME,
-                format_args!("{id:?} is told something and does not exist"),
-            );
+            found.add(format_args!("{id:?} is told something and does not exist"));
         }
         let told = self.told(id);
         if pause && told.paused {
-            found.add(Self::NAME, format_args!("{id:?} is told to pause twice"));
+            found.add(format_args!("{id:?} is told to pause twice"));
         }
         told.paused = pause;
         told.starved &= pause;
@@ -84,18 +81,12 @@ impl Flow {
             let live = stream.live;
             let told = self.told(id);
             if told.paused && live == 0 && stream.state != State::Closing {
-                found.add(
-                    Self::NAME,
-                    format_args!("{id:?} is paused and has nothing left"),
-                );
+                found.add(format_args!("{id:?} is paused and has nothing left"));
             }
             if told.overfull && !told.paused {
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "{id:?} was refused as full and told neither to pause nor to go on"
-                    ),
-                );
+                found.add(format_args!(
+                    "{id:?} was refused as full and told neither to pause nor to go on"
+                ));
             }
             told.overfull = false;
         }
@@ -145,13 +136,10 @@ impl Flow {
                 .path(stream.group)
                 .map(|g| queue_time(model, g, &told.held, exact));
             if !told.paused && takes.fold(0, u128::max) > QUEUE_MAX {
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "{id:?} is read from with more than five seconds held back: {:?}",
-                        told.held
-                    ),
-                );
+                found.add(format_args!(
+                    "{id:?} is read from with more than five seconds held back: {:?}",
+                    told.held
+                ));
             }
         }
     }
@@ -210,17 +198,11 @@ impl Auditor for Flow {
                 self.touched.push(request.stream);
             }
             // What was on its way to the drive before goes there.
-            Fact::Dispatched {
-                piece,
-                again: false,
-                slot,
-            } if slot.is_none_or(|s| model.request(s).ahead == 0)
-                && (model.stream(piece.stream)).is_some_and(|s| s.state == State::Held) =>
+            Fact::Dispatched(slot, piece, false)
+                if slot.is_none_or(|s| model.request(s).ahead == 0)
+                    && (model.stream(piece.stream)).is_some_and(|s| s.state == State::Held) =>
             {
-                found.add(
-                    Self::NAME,
-                    format_args!("a stream on hold sends: {piece:?}"),
-                );
+                found.add(format_args!("a stream on hold sends: {piece:?}"));
             }
             Fact::Done(_, done) if self.told(done.stream).paused => self.touched.push(done.stream),
             Fact::Pause(id) => self.notice(model, id, true, found),
@@ -236,10 +218,7 @@ impl Auditor for Flow {
                     } = *self.told(stream.id);
                     if paused || starved {
                         let what = if paused { "paused" } else { "waiting for room" };
-                        found.add(
-                            Self::NAME,
-                            format_args!("{:?} is {what} for ever", stream.id),
-                        );
+                        found.add(format_args!("{:?} is {what} for ever", stream.id));
                     }
                 }
             }

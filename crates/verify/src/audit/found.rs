@@ -36,19 +36,21 @@ const KEPT: usize = 16;
 pub struct Found {
     kept: Vec<Violation>,
     total: u64,
+    /// The auditor that is asked.
+    pub(crate) auditor: &'static str,
     /// The current call.
     pub(crate) call: u64,
     pub(crate) now: Instant,
 }
 
 impl Found {
-    /// Records a violation.
+    /// Records a violation that the current auditor found.
     #[cold]
-    pub fn add(&mut self, auditor: &'static str, what: fmt::Arguments<'_>) {
+    pub fn add(&mut self, what: fmt::Arguments<'_>) {
         self.total += 1;
         if self.kept.len() < KEPT {
             self.kept.push(Violation {
-                auditor,
+                auditor: self.auditor,
                 call: self.call,
                 now: self.now,
                 what: what.to_string(),

@@ -98,13 +98,10 @@ impl Idle {
             self.most = self.most.max(client.passed);
             if client.passed > allowed {
                 (client.since, client.passed) = (None, 0);
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "{:?} of the idle class has waited for {waited:?} and {allowed} pieces of others, and {:?} goes",
-                        client.group, piece.stream
-                    ),
-                );
+                found.add(format_args!(
+                    "{:?} of the idle class has waited for {waited:?} and {allowed} pieces of others, and {:?} goes",
+                    client.group, piece.stream
+                ));
             }
         }
     }
@@ -122,11 +119,9 @@ impl Auditor for Idle {
             Fact::Changed(_, Ok(_)) => self.set(model),
             _ if self.clients.is_empty() => {}
             Fact::Begin(_) | Fact::Polled(..) => self.look(model),
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            Fact::Dispatched(Some(slot), piece, false) if piece.op != Op::Flush => {
+                self.dispatched(model, piece, slot, found);
+            }
             _ => {}
         }
     }

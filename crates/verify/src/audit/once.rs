@@ -16,22 +16,15 @@ impl Auditor for Once {
     #[inline]
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
-            Fact::Dispatched {
-                slot: None, piece, ..
-            } => {
-                found.add(
-                    Self::NAME,
-                    format_args!("a piece of no live request is dispatched: {piece:?}"),
-                );
+            Fact::Dispatched(None, piece, _) => {
+                found.add(format_args!(
+                    "a piece of no live request is dispatched: {piece:?}"
+                ));
             }
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } => {
+            Fact::Dispatched(Some(slot), piece, false) => {
                 let live = model.request(slot);
                 if let Some(fault) = fault_of_piece(model, live, piece) {
-                    found.add(Self::NAME, format_args!("{fault}: {piece:?} of {live:?}"));
+                    found.add(format_args!("{fault}: {piece:?} of {live:?}"));
                 }
             }
             Fact::Merged(slot, leader) => {
@@ -42,35 +35,29 @@ impl Auditor for Once {
                     None => Some("a request that is not live"),
                 };
                 if let Some(fault) = fault {
-                    found.add(Self::NAME, format_args!("merges {fault}: {pair:?}"));
+                    found.add(format_args!("merges {fault}: {pair:?}"));
                 }
             }
             Fact::Done(None, done) => {
-                found.add(
-                    Self::NAME,
-                    format_args!("answered twice, or never accepted: {done:?}"),
-                );
+                found.add(format_args!("answered twice, or never accepted: {done:?}"));
             }
             Fact::Done(Some(slot), done) => {
                 let live = model.request(slot);
                 if let Some(fault) =
                     fault_of_answer(live, done).or_else(|| fault_of_waits(live, done))
                 {
-                    found.add(Self::NAME, format_args!("{fault}: {done:?} of {live:?}"));
+                    found.add(format_args!("{fault}: {done:?} of {live:?}"));
                 }
             }
             Fact::Cancelled(slot, answer) => {
                 let expected = slot.is_some_and(|s| !model.request(s).over);
                 if answer != expected {
-                    found.add(
-                        Self::NAME,
-                        format_args!("cancel says {answer} for slot {slot:?}"),
-                    );
+                    found.add(format_args!("cancel says {answer} for slot {slot:?}"));
                 }
             }
             Fact::End => {
                 for (_, live) in model.live_requests() {
-                    found.add(Self::NAME, format_args!("never answered: {live:?}"));
+                    found.add(format_args!("never answered: {live:?}"));
                 }
             }
             _ => {}

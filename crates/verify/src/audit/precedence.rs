@@ -99,13 +99,10 @@ impl Precedence {
                 promised.account.serve(amount);
                 promised.longest = promised.longest.max(amount);
             } else if !excused && let Some(stretch) = promised.behind(model) {
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "{:?}, which is promised nothing, goes before {:?}, which was sent {} of {} since {:?}",
-                        piece.stream, promised.group, stretch.got, stretch.owed, stretch.from
-                    ),
-                );
+                found.add(format_args!(
+                    "{:?}, which is promised nothing, goes before {:?}, which was sent {} of {} since {:?}",
+                    piece.stream, promised.group, stretch.got, stretch.owed, stretch.from
+                ));
                 promised.account.restart();
             }
         }
@@ -140,11 +137,9 @@ impl Auditor for Precedence {
             Fact::Changed(_, Ok(_)) => self.set(model),
             _ if self.promised.is_empty() => self.last = model.now,
             Fact::Begin(_) => self.pass(model),
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            Fact::Dispatched(Some(slot), piece, false) if piece.op != Op::Flush => {
+                self.dispatched(model, piece, slot, found);
+            }
             _ => {}
         }
     }

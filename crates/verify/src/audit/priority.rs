@@ -125,19 +125,16 @@ impl Priorities {
         let priority = self.of(piece.stream).priority;
         let waited = model.now.since(model.request(slot).submitted);
         if priority > 0 && waited < age && self.is_higher_busy(model, priority) {
-            found.add(
-                Self::NAME,
-                format_args!(
-                    "{:?} goes after {waited:?} though a higher priority is not done",
-                    piece.stream
-                ),
-            );
+            found.add(format_args!(
+                "{:?} goes after {waited:?} though a higher priority is not done",
+                piece.stream
+            ));
         }
         if priority == 0 && (1..3).any(|lower| self.is_aged(model, lower, age)) {
-            found.add(
-                Self::NAME,
-                format_args!("{:?} goes before what has waited for {age:?}", piece.stream),
-            );
+            found.add(format_args!(
+                "{:?} goes before what has waited for {age:?}",
+                piece.stream
+            ));
         }
     }
 }
@@ -162,11 +159,9 @@ impl Auditor for Priorities {
                     known.came = model.now;
                 }
             }
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } if piece.op != Op::Flush => self.dispatched(model, age, piece, slot, found),
+            Fact::Dispatched(Some(slot), piece, false) if piece.op != Op::Flush => {
+                self.dispatched(model, age, piece, slot, found);
+            }
             _ => {}
         }
     }

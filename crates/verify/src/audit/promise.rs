@@ -138,19 +138,16 @@ impl Promise {
         let kept = u64::try_from(kept).unwrap_or(u64::MAX);
         self.worst = self.worst.min(kept);
         if kept < self.least {
-            found.add(
-                Self::NAME,
-                format_args!(
-                    "group {i} got {} of the {} {} it was owed since {:?}",
-                    stretch.got,
-                    stretch.owed,
-                    match units {
-                        Units::Bytes => "bytes",
-                        Units::Requests => "requests",
-                    },
-                    stretch.from
-                ),
-            );
+            found.add(format_args!(
+                "group {i} got {} of the {} {} it was owed since {:?}",
+                stretch.got,
+                stretch.owed,
+                match units {
+                    Units::Bytes => "bytes",
+                    Units::Requests => "requests",
+                },
+                stretch.from
+            ));
             promised.account.restart();
         }
     }

@@ -99,10 +99,7 @@ impl Realtime {
             self.longest = self.longest.max(waited);
             if self.bound.is_some_and(|bound| waited > bound) {
                 client.waits = model.now;
-                found.add(
-                    Self::NAME,
-                    format_args!("{:?} has waited for {waited:?}", client.group),
-                );
+                found.add(format_args!("{:?} has waited for {waited:?}", client.group));
             }
         }
     }
@@ -145,13 +142,10 @@ impl Realtime {
             });
             if !may {
                 client.since = None;
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "{:?} goes before {:?}, which is realtime and has had something to send for {time:?}",
-                        piece.stream, client.group
-                    ),
-                );
+                found.add(format_args!(
+                    "{:?} goes before {:?}, which is realtime and has had something to send for {time:?}",
+                    piece.stream, client.group
+                ));
             }
         }
     }
@@ -186,11 +180,9 @@ impl Auditor for Realtime {
             Fact::Changed(_, Ok(_)) => self.set(model),
             _ if self.clients.is_empty() => {}
             Fact::Begin(_) | Fact::Polled(..) => self.look(model, found),
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } if piece.op != Op::Flush => self.dispatched(model, piece, slot, found),
+            Fact::Dispatched(Some(slot), piece, false) if piece.op != Op::Flush => {
+                self.dispatched(model, piece, slot, found);
+            }
             _ => {}
         }
     }

@@ -20,10 +20,7 @@ impl Auditor for Room {
                 // The model already has the request: compare it with the room before.
                 let reason = refusal(model, request, 1);
                 if let Some(reason) = reason {
-                    found.add(
-                        Self::NAME,
-                        format_args!("accepted despite {reason:?}: {request:?}"),
-                    );
+                    found.add(format_args!("accepted despite {reason:?}: {request:?}"));
                 }
             }
             Fact::Refused(request, reason) => {
@@ -31,17 +28,14 @@ impl Auditor for Room {
                 if expected != Some(reason) {
                     let text =
                         format_args!("refused for {reason:?}, not {expected:?}: {request:?}");
-                    found.add(Self::NAME, text);
+                    found.add(text);
                 }
             }
             Fact::Opened(id, _)
                 if id.slot() >= model.config.sizes.streams
                     || model.in_slot(id.slot()).is_some() =>
             {
-                found.add(
-                    Self::NAME,
-                    format_args!("{id:?} takes a place that is in use"),
-                );
+                found.add(format_args!("{id:?} takes a place that is in use"));
             }
             _ => {}
         }

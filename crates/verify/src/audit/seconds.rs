@@ -134,7 +134,7 @@ impl Seconds {
         let limited = self.limited(model);
         for (id, (group, limited)) in self.groups.iter_mut().zip(limited).enumerate() {
             if let Some(fault) = group.end_seconds(now, self.ends, self.drive, limited) {
-                found.add(Self::NAME, format_args!("group {id}: {fault}"));
+                found.add(format_args!("group {id}: {fault}"));
             }
         }
         self.drive = Window::default();

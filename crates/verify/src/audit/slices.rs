@@ -200,13 +200,10 @@ impl Slices {
                 let allowed = clock.allowed() + credit;
                 let above = bucket.charge(clock, model.now, amount, allowed);
                 if above > 0 {
-                    found.add(
-                        Self::NAME,
-                        format_args!(
-                            "group {group} is {above} ns above its limit with {:?} of {own:?}: {bucket:?}, {allowed:?}",
-                            live.request
-                        ),
-                    );
+                    found.add(format_args!(
+                        "group {group} is {above} ns above its limit with {:?} of {own:?}: {bucket:?}, {allowed:?}",
+                        live.request
+                    ));
                 }
             }
         }
@@ -231,10 +228,9 @@ impl Slices {
         let Some(longest) = longest else { return };
         let due = model.now + longest;
         if wake.is_none_or(|wake| wake.at > due && wake.reason != Reason::Answers) {
-            found.add(
-                Self::NAME,
-                format_args!("somebody waits for a limit, at most until {due:?}: {wake:?}"),
-            );
+            found.add(format_args!(
+                "somebody waits for a limit, at most until {due:?}: {wake:?}"
+            ));
         }
     }
 

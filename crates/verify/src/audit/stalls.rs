@@ -44,24 +44,22 @@ impl Auditor for Stalls {
             Fact::Stalled(space, answer) => {
                 if answer != model.can_stall(space) {
                     let says = format_args!("stall says {answer} of space {}", space.0);
-                    found.add(Self::NAME, says);
+                    found.add(says);
                 }
                 if let Some(silence) = self.of(space).filter(|_| answer) {
                     silence.stalls += 1;
                 }
             }
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } if piece.op != Op::Flush && model.request(slot).pieces == 0 => {
+            Fact::Dispatched(Some(slot), piece, false)
+                if piece.op != Op::Flush && model.request(slot).pieces == 0 =>
+            {
                 let Some(silence) = self.of(piece.space).filter(|s| s.stalls > 0) else {
                     return;
                 };
                 silence.begun += 1;
                 if silence.begun > silence.stalls.min(PROBES) {
                     let text = format_args!("{silence:?} in space {}: {piece:?}", piece.space.0);
-                    found.add(Self::NAME, text);
+                    found.add(text);
                 }
             }
             Fact::Returned(completion, Some(flight)) if completion.outcome.is_some() => {

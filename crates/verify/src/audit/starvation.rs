@@ -35,7 +35,7 @@ impl Auditor for Starvation {
 
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
-            Fact::Dispatched { piece, .. } => self.since[piece.stream.slot() as usize] = None,
+            Fact::Dispatched(_, piece, _) => self.since[piece.stream.slot() as usize] = None,
             Fact::Polled(..) => {
                 for stream in model.streams() {
                     let since = &mut self.since[stream.id.slot() as usize];
@@ -47,10 +47,7 @@ impl Auditor for Starvation {
                     self.longest = self.longest.max(waited);
                     if waited > self.bound {
                         *since = Some(model.now);
-                        found.add(
-                            Self::NAME,
-                            format_args!("{:?} has waited for {waited:?}", stream.id),
-                        );
+                        found.add(format_args!("{:?} has waited for {waited:?}", stream.id));
                     }
                 }
             }

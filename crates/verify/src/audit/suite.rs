@@ -1,67 +1,90 @@
 //! All auditors together.
 
-use crate::audit::admission::Admission;
-use crate::audit::auditor::{Auditor, Fact};
-use crate::audit::conserve::Conserve;
-use crate::audit::domains::Domains;
-use crate::audit::durability::Durability;
-use crate::audit::fair::Fair;
-use crate::audit::flow::Flow;
-use crate::audit::found::Found;
-use crate::audit::idle::Idle;
-use crate::audit::ledger::Ledger;
 use crate::audit::model::Model;
-use crate::audit::once::Once;
-use crate::audit::precedence::Precedence;
-use crate::audit::priority::Priorities;
-use crate::audit::promise::Promise;
-use crate::audit::realtime::Realtime;
-use crate::audit::room::Room;
-use crate::audit::seconds::Seconds;
-use crate::audit::slices::Slices;
-use crate::audit::stalls::Stalls;
-use crate::audit::starvation::Starvation;
-use crate::audit::tags::Tags;
-use crate::audit::tally::Tally;
-use crate::audit::wake::Wakes;
+use crate::audit::{
+    Admission, Auditor, Conserve, Domains, Durability, Fact, Fair, Flow, Found, Idle, Ledger, Once,
+    Precedence, Priorities, Promise, Realtime, Room, Seconds, Slices, Stalls, Starvation, Tags,
+    Tally, Wakes,
+};
 use weir_core::record::Call;
 use weir_core::{
     Cookie, Event, Instant, Layer, Listener, Mask, Output, Publish, Rejected, Request, Span,
     StreamId,
 };
 
-/// All auditors, over one model.
-///
-/// It is shown every call into a layer from its creation on, and the events that the layer published. The driver must use different
-/// cookies for the live requests of a stream.
-#[derive(Debug)]
-pub struct Audit {
-    listener: Listener,
-    model: Model,
-    found: Found,
-    once: Once,
-    tags: Tags,
-    room: Room,
-    ledger: Ledger,
-    slices: Slices,
-    stalls: Stalls,
-    flow: Flow,
-    wakes: Wakes,
-    conserve: Conserve,
-    durability: Durability,
-    admission: Admission,
-    precedence: Precedence,
-    priorities: Priorities,
-    domains: Domains,
-    realtime: Realtime,
-    seconds: Seconds,
-    tally: Tally,
-    /// What was taken ahead in the poll that is looked at.
-    taken: Option<(StreamId, Cookie, u32)>,
-    fair: Option<Fair>,
-    starvation: Option<Starvation>,
-    promise: Option<Promise>,
-    idle: Option<Idle>,
+/// The auditors: those of every run, each with what makes it, and those that are made on request.
+macro_rules! auditors {
+    ($config:ident: $($name:ident: $type:ty = $new:expr,)* ; $($asked:ident: $on_request:ty,)*) => {
+        /// All auditors, over one model.
+        ///
+        /// It is shown every call into a layer from its creation on, and the events that the layer
+        /// published. The driver must use different cookies for the live requests of a stream.
+        #[derive(Debug)]
+        pub struct Audit {
+            listener: Listener,
+            model: Model,
+            found: Found,
+            /// What was taken ahead in the poll that is looked at.
+            taken: Option<(StreamId, Cookie, u32)>,
+            $($name: $type,)*
+            $($asked: Option<$on_request>,)*
+        }
+
+        impl Audit {
+            /// Auditors of `layer`, which was just created. From now on it publishes all its
+            /// events.
+            pub fn new(layer: &mut Layer) -> Self {
+                let listener = layer.listen(Mask::ALL);
+                let $config = layer.config();
+                Self {
+                    listener,
+                    model: Model::new($config),
+                    found: Found::default(),
+                    taken: None,
+                    $($name: $new,)*
+                    $($asked: None,)*
+                }
+            }
+
+            #[inline]
+            fn tell(&mut self, fact: &Fact<'_>) {
+                let Self { model, found, .. } = self;
+                $(
+                    found.auditor = <$type>::NAME;
+                    self.$name.fact(model, fact, found);
+                )*
+                $(if let Some(auditor) = &mut self.$asked {
+                    found.auditor = <$on_request>::NAME;
+                    auditor.fact(model, fact, found);
+                })*
+            }
+        }
+    };
+}
+
+auditors! { config:
+    once: Once = Once::default(),
+    tags: Tags = Tags::default(),
+    room: Room = Room::default(),
+    ledger: Ledger = Ledger::new(config),
+    slices: Slices = Slices::new(config),
+    stalls: Stalls = Stalls::new(config),
+    flow: Flow = Flow::new(config),
+    wakes: Wakes = Wakes::new(),
+    conserve: Conserve = Conserve::new(config),
+    durability: Durability = Durability::new(config),
+    admission: Admission = Admission::default(),
+    precedence: Precedence = Precedence::new(config),
+    priorities: Priorities = Priorities::new(config),
+    domains: Domains = Domains::new(config),
+    realtime: Realtime = Realtime::new(config),
+    seconds: Seconds = Seconds::new(config),
+    tally: Tally = Tally::default(),
+    ;
+    fair: Fair,
+    starvation: Starvation,
+    promise: Promise,
+    idle: Idle,
 }
 
 /// How close to their bounds things came.
@@ -83,39 +106,6 @@ pub struct Margins {
 const DRIVER: &str = "driver";
 
 impl Audit {
-    /// Auditors of `layer`, which was just created. From now on it publishes all its events.
-    pub fn new(layer: &mut Layer) -> Self {
-        let listener = layer.listen(Mask::ALL);
-        let config = layer.config();
-        Self {
-            listener,
-            model: Model::new(config),
-            found: Found::default(),
-            once: Once::default(),
-            tags: Tags::default(),
-            room: Room::default(),
-            ledger: Ledger::new(config),
-            slices: Slices::new(config),
-            stalls: Stalls::new(config),
-            flow: Flow::new(config),
-            wakes: Wakes::new(),
-            conserve: Conserve::new(config),
-            durability: Durability::new(config),
-            admission: Admission::default(),
-            precedence: Precedence::new(config),
-            priorities: Priorities::new(config),
-            domains: Domains::new(config),
-            realtime: Realtime::new(config),
-            seconds: Seconds::new(config),
-            tally: Tally::default(),
-            taken: None,
-            fair: None,
-            starvation: None,
-            promise: None,
-            idle: None,
-        }
-    }
-
     /// The violations found so far.
     pub fn found(&self) -> &Found {
         &self.found
@@ -212,47 +202,13 @@ impl Audit {
         self.tell(&Fact::End);
     }
 
-    #[inline]
-    fn tell(&mut self, fact: &Fact<'_>) {
-        let Self { model, found, .. } = self;
-        self.once.fact(model, fact, found);
-        self.tags.fact(model, fact, found);
-        self.room.fact(model, fact, found);
-        self.ledger.fact(model, fact, found);
-        self.slices.fact(model, fact, found);
-        self.stalls.fact(model, fact, found);
-        self.flow.fact(model, fact, found);
-        self.wakes.fact(model, fact, found);
-        self.conserve.fact(model, fact, found);
-        self.durability.fact(model, fact, found);
-        self.admission.fact(model, fact, found);
-        self.precedence.fact(model, fact, found);
-        self.priorities.fact(model, fact, found);
-        self.domains.fact(model, fact, found);
-        self.realtime.fact(model, fact, found);
-        self.seconds.fact(model, fact, found);
-        self.tally.fact(model, fact, found);
-        if let Some(fair) = &mut self.fair {
-            fair.fact(model, fact, found);
-        }
-        if let Some(starvation) = &mut self.starvation {
-            starvation.fact(model, fact, found);
-        }
-        if let Some(promise) = &mut self.promise {
-            promise.fact(model, fact, found);
-        }
-        if let Some(idle) = &mut self.idle {
-            idle.fact(model, fact, found);
-        }
-    }
-
     fn drain(&mut self, layer: &mut Layer) {
         let lost = layer.drain(self.listener, self);
         if lost > 0 {
-            self.found.add(
-                DRIVER,
-                format_args!("{lost} events were lost: sizes.events is too small"),
-            );
+            self.found.auditor = DRIVER;
+            self.found.add(format_args!(
+                "{lost} events were lost: sizes.events is too small"
+            ));
         }
     }
 
@@ -311,10 +267,9 @@ impl Audit {
             }
             Call::Change { edits, result } => {
                 if result.is_ok() && !self.model.changed(edits) {
-                    self.found.add(
-                        Admission::NAME,
-                        format_args!("accepted an impossible change: {edits:?}"),
-                    );
+                    self.found.auditor = Admission::NAME;
+                    self.found
+                        .add(format_args!("accepted an impossible change: {edits:?}"));
                 }
                 self.tell(&Fact::Changed(edits, &result));
             }
@@ -324,14 +279,13 @@ impl Audit {
     fn submitted(&mut self, batch: &[Request], result: Result<(), Rejected>) {
         let accepted = result.map_or_else(|r| r.accepted, |()| batch.len());
         for request in &batch[..accepted.min(batch.len())] {
-            match self.model.accepted(request) {
-                Some(slot) => self.tell(&Fact::Accepted(slot)),
-                None => self.found.add(
-                    DRIVER,
-                    format_args!(
-                        "a cookie in use, or a request that cannot be accepted: {request:?}"
-                    ),
-                ),
+            if let Some(slot) = self.model.accepted(request) {
+                self.tell(&Fact::Accepted(slot));
+            } else {
+                self.found.auditor = DRIVER;
+                self.found.add(format_args!(
+                    "a cookie in use, or a request that cannot be accepted: {request:?}"
+                ));
             }
         }
         if let (Err(rejected), Some(request)) = (result, batch.get(accepted)) {
@@ -356,11 +310,7 @@ impl Audit {
             Output::Dispatch(piece) => {
                 let slot = self.model.find(piece.stream, piece.cookie);
                 let again = self.model.is_repetition(&piece);
-                self.tell(&Fact::Dispatched {
-                    slot,
-                    piece: &piece,
-                    again,
-                });
+                self.tell(&Fact::Dispatched(slot, &piece, again));
                 if let Some(slot) = slot {
                     self.model.dispatched(slot, &piece);
                 }

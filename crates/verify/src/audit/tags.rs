@@ -15,14 +15,14 @@ impl Auditor for Tags {
     #[inline]
     fn fact(&mut self, model: &Model, fact: &Fact<'_>, found: &mut Found) {
         match *fact {
-            Fact::Dispatched { piece, again, .. } => {
+            Fact::Dispatched(_, piece, again) => {
                 if let Some(fault) = fault(model, piece, again) {
-                    found.add(Self::NAME, format_args!("{fault}: {piece:?}"));
+                    found.add(format_args!("{fault}: {piece:?}"));
                 }
             }
             Fact::End if model.in_flight + model.stalled > 0 => {
                 let out = model.in_flight + model.stalled;
-                found.add(Self::NAME, format_args!("{out} tags are still out"));
+                found.add(format_args!("{out} tags are still out"));
             }
             _ => {}
         }

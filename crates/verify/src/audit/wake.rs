@@ -42,21 +42,19 @@ impl Wakes {
             && wake.at <= model.now
             && !self.is_after_answers(model, wake)
         {
-            found.add(Self::NAME, format_args!("{wake:?} is not in the future"));
+            found.add(format_args!("{wake:?} is not in the future"));
         }
         if self.early && outputs > 0 && !may_change_its_mind(model) {
             let Said::Until(at) = self.said else { return };
-            found.add(
-                Self::NAME,
-                format_args!("{outputs} outputs were due before {at:?} as it said"),
-            );
+            found.add(format_args!(
+                "{outputs} outputs were due before {at:?} as it said"
+            ));
         }
         // What the drive returned as busy is not in it, although it keeps its tags.
         if wake.is_none() && model.in_flight + model.stalled == model.busy && has_work(model) {
-            found.add(
-                Self::NAME,
-                format_args!("requests wait, nothing is in the drive, and no wake is asked for"),
-            );
+            found.add(format_args!(
+                "requests wait, nothing is in the drive, and no wake is asked for"
+            ));
         }
         self.said = Said::Until(wake.map_or(Instant::MAX, |w| w.at));
     }
@@ -84,7 +82,7 @@ impl Auditor for Wakes {
                 }
             }
             Fact::Done(..) => self.answered = true,
-            Fact::Dispatched { .. } => self.sent = true,
+            Fact::Dispatched(_, _, _) => self.sent = true,
             Fact::Polled(outputs, wake) => self.polled(model, outputs, wake, found),
             _ => {}
         }

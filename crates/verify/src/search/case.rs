@@ -246,12 +246,10 @@ impl Case {
         let own = self.scenario.drive.capacity();
         own.filter(fits).unwrap_or_else(|| {
             let rate = room(bytes.max(moved)).max(1_000_000);
-            Capacity {
-                read: rate,
-                write: rate,
-                iops: if iops > 0 { room(iops) } else { 0 },
-                ..Capacity::NONE
-            }
+            Capacity::NONE
+                .read(rate)
+                .write(rate)
+                .iops(if iops > 0 { room(iops) } else { 0 })
         })
     }
 
@@ -340,10 +338,7 @@ pub(crate) fn work(client: &ClientSpec) -> (Program, u64, bool) {
 
 /// A contract with at most this many bytes per second.
 pub fn max_bandwidth(bandwidth: u64) -> Max {
-    Max {
-        bandwidth,
-        ..Max::NONE
-    }
+    Max::NONE.bandwidth(bandwidth)
 }
 
 /// A case of one client `a` on the demo's drive unless `head` says otherwise. It reads 4 KiB at random places; `more` are keys of it, and

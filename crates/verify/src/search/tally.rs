@@ -4,29 +4,32 @@ use crate::search::case::KINDS;
 use crate::search::trial::{Outcome, Served};
 use std::fmt::Write as _;
 
-/// A kind of failure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// A feasible promise is not kept.
-    Broken,
-    /// A feasible promise is not kept, and BFQ keeps all of them.
-    BfqKeeps,
-    /// The total is less than under none.
-    Total,
-    /// Contract and BFQ keep every promise, and the total is less than under BFQ.
-    BfqTotal,
-    /// A realtime client gets less than alone, and without the clients that are promised nothing it does not.
-    Realtime,
-    /// A realtime client has a higher latency than alone.
-    Latency,
-    /// Clients do not get their shares.
-    Share,
-    /// The idle class waits too long.
-    Idle,
-    /// An auditor found a violation.
-    Finding,
-    /// A panic, or an error where there should be none.
-    Panic,
+listed! {
+    /// A kind of failure.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Failure {
+        /// A feasible promise is not kept.
+        Broken = "promise",
+        /// A feasible promise is not kept, and BFQ keeps all of them.
+        BfqKeeps = "bfq-keeps",
+        /// The total is less than under none.
+        Total = "total",
+        /// Contract and BFQ keep every promise, and the total is less than under BFQ.
+        BfqTotal = "bfq-total",
+        /// A realtime client gets less than alone, and without the clients that are promised
+        /// nothing it does not.
+        Realtime = "realtime",
+        /// A realtime client has a higher latency than alone.
+        Latency = "latency",
+        /// Clients do not get their shares.
+        Share = "share",
+        /// The idle class waits too long.
+        Idle = "idle",
+        /// An auditor found a violation.
+        Finding = "finding",
+        /// A panic, or an error where there should be none.
+        Panic = "panic",
+    }
 }
 
 /// The relative error of shares that counts as a failure.
@@ -39,36 +42,6 @@ const BFQ_TOTAL: f64 = 0.9;
 const IDLE_WAIT: f64 = 400.0;
 
 impl Failure {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Broken,
-        Self::BfqKeeps,
-        Self::Total,
-        Self::BfqTotal,
-        Self::Realtime,
-        Self::Latency,
-        Self::Share,
-        Self::Idle,
-        Self::Finding,
-        Self::Panic,
-    ];
-
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Broken => "promise",
-            Self::BfqKeeps => "bfq-keeps",
-            Self::Total => "total",
-            Self::BfqTotal => "bfq-total",
-            Self::Realtime => "realtime",
-            Self::Latency => "latency",
-            Self::Share => "share",
-            Self::Idle => "idle",
-            Self::Finding => "finding",
-            Self::Panic => "panic",
-        }
-    }
-
     /// The failure of that name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)

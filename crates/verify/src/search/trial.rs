@@ -7,7 +7,7 @@ use crate::search::watch::Watch;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_config::{policy, profile};
-use weir_core::{Class, Instant, Sizes, Span};
+use weir_core::{Class, Instant, Span};
 use weir_sim::{Observer, Policy, Results, Run};
 
 /// The results of a run of a case.
@@ -202,10 +202,7 @@ fn observed(
 ) -> Result<Played, Broken> {
     let mut scenario = case.scenario.clone();
     if let Some(events) = events {
-        scenario.sizes = Some(Sizes {
-            events,
-            ..scenario.sizes(policy)
-        });
+        scenario.sizes = Some(scenario.sizes(policy).events(events));
     }
     let mut watch = Watch::new(case, policy);
     let mut observers: Vec<&mut dyn Observer> = vec![&mut watch];

@@ -11,46 +11,26 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use weir_core::Class;
 use weir_sim::Policy;
 
-/// Whose the time was that would have been enough.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Cause {
-    /// Requests of clients without a promise, or nobody.
-    Unpromised,
-    /// Their flushes.
-    Flushes,
-    /// Realtime clients.
-    Realtime,
-    /// Others that were promised something.
-    Promised,
-    /// Nobody: at what its requests cost then, the second was too short for it.
-    Cost,
-    /// Nothing of it was served, so that it is not known what it would have cost.
-    Unserved,
+listed! {
+    /// Whose the time was that would have been enough.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    pub enum Cause {
+        /// Requests of clients without a promise, or nobody.
+        Unpromised = "unpromised",
+        /// Their flushes.
+        Flushes = "flushes",
+        /// Realtime clients.
+        Realtime = "realtime",
+        /// Others that were promised something.
+        Promised = "promised",
+        /// Nobody: at what its requests cost then, the second was too short for it.
+        Cost = "cost",
+        /// Nothing of it was served, so that it is not known what it would have cost.
+        Unserved = "unserved",
+    }
 }
 
 impl Cause {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Unpromised,
-        Self::Flushes,
-        Self::Realtime,
-        Self::Promised,
-        Self::Cost,
-        Self::Unserved,
-    ];
-
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unpromised => "unpromised",
-            Self::Flushes => "flushes",
-            Self::Realtime => "realtime",
-            Self::Promised => "promised",
-            Self::Cost => "cost",
-            Self::Unserved => "unserved",
-        }
-    }
-
     /// In words.
     pub fn words(self) -> &'static str {
         match self {

@@ -78,8 +78,8 @@ fn look_for_more() {
 
 /// The events that an input causes, and how often as an order of magnitude of four.
 fn features(input: &[u8]) -> BTreeSet<(usize, u32)> {
-    let summary = fuzz::perform(input).unwrap_or_else(|failure| panic!("{failure}"));
-    let counts = summary.tally.counts().into_iter().enumerate();
+    let mut summary = fuzz::perform(input).unwrap_or_else(|failure| panic!("{failure}"));
+    let counts = summary.tally.counts().map(|count| *count).enumerate();
     counts
         .filter(|c| c.1 > 0)
         .map(|(i, count)| (i, count.ilog2() / 2))

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use weir_core::record::{Call, Replay};
-use weir_core::{Flags, Instant, Op, Outcome, Output, Promised, Reject, Rejected, Span, Tag, Wake};
+use weir_core::{
+    Dispatch, Flags, Instant, Op, Outcome, Output, Promised, Reject, Rejected, Span, Tag, Wake,
+};
 use weir_verify::audit::random::{Random, record};
 use weir_verify::audit::{Audit, Found};
 
@@ -21,14 +23,8 @@ fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
             match forge(call, now) {
                 Forged::As => audit.call(now, call, layer),
                 Forged::Poll(outputs, wake) => {
-                    audit.call(
-                        now,
-                        &Call::Poll {
-                            outputs: &outputs,
-                            wake,
-                        },
-                        layer,
-                    );
+                    let outputs = &outputs[..];
+                    audit.call(now, &Call::Poll { outputs, wake }, layer);
                 }
                 Forged::Submitted(result) => {
                     let Call::Submit { batch, .. } = *call else {
@@ -40,14 +36,8 @@ fn audit(mut forge: impl FnMut(&Call<'_>, Instant) -> Forged) -> Found {
                     let Call::Change { edits, .. } = *call else {
                         unreachable!()
                     };
-                    audit.call(
-                        now,
-                        &Call::Change {
-                            edits,
-                            result: Ok(result),
-                        },
-                        layer,
-                    );
+                    let result = Ok(result);
+                    audit.call(now, &Call::Change { edits, result }, layer);
                 }
             }
         });
@@ -81,6 +71,22 @@ fn audit_outputs(mut forge: impl FnMut(&Output, &mut Vec<Output>)) -> Found {
         }
         Forged::Poll(forged, wake)
     })
+}
+
+/// Forges the pieces in the outputs of polls.
+fn audit_pieces(forge: impl Fn(&mut Dispatch)) -> Found {
+    audit_outputs(|output, out| {
+        let mut forged = *output;
+        if let Output::Dispatch(piece) = &mut forged {
+            forge(piece);
+        }
+        out.push(forged);
+    })
+}
+
+/// Loses outputs of polls.
+fn audit_without(is_lost: impl Fn(&Output) -> bool) -> Found {
+    audit_outputs(|output, out| out.extend(Some(*output).filter(|o| !is_lost(o))))
 }
 
 fn first(found: &Found) -> &'static str {
@@ -131,65 +137,38 @@ fn an_answer_that_is_lost_or_doubled_or_wrong_is_noticed_by_once() {
 #[test]
 fn a_piece_in_the_wrong_place_is_noticed_by_once() {
     for part in 0..3 {
-        let wrong = |output: &Output, out: &mut Vec<Output>| match *output {
-            Output::Dispatch(mut piece) if piece.op == Op::Write => {
-                match part {
-                    0 => piece.offset += 512,
-                    1 => piece.length -= 1,
-                    _ => piece.within += 1,
-                }
-                out.push(Output::Dispatch(piece));
-            }
-            other => out.push(other),
+        let wrong = |piece: &mut Dispatch| match part {
+            _ if piece.op != Op::Write => {}
+            0 => piece.offset += 512,
+            1 => piece.length -= 1,
+            _ => piece.within += 1,
         };
-        assert_eq!(first(&audit_outputs(wrong)), "once");
+        assert_eq!(first(&audit_pieces(wrong)), "once");
     }
 }
 
 #[test]
 fn a_tag_used_twice_is_noticed_by_tags() {
-    let same = |output: &Output, out: &mut Vec<Output>| match *output {
-        Output::Dispatch(mut piece) => {
-            piece.tag = Tag(0);
-            out.push(Output::Dispatch(piece));
-        }
-        other => out.push(other),
-    };
-    assert_eq!(first(&audit_outputs(same)), "tags");
+    let found = audit_pieces(|piece| piece.tag = Tag(0));
+    assert_eq!(first(&found), "tags");
 }
 
 #[test]
 fn lost_notices_are_noticed_by_flow() {
-    let lost = |output: &Output, out: &mut Vec<Output>| {
-        if !matches!(output, Output::Resume(_)) {
-            out.push(*output);
-        }
-    };
-    assert_eq!(first(&audit_outputs(lost)), "flow");
-    let lost = |output: &Output, out: &mut Vec<Output>| {
-        if !matches!(output, Output::Pause(_)) {
-            out.push(*output);
-        }
-    };
-    assert_eq!(first(&audit_outputs(lost)), "flow");
+    for lost in [
+        |output: &Output| matches!(output, Output::Resume(_)),
+        |output: &Output| matches!(output, Output::Pause(_)),
+    ] {
+        assert_eq!(first(&audit_without(lost)), "flow");
+    }
 }
 
 #[test]
 fn a_lost_flag_or_a_flush_that_is_never_sent_is_noticed_by_durability() {
-    let bare = |output: &Output, out: &mut Vec<Output>| match *output {
-        Output::Dispatch(mut piece) => {
-            piece.flags = Flags::NONE;
-            out.push(Output::Dispatch(piece));
-        }
-        other => out.push(other),
-    };
-    assert_eq!(first(&audit_outputs(bare)), "durability");
-    let ignored = |output: &Output, out: &mut Vec<Output>| {
-        if !matches!(output, Output::Dispatch(piece) if piece.op == Op::Flush) {
-            out.push(*output);
-        }
-    };
-    let found = audit_outputs(ignored);
+    let bare = audit_pieces(|piece| piece.flags = Flags::NONE);
+    assert_eq!(first(&bare), "durability");
+    let is_flush = |o: &Output| matches!(o, Output::Dispatch(piece) if piece.op == Op::Flush);
+    let found = audit_without(is_flush);
     // It also looks as if work was not conserved, and as if the request was done too early.
     assert!(found.kept().iter().any(|v| v.auditor == "durability") || first(&found) == "conserve");
 }

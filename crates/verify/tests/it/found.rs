@@ -85,6 +85,16 @@ impl Tried {
         *seconds.iter().min().expect("there was a second")
     }
 
+    /// Bytes per second of all clients under `contract`.
+    fn all(&self) -> u64 {
+        self.all_in(&self.trial.contract.clients)
+    }
+
+    /// Bytes per second of all clients under `none`.
+    fn all_under_none(&self) -> u64 {
+        self.all_in(&self.trial.reference.none)
+    }
+
     /// Bytes per second of all clients together.
     fn all_in(&self, played: &[Got]) -> u64 {
         let clients = 0..self.case.scenario.clients.len();
@@ -117,10 +127,7 @@ fn a_realtime_client_gets_its_max_at_nearly_the_latency_that_it_has_alone() {
         panic!("one realtime client");
     };
     assert!(ratio <= 2.0, "{ratio:.2}");
-    let (all, none) = (
-        tried.all_in(&tried.trial.contract.clients),
-        tried.all_in(&tried.trial.reference.none),
-    );
+    let (all, none) = (tried.all(), tried.all_under_none());
     assert!(all * 100 >= none * 95, "{all} of {none}");
 }
 
@@ -157,7 +164,7 @@ fn two_streams_on_a_disk_take_turns() {
     let tried = tried("two-streams");
     tried.keeps();
     let alone = tried.trial.reference.alone[0].expect("it was played") as u64;
-    let all = tried.all_in(&tried.trial.contract.clients);
+    let all = tried.all();
     assert!(all * 10 >= alone * 8, "{all} of {alone}");
     assert!(tried.least(1) * 8 >= alone, "{} of {alone}", tried.least(1));
 }
@@ -182,10 +189,7 @@ fn a_stream_beside_random_reads_leaves_the_disk_as_busy() {
 #[test]
 fn eight_streams_on_a_disk_all_get_on() {
     let tried = tried("eight-streams");
-    let (all, bfq) = (
-        tried.all_in(&tried.trial.contract.clients),
-        tried.all_in(&tried.trial.reference.bfq),
-    );
+    let (all, bfq) = (tried.all(), tried.all_in(&tried.trial.reference.bfq));
     assert!(all >= bfq, "{all} beside {bfq}");
     let rates: Vec<u64> = (0..8).map(|c| tried.rate(c)).collect();
     let least = rates.iter().min().expect("eight");
@@ -204,7 +208,7 @@ fn what_a_promise_of_random_reads_leaves_of_a_disk_grows_as_it_shrinks() {
     let [more, less] = [400_000, 200_000].map(beside_fifteen_files);
     more.keeps();
     less.keeps();
-    let others = |t: &Tried| t.all_in(&t.trial.contract.clients) - t.rate(0);
+    let others = |t: &Tried| t.all() - t.rate(0);
     assert!(
         others(&less) * 2 >= others(&more) * 3,
         "{} {}",
@@ -235,10 +239,7 @@ fn promises_that_are_exceeded_cost_nothing() {
     for tried in [deep, thinks] {
         tried.keeps();
         tried.wastes_nothing();
-        let (all, none) = (
-            tried.all_in(&tried.trial.contract.clients),
-            tried.all_in(&tried.trial.reference.none),
-        );
+        let (all, none) = (tried.all(), tried.all_under_none());
         assert!(all * 10 >= none * 9, "{all} of {none}");
     }
 }

@@ -40,31 +40,15 @@ fn draw(random: &mut Random) -> Drawn {
 }
 
 fn layer(drawn: &Drawn) -> (Audited, StreamId) {
-    let config = Config {
-        drive: DriveShape {
-            max_transfer: 1 << 18,
-            ..DriveShape::default()
-        },
-        ..Config::of(elevator::Config::None)
-    };
+    let config =
+        Config::of(elevator::Config::None).drive(DriveShape::default().max_transfer(1 << 18));
     let mut layer = Witness::beside(config, false).unwrap();
     let max = if drawn.by_requests {
-        Max {
-            iops: drawn.rate,
-            burst: drawn.burst,
-            ..Max::NONE
-        }
+        Max::NONE.iops(drawn.rate).burst(drawn.burst)
     } else {
-        Max {
-            bandwidth: drawn.rate,
-            burst: drawn.burst,
-            ..Max::NONE
-        }
+        Max::NONE.bandwidth(drawn.rate).burst(drawn.burst)
     };
-    let contract = Contract {
-        max,
-        ..Contract::DEFAULT
-    };
+    let contract = Contract::DEFAULT.max(max);
     let edits = [
         Edit::SetSpace {
             id: SpaceId(0),

@@ -98,11 +98,7 @@ fn a_scenario_that_is_no_case_says_why() {
 fn empty(drive: &str, seconds: u64) -> Case {
     let drive = profile::find(drive).expect("it comes with Weir").drive;
     let mut scenario = Scenario::new("x", drive, Span::from_secs(seconds));
-    scenario.capacity = Some(Capacity {
-        read: 1_000_000_000,
-        write: 1_000_000_000,
-        ..Capacity::NONE
-    });
+    scenario.capacity = Some(Capacity::NONE.read(1_000_000_000).write(1_000_000_000));
     let clones = false;
     Case { scenario, clones }
 }
@@ -143,14 +139,8 @@ fn a_case_shrinks_to_what_fails() {
         ..small
     };
     let impossible = Program { depth: 0, ..small };
-    let promised = Contract {
-        min: 1_000_000,
-        ..Contract::DEFAULT
-    };
-    let shared = |share| Contract {
-        share,
-        ..Contract::DEFAULT
-    };
+    let promised = Contract::DEFAULT.min(1_000_000);
+    let shared = |share| Contract::DEFAULT.share(share);
     let scenario = &mut case.scenario;
     scenario.tenant("a", promised, 1 << 30, small);
     let second = scenario.tenant("b", shared(7), 1 << 30, large);

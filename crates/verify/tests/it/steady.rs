@@ -13,117 +13,37 @@ fn drawn(kind: Kind, scenes: u32) {
     }
 }
 
-#[test]
-fn bfq_divides_by_weight() {
-    drawn(Kind::BfqShares, 4);
+macro_rules! scenes {
+    ($($test:ident $kind:ident $scenes:literal)*) => {
+        $(#[test]
+        fn $test() {
+            drawn(Kind::$kind, $scenes);
+        })*
+    };
 }
 
-#[test]
-fn bfq_lets_nobody_wait_for_ever() {
-    drawn(Kind::BfqWaits, 6);
-}
-
-#[test]
-fn contract_divides_by_share() {
-    drawn(Kind::ContractShares, 12);
-}
-
-#[test]
-fn io_cost_divides_by_share() {
-    drawn(Kind::CostShares, 12);
-}
-
-#[test]
-fn cfq_divides_by_weight() {
-    drawn(Kind::CfqShares, 6);
-}
-
-#[test]
-fn cfq_lets_nobody_wait_for_ever() {
-    drawn(Kind::CfqWaits, 6);
-}
-
-#[test]
-fn contract_lets_nobody_wait_for_ever() {
-    drawn(Kind::ContractWaits, 6);
-}
-
-#[test]
-fn mq_deadline_lets_nobody_wait_for_ever() {
-    drawn(Kind::DeadlineWaits, 12);
-}
-
-#[test]
-fn kyber_lets_nobody_wait_for_ever() {
-    drawn(Kind::KyberWaits, 12);
-}
-
-#[test]
-fn contract_keeps_promises() {
-    drawn(Kind::Promises, 8);
-}
-
-#[test]
-fn contract_keeps_promises_in_requests() {
-    drawn(Kind::Requests, 8);
-}
-
-#[test]
-fn contract_keeps_promises_of_tenants() {
-    drawn(Kind::Tenants, 8);
-}
-
-#[test]
-fn contract_serves_realtime_clients_at_once() {
-    drawn(Kind::Realtime, 8);
-}
-
-#[test]
-fn contract_keeps_promises_beside_realtime_clients() {
-    drawn(Kind::RealtimeBeside, 24);
-}
-
-#[test]
-fn contract_keeps_promises_beside_bursts_of_realtime_clients() {
-    drawn(Kind::RealtimeBursts, 12);
-}
-
-#[test]
-fn contract_keeps_promises_beside_large_realtime_requests() {
-    drawn(Kind::RealtimeLarge, 24);
-}
-
-#[test]
-fn contract_keeps_promises_beside_small_realtime_requests() {
-    drawn(Kind::RealtimeSmall, 12);
-}
-
-#[test]
-fn contract_keeps_promises_in_proportion_on_a_slow_drive() {
-    drawn(Kind::SlowDrive, 6);
-}
-
-#[test]
-fn contract_keeps_promises_in_proportion_beside_realtime_clients() {
-    drawn(Kind::SlowRealtime, 12);
-}
-
-#[test]
-fn contract_gives_the_idle_class_its_turn_in_every_tenant() {
-    drawn(Kind::IdleMembers, 6);
-}
-
-#[test]
-fn contract_gives_the_idle_class_its_turn_whatever_else_goes_on() {
-    drawn(Kind::IdleDeep, 12);
-}
-
-#[test]
-fn contract_keeps_promises_through_unrest() {
-    drawn(Kind::Unrest, 8);
-}
-
-#[test]
-fn contract_keeps_all_contracts_through_unrest() {
-    drawn(Kind::UnrestOfClasses, 24);
+scenes! {
+    bfq_divides_by_weight BfqShares 4
+    bfq_lets_nobody_wait_for_ever BfqWaits 6
+    contract_divides_by_share ContractShares 12
+    io_cost_divides_by_share CostShares 12
+    cfq_divides_by_weight CfqShares 6
+    cfq_lets_nobody_wait_for_ever CfqWaits 6
+    contract_lets_nobody_wait_for_ever ContractWaits 6
+    mq_deadline_lets_nobody_wait_for_ever DeadlineWaits 12
+    kyber_lets_nobody_wait_for_ever KyberWaits 12
+    contract_keeps_promises Promises 8
+    contract_keeps_promises_in_requests Requests 8
+    contract_keeps_promises_of_tenants Tenants 8
+    contract_serves_realtime_clients_at_once Realtime 8
+    contract_keeps_promises_beside_realtime_clients RealtimeBeside 24
+    contract_keeps_promises_beside_bursts_of_realtime_clients RealtimeBursts 12
+    contract_keeps_promises_beside_large_realtime_requests RealtimeLarge 24
+    contract_keeps_promises_beside_small_realtime_requests RealtimeSmall 12
+    contract_keeps_promises_in_proportion_on_a_slow_drive SlowDrive 6
+    contract_keeps_promises_in_proportion_beside_realtime_clients SlowRealtime 12
+    contract_gives_the_idle_class_its_turn_in_every_tenant IdleMembers 6
+    contract_gives_the_idle_class_its_turn_whatever_else_goes_on IdleDeep 12
+    contract_keeps_promises_through_unrest Unrest 8
+    contract_keeps_all_contracts_through_unrest UnrestOfClasses 24
 }

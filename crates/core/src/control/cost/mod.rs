@@ -561,31 +561,19 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Events;
     use crate::shape::{DriveShape, Sizes};
-    use crate::testing::read;
-    use crate::{Contract, Edit, Op, StreamId};
+    use crate::testing::{group, read};
+    use crate::{Contract, Op, StreamId};
 
     const GROUP: u32 = 1;
 
     /// Groups of equal weight, from 1 on.
     pub(super) fn with_groups(config: &Config, groups: u32) -> (Cost, Cx) {
-        let merging = crate::merge::Config::LINUX;
-        let mut table = Table::new(&Sizes::default(), DriveShape::default(), &merging);
-        for id in (1..=groups).map(GroupId) {
-            let add = Edit::AddGroup {
-                id,
-                parent: ROOT,
-                contract: Contract::DEFAULT,
-            };
-            table.groups.apply(&add, 10_000).unwrap();
-        }
-        let mut cost = Cost::new(config, &table, true);
-        let mut cx = Cx {
-            now: Instant::ZERO,
-            table,
-            events: Events::new(0),
-        };
+        let edits: Vec<_> = (1..=groups)
+            .map(|id| group(id, Contract::DEFAULT))
+            .collect();
+        let mut cx = Cx::bare(Sizes::default(), DriveShape::default(), &edits);
+        let mut cost = Cost::new(config, &cx.table, true);
         cost.set(&mut cx);
         (cost, cx)
     }
@@ -594,10 +582,7 @@ mod tests {
     fn with_two_reads() -> (Cost, Cx, [u32; 2]) {
         let (cost, mut cx) = with_groups(&Config::default(), GROUP);
         let reads = [0, 4096].map(|offset| {
-            let request = Request {
-                offset,
-                ..read(StreamId::from_bits(0), 0, 4096)
-            };
+            let request = read(StreamId::from_bits(0), 0, 4096).offset(offset);
             let (id, _) = cx.table.requests.take().unwrap();
             cx.table.requests[id].accept(&request, 0, GroupId(GROUP), Instant::ZERO);
             id

@@ -382,24 +382,21 @@ mod tests {
     use super::super::config::{Config, Control};
     use super::super::vtime::PER_USEC;
     use super::*;
+    use crate::cx::Cx;
     use crate::shape::{DriveShape, Sizes};
-    use crate::table::Table;
 
     /// Two reads in ten and a write in ten may miss their targets; a period is twice the longer, 8 ms.
     fn cost() -> Cost {
-        let config = Config {
-            qos: Control::User,
-            rpct: 8_000,
-            rlat: Span::from_millis(3),
-            wpct: 9_000,
-            wlat: Span::from_millis(4),
-            min: 5_000,
-            max: 20_000,
-            ..Config::default()
-        };
-        let merge = crate::merge::Config::OFF;
-        let table = Table::new(&Sizes::default(), DriveShape::default(), &merge);
-        Cost::new(&config, &table, false)
+        let config = Config::default()
+            .qos(Control::User)
+            .rpct(8_000)
+            .rlat(Span::from_millis(3))
+            .wpct(9_000)
+            .wlat(Span::from_millis(4))
+            .min(5_000)
+            .max(20_000);
+        let cx = Cx::bare(Sizes::default(), DriveShape::default(), &[]);
+        Cost::new(&config, &cx.table, false)
     }
 
     /// The level after a period; reads and writes that missed, of a hundred each, and the wait for tags in microseconds.

@@ -28,21 +28,19 @@ impl Profile {
     /// The profile as a configuration.
     fn config(&self) -> Config {
         let latency = Span::from_micros(self.latency);
-        Config {
-            rpct: 0,
-            rlat: latency,
-            wpct: 0,
-            wlat: latency,
-            min: VRATE_MIN,
-            max: VRATE_MAX,
-            rbps: self.read.bps,
-            rseqiops: self.read.seq_iops,
-            rrandiops: self.read.rand_iops,
-            wbps: self.write.bps,
-            wseqiops: self.write.seq_iops,
-            wrandiops: self.write.rand_iops,
-            ..Config::default()
-        }
+        Config::default()
+            .rpct(0)
+            .rlat(latency)
+            .wpct(0)
+            .wlat(latency)
+            .min(VRATE_MIN)
+            .max(VRATE_MAX)
+            .rbps(self.read.bps)
+            .rseqiops(self.read.seq_iops)
+            .rrandiops(self.read.rand_iops)
+            .wbps(self.write.bps)
+            .wseqiops(self.write.seq_iops)
+            .wrandiops(self.write.rand_iops)
     }
 }
 
@@ -208,11 +206,7 @@ mod tests {
     #[test]
     fn the_kind_of_drive_chooses_the_profile() {
         let auto = |rotational, tags| {
-            let shape = DriveShape {
-                tags,
-                rotational,
-                ..DriveShape::default()
-            };
+            let shape = DriveShape::default().tags(tags).rotational(rotational);
             Auto::new(&Config::default(), &shape).profile
         };
         assert_eq!((auto(true, 32), auto(false, 1), auto(false, 32)), (0, 1, 2));
@@ -235,23 +229,18 @@ mod tests {
 
     #[test]
     fn what_a_line_leaves_out_is_the_drives_own() {
-        let mut config = Config {
-            qos: Control::User,
-            model: Control::User,
-            rpct: 9_500,
-            wrandiops: 7,
-            ..Config::default()
-        };
+        let mut config = Config::default()
+            .qos(Control::User)
+            .model(Control::User)
+            .rpct(9_500)
+            .wrandiops(7);
         (0..Config::TUNABLES.len()).for_each(|place| config.keep(place, true));
         for place in [1, 13] {
             config.keep(place, false);
         }
         assert_eq!(config.validate(), Ok(()));
         let filled = |rotational| {
-            let shape = DriveShape {
-                rotational,
-                ..DriveShape::default()
-            };
+            let shape = DriveShape::default().rotational(rotational);
             let params = Auto::new(&config, &shape).params(&config);
             (config.filled(&shape), params)
         };
@@ -273,13 +262,11 @@ mod tests {
     #[test]
     fn a_period_is_two_targets_or_more() {
         let period = |rpct, rlat| {
-            let config = Config {
-                qos: Control::User,
-                rpct,
-                rlat: Span::from_micros(rlat),
-                wlat: Span::ZERO,
-                ..Config::default()
-            };
+            let config = Config::default()
+                .qos(Control::User)
+                .rpct(rpct)
+                .rlat(Span::from_micros(rlat))
+                .wlat(Span::ZERO);
             let auto = Auto::new(&config, &DriveShape::default());
             auto.params(&config).period()
         };
@@ -288,14 +275,12 @@ mod tests {
         assert_eq!(period(5_000, 10_000), 100_000, "half of them may miss");
         assert_eq!(period(9_500, 100), 1_000, "the least");
         assert_eq!(period(100, 250_000), 1_000_000, "the most");
-        let alike = Config {
-            qos: Control::User,
-            rpct: 5_000,
-            wpct: 9_500,
-            rlat: Span::from_micros(10_000),
-            wlat: Span::from_micros(10_000),
-            ..Config::default()
-        };
+        let alike = Config::default()
+            .qos(Control::User)
+            .rpct(5_000)
+            .wpct(9_500)
+            .rlat(Span::from_micros(10_000))
+            .wlat(Span::from_micros(10_000));
         let params = Auto::new(&alike, &DriveShape::default()).params(&alike);
         assert_eq!(
             params.period(),

@@ -242,11 +242,7 @@ mod tests {
 
     #[test]
     fn who_has_old_requests_in_the_drive_lags() {
-        let config = Config {
-            qos: Control::User,
-            rpct: 8_000,
-            ..Config::default()
-        };
+        let config = Config::default().qos(Control::User).rpct(8_000);
         let (mut cost, _) = with_groups(&config, 3);
         cost.scratch.extend([1, 2, 3]);
         // A period of 1000: what came before it is in the drive of the first two, of the second not for a whole one.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::event::Events;
 use crate::shape::{DriveShape, Sizes};
 use crate::testing::{child, latency, read};
 use crate::{Contract, Request, StreamId};
@@ -18,20 +17,8 @@ struct Host {
     inside: [Vec<u32>; 4],
 }
 
-fn set_groups(table: &mut Table, targets: [u64; 3], parents: [GroupId; 3]) {
-    for ((id, target), parent) in (1..).map(GroupId).zip(targets).zip(parents) {
-        let add = child(id.0, parent, Contract::DEFAULT);
-        for edit in [add, latency(id, Span::from_micros(target))] {
-            table.groups.apply(&edit, 10_000).unwrap();
-        }
-    }
-}
-
 fn request(flags: Flags) -> Request {
-    Request {
-        flags,
-        ..read(StreamId::from_bits(0), 0, 4096)
-    }
+    read(StreamId::from_bits(0), 0, 4096).flags(flags)
 }
 
 impl Host {
@@ -40,26 +27,23 @@ impl Host {
     }
 
     fn with_parents(targets: [u64; 3], parents: [GroupId; 3], rotational: bool) -> Self {
-        let sizes = Sizes {
-            requests: REQUESTS,
-            groups: 4,
-            scheduler_tags: 64,
-            ..Sizes::default()
-        };
-        let shape = DriveShape {
-            rotational,
-            ..DriveShape::default()
-        };
-        let mut table = Table::new(&sizes, shape, &crate::merge::Config::OFF);
-        set_groups(&mut table, targets, parents);
-        while table.requests.take().is_some() {}
+        let sizes = Sizes::default()
+            .requests(REQUESTS)
+            .groups(4)
+            .scheduler_tags(64);
+        let shape = DriveShape::default().rotational(rotational);
+        let edits = (1..)
+            .zip(targets)
+            .zip(parents)
+            .flat_map(|((id, target), parent)| {
+                let add = child(id, parent, Contract::DEFAULT);
+                [add, latency(GroupId(id), Span::from_micros(target))]
+            });
+        let mut cx = Cx::bare(sizes, shape, &edits.collect::<Vec<_>>());
+        while cx.table.requests.take().is_some() {}
         let mut host = Self {
-            latency: Latency::new(&table),
-            cx: Cx {
-                now: Instant::ZERO,
-                table,
-                events: Events::new(0),
-            },
+            latency: Latency::new(&cx.table),
+            cx,
             next: 0,
             inside: Default::default(),
         };

@@ -1,5 +1,4 @@
 use super::*;
-use crate::event::Events;
 use crate::shape::{self, DriveShape};
 use crate::testing::{change, child, min_iops, read};
 use crate::{Contract, Edit, Knobs, LowKnobs, StreamId};
@@ -47,24 +46,13 @@ struct Host {
 impl Host {
     /// Groups with these low limits in requests a second, each below the root, or below one that came before.
     fn new(config: Config, groups: &[(u32, GroupId, u64)]) -> Self {
-        let sizes = shape::Sizes {
-            requests: 512,
-            groups: 8,
-            ..shape::Sizes::default()
-        };
-        let merging = crate::merge::Config::OFF;
-        let mut table = Table::new(&sizes, DriveShape::default(), &merging);
-        for &(id, parent, iops) in groups {
-            let add = child(id, parent, min_iops(iops));
-            table.groups.apply(&add, 10_000).unwrap();
-        }
-        let free = core::iter::from_fn(|| table.requests.take().map(|(id, _)| id)).collect();
-        let mut low = Low::new(&config, &table);
-        let mut cx = Cx {
-            now: Instant::ZERO,
-            table,
-            events: Events::new(0),
-        };
+        let sizes = shape::Sizes::default().requests(512).groups(8);
+        let add = |&(id, parent, iops): &_| child(id, parent, min_iops(iops));
+        let edits: Vec<Edit> = groups.iter().map(add).collect();
+        let mut cx = Cx::bare(sizes, DriveShape::default(), &edits);
+        let requests = &mut cx.table.requests;
+        let free = core::iter::from_fn(|| requests.take().map(|(id, _)| id)).collect();
+        let mut low = Low::new(&config, &cx.table);
         low.set(&mut cx);
         Self {
             low,
@@ -93,6 +81,16 @@ impl Host {
             let client = Client { group, think };
             self.at(now, Happens::Comes(client));
         }
+    }
+
+    /// Adds clients, each of a group, with a depth and a think time, and runs for a second. Returns
+    /// how many requests of each group are served in the second after that.
+    fn serve<const N: usize>(&mut self, clients: [(u32, u32, u64); N]) -> [u64; 8] {
+        for (group, depth, think) in clients {
+            self.add(group, depth, think);
+        }
+        self.run(SECOND);
+        self.run(SECOND)
     }
 
     /// Lets that many nanoseconds pass; gives how many requests of each group were served.
@@ -165,10 +163,7 @@ impl Host {
 
 /// Low limits for reads alone.
 fn reads() -> Config {
-    Config {
-        limits: Directions::Reads,
-        ..Config::default()
-    }
+    Config::default().limits(Directions::Reads)
 }
 
 fn flat(a: u64, b: u64) -> Host {
@@ -178,10 +173,7 @@ fn flat(a: u64, b: u64) -> Host {
 #[test]
 fn when_all_reach_their_low_limits_the_drive_is_used_whole() {
     let mut host = flat(2_000, 1_000);
-    host.add(A, 16, 0);
-    host.add(B, 16, 0);
-    host.run(SECOND);
-    let served = host.run(SECOND);
+    let served = host.serve([(A, 16, 0), (B, 16, 0)]);
     assert!(!host.low.limits.pace.is_low());
     assert!(served[1] + served[2] > CAPACITY * 98 / 100, "{served:?}");
     assert_eq!(host.held(), 0, "the scale is past what the drive can do");
@@ -190,10 +182,7 @@ fn when_all_reach_their_low_limits_the_drive_is_used_whole() {
 #[test]
 fn one_who_cannot_reach_its_low_limit_holds_everyone_to_theirs() {
     let mut host = flat(30_000, 1_000);
-    host.add(A, 1, 0);
-    host.add(B, 32, 0);
-    host.run(SECOND);
-    let served = host.run(SECOND);
+    let served = host.serve([(A, 1, 0), (B, 32, 0)]);
     assert!(served[1] > 8_000, "{served:?}");
     assert!((950..=1_050).contains(&served[2]), "{served:?}");
 }
@@ -201,7 +190,7 @@ fn one_who_cannot_reach_its_low_limit_holds_everyone_to_theirs() {
 #[test]
 fn whose_requests_take_no_longer_than_they_should_lets_others_go_on() {
     let latency = Span::from_micros(50);
-    let config = Config { latency, ..reads() };
+    let config = reads().latency(latency);
     let groups = [(A, ROOT, 30_000), (B, ROOT, 1_000)];
     let mut host = Host::new(config, &groups);
     host.add(A, 1, 0);
@@ -256,10 +245,7 @@ fn one_below_its_low_limit_in_bytes_holds_everyone_to_theirs() {
 fn nobody_is_held_for_the_sake_of_one_in_a_group_without_limits() {
     let groups = [(A, ROOT, 0), (3, GroupId(A), 30_000), (B, ROOT, 1_000)];
     let mut host = Host::new(reads(), &groups);
-    host.add(3, 1, 0);
-    host.add(B, 32, 0);
-    host.run(SECOND);
-    let served = host.run(SECOND);
+    let served = host.serve([(3, 1, 0), (B, 32, 0)]);
     assert!(served[2] > CAPACITY * 8 / 10, "{served:?}");
 }
 
@@ -284,12 +270,9 @@ fn a_group_above_others_need_not_reach_its_limit_for_limits_to_end() {
 #[test]
 fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
     let of = |limits| {
-        let config = Config { limits, ..reads() };
+        let config = reads().limits(limits);
         let mut host = Host::new(config, &[(A, ROOT, 2_000), (B, ROOT, 1_000)]);
-        host.add(A, 16, 0);
-        host.add(B, 16, 0);
-        host.run(SECOND);
-        let served = host.run(SECOND);
+        let served = host.serve([(A, 16, 0), (B, 16, 0)]);
         served[1] + served[2]
     };
     let (reads, both) = (of(Directions::Reads), of(Directions::Both));
@@ -301,11 +284,9 @@ fn one_who_only_reads_never_reaches_a_limit_of_both_directions() {
 #[test]
 fn rates_are_linuxs() {
     let of = |low, micros, depth, think| {
-        let config = Config {
-            idle: Span::from_millis(5),
-            latency: Span::from_micros(micros),
-            ..reads()
-        };
+        let config = reads()
+            .idle(Span::from_millis(5))
+            .latency(Span::from_micros(micros));
         let mut host = Host::new(config, &[(A, ROOT, low), (B, ROOT, 100)]);
         host.service = NULL_BLK;
         host.add(A, depth, think);
@@ -388,11 +369,7 @@ fn groups_below_a_group_share_its_limit() {
         (4, GroupId(B), 5_000),
     ];
     let mut host = Host::new(reads(), &groups);
-    host.add(A, 1, 0);
-    host.add(3, 32, 0);
-    host.add(4, 32, 0);
-    host.run(SECOND);
-    let served = host.run(SECOND);
+    let served = host.serve([(A, 1, 0), (3, 32, 0), (4, 32, 0)]);
     assert!(
         (950..=1_050).contains(&(served[3] + served[4])),
         "{served:?}"
@@ -479,13 +456,11 @@ fn drawn_groups_are_held_to_their_limits_and_nothing_is_lost() {
         state % below
     };
     for _ in 0..40 {
-        let config = Config {
-            throttle_sample_time: Span::from_millis([0, 10, 100][draw(3) as usize]),
-            tick: Span::from_millis([1, 4, 10][draw(3) as usize]),
-            latency: Span::from_micros(1 + draw(2) * 200),
-            limits: [Directions::Both, Directions::Reads, Directions::Writes][draw(3) as usize],
-            ..Config::default()
-        };
+        let config = Config::default()
+            .throttle_sample_time(Span::from_millis([0, 10, 100][draw(3) as usize]))
+            .tick(Span::from_millis([1, 4, 10][draw(3) as usize]))
+            .latency(Span::from_micros(1 + draw(2) * 200))
+            .limits([Directions::Both, Directions::Reads, Directions::Writes][draw(3) as usize]);
         // A's depth of one cannot reach what it is promised: held for its sake.
         let lows = [
             50_000,

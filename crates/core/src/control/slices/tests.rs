@@ -1,5 +1,4 @@
 use super::*;
-use crate::event::Events;
 use crate::sample::Sample;
 use crate::shape::{self, DriveShape};
 use crate::testing::{bandwidth, child, iops, limit, request};
@@ -25,23 +24,13 @@ struct Host {
 impl Host {
     /// Groups with these limits, each below the root or below one that came before.
     fn new(groups: &[(u32, GroupId, Max)]) -> Self {
-        let sizes = shape::Sizes {
-            requests: 512,
-            groups: 8,
-            ..shape::Sizes::default()
-        };
-        let mut table = Table::new(&sizes, DriveShape::default(), &crate::merge::Config::OFF);
-        for &(id, parent, max) in groups {
-            let add = child(id, parent, limit(max));
-            table.groups.apply(&add, 10_000).unwrap();
-        }
-        let free = core::iter::from_fn(|| table.requests.take().map(|(id, _)| id)).collect();
-        let mut slices = Slices::new(&Config::default(), &table);
-        let mut cx = Cx {
-            now: Instant::ZERO,
-            table,
-            events: Events::new(0),
-        };
+        let sizes = shape::Sizes::default().requests(512).groups(8);
+        let add = |&(id, parent, max): &_| child(id, parent, limit(max));
+        let edits: Vec<Edit> = groups.iter().map(add).collect();
+        let mut cx = Cx::bare(sizes, DriveShape::default(), &edits);
+        let requests = &mut cx.table.requests;
+        let free = core::iter::from_fn(|| requests.take().map(|(id, _)| id)).collect();
+        let mut slices = Slices::new(&Config::default(), &cx.table);
         slices.set(&mut cx);
         Self {
             slices,
@@ -240,12 +229,7 @@ fn slices_begin_with_limits_that_change() {
 
 #[test]
 fn a_limit_of_both_is_one_of_each_and_the_least_counts() {
-    let max = Max {
-        bandwidth: 9,
-        read_bandwidth: 5,
-        write_bandwidth: 20,
-        ..iops(7)
-    };
+    let max = iops(7).bandwidth(9).read_bandwidth(5).write_bandwidth(20);
     let [reads, writes] = rates(&max);
     assert_eq!((reads.bytes, reads.requests), (5, 7));
     assert_eq!((writes.bytes, writes.requests), (9, 7));

@@ -136,18 +136,14 @@ mod tests {
 
     #[test]
     fn a_value_out_of_bounds_is_named_and_moved() {
-        let config = Config {
-            timeout_sync: Span::ZERO,
-            strict_guarantees: true,
-            ..Config::default()
-        };
+        let config = Config::default()
+            .timeout_sync(Span::ZERO)
+            .strict_guarantees(true);
         assert_eq!(config.validate().unwrap_err().field, "timeout_sync");
         assert_eq!(config.bounded().timeout_sync, Span::from_millis(1));
-        let config = Config {
-            strict_guarantees: true,
-            slice_idle: Span::ZERO,
-            ..Config::default()
-        };
+        let config = Config::default()
+            .strict_guarantees(true)
+            .slice_idle(Span::ZERO);
         assert_eq!(config.validate().unwrap_err().field, "slice_idle");
         assert_eq!(config.bounded().slice_idle, Span::from_millis(8));
     }

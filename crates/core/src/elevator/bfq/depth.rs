@@ -62,7 +62,7 @@ impl Bfq {
         if full {
             return false;
         }
-        let e = self.entity_of(self.queue_of(request, table));
+        let e = self.entity_of(self.members.queue_of(request, table));
         self.depth.by_entity[e as usize] == 0
             || (self.engine).is_within(e, limit.into(), &self.depth.by_entity)
     }
@@ -94,10 +94,7 @@ mod tests {
 
     #[test]
     fn writes_get_parts_of_the_tags_and_less_while_somebody_is_raised() {
-        let request = |op, flags| Request {
-            flags,
-            ..request(StreamId::from_bits(0), op, 0, 4096)
-        };
+        let request = |op, flags| request(StreamId::from_bits(0), op, 0, 4096).flags(flags);
         let read = request(Op::Read, Flags::NONE);
         let synced = request(Op::Write, Flags::SYNC);
         let later = request(Op::Write, Flags::NONE);

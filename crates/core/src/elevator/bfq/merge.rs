@@ -190,7 +190,7 @@ impl Bfq {
     /// The queue that a request would be put in, were it not merged with another (Linux: in `bfq_allow_bio_merge`, where streams are
     /// given to the queue of their cooperators, too).
     pub(super) fn queue_to_be(&mut self, cx: &mut Cx, request: u32) -> u32 {
-        let q = self.queue_of(request, &cx.table);
+        let q = self.members.queue_of(request, &cx.table);
         if !self.cooperation.is_on || !self.queue(q).sync {
             return q;
         }

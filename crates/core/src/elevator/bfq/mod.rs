@@ -46,11 +46,12 @@ pub use config::{Asymmetry, Charge, Config};
 use super::{Next, Schedule};
 use crate::cx::Cx;
 use crate::elevator::common::members::Members;
+use crate::elevator::common::order::{Item, Order};
 use crate::elevator::common::seek::{self, Place};
 use crate::event::Expiry;
 use crate::id::GroupId;
 use crate::list::NIL;
-use crate::merge::{Join, Side};
+use crate::merge::Side;
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::{Instant, Op, Tag};
@@ -61,7 +62,6 @@ use entity::IDLE;
 use idle::Queueing;
 use inject::Measurement;
 use merge::Cooperation;
-use order::{Item, Order};
 use peak::Peak;
 use queue::Queue;
 use symmetry::Symmetry;
@@ -128,18 +128,6 @@ impl Bfq {
             in_drive: 0,
             queued: 0,
             config,
-        }
-    }
-
-    /// The queue that a request belongs to.
-    #[inline]
-    fn queue_of(&self, request: u32, table: &Table) -> u32 {
-        let request = &table.requests[request].request;
-        let stream = request.stream.index;
-        if request.is_sync() {
-            self.members.sync_queue(stream)
-        } else {
-            self.members.async_queue(stream)
         }
     }
 
@@ -335,7 +323,7 @@ impl Schedule for Bfq {
     fn insert(&mut self, cx: &mut Cx, request: u32) {
         let now = cx.now;
         self.end_idling(cx);
-        let mut q = self.queue_of(request, &cx.table);
+        let mut q = self.members.queue_of(request, &cx.table);
         if cx.table.requests[request].pieces > 0 {
             // It was taken out half sent, while its client was on hold: what is in the drive is counted in its queue, whatever
             // queue its stream has been given since.
@@ -349,12 +337,12 @@ impl Schedule for Bfq {
             self.config.fifo_expire_async
         };
         let item = Item::new(&cx.table, request, q, now + expire);
-        let item = self.order.note(request, item);
+        *self.order.item_mut(request) = item;
         let (start, end, left) = (item.start(), item.end(item.left()), item.left());
         self.observe_arrival(now, q, start, end, left);
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order.insert(queue, request, start, self.head);
+        queue.insert(&mut self.order, request, start, self.head);
         self.queued += 1;
         let (busy, next, sync) = (queue.busy, queue.next, queue.sync);
         if self.cooperation.is_on && next != before {
@@ -386,7 +374,7 @@ impl Schedule for Bfq {
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
         self.measurement.forget(request);
-        self.order.remove(queue, request, now);
+        queue.remove(&mut self.order, request, now);
         self.queued -= 1;
         let (next, busy) = (queue.next, queue.busy);
         if self.cooperation.is_on {
@@ -402,14 +390,24 @@ impl Schedule for Bfq {
     }
 
     fn arrive(&mut self, cx: &mut Cx, request: u32) {
-        let q = self.queue_of(request, &cx.table);
+        let q = self.members.queue_of(request, &cx.table);
         if self.cooperation.is_on && self.queue(q).sync {
             self.come_to_queue(cx, request);
         }
     }
 
-    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
-        self.find_command(cx, request)
+    /// Linux: `elv_bio_merge_ok`, `bfq_allow_bio_merge`.
+    fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
+        let is_sync = |id: u32| cx.table.requests[id].request.is_sync();
+        if !cx.table.is_compatible(command, request) || is_sync(request) && !is_sync(command) {
+            return false;
+        }
+        self.queue_to_be(cx, request) == self.order.item(command).queue
+    }
+
+    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+        let queue = self.queue(self.members.queue_of(request, table));
+        self.order.at(&queue.sorted, place)
     }
 
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {

@@ -360,7 +360,7 @@ impl Bfq {
         let queue = &mut self.queues[q as usize];
         queue.dispatched += 1;
         queue.raising.charged(charge);
-        self.order.sent(queue, request, now);
+        queue.sent(&mut self.order, request, now);
         self.queued -= u32::from(last);
         if self.cooperation.is_on {
             self.sent_among_cooperators(now, q, end);

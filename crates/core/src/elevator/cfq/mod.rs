@@ -21,7 +21,6 @@ mod cooperate;
 mod depth;
 mod groups;
 mod idle;
-mod join;
 mod members;
 mod order;
 mod preempt;
@@ -39,11 +38,12 @@ pub use config::Config;
 use super::{Next, Schedule};
 use crate::cx::Cx;
 use crate::elevator::common::members::Members;
+use crate::elevator::common::order::{Item, Order};
 use crate::elevator::common::seek::{self, Place};
 use crate::elevator::common::think::Think;
 use crate::id::GroupId;
 use crate::list::NIL;
-use crate::merge::{Join, Side};
+use crate::merge::Side;
 use crate::sample::{Sample, Take, Wanted};
 use crate::table::{Piece, Table};
 use crate::tree::Sorted;
@@ -53,7 +53,6 @@ use alloc::vec::Vec;
 use cooperate::Places;
 use depth::Queueing;
 use groups::Groups;
-use order::{Item, Order};
 use queue::Queue;
 use requests::{Owner, Requests};
 use turn::Turn;
@@ -132,17 +131,6 @@ impl Cfq {
         &self.queues[q as usize]
     }
 
-    /// The queue that a request belongs to.
-    fn queue_of(&self, request: u32, table: &Table) -> u32 {
-        let request = &table.requests[request].request;
-        let stream = request.stream.index;
-        if request.is_sync() {
-            self.members.sync_queue(stream)
-        } else {
-            self.members.async_queue(stream)
-        }
-    }
-
     /// Whose a request is.
     fn owner(request: u32, table: &Table) -> Owner {
         let live = &table.requests[request];
@@ -184,7 +172,7 @@ impl Cfq {
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
         debug_assert!(!queue.is_empty() && self.queued > 0, "it does not wait");
-        self.order.remove(queue, request);
+        queue.remove(&mut self.order, request);
         self.queued -= 1;
         let (is_empty, moved) = (queue.is_empty(), queue.next != before);
         if moved {
@@ -264,7 +252,7 @@ impl Schedule for Cfq {
         let item = Item::new(&cx.table, request, q, now + expire);
         let queue = &mut self.queues[q as usize];
         let before = queue.next;
-        self.order.insert(queue, request, item, self.head);
+        queue.insert(&mut self.order, request, item, self.head);
         self.queued += 1;
         let moved = queue.next != before;
         if !queue.is_busy() {
@@ -286,8 +274,19 @@ impl Schedule for Cfq {
         self.take_out(request);
     }
 
-    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
-        self.find_command(cx, request)
+    /// A request only joins a command of the queue that it would be put in, and what is waited for
+    /// none that is not (Linux:
+    /// `cfq_allow_bio_merge`).
+    fn allows(&mut self, cx: &mut Cx, command: u32, request: u32) -> bool {
+        let is_sync = |id: u32| cx.table.requests[id].request.is_sync();
+        cx.table.is_compatible(command, request)
+            && (is_sync(command) || !is_sync(request))
+            && self.order.item(command).queue == self.members.queue_of(request, &cx.table)
+    }
+
+    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+        let queue = self.queue(self.members.queue_of(request, table));
+        self.order.at(&queue.sorted, place)
     }
 
     /// Linux: `cfq_allow_rq_merge`.
@@ -295,21 +294,33 @@ impl Schedule for Cfq {
         let queue = if inside {
             self.order.item(request).queue
         } else {
-            self.queue_of(request, &cx.table)
+            self.members.queue_of(request, &cx.table)
         };
         self.order.item(leader).queue == queue
     }
 
+    /// Linux: `cfq_merged_request`.
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
-        self.command_grown(cx, leader, side);
+        let q = self.order.item(leader).queue;
+        let queue = &mut self.queues[q as usize];
+        queue.grown(&mut self.order, leader, &cx.table);
+        if side == Side::Front {
+            queue.prefer(&self.order, leader, self.head);
+            self.next_moved(q);
+        }
     }
 
     fn neighbour(&mut self, leader: u32, side: Side) -> Option<u32> {
         self.order.neighbour(leader, side)
     }
 
+    /// Linux: `cfq_merged_requests`.
     fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
-        self.command_absorbed(by, request);
+        let q = self.order.item(request).queue;
+        if self.order.item(by).queue == q {
+            self.queues[q as usize].inherit(&mut self.order, by, request);
+        }
+        self.take_out(request);
     }
 
     fn limits_tags(&self) -> bool {

@@ -199,7 +199,7 @@ impl Cfq {
         let mut request = self.queue(q).next;
         if !self.turn.fifo_checked {
             self.turn.fifo_checked = true;
-            if let Some(overdue) = self.order.overdue(self.queue(q), now) {
+            if let Some(overdue) = self.queue(q).overdue(&self.order, now) {
                 self.turn.must_send = true;
                 request = overdue;
             }
@@ -210,7 +210,7 @@ impl Cfq {
         let (bytes, is_last) = cx.table.piece(request);
         self.head = self.order.item(request).end(bytes);
         let queue = &mut self.queues[q as usize];
-        self.order.sent(queue, request, bytes);
+        queue.sent(&mut self.order, request);
         queue.dispatched += 1;
         let (sync, level, group, class) = (queue.sync, queue.level, queue.group, queue.class);
         if queue.is_empty() {

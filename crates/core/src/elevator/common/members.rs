@@ -1,6 +1,7 @@
 //! Which queue a stream's requests go to.
 
 use crate::list::{Links, List, NIL};
+use crate::table::Table;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -40,6 +41,18 @@ impl Members {
     #[inline]
     pub(crate) fn sync_queue(&self, stream: u32) -> u32 {
         self.sync_of[stream as usize]
+    }
+
+    /// The queue that a request belongs to.
+    #[inline]
+    pub(crate) fn queue_of(&self, request: u32, table: &Table) -> u32 {
+        let request = &table.requests[request].request;
+        let stream = request.stream.index;
+        if request.is_sync() {
+            self.sync_queue(stream)
+        } else {
+            self.async_queue(stream)
+        }
     }
 
     /// A stream's synchronous requests go there from now on.

@@ -2,5 +2,6 @@
 
 pub(crate) mod depth;
 pub(crate) mod members;
+pub(crate) mod order;
 pub(crate) mod seek;
 pub(crate) mod think;

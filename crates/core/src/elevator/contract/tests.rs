@@ -18,19 +18,13 @@ use std::vec::Vec;
 
 const LINK: u64 = DRIVE.link;
 const CAPACITY: Capacity = crate::testing::capacity(LINK);
-const PIPE: Pipe = Pipe {
-    stated: Some(CAPACITY),
-    tags: 64,
-    ..DRIVE
-};
+const PIPE: Pipe = DRIVE.stated(Some(CAPACITY)).tags(64);
 
 /// Reads what it read before, 128 KiB at a time.
-const READER: Client = Client {
-    contract: Some(Contract::DEFAULT),
-    flags: Flags::SYNC,
-    file: 0,
-    ..STREAMER
-};
+const READER: Client = STREAMER.with(Contract::DEFAULT).flags(Flags::SYNC).file(0);
+
+/// Reads 4 KiB at a time.
+const SMALL: Client = READER.length(4 * KIB).depth(1);
 
 /// Every so many requests of a client is a write, perhaps one that is on stable storage when it is
 /// answered.
@@ -42,10 +36,7 @@ fn writes(every: u64, stable: bool) -> Option<(u64, Op, Flags)> {
 type Host = crate::testing::Host<Piped>;
 
 fn host(elevator: elevator::Config, pipe: Pipe, clients: &[Client]) -> Host {
-    let config = crate::Config {
-        drive: pipe.shape(),
-        ..crate::Config::of(elevator)
-    };
+    let config = crate::Config::of(elevator).drive(pipe.shape());
     let mut host = Host::new(config, &[], pipe.into());
     for client in clients {
         host.add(*client);
@@ -74,17 +65,8 @@ fn contract_on(pipe: Pipe, clients: &[Client], seconds: u64) -> Host {
 
 /// A client that reads 4 KiB at a time at random and fifteen that stream; each was promised 10 MB/s.
 fn demo(think: u64) -> Vec<Client> {
-    let target = Client {
-        length: 4 * KIB,
-        depth: 1,
-        think,
-        contract: Some(min(10_000_000)),
-        ..READER
-    };
-    let reader = Client {
-        contract: Some(min(10_000_000)),
-        ..READER
-    };
+    let target = SMALL.think(think).with(min(10_000_000));
+    let reader = READER.with(min(10_000_000));
     core::iter::once(target)
         .chain(core::iter::repeat_n(reader, 15))
         .collect()
@@ -99,17 +81,9 @@ fn the_random_reader_gets_its_min_in_every_second_and_the_drive_stays_busy() {
         none.tally(0).worst(0, 40)
     );
     let kept = contract(&demo(0), 10);
-    assert!(
-        kept.tally(0).worst(0, 100) >= 10_000_000,
-        "its worst second: {}",
-        kept.tally(0).worst(0, 100)
-    );
+    kept.holds(0, 0..100, 10_000_000);
     for reader in 1..16 {
-        assert!(
-            kept.tally(reader).worst(0, 100) >= 10_000_000,
-            "reader {reader}: {}",
-            kept.tally(reader).worst(0, 100)
-        );
+        kept.holds(reader, 0..100, 10_000_000);
     }
     assert!(
         kept.all() * 4 >= none.all() * 10 * 95 / 100,
@@ -123,11 +97,7 @@ fn the_random_reader_gets_its_min_in_every_second_and_the_drive_stays_busy() {
 fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
     for think in [20_000, 80_000, 150_000] {
         let kept = contract(&demo(think), 5);
-        assert!(
-            kept.tally(0).worst(0, 50) >= 10_000_000,
-            "think {think}: {}",
-            kept.tally(0).worst(0, 50)
-        );
+        kept.holds(0, 0..50, 10_000_000);
         assert!(
             kept.all() >= 5 * LINK * 85 / 100,
             "think {think}: {}",
@@ -138,12 +108,7 @@ fn a_client_that_takes_its_time_between_requests_still_gets_its_min() {
 
 #[test]
 fn equals_are_not_idled_for() {
-    let reader = Client {
-        length: 4 * KIB,
-        depth: 1,
-        contract: Some(min(10_000_000)),
-        ..READER
-    };
+    let reader = SMALL.with(min(10_000_000));
     let none = run(elevator::Config::None, &[reader; 16], 3);
     let kept = contract(&[reader; 16], 3);
     assert!(
@@ -157,10 +122,7 @@ fn equals_are_not_idled_for() {
 
 #[test]
 fn shares_are_kept_over_ten_seconds_and_in_every_one() {
-    let clients = [1, 2, 4, 8].map(|s| Client {
-        contract: Some(share(s * 100)),
-        ..READER
-    });
+    let clients = [1, 2, 4, 8].map(|s| READER.with(share(s * 100)));
     let kept = contract(&clients, 10);
     for (client, part) in [1u64, 2, 4, 8].into_iter().enumerate() {
         let fair = 10 * LINK * part / 15;
@@ -186,24 +148,10 @@ fn shares_are_kept_over_ten_seconds_and_in_every_one() {
 
 #[test]
 fn a_realtime_client_is_answered_at_once() {
-    let max = Max {
-        bandwidth: 10_000_000,
-        burst: Span::from_millis(10),
-        ..Max::NONE
-    };
-    let realtime = Contract {
-        class: Class::Realtime,
-        max,
-        ..Contract::DEFAULT
-    };
+    let max = Max::NONE.bandwidth(10_000_000).burst(Span::from_millis(10));
+    let realtime = Contract::DEFAULT.class(Class::Realtime).max(max);
     // Fifty small reads a second among fifteen streams.
-    let target = Client {
-        length: 4 * KIB,
-        depth: 1,
-        think: 20_000_000,
-        contract: Some(realtime),
-        ..READER
-    };
+    let target = SMALL.think(20_000_000).with(realtime);
     let clients: Vec<_> = core::iter::once(target)
         .chain(core::iter::repeat_n(READER, 15))
         .collect();
@@ -218,37 +166,18 @@ fn a_realtime_client_is_answered_at_once() {
 
 #[test]
 fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
-    let realtime = |bandwidth, burst| Contract {
-        class: Class::Realtime,
-        max: Max {
-            bandwidth,
-            burst,
-            ..Max::NONE
-        },
-        ..Contract::DEFAULT
+    let realtime = |bandwidth, burst| {
+        Contract::DEFAULT
+            .class(Class::Realtime)
+            .max(Max::NONE.bandwidth(bandwidth).burst(burst))
     };
     // Thirty small reads a second, beside a realtime client that has all of its max and mins that a drive at half of its speed cannot keep.
-    let paced = Client {
-        length: 4 * KIB,
-        depth: 1,
-        think: 30_000_000,
-        contract: Some(realtime(10_000_000, Span::from_millis(10))),
-        ..READER
-    };
-    let greedy = Client {
-        depth: 4,
-        contract: Some(realtime(40_000_000, Span::ZERO)),
-        ..READER
-    };
-    let promised = Client {
-        depth: 16,
-        contract: Some(min(80_000_000)),
-        ..READER
-    };
-    let slow = Pipe {
-        link: LINK / 2,
-        ..PIPE
-    };
+    let paced = SMALL
+        .think(30_000_000)
+        .with(realtime(10_000_000, Span::from_millis(10)));
+    let greedy = READER.depth(4).with(realtime(40_000_000, Span::ZERO));
+    let promised = READER.depth(16).with(min(80_000_000));
+    let slow = PIPE.link(LINK / 2);
     let kept = contract_on(slow, &[paced, greedy, promised, promised], 5);
     assert!(
         kept.tally(0).longest < 20_000_000,
@@ -264,42 +193,18 @@ fn a_realtime_client_that_asks_for_less_than_its_max_waits_for_no_promise() {
 
 #[test]
 fn a_min_holds_while_others_come_and_go_and_what_is_unused_is_shared() {
-    let brief = Client {
-        from: 2 * SECOND,
-        until: 4 * SECOND,
-        depth: 16,
-        ..READER
-    };
-    let promised = Client {
-        contract: Some(Contract {
-            share: 1,
-            ..min(100_000_000)
-        }),
-        ..READER
-    };
-    let other = Client {
-        contract: Some(share(1000)),
-        ..READER
-    };
+    let brief = READER.from(2 * SECOND).until(4 * SECOND).depth(16);
+    let promised = READER.with(min(100_000_000).share(1));
+    let other = READER.with(share(1000));
     let kept = contract(&[promised, other, brief], 6);
-    assert!(
-        kept.tally(0).worst(0, 60) >= 100_000_000,
-        "{}",
-        kept.tally(0).worst(0, 60)
-    );
+    kept.holds(0, 0..60, 100_000_000);
     let alone = contract(&[promised], 2);
     assert!(alone.all() >= 2 * LINK * 95 / 100);
 }
 
 #[test]
 fn the_idle_class_gets_what_is_left_and_never_nothing() {
-    let idle = Client {
-        contract: Some(Contract {
-            class: Class::Idle,
-            ..Contract::DEFAULT
-        }),
-        ..READER
-    };
+    let idle = READER.with(Contract::DEFAULT.class(Class::Idle));
     let kept = contract(&[READER, READER, idle], 4);
     assert!(
         kept.bytes(2) >= 4 * 4 * u64::from(READER.length),
@@ -313,21 +218,12 @@ fn the_idle_class_gets_what_is_left_and_never_nothing() {
 #[test]
 fn what_costs_a_request_however_small_is_not_cut_smaller() {
     // 125 us a request, 140 MB/s: all of 16 KiB costs no more than 4 KiB of it.
-    let capacity = Capacity {
-        read: 140_000_000,
-        write: 140_000_000,
-        iops: 8_000,
-        ..Capacity::NONE
-    };
-    let pipe = Pipe {
-        stated: Some(capacity),
-        ..PIPE
-    };
-    let client = |length, contract| Client {
-        length,
-        contract: Some(contract),
-        ..READER
-    };
+    let capacity = Capacity::NONE
+        .read(140_000_000)
+        .write(140_000_000)
+        .iops(8_000);
+    let pipe = PIPE.stated(Some(capacity));
+    let client = |length, contract| READER.length(length).with(contract);
     let clients = [
         client(4 * KIB, min(20_000_000)),
         client(16 * KIB, share(100)),
@@ -345,10 +241,7 @@ fn tenants_divide_before_their_volumes_do() {
     let tenant = GroupId(10);
     host.edit(group(tenant.0, share(300)));
     for (parent, own) in [(ROOT, 100), (tenant, 100), (tenant, 200)] {
-        host.add(Client {
-            contract: Some(share(own)),
-            ..READER.of(parent)
-        });
+        host.add(READER.of(parent).with(share(own)));
     }
     host.run(2 * SECOND);
     let kept = host;

@@ -5,12 +5,11 @@
 //! ended, or with the oldest request if that has waited longer than its deadline. A lower priority is served only while nothing of a
 //! higher one waits or is in the drive, except requests that have waited for `prio_aging_expire`.
 //!
-//! The rules are in `choice`, what waits in `queue`, which requests are merged in `join`.
+//! The rules are in `choice`, what waits in `queue`.
 //! `docs/mq-deadline.md` leads through them.
 
 mod choice;
 mod config;
-mod join;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -18,10 +17,11 @@ mod tests;
 pub use config::Config;
 
 use super::common::depth::Depth;
+use super::common::seek::Place;
 use super::{Next, Schedule};
 use crate::cx::Cx;
 use crate::id::Tag;
-use crate::merge::{Join, Side};
+use crate::merge::Side;
 use crate::request::{Op, Request};
 use crate::stream::PriorityClass;
 use crate::table::Table;
@@ -147,12 +147,22 @@ impl Schedule for MqDeadline {
         }
     }
 
-    fn find_join(&mut self, cx: &mut Cx, request: u32) -> Option<Join> {
-        self.find_command(cx, request)
+    /// Linux: `dd_request_merge`.
+    fn beginning_at(&mut self, table: &Table, request: u32, place: Place) -> Option<u32> {
+        if !self.config.front_merges {
+            return None;
+        }
+        let queue = &self.queues[priority_of(request, table)];
+        let direction = Direction::of(table.requests[request].request.op);
+        self.waiting.at(queue, direction, place)
     }
 
+    /// Linux: `dd_request_merged`.
     fn grown(&mut self, cx: &mut Cx, leader: u32, side: Side) {
-        self.command_grown(cx, leader, side);
+        if side == Side::Front {
+            let queue = &self.queues[self.waiting.priority(leader)];
+            (self.waiting).moved(queue, leader, &cx.table.requests[leader]);
+        }
     }
 
     fn neighbour(&mut self, leader: u32, side: Side) -> Option<u32> {
@@ -160,7 +170,10 @@ impl Schedule for MqDeadline {
         self.waiting.neighbour(queue, leader, side)
     }
 
+    /// Linux: `dd_merged_requests`.
     fn absorbed(&mut self, _cx: &mut Cx, by: u32, request: u32) {
-        self.command_absorbed(by, request);
+        let queue = &mut self.queues[self.waiting.priority(request)];
+        self.waiting.inherit_age(queue, by, request);
+        self.waiting.remove(queue, request);
     }
 }

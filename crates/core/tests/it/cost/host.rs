@@ -5,13 +5,7 @@ use weir_core::testing::{self, Client, Parallel, RANDOM, child, share};
 use weir_core::{Config, DriveShape, Edit, GroupId, ROOT, Sizes, elevator, merge};
 
 /// 16 random reads of 4 KiB at a time.
-pub(crate) const READS: Client = Client {
-    group: GroupId(1),
-    base: Some(0),
-    file: 16 << 30,
-    depth: 16,
-    ..RANDOM
-};
+pub(crate) const READS: Client = RANDOM.of(GroupId(1)).base(0).file(16 << 30).depth(16);
 
 /// The drive: how many requests it serves at a time, and how long each takes in nanoseconds.
 #[derive(Clone, Copy)]
@@ -35,19 +29,11 @@ pub(crate) fn merging(
     groups: &[(u32, u16)],
 ) -> Host {
     let config = Config {
-        sizes: Sizes {
-            groups: 64,
-            scheduler_tags: drive.tags.into(),
-            ..Sizes::default()
-        },
-        drive: DriveShape {
-            tags: drive.tags,
-            ..DriveShape::default()
-        },
-        controllers: control::Config {
-            cost: Some(config),
-            ..control::Config::default()
-        },
+        sizes: Sizes::default()
+            .groups(64)
+            .scheduler_tags(drive.tags.into()),
+        drive: DriveShape::default().tags(drive.tags),
+        controllers: control::Config::default().cost(Some(config)),
         merge,
         elevator: elevator::Config::None,
     };

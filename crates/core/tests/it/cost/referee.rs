@@ -49,7 +49,7 @@ const fn at(group: u32) -> Client {
 }
 
 const fn paced(group: u32, rate: u64) -> Client {
-    Client { rate, ..at(group) }
+    at(group).rate(rate)
 }
 
 const EQUAL: &[(u32, u16)] = &[(TOP, 100), (TOP, 100)];
@@ -124,49 +124,25 @@ const ROWS: &[Row] = &[
     Row {
         name: "one rests half of the time (--thinktime=500000 --thinktime_blocks=5000)",
         groups: EQUAL,
-        jobs: &[
-            at(1),
-            Client {
-                rest: Some((5_000, ms(500))),
-                ..at(2)
-            },
-        ],
+        jobs: &[at(1), at(2).rest(5_000, ms(500))],
         linux: &[13_729, 5_586],
     },
     Row {
         name: "one after the other (--rw=read) beside random",
         groups: EQUAL,
-        jobs: &[
-            Client {
-                place: Place::Sequential,
-                ..at(1)
-            },
-            at(2),
-        ],
+        jobs: &[at(1).place(Place::Sequential), at(2)],
         linux: &[24_675, 10_007],
     },
     Row {
         name: "64 KiB (--bs=64k) beside 4 KiB",
         groups: EQUAL,
-        jobs: &[
-            Client {
-                length: 65_536,
-                ..at(1)
-            },
-            at(2),
-        ],
+        jobs: &[at(1).length(65_536), at(2)],
         linux: &[2_501, 10_008],
     },
     Row {
         name: "writes (--rw=randwrite) beside reads",
         groups: EQUAL,
-        jobs: &[
-            Client {
-                op: Op::Write,
-                ..at(1)
-            },
-            at(2),
-        ],
+        jobs: &[at(1).op(Op::Write), at(2)],
         linux: &[5_005, 10_008],
     },
 ];
@@ -220,10 +196,7 @@ fn play_jobs(config: Config, groups: &[(u32, u16)], jobs: &[Client]) -> Vec<u64>
 #[test]
 fn flat_donation_leaves_nobody_short_and_gives_much_of_what_is_not_used() {
     let tree = config(20_000, 0, 10_000, 10_000);
-    let flat = Config {
-        donation: DonationRule::Flat,
-        ..tree
-    };
+    let flat = tree.donation(DonationRule::Flat);
     for row in ROWS {
         let got = play(flat, row);
         let greedy: Vec<Client> = row

@@ -52,16 +52,16 @@ impl Scene {
                 leaves.push(groups.len() as u32);
             }
         }
-        let job = |group| Client {
-            group: GroupId(group),
-            op: if below(&mut rng, 2) == 0 {
-                Op::Read
-            } else {
-                Op::Write
-            },
-            length: 4096 << below(&mut rng, 5),
-            depth: 4 << below(&mut rng, 4),
-            ..READS
+        let job = |group| {
+            READS
+                .of(GroupId(group))
+                .op(if below(&mut rng, 2) == 0 {
+                    Op::Read
+                } else {
+                    Op::Write
+                })
+                .length(4096 << below(&mut rng, 5))
+                .depth(4 << below(&mut rng, 4))
         };
         Self {
             config,
@@ -214,10 +214,7 @@ fn donated() -> Found {
     let mut host = host(config(20_000, 0, 10_000, 10_000), DRIVE, &[(TOP, 100); 8]);
     host.add(LEFT);
     for group in 2..=8 {
-        host.add(Client {
-            rate: 1_000,
-            ..READS.of(GroupId(group))
-        });
+        host.add(READS.of(GroupId(group)).rate(1_000));
     }
     host.run_for(SECOND);
     host.take_done();
@@ -248,11 +245,7 @@ fn changed() -> Found {
 /// A group that need not wait pays in the end: a group that sends nothing but metadata gets no more than its part and what it may owe.
 #[test]
 fn debts() -> Found {
-    let meta = Client {
-        flags: Flags::META,
-        depth: 4,
-        ..RIGHT
-    };
+    let meta = RIGHT.flags(Flags::META).depth(4);
     let mut host = pair(&[LEFT, meta], config(2_000, 0, 10_000, 10_000));
     host.run_for(4 * SECOND);
     host.take_done();
@@ -269,10 +262,7 @@ fn debts() -> Found {
 /// in place of 320. A group begins half a period behind the drive.
 #[test]
 fn merged() -> Found {
-    let near = Client {
-        place: Place::Sequential,
-        ..LEFT
-    };
+    let near = LEFT.place(Place::Sequential);
     for (merge, takes) in [(Merge::OFF, 320), (Merge::LINUX, 170)] {
         let config = config(20_000, 0, 10_000, 10_000);
         let mut host = merging(config, merge, DRIVE, &[(TOP, 100)]);

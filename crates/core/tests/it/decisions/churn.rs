@@ -28,24 +28,6 @@ pub(crate) enum Kind {
     Files,
 }
 
-/// A policy.
-#[derive(Clone)]
-pub(crate) struct Policy {
-    pub(crate) elevator: elevator::Config,
-    pub(crate) controllers: control::Config,
-    pub(crate) merge: merge::Config,
-}
-
-impl Policy {
-    pub(crate) fn of(elevator: elevator::Config) -> Self {
-        Self {
-            elevator,
-            controllers: control::Config::default(),
-            merge: merge::Config::OFF,
-        }
-    }
-}
-
 struct Churn {
     kind: Kind,
     /// Some requests are a file system's metadata, which `io.cost` does not hold.
@@ -67,7 +49,7 @@ struct Churn {
 }
 
 /// A line for every hundred steps: a digest of all that the layer said in them, and how things stand.
-pub(crate) fn of(name: &str, policy: Policy, kind: Kind) -> String {
+pub(crate) fn of(name: &str, policy: Config, kind: Kind) -> String {
     let mut churn = Churn::new(policy, kind);
     let mut text = format!(
         "{name}\n\n  us      digest    accepted rejected dispatched   done  stray clamped\n"
@@ -105,18 +87,11 @@ pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
             draw(tuned, &mut rng);
         }
         let merge = if elevator.merges() && seed % 3 == 2 {
-            merge::Config {
-                nomerges: 1,
-                ahead: false,
-                ..merge::Config::LINUX
-            }
+            merge::Config::LINUX.nomerges(1).ahead(false)
         } else {
             merge::Config::OFF
         };
-        let policy = Policy {
-            merge,
-            ..Policy::of(elevator)
-        };
+        let policy = Config::of(elevator).merge(merge);
         let kind = if seed % 2 == 0 {
             Kind::Anywhere
         } else {
@@ -145,7 +120,7 @@ pub(crate) fn tuned(name: &str, elevator: &elevator::Config) -> String {
 
 /// Whatever the tunables, every request that was accepted ends once all clients go on. Returns
 /// whether requests were held for the sake of a low limit.
-pub(crate) fn nothing_is_lost(policy: &Policy, runs: u64) -> bool {
+pub(crate) fn nothing_is_lost(policy: &Config, runs: u64) -> bool {
     let mut limited = false;
     for seed in 0..runs {
         let mut rng = Rng::new(1_000 + seed);
@@ -195,7 +170,7 @@ pub(crate) fn draw(tuned: &mut dyn Tuned, rng: &mut Rng) {
 }
 
 impl Churn {
-    fn new(policy: Policy, kind: Kind) -> Self {
+    fn new(policy: Config, kind: Kind) -> Self {
         let sizes = Sizes {
             requests: 60,
             streams: 8,
@@ -214,14 +189,8 @@ impl Churn {
             rotational: kind == Kind::Files,
             capacity: Some(capacity(500_000_000)),
         };
-        let config = Config {
-            sizes,
-            drive,
-            controllers: policy.controllers,
-            merge: policy.merge,
-            elevator: policy.elevator,
-        };
-        let mut layer = Layer::new(config).unwrap();
+        let (low, cost) = (policy.controllers.low, policy.controllers.cost);
+        let mut layer = Layer::new(policy.sizes(sizes).drive(drive)).unwrap();
         let edits = [
             space(0, Some(1 << 30)),
             add(1, ROOT),
@@ -232,8 +201,8 @@ impl Churn {
         layer.change(Instant::ZERO, &edits).unwrap();
         Self {
             kind,
-            metadata: policy.controllers.cost.is_some(),
-            low: policy.controllers.low.is_some(),
+            metadata: cost.is_some(),
+            low: low.is_some(),
             files: [0, 256 << 20, 512 << 20],
             rng: Rng::new(7),
             layer,
@@ -364,22 +333,20 @@ impl Churn {
         } else {
             self.below(2_000) * 4_096 + outside
         };
-        Request {
-            space: SpaceId(u32::from(self.rarely(4))),
-            flags: match self.below(6) {
-                0 => Flags::SYNC,
-                1 => Flags::FUA,
-                2 if self.metadata => Flags::META,
-                _ => Flags::NONE,
-            },
-            offset,
-            ..request(
-                stream,
-                op,
-                self.cookies,
-                if op == Op::Flush { 0 } else { length as u32 },
-            )
-        }
+        request(
+            stream,
+            op,
+            self.cookies,
+            if op == Op::Flush { 0 } else { length as u32 },
+        )
+        .space(SpaceId(u32::from(self.rarely(4))))
+        .flags(match self.below(6) {
+            0 => Flags::SYNC,
+            1 => Flags::FUA,
+            2 if self.metadata => Flags::META,
+            _ => Flags::NONE,
+        })
+        .offset(offset)
     }
 
     fn complete(&mut self, now: Instant) {
@@ -505,25 +472,21 @@ impl Churn {
     }
 
     fn contract(&mut self) -> Contract {
-        let max = Max {
-            bandwidth: self.below(3) * 40_000_000,
-            read_iops: self.below(2) * 1_000,
-            write_bandwidth: self.below(2) * 30_000_000,
-            burst: Span::from_millis(self.below(20)),
-            ..Max::NONE
-        };
+        let max = Max::NONE
+            .bandwidth(self.below(3) * 40_000_000)
+            .read_iops(self.below(2) * 1_000)
+            .write_bandwidth(self.below(2) * 30_000_000)
+            .burst(Span::from_millis(self.below(20)));
         let class = match self.below(6) {
             0 => Class::Realtime,
             1 => Class::Idle,
             _ => Class::default(),
         };
-        Contract {
-            min: if self.rarely(3) { 10_000_000 } else { 0 },
-            share: 1 + self.below(500) as u16,
-            max: if self.rarely(2) { max } else { Max::NONE },
-            class,
-            ..Contract::DEFAULT
-        }
+        Contract::DEFAULT
+            .min(if self.rarely(3) { 10_000_000 } else { 0 })
+            .share(1 + self.below(500) as u16)
+            .max(if self.rarely(2) { max } else { Max::NONE })
+            .class(class)
     }
 
     /// Somebody begins to listen, and takes what was kept when the next one does.

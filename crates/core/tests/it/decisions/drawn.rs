@@ -8,11 +8,11 @@ use weir_core::control::{cost, low, slices};
 use weir_core::random::Rng;
 use weir_core::testing::{Client, Place, ms, us};
 use weir_core::{
-    Capacity, Class, Contract, DriveShape, Edit, Flags, GroupId, Knobs, LowKnobs, Max, Op,
+    Capacity, Class, Config, Contract, DriveShape, Edit, Flags, GroupId, Knobs, LowKnobs, Max, Op,
     Priority, PriorityClass, ROOT, Sizes, Span, merge,
 };
 
-use crate::decisions::churn::{Policy, draw};
+use crate::decisions::churn::draw;
 use crate::decisions::client::READER;
 use crate::decisions::drive::Kind;
 use crate::decisions::host::{Change, Decision, Scene, layer, run};
@@ -23,7 +23,7 @@ use crate::decisions::scenes::SCARCE;
 const DRAWS: u64 = 160;
 
 /// A line for each draw: what was asked of which drive, what came of it, and a digest of every decision and sample.
-pub(crate) fn of(name: &str, policy: &Policy) -> String {
+pub(crate) fn of(name: &str, policy: &Config) -> String {
     let mut text = format!(
         "{name}\n\nseed drive     ms clients  pieces       KiB answered  mean us longest us  digest\n"
     );
@@ -92,7 +92,7 @@ impl Draw {
     }
 }
 
-fn scene(seed: u64, policy: &Policy) -> Scene {
+fn scene(seed: u64, policy: &Config) -> Scene {
     let mut rng = Draw(Rng::new(seed));
     loop {
         let drawn = scene_of(&mut rng, policy);
@@ -103,7 +103,7 @@ fn scene(seed: u64, policy: &Policy) -> Scene {
     }
 }
 
-fn scene_of(rng: &mut Draw, policy: &Policy) -> Scene {
+fn scene_of(rng: &mut Draw, policy: &Config) -> Scene {
     let drive = rng.one_of(&[Kind::Flash, Kind::SlowFlash, Kind::Disk, Kind::Even]);
     let even = matches!(drive, Kind::Even);
     let policy = tuned(rng, policy, drive);
@@ -118,26 +118,16 @@ fn scene_of(rng: &mut Draw, policy: &Policy) -> Scene {
                 return own;
             }
             // It has a part of the first file, between those of others.
-            Client {
-                place: Place::Every(4),
-                base: Some(number % 4 * u64::from(own.length)),
-                ..own
-            }
+            own.place(Place::Every(4))
+                .base(number % 4 * u64::from(own.length))
         })
         .collect();
     let changes = changes(rng, &policy, &groups, clients.len());
     Scene {
-        name: "",
-        says: "",
         drive,
-        shape: shape(rng, drive),
-        sizes: Sizes {
-            scheduler_tags: rng.one_of(&[8, 64, 4_096]),
-            ..Sizes::default()
-        },
-        controllers: policy.controllers,
-        merge: policy.merge,
-        elevator: policy.elevator,
+        config: policy
+            .drive(shape(rng, drive))
+            .sizes(Sizes::default().scheduler_tags(rng.one_of(&[8, 64, 4_096]))),
         groups,
         clients,
         changes,
@@ -146,7 +136,7 @@ fn scene_of(rng: &mut Draw, policy: &Policy) -> Scene {
 }
 
 /// The policy, in half of the draws with other tunables.
-fn tuned(rng: &mut Draw, policy: &Policy, drive: Kind) -> Policy {
+fn tuned(rng: &mut Draw, policy: &Config, drive: Kind) -> Config {
     let mut policy = policy.clone();
     let slower = match drive {
         Kind::Flash => 1,
@@ -177,22 +167,20 @@ fn cost_of(rng: &mut Draw, slower: u64) -> cost::Config {
     let part = 1 + rng.below(10);
     let rate = |full: u64| full * part / 5 / slower;
     let min = 1_000 + rng.below(10_000) as u32;
-    cost::Config {
-        rpct: rng.one_of(&[0, 5_000, 9_500]),
-        rlat: Span::from_micros(rng.magnitude(15)),
-        wpct: rng.one_of(&[0, 5_000, 9_500]),
-        wlat: Span::from_micros(rng.magnitude(15)),
-        min,
-        max: min + rng.below(20_000) as u32,
-        rbps: rate(900_000_000),
-        rseqiops: rate(40_000),
-        rrandiops: rate(30_000),
-        wbps: rate(450_000_000),
-        wseqiops: rate(20_000),
-        wrandiops: rate(15_000),
-        donation: rng.one_of(&[cost::DonationRule::Tree, cost::DonationRule::Flat]),
-        ..SCARCE
-    }
+    SCARCE
+        .rpct(rng.one_of(&[0, 5_000, 9_500]))
+        .rlat(Span::from_micros(rng.magnitude(15)))
+        .wpct(rng.one_of(&[0, 5_000, 9_500]))
+        .wlat(Span::from_micros(rng.magnitude(15)))
+        .min(min)
+        .max(min + rng.below(20_000) as u32)
+        .rbps(rate(900_000_000))
+        .rseqiops(rate(40_000))
+        .rrandiops(rate(30_000))
+        .wbps(rate(450_000_000))
+        .wseqiops(rate(20_000))
+        .wrandiops(rate(15_000))
+        .donation(rng.one_of(&[cost::DonationRule::Tree, cost::DonationRule::Flat]))
 }
 
 fn shape(rng: &mut Draw, drive: Kind) -> DriveShape {
@@ -207,16 +195,16 @@ fn shape(rng: &mut Draw, drive: Kind) -> DriveShape {
         tags: rng.one_of(&[2, 16, 32]),
         max_transfer: rng.one_of(&[64 << 10, 256 << 10, 1 << 20]),
         rotational: matches!(drive, Kind::Disk) || matches!(drive, Kind::Even) && rng.rarely(2),
-        capacity: Some(Capacity {
-            read,
-            write,
-            iops: if rng.rarely(2) { iops } else { 0 },
-            ..Capacity::NONE
-        }),
+        capacity: Some(
+            Capacity::NONE
+                .read(read)
+                .write(write)
+                .iops(if rng.rarely(2) { iops } else { 0 }),
+        ),
     }
 }
 
-fn groups(rng: &mut Draw, policy: &Policy) -> Vec<(u32, GroupId, Contract, Knobs)> {
+fn groups(rng: &mut Draw, policy: &Config) -> Vec<(u32, GroupId, Contract, Knobs)> {
     (1..=rng.below(6) as u32)
         .map(|id| {
             let parent = if rng.rarely(2) {
@@ -232,7 +220,7 @@ fn groups(rng: &mut Draw, policy: &Policy) -> Vec<(u32, GroupId, Contract, Knobs
 /// In every second draw somebody leaves and comes back, or gets another contract or other knobs.
 fn changes(
     rng: &mut Draw,
-    policy: &Policy,
+    policy: &Config,
     groups: &[(u32, GroupId, Contract, Knobs)],
     clients: usize,
 ) -> Vec<(u64, Change)> {
@@ -255,7 +243,7 @@ fn changes(
         .collect()
 }
 
-fn contract(rng: &mut Draw, policy: &Policy) -> Contract {
+fn contract(rng: &mut Draw, policy: &Config) -> Contract {
     let classes = policy.elevator.kind().keeps_class;
     let promises = policy.controllers.low.is_some() || policy.elevator.kind().keeps_min;
     let mut rate = |of: u64, bits| {
@@ -265,13 +253,11 @@ fn contract(rng: &mut Draw, policy: &Policy) -> Contract {
             0
         }
     };
-    let max = Max {
-        bandwidth: rate(1_000_000, 8),
-        read_bandwidth: rate(1_000_000, 8),
-        write_iops: rate(10, 10),
-        burst: Span::from_millis(rate(1, 5)),
-        ..Max::NONE
-    };
+    let max = Max::NONE
+        .bandwidth(rate(1_000_000, 8))
+        .read_bandwidth(rate(1_000_000, 8))
+        .write_iops(rate(10, 10))
+        .burst(Span::from_millis(rate(1, 5)));
     let min = if promises { rate(100_000, 7) } else { 0 };
     let iops = promises && min == 0 && rng.rarely(3);
     Contract {
@@ -287,7 +273,7 @@ fn contract(rng: &mut Draw, policy: &Policy) -> Contract {
     }
 }
 
-fn knobs(rng: &mut Draw, policy: &Policy) -> Knobs {
+fn knobs(rng: &mut Draw, policy: &Config) -> Knobs {
     let low = policy.controllers.low.is_some();
     let mut some = |bits| {
         if rng.rarely(3) {
@@ -325,8 +311,8 @@ fn client(rng: &mut Draw, even: bool) -> Client {
         _ => Place::Random,
     };
     let from = if rng.rarely(2) { rng.below(200) } else { 0 };
-    let mut client = Client {
-        priority: Priority {
+    let mut client = READER
+        .priority(Priority {
             class: rng.one_of(&[
                 PriorityClass::BestEffort,
                 PriorityClass::BestEffort,
@@ -335,25 +321,23 @@ fn client(rng: &mut Draw, even: bool) -> Client {
                 PriorityClass::Idle,
             ]),
             level: rng.below(8) as u8,
-        },
-        op: if writes { Op::Write } else { Op::Read },
-        flags: rng.one_of(&[Flags::NONE, Flags::NONE, Flags::SYNC, Flags::META]),
-        place,
-        length: 4_096 << rng.below(7),
-        depth: rng.one_of(&[1, 1, 2, 4, 16, 32]),
-        think: if even {
+        })
+        .op(if writes { Op::Write } else { Op::Read })
+        .flags(rng.one_of(&[Flags::NONE, Flags::NONE, Flags::SYNC, Flags::META]))
+        .place(place)
+        .length(4_096 << rng.below(7))
+        .depth(rng.one_of(&[1, 1, 2, 4, 16, 32]))
+        .think(if even {
             ms(rng.one_of(&[0, 0, 1, 4, 20, 300]))
         } else {
             us(rng.one_of(&[0, 20, 200, 1_500, 9_000]))
-        },
-        from: ms(from),
-        until: if rng.rarely(3) {
+        })
+        .from(ms(from))
+        .until(if rng.rarely(3) {
             ms(from + 50 + rng.below(500))
         } else {
             u64::MAX
-        },
-        ..READER
-    };
+        });
     if writes && rng.rarely(2) {
         client.other = Some((rng.magnitude(5), Op::Flush, client.flags));
     }
@@ -361,9 +345,9 @@ fn client(rng: &mut Draw, even: bool) -> Client {
 }
 
 /// A policy by the words that its table is named by: an elevator, and what stands before it.
-pub(crate) fn policy(elevator: &str, with: &str) -> Policy {
+pub(crate) fn policy(elevator: &str, with: &str) -> Config {
     let kind = weir_core::elevator::find(elevator).unwrap();
-    let mut policy = Policy::of((kind.default)());
+    let mut policy = Config::of((kind.default)());
     match with {
         "" => {}
         "cost" => policy.controllers.cost = Some(SCARCE),

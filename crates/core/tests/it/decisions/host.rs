@@ -1,26 +1,19 @@
 //! Scenes, and the decisions in each.
 
 use weir_core::testing::{self, Client, Host, child, ms};
-use weir_core::{
-    Config, Contract, Dispatch, Done, DriveShape, Edit, GroupId, Knobs, Layer, Output, Refusal,
-    Sizes, control, elevator, merge,
-};
+use weir_core::{Config, Contract, Dispatch, Done, Edit, GroupId, Knobs, Layer, Output, Refusal};
 
 use crate::decisions::drive::{Drive, Kind};
 use crate::decisions::listing::sampled;
 
+/// Number, parent, contract and knobs.
+pub(crate) type Group = (u32, GroupId, Contract, Knobs);
+
 /// A drive, a policy, and its clients' loads.
 pub(crate) struct Scene {
-    pub(crate) name: &'static str,
-    pub(crate) says: &'static str,
     pub(crate) drive: Kind,
-    pub(crate) shape: DriveShape,
-    pub(crate) sizes: Sizes,
-    pub(crate) controllers: control::Config,
-    pub(crate) merge: merge::Config,
-    pub(crate) elevator: elevator::Config,
-    /// Number, parent, contract and knobs of each group.
-    pub(crate) groups: Vec<(u32, GroupId, Contract, Knobs)>,
+    pub(crate) config: Config,
+    pub(crate) groups: Vec<Group>,
     pub(crate) clients: Vec<Client>,
     /// What else happens, and after how many milliseconds.
     pub(crate) changes: Vec<(u64, Change)>,
@@ -72,13 +65,6 @@ pub(crate) fn run(scene: &Scene) -> Vec<Decision> {
 
 /// The scene's layer, or why nobody can promise that.
 pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
-    let config = Config {
-        sizes: scene.sizes,
-        drive: scene.shape,
-        controllers: scene.controllers,
-        merge: scene.merge,
-        elevator: scene.elevator.clone(),
-    };
     let groups = scene.groups.iter();
     let edits = groups.flat_map(|&(id, parent, contract, knobs)| {
         let knobs = Edit::SetKnobs {
@@ -87,7 +73,7 @@ pub(crate) fn layer(scene: &Scene) -> Result<Layer, Refusal> {
         };
         [child(id, parent, contract), knobs]
     });
-    testing::layer(config, &edits.collect::<Vec<_>>())
+    testing::layer(scene.config.clone(), &edits.collect::<Vec<_>>())
 }
 
 #[derive(Default)]

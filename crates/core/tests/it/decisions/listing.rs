@@ -23,7 +23,7 @@ pub(crate) fn whole(scene: &Scene, decisions: &[Decision]) -> String {
 }
 
 fn table(scene: &Scene, decisions: &[Decision], line: u64) -> String {
-    let mut text = format!("{}\n{}\n\n  ms  digest    sent\n", scene.name, scene.says);
+    let mut text = String::from("\n  ms  digest    sent\n");
     let mut at = 0;
     for ms in (0..scene.millis).step_by(line as usize) {
         let from = at;

@@ -8,18 +8,9 @@ use weir_core::{
 };
 
 fn layer(elevator: elevator::Config) -> (Layer, [StreamId; 2]) {
-    let config = Config {
-        drive: DriveShape {
-            tags: 1,
-            max_transfer: 16_384,
-            ..DriveShape::default()
-        },
-        merge: merge::Config {
-            ahead: false,
-            ..merge::Config::LINUX
-        },
-        ..Config::of(elevator)
-    };
+    let config = Config::of(elevator)
+        .drive(DriveShape::default().tags(1).max_transfer(16_384))
+        .merge(merge::Config::LINUX.ahead(false));
     let mut layer = super::layer(config);
     let second = space(1, 1 << 30);
     layer.change(at(0), &[second]).unwrap();
@@ -33,10 +24,7 @@ fn bfq() -> elevator::Config {
 
 /// A read of the page of that number, by which it is known.
 fn page(stream: StreamId, page: u64) -> Request {
-    Request {
-        offset: page * 4096,
-        ..read(stream, page, 4096)
-    }
+    read(stream, page, 4096).offset(page * 4096)
 }
 
 /// Commands, by first page and pages, and answers.
@@ -113,22 +101,10 @@ fn another_space_flag_or_operation_is_another_command() {
     let (mut layer, [a, _]) = layer(elevator::Config::None);
     let first = page(a, 5);
     let others = [
-        Request {
-            space: SpaceId(1),
-            ..page(a, 6)
-        },
-        Request {
-            op: Op::Write,
-            ..page(a, 6)
-        },
-        Request {
-            flags: Flags::META,
-            ..page(a, 6)
-        },
-        Request {
-            flags: Flags::FUA,
-            ..page(a, 6)
-        },
+        page(a, 6).space(SpaceId(1)),
+        page(a, 6).op(Op::Write),
+        page(a, 6).flags(Flags::META),
+        page(a, 6).flags(Flags::FUA),
     ];
     for other in others {
         layer.submit(at(0), &[first, other]).unwrap();

@@ -12,24 +12,13 @@ fn layer(sizes: Sizes, queues: u16, tags: u16) -> Layer {
 }
 
 fn layer_under(elevator: elevator::Config, sizes: Sizes, queues: u16, tags: u16) -> Layer {
-    let drive = DriveShape {
-        queues,
-        tags,
-        ..DriveShape::default()
-    };
-    let config = Config {
-        sizes,
-        drive,
-        ..Config::of(elevator)
-    };
+    let drive = DriveShape::default().queues(queues).tags(tags);
+    let config = Config::of(elevator).sizes(sizes).drive(drive);
     super::layer(config)
 }
 
 fn read(stream: StreamId, cookie: u64) -> Request {
-    Request {
-        offset: cookie * 4096,
-        ..testing::read(stream, cookie, 4096)
-    }
+    testing::read(stream, cookie, 4096).offset(cookie * 4096)
 }
 
 /// Queue, tag and cookie of what is sent.
@@ -119,10 +108,7 @@ fn charged(layer: &mut Layer, listener: Listener) -> (Vec<u64>, u64) {
 
 #[test]
 fn whoever_listens_is_told_of_every_request_and_what_was_lost_is_counted() {
-    let sizes = Sizes {
-        events: 4,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().events(4);
     let mut layer = layer(sizes, 1, 32);
     let stream = open(&mut layer, ROOT);
     let mut ask = |mask, cookies: std::ops::Range<u64>| {
@@ -187,17 +173,14 @@ fn a_busy_queue_is_asked_again_and_the_other_goes_on_meanwhile() {
 
 #[test]
 fn each_queue_has_a_flush_of_a_space_and_scheduler_tags_of_its_own() {
-    let sizes = Sizes {
-        scheduler_tags: 1,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().scheduler_tags(1);
     let mut layer = layer(sizes, 2, 4);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
-    let flush = |stream, cookie| Request {
-        op: weir_core::Op::Flush,
-        offset: 0,
-        length: 0,
-        ..read(stream, cookie)
+    let flush = |stream, cookie| {
+        read(stream, cookie)
+            .op(weir_core::Op::Flush)
+            .offset(0)
+            .length(0)
     };
     layer.submit(at(0), &[flush(a, 0), flush(a, 1)]).unwrap();
     layer.submit(at(0), &[flush(b, 2)]).unwrap();

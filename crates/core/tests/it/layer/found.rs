@@ -1,36 +1,22 @@
 //! What the auditors have found, each as the shortest run that shows it.
 
 use super::{at, open};
-use weir_core::testing::{capacity, group, iops, limit, min, min_iops, read};
+use weir_core::testing::{capacity, change, group, iops, limit, min, min_iops, read};
 use weir_core::{
     Capacity, Class, Completion, Config, Contract, DriveShape, Edit, GroupId, Layer, Max, Op,
-    Outcome, Output, ROOT, Reject, Request, Sizes, Span, StreamId, Tag, Waits, elevator,
+    Outcome, Output, ROOT, Reject, Sizes, Span, StreamId, Tag, Waits, elevator,
 };
 
 fn layer(sizes: Sizes, tags: u16) -> Layer {
-    let drive = DriveShape {
-        tags,
-        max_transfer: 4096,
-        ..DriveShape::default()
-    };
-    let config = Config {
-        sizes,
-        drive,
-        ..Config::of(elevator::Config::None)
-    };
+    let drive = DriveShape::default().tags(tags).max_transfer(4096);
+    let config = Config::of(elevator::Config::None).sizes(sizes).drive(drive);
     super::layer(config)
 }
 
 fn limited(layer: &mut Layer, us: u64, max: Max) {
-    let contract = limit(max);
-    let id = GroupId(1);
     let edit = match us {
-        0 => Edit::AddGroup {
-            id,
-            parent: ROOT,
-            contract,
-        },
-        _ => Edit::SetContract { id, contract },
+        0 => group(1, limit(max)),
+        _ => change(GroupId(1), limit(max)),
     };
     layer.change(at(us), &[edit]).unwrap();
 }
@@ -63,11 +49,7 @@ fn a_stray_tag_beyond_the_drives_is_ignored_also_while_the_drive_is_busy() {
 fn a_flush_with_an_offset_is_refused() {
     let mut layer = layer(Sizes::default(), 1);
     let s = open(&mut layer, ROOT);
-    let flush = Request {
-        op: Op::Flush,
-        offset: 512,
-        ..read(s, 1, 0)
-    };
+    let flush = read(s, 1, 0).op(Op::Flush).offset(512);
     let refused = layer.submit(at(0), &[flush]).unwrap_err();
     assert_eq!(refused.reason, Reject::BadLength);
 }
@@ -97,10 +79,7 @@ fn the_waits_of_a_request_held_between_two_pieces_add_up() {
 
 #[test]
 fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
-    let sizes = Sizes {
-        scheduler_tags: 1,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().scheduler_tags(1);
     let mut layer = layer(sizes, 1);
     let (held, other) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
     layer
@@ -115,12 +94,7 @@ fn a_stream_on_hold_keeps_no_scheduler_tag_from_the_others() {
 
 #[test]
 fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
-    let sizes = Sizes {
-        requests: 1,
-        streams: 4,
-        reserved: 0,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().requests(1).streams(4).reserved(0);
     let mut layer = layer(sizes, 1);
     let streams = [0; 4].map(|_| open(&mut layer, ROOT));
     layer.submit(at(0), &[read(streams[0], 1, 512)]).unwrap();
@@ -137,12 +111,7 @@ fn whoever_waits_for_room_is_told_even_if_those_told_before_do_not_come() {
 
 #[test]
 fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
-    let sizes = Sizes {
-        requests: 2,
-        streams: 2,
-        reserved: 1,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default().requests(2).streams(2).reserved(1);
     let mut layer = layer(sizes, 2);
     let (a, b) = (open(&mut layer, ROOT), open(&mut layer, ROOT));
     for stream in [a, b] {
@@ -160,13 +129,11 @@ fn a_stream_that_fills_its_own_reserve_is_told_when_there_is_room_in_it() {
 
 #[test]
 fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
-    let sizes = Sizes {
-        requests: 6,
-        streams: 7,
-        per_stream: 2,
-        reserved: 0,
-        ..Sizes::default()
-    };
+    let sizes = Sizes::default()
+        .requests(6)
+        .streams(7)
+        .per_stream(2)
+        .reserved(0);
     let mut layer = layer(sizes, 2);
     let streams = [0; 7].map(|_| open(&mut layer, ROOT));
     let two = |stream| [read(stream, 1, 512), read(stream, 2, 512)];
@@ -191,11 +158,7 @@ fn a_stream_owed_room_that_fills_up_before_it_is_told_so_is_told_to_pause() {
 #[test]
 fn lifting_one_limit_earns_nothing_under_another() {
     let mut layer = layer(Sizes::default(), 8);
-    let both = Max {
-        iops: 1,
-        bandwidth: 1_000_000,
-        ..Max::NONE
-    };
+    let both = Max::NONE.iops(1).bandwidth(1_000_000);
     limited(&mut layer, 0, both);
     let s = open(&mut layer, GroupId(1));
     layer
@@ -205,7 +168,7 @@ fn lifting_one_limit_earns_nothing_under_another() {
         )
         .unwrap();
     assert_eq!(sent(&poll(&mut layer, 0)), [1]);
-    limited(&mut layer, 500_000, Max { iops: 0, ..both });
+    limited(&mut layer, 500_000, both.iops(0));
     assert_eq!(sent(&poll(&mut layer, 500_000)), [2]);
     assert_eq!(sent(&poll(&mut layer, 500_999)), []);
     assert_eq!(sent(&poll(&mut layer, 501_000)), [3]);
@@ -214,10 +177,7 @@ fn lifting_one_limit_earns_nothing_under_another() {
 #[test]
 fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_to() {
     let mut layer = layer(Sizes::default(), 8);
-    let max = Max {
-        read_bandwidth: 1_000,
-        ..Max::NONE
-    };
+    let max = Max::NONE.read_bandwidth(1_000);
     limited(&mut layer, 0, max);
     let s = open(&mut layer, GroupId(1));
     let requests: Vec<_> = (0..7).map(|c| read(s, c, 1000)).collect();
@@ -230,22 +190,12 @@ fn a_queue_of_more_than_five_seconds_under_a_limit_on_reads_alone_is_not_added_t
 /// A promised client waits three seconds for the drive, then a realtime client comes: how many requests of the promised one go while
 /// the realtime one has something to send?
 fn passed_a_realtime_client(edits: &[Edit]) -> usize {
-    let config = Config {
-        drive: DriveShape {
-            tags: 1,
-            ..DriveShape::default()
-        },
-        ..Config::of(elevator::Config::Contract(
-            elevator::contract::Config::default(),
-        ))
-    };
+    let config =
+        Config::of(elevator::contract::Config::default()).drive(DriveShape::default().tags(1));
     let mut layer = super::layer(config);
-    let capacity = Edit::SetCapacity(Some(Capacity {
-        read: 1 << 30,
-        write: 1 << 30,
-        iops: 10_000_000,
-        ..Capacity::NONE
-    }));
+    let capacity = Edit::SetCapacity(Some(
+        Capacity::NONE.read(1 << 30).write(1 << 30).iops(10_000_000),
+    ));
     layer.change(at(0), &[capacity]).unwrap();
     layer.change(at(0), edits).unwrap();
     let [promised, realtime] = [1, 2].map(|group| open(&mut layer, GroupId(group)));
@@ -270,11 +220,9 @@ fn passed_a_realtime_client(edits: &[Edit]) -> usize {
 fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
     let group = |id, contract| group(id, contract);
     let promised = min_iops(5);
-    let realtime = Contract {
-        class: Class::Realtime,
-        max: iops(1_000_000),
-        ..Contract::DEFAULT
-    };
+    let realtime = Contract::DEFAULT
+        .class(Class::Realtime)
+        .max(iops(1_000_000));
     // A tenth of a second is made good, which is less than a request.
     let passed = passed_a_realtime_client(&[group(1, promised), group(2, realtime)]);
     assert!((1..=2).contains(&passed), "{passed}");
@@ -283,15 +231,8 @@ fn a_realtime_client_does_not_make_good_what_a_promise_lost_long_ago() {
 /// Under `contract`, a group with a min whose one request is in the drive, or the first 4096 bytes of it: its stream and the tag.
 #[cfg(debug_assertions)]
 fn promised(op: Op, length: u32) -> (Layer, StreamId, Tag) {
-    let config = Config {
-        drive: DriveShape {
-            max_transfer: 4096,
-            ..DriveShape::default()
-        },
-        ..Config::of(elevator::Config::Contract(
-            elevator::contract::Config::default(),
-        ))
-    };
+    let config = Config::of(elevator::contract::Config::default())
+        .drive(DriveShape::default().max_transfer(4096));
     let mut layer = super::layer(config);
     let capacity = capacity(100_000_000);
     let contract = min(1_000_000);
@@ -299,10 +240,7 @@ fn promised(op: Op, length: u32) -> (Layer, StreamId, Tag) {
     let edits = [Edit::SetCapacity(Some(capacity)), group];
     layer.change(at(0), &edits).unwrap();
     let stream = open(&mut layer, GroupId(1));
-    let request = Request {
-        op,
-        ..read(stream, 0, length)
-    };
+    let request = read(stream, 0, length).op(op);
     layer.submit(at(0), &[request]).unwrap();
     let out = poll(&mut layer, 0);
     match out[0] {

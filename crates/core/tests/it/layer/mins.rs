@@ -4,10 +4,9 @@ use std::num::NonZeroU64;
 
 use super::{at, open};
 use weir_core::random::Rng;
-use weir_core::testing::{SPACE, space};
+use weir_core::testing::{SPACE, change, child, min, read, space};
 use weir_core::{
-    Capacity, Completion, Config, Contract, Edit, Flags, GroupId, Layer, Op, Output, ROOT, Request,
-    SpaceId, StreamId, Tag, elevator,
+    Capacity, Completion, Config, Edit, GroupId, Layer, Op, Output, StreamId, Tag, elevator,
 };
 
 /// Two tenants with two groups each, of which the second has a min of its own. The last group hangs
@@ -15,26 +14,14 @@ use weir_core::{
 const PARENTS: [u32; 7] = [0, 0, 1, 1, 2, 2, 0];
 
 fn edits() -> Vec<Edit> {
-    let groups = (1..).zip(PARENTS).map(|(id, parent)| Edit::AddGroup {
-        id: GroupId(id),
-        parent: if parent == 0 { ROOT } else { GroupId(parent) },
-        contract: min(if id == 2 { 60_000_000 } else { 0 }),
+    let groups = (1..).zip(PARENTS).map(|(id, parent)| {
+        let contract = min(if id == 2 { 60_000_000 } else { 0 });
+        child(id, GroupId(parent), contract)
     });
-    let capacity = Capacity {
-        read: 300_000_000,
-        write: 200_000_000,
-        ..Capacity::NONE
-    };
+    let capacity = Capacity::NONE.read(300_000_000).write(200_000_000);
     std::iter::once(Edit::SetCapacity(Some(capacity)))
         .chain(groups)
         .collect()
-}
-
-fn min(min: u64) -> Contract {
-    Contract {
-        min,
-        ..Contract::DEFAULT
-    }
 }
 
 /// Two layers that receive the same calls, except that one changes mins in whole changes.
@@ -52,9 +39,7 @@ struct Pair {
 impl Pair {
     fn new(seed: u64) -> Self {
         let config = || {
-            let mut config = Config::of(elevator::Config::Contract(
-                elevator::contract::Config::default(),
-            ));
+            let mut config = Config::of(elevator::contract::Config::default());
             config.drive.tags = 4;
             config
         };
@@ -92,20 +77,11 @@ impl Pair {
         match self.below(8) {
             0..4 => {
                 self.cookie += 1;
-                let request = Request {
-                    stream: self.streams[which],
-                    space: SpaceId(0),
-                    op: if self.below(2) == 0 {
-                        Op::Read
-                    } else {
-                        Op::Write
-                    },
-                    flags: Flags::NONE,
-                    offset: self.below(1 << 10) << 20,
-                    length: 4096 << self.below(6),
-                    cookie: self.cookie,
-                    within: 0,
-                };
+                let op = [Op::Read, Op::Write][self.below(2) as usize];
+                let request = read(self.streams[which], self.cookie, 0)
+                    .op(op)
+                    .offset(self.below(1 << 10) << 20)
+                    .length(4096 << self.below(6));
                 let taken = self.layers.each_mut().map(|l| l.submit(now, &[request]));
                 assert_eq!(taken[0], taken[1]);
                 self.live.extend(taken[0].map(|()| self.streams[which]));
@@ -115,10 +91,8 @@ impl Pair {
                 self.layers.iter_mut().for_each(|l| l.complete(now, &done));
             }
             7 if self.live.iter().all(is_own) => {
-                let edit = Edit::SetContract {
-                    id: GroupId(3 + which as u32),
-                    contract: min(self.below(5) * 20_000_000),
-                };
+                let contract = min(self.below(5) * 20_000_000);
+                let edit = change(GroupId(3 + which as u32), contract);
                 let [one, whole] = &mut self.layers;
                 let changed = [
                     one.change(now, &[edit]),

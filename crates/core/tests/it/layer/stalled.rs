@@ -39,15 +39,8 @@ struct Host {
 
 impl Host {
     fn new(elevator: elevator::Config, depths: [u64; 2]) -> Self {
-        let sizes = Sizes {
-            scheduler_tags: 64,
-            stalled: 1024,
-            ..Sizes::default()
-        };
-        let mut layer = super::layer(Config {
-            sizes,
-            ..Config::of(elevator)
-        });
+        let sizes = Sizes::default().scheduler_tags(64).stalled(1024);
+        let mut layer = super::layer(Config::of(elevator).sizes(sizes));
         let group = |id| group(id, Contract::DEFAULT);
         let space = space(1, 1 << 30);
         layer.change(at(0), &[group(1), group(2), space]).unwrap();
@@ -77,11 +70,9 @@ impl Host {
             _ => Op::Write,
         };
         let moves = u64::from(op != Op::Flush);
-        Request {
-            space: SpaceId(space as u32),
-            offset: moves * (self.cookie * 65536 % (1 << 29)),
-            ..request(self.streams[space], op, self.cookie, 65536 * moves as u32)
-        }
+        request(self.streams[space], op, self.cookie, 65536 * moves as u32)
+            .space(SpaceId(space as u32))
+            .offset(moves * (self.cookie * 65536 % (1 << 29)))
     }
 
     fn submit(&mut self) {

@@ -126,13 +126,10 @@ impl Ledger {
     fn released(&mut self, model: &Model, live: &Live, bytes: u64, found: &mut Found) {
         let request = &live.request;
         if live.released {
-            found.add(Self::NAME, format_args!("charged twice: {live:?}"));
+            found.add(format_args!("charged twice: {live:?}"));
         }
         if bytes != request.charge() {
-            found.add(
-                Self::NAME,
-                format_args!("charged with {bytes} bytes: {request:?}"),
-            );
+            found.add(format_args!("charged with {bytes} bytes: {request:?}"));
         }
         self.count(live, false);
         let direction = usize::from(!request.op.is_read());
@@ -154,12 +151,9 @@ impl Ledger {
                 }
             }
             if above > 0 {
-                found.add(
-                    Self::NAME,
-                    format_args!(
-                        "group {group} is {above} billionths above its limit before {request:?}"
-                    ),
-                );
+                found.add(format_args!(
+                    "group {group} is {above} billionths above its limit before {request:?}"
+                ));
             }
         }
     }
@@ -184,13 +178,10 @@ impl Ledger {
                 // A limit that asks for a late wake-up throttles too much; if another wake-up hides the limit's, that one is wrong.
                 let late = self.all_ready(node, direction, model.now)
                     || wake.is_some_and(|w| w.reason == Reason::Limit);
-                let auditor = if late { Self::NAME } else { Wakes::NAME };
-                found.add(
-                    auditor,
-                    format_args!(
-                        "{what} of group {group} wait although all limits let them pass, {wake:?}"
-                    ),
-                );
+                found.auditor = if late { Self::NAME } else { Wakes::NAME };
+                found.add(format_args!(
+                    "{what} of group {group} wait although all limits let them pass, {wake:?}"
+                ));
             }
         }
     }
@@ -244,15 +235,8 @@ impl Auditor for Ledger {
             Fact::Released(Some(slot), bytes) => {
                 self.released(model, model.request(slot), bytes, found);
             }
-            Fact::Dispatched {
-                slot: Some(slot),
-                piece,
-                again: false,
-            } if !model.request(slot).released => {
-                found.add(
-                    Self::NAME,
-                    format_args!("dispatched before it was released: {piece:?}"),
-                );
+            Fact::Dispatched(Some(slot), piece, false) if !model.request(slot).released => {
+                found.add(format_args!("dispatched before it was released: {piece:?}"));
             }
             Fact::Polled(_, wake) if self.exact => self.polled(model, wake, found),
             _ => {}

@@ -676,11 +676,11 @@ impl Model {
         while next != NIL {
             let slot = next;
             // What could be sent in the old state may not be in the new one.
-            self.count_out(slot, before);
+            self.count(slot, before, false);
             let live = &mut self.requests[slot as usize];
             live.was_held |= state == State::Held;
             next = live.next;
-            self.count_in(slot, state);
+            self.count(slot, state, true);
         }
     }
 
@@ -696,9 +696,9 @@ impl Model {
     #[inline]
     fn update(&mut self, slot: u32, change: impl FnOnce(&mut Live)) {
         let state = self.state_of(slot);
-        self.count_out(slot, state);
+        self.count(slot, state, false);
         change(&mut self.requests[slot as usize]);
-        self.count_in(slot, state);
+        self.count(slot, state, true);
     }
 
     #[inline]
@@ -718,43 +718,30 @@ impl Model {
             && state == State::Open
     }
 
+    /// Counts a request among those that might be dispatched, or no longer.
     #[inline]
-    fn count_out(&mut self, slot: u32, state: State) {
+    fn count(&mut self, slot: u32, state: State, more: bool) {
         let live = &self.requests[slot as usize];
         if !Self::is_sendable(live, state) {
             return;
         }
         if live.request.op != Op::Flush {
             if live.issued < live.length {
-                self.sendable -= 1;
-                let slot = live.request.stream.slot() as usize;
-                if let Some(stream) = &mut self.streams[slot] {
-                    stream.sendable -= 1;
+                let count = |n: &mut u32| *n = if more { *n + 1 } else { *n - 1 };
+                count(&mut self.sendable);
+                let stream = &mut self.streams[live.request.stream.slot() as usize];
+                if let Some(stream) = stream {
+                    count(&mut stream.sendable);
                 }
             }
         } else if !live.riding {
             let lane = self.layout.lane(live.request.space, live.request.stream);
-            self.lanes[lane].flushes.retain(|&s| s != slot);
-        }
-    }
-
-    #[inline]
-    fn count_in(&mut self, slot: u32, state: State) {
-        let live = &self.requests[slot as usize];
-        if !Self::is_sendable(live, state) {
-            return;
-        }
-        if live.request.op != Op::Flush {
-            if live.issued < live.length {
-                self.sendable += 1;
-                let slot = live.request.stream.slot() as usize;
-                if let Some(stream) = &mut self.streams[slot] {
-                    stream.sendable += 1;
-                }
+            let flushes = &mut self.lanes[lane].flushes;
+            if more {
+                flushes.push(slot);
+            } else {
+                flushes.retain(|&s| s != slot);
             }
-        } else if !live.riding {
-            let lane = self.layout.lane(live.request.space, live.request.stream);
-            self.lanes[lane].flushes.push(slot);
         }
     }
 

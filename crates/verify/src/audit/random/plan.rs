@@ -35,58 +35,40 @@ pub struct Plan {
     pub idle: bool,
 }
 
-/// Kinds of operations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
-    /// Submits a batch.
-    Submit,
-    /// Completes a batch, in any order.
-    Complete,
-    /// Opens a stream.
-    Open,
-    /// Closes a stream.
-    Close,
-    /// Puts one on hold, or lifts the hold.
-    Hold,
-    /// Cancels a request.
-    Cancel,
-    /// Changes groups, contracts, spaces or capacity.
-    Change,
-    /// Completes tags that may not be in flight.
-    Stray,
-    /// Names streams that may not exist any more.
-    Stale,
-    /// Only advances the time and polls.
-    Nothing,
-    /// Says that a space stalls.
-    Stall,
-}
-
-impl Operation {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Submit,
-        Self::Complete,
-        Self::Open,
-        Self::Close,
-        Self::Hold,
-        Self::Cancel,
-        Self::Change,
-        Self::Stray,
-        Self::Stale,
-        Self::Nothing,
-        Self::Stall,
-    ];
+listed! {
+    /// Kinds of operations.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Operation {
+        /// Submits a batch.
+        Submit,
+        /// Completes a batch, in any order.
+        Complete,
+        /// Opens a stream.
+        Open,
+        /// Closes a stream.
+        Close,
+        /// Puts one on hold, or lifts the hold.
+        Hold,
+        /// Cancels a request.
+        Cancel,
+        /// Changes groups, contracts, spaces or capacity.
+        Change,
+        /// Completes tags that may not be in flight.
+        Stray,
+        /// Names streams that may not exist any more.
+        Stale,
+        /// Only advances the time and polls.
+        Nothing,
+        /// Says that a space stalls.
+        Stall,
+    }
 }
 
 impl Plan {
     /// Draws a plan.
-    pub fn draw(source: &mut impl Source) -> Self {
-        let config = Config {
-            sizes: sizes(source),
-            drive: drive(source),
-            ..Config::of(elevator(source))
-        };
+    pub fn draw<S: Source>(source: &mut S) -> Self {
+        let (sizes, drive) = (sizes(source), drive(source));
+        let config = Config::of(elevator(source)).sizes(sizes).drive(drive);
         let groups = config.sizes.groups;
         let spaces = config.sizes.spaces;
         let mut edits: Vec<Edit> = (0..spaces).map(|id| set_space(source, id)).collect();
@@ -96,13 +78,7 @@ impl Plan {
                 edits.extend(set_knobs(source, id));
             }
         }
-        let rare = |source: &mut _| {
-            if Source::once_in(source, 3) {
-                0
-            } else {
-                Source::magnitude(source, 200)
-            }
-        };
+        let rare = |source: &mut S| source.unless(3, |s| s.magnitude(200));
         let mut weights = [
             2_000 + source.below(2_000),
             2_000 + source.below(2_000),
@@ -271,10 +247,7 @@ pub(super) fn add_group(source: &mut impl Source, config: &Config, id: u32) -> E
 pub(super) fn capacity(source: &mut impl Source) -> Option<Capacity> {
     (!source.once_in(8)).then(|| {
         let (read, write) = (source.magnitude(1 << 34), source.magnitude(1 << 34));
-        let mut requests = |seldom| {
-            let stated = source.once_in(seldom);
-            if stated { source.magnitude(1 << 22) } else { 0 }
-        };
+        let mut requests = |seldom| source.sometimes(seldom, |s| s.magnitude(1 << 22));
         Capacity {
             read,
             write,
@@ -303,11 +276,7 @@ pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contra
         } else {
             source.magnitude(share_max)
         } as u16,
-        max: if source.once_in(2) {
-            draw_max(source)
-        } else {
-            Max::NONE
-        },
+        max: source.sometimes(2, draw_max),
         class: match source.below(8) {
             0 => Class::Realtime,
             1 => Class::Idle,
@@ -318,11 +287,7 @@ pub(super) fn draw_contract(source: &mut impl Source, config: &Config) -> Contra
 
 /// Knobs for a group, seldom any.
 pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
-    let latency = if source.below(8) == 0 {
-        Span::from_nanos(source.magnitude(1 << 24))
-    } else {
-        Span::ZERO
-    };
+    let latency = source.sometimes(8, |s| Span::from_nanos(s.magnitude(1 << 24)));
     let knobs = Knobs {
         latency,
         ..Knobs::NONE
@@ -331,37 +296,17 @@ pub(super) fn set_knobs(source: &mut impl Source, id: u32) -> Option<Edit> {
     (knobs != Knobs::NONE || source.once_in(8)).then_some(Edit::SetKnobs { id, knobs })
 }
 
-fn draw_max(source: &mut impl Source) -> Max {
-    let bytes = |source: &mut _| {
-        if Source::once_in(source, 2) {
-            0
-        } else {
-            1_000 + Source::magnitude(source, 1 << 33)
-        }
-    };
-    let iops = |source: &mut _| {
-        if Source::once_in(source, 2) {
-            0
-        } else {
-            Source::magnitude(source, 1 << 22)
-        }
-    };
+fn draw_max<S: Source>(source: &mut S) -> Max {
+    let bytes = |source: &mut S| source.unless(2, |s| 1_000 + s.magnitude(1 << 33));
+    let iops = |source: &mut S| source.unless(2, |s| s.magnitude(1 << 22));
     Max {
         bandwidth: bytes(source),
-        read_bandwidth: if source.once_in(2) { bytes(source) } else { 0 },
-        write_bandwidth: if source.once_in(2) { bytes(source) } else { 0 },
+        read_bandwidth: source.sometimes(2, bytes),
+        write_bandwidth: source.sometimes(2, bytes),
         iops: iops(source),
-        read_iops: if source.once_in(2) { iops(source) } else { 0 },
-        write_iops: if source.once_in(2) { iops(source) } else { 0 },
-        iops_size: if source.once_in(4) {
-            source.magnitude(1 << 20)
-        } else {
-            0
-        },
-        burst: if source.once_in(2) {
-            Span::ZERO
-        } else {
-            Span::from_nanos(source.magnitude(1 << 30))
-        },
+        read_iops: source.sometimes(2, iops),
+        write_iops: source.sometimes(2, iops),
+        iops_size: source.sometimes(4, |s| s.magnitude(1 << 20)),
+        burst: source.unless(2, |s| Span::from_nanos(s.magnitude(1 << 30))),
     }
 }

@@ -16,6 +16,24 @@ pub trait Source {
         self.below(n) == 0
     }
 
+    /// A value that is drawn in one of `n` cases, and the default in the others.
+    fn sometimes<T: Default>(&mut self, n: u64, draw: impl FnOnce(&mut Self) -> T) -> T {
+        if self.once_in(n) {
+            draw(self)
+        } else {
+            T::default()
+        }
+    }
+
+    /// The default in one of `n` cases, and a value that is drawn in the others.
+    fn unless<T: Default>(&mut self, n: u64, draw: impl FnOnce(&mut Self) -> T) -> T {
+        if self.once_in(n) {
+            T::default()
+        } else {
+            draw(self)
+        }
+    }
+
     /// A number from 1 to `most`, with each order of magnitude about equally likely.
     fn magnitude(&mut self, most: u64) -> u64 {
         let bits = u64::from(64 - most.leading_zeros());

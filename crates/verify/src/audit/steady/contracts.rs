@@ -4,7 +4,7 @@ use super::draft::{Draft, FITTING, PROMISABLE};
 use super::kinds::{MS, SIZES, share};
 use super::{Scene, Step, Watch};
 use crate::audit::random::{Random, Source};
-use weir_core::{Class, Contract, GroupId, Instant, ROOT, Span};
+use weir_core::{Class, GroupId, Instant, ROOT, Span};
 
 const fn promises(least: u64) -> Watch {
     Watch::Promises {
@@ -31,9 +31,7 @@ pub(super) fn requests(random: &mut Random) -> Scene {
             }
             2 => draft.promised_stream(300_000),
             _ => {
-                let contract = draft.share();
-                let group = draft.group(ROOT, contract);
-                draft.greedy(group);
+                draft.greedy_below(ROOT);
             }
         }
     }
@@ -44,7 +42,7 @@ pub(super) fn requests(random: &mut Random) -> Scene {
 fn tenant(draft: &mut Draft<'_>, most: u64) {
     let part = draft.take(most);
     let (min, own) = (draft.bytes(part), draft.share());
-    let tenant = draft.group(ROOT, Contract { min, ..own });
+    let tenant = draft.group(ROOT, own.min(min));
     let mut left = min;
     for member in 0..=draft.random.below(3) {
         let min = if draft.random.once_in(2) {
@@ -54,7 +52,7 @@ fn tenant(draft: &mut Draft<'_>, most: u64) {
         };
         left -= min;
         let own = draft.share();
-        let group = draft.group(tenant, Contract { min, ..own });
+        let group = draft.group(tenant, own.min(min));
         let pauses = draft.random.once_in(3);
         let (on, off) = (
             MS * (50 + draft.random.below(200)),
@@ -77,9 +75,7 @@ pub(super) fn tenants(random: &mut Random) -> Scene {
         if draft.random.once_in(2) {
             draft.promised_requests(200_000, 1);
         }
-        let contract = draft.share();
-        let group = draft.group(ROOT, contract);
-        draft.greedy(group);
+        draft.greedy_below(ROOT);
     }
     draft.scene
 }
@@ -95,9 +91,7 @@ fn among_others(random: &mut Random, watch: Vec<Watch>, bursts: &[u64], sizes: &
     draft.promised_requests(200_000, 1);
     for _ in 0..=draft.random.below(3) {
         draft.promised_stream(400_000);
-        let contract = draft.share();
-        let group = draft.group(ROOT, contract);
-        draft.greedy(group);
+        draft.greedy_below(ROOT);
     }
     if bursts == [0] {
         // A client that sends no faster than its min waits for no other promise.
@@ -149,9 +143,7 @@ fn slow(random: &mut Random, realtime: bool) -> Scene {
     for _ in 0..=draft.random.below(3) {
         draft.promised_stream(400_000);
     }
-    let contract = draft.share();
-    let group = draft.group(ROOT, contract);
-    draft.greedy(group);
+    draft.greedy_below(ROOT);
     // All promises slow down in proportion. The check that each promise gets at least half of its proportion shows that nobody
     // starves, not that the proportion is exact.
     let promised = (PROMISABLE - draft.left).max(1);
@@ -175,9 +167,7 @@ pub(super) fn idle_members(random: &mut Random) -> Scene {
     for _ in 0..2 + draft.random.below(2) {
         let contract = draft.share();
         let tenant = draft.group(ROOT, contract);
-        let contract = draft.share();
-        let group = draft.group(tenant, contract);
-        draft.greedy(group);
+        draft.greedy_below(tenant);
         draft.idle(tenant);
     }
     if draft.random.once_in(2) {
@@ -197,16 +187,8 @@ pub(super) fn idle_deep(random: &mut Random) -> Scene {
     for _ in 0..=draft.random.below(3) {
         let class = draft.random.pick(&[Class::BestEffort, Class::Idle]);
         let own = draft.random.pick(&[1, 100, 10_000]);
-        let tenant = draft.group(
-            ROOT,
-            Contract {
-                class,
-                ..share(own)
-            },
-        );
-        let contract = draft.share();
-        let group = draft.group(tenant, contract);
-        draft.greedy(group);
+        let tenant = draft.group(ROOT, share(own).class(class));
+        draft.greedy_below(tenant);
         for _ in 0..=draft.random.below(2) {
             draft.idle(tenant);
         }
@@ -238,9 +220,7 @@ fn restless(random: &mut Random, classes: bool) -> Scene {
             _ => tenant(&mut draft, 200_000),
         }
     }
-    let contract = draft.share();
-    let group = draft.group(ROOT, contract);
-    draft.greedy(group);
+    draft.greedy_below(ROOT);
     for client in &mut draft.scene.clients {
         if draft.random.once_in(4) {
             client.think = draft.random.magnitude(MS / 10);
@@ -293,12 +273,10 @@ fn disturb(draft: &mut Draft<'_>) {
             continue;
         }
         for _ in 0..3 {
-            let other = Contract {
-                min: random.below(contract.min + 1),
-                min_iops: random.below(contract.min_iops + 1),
-                share: 50 + random.below(100) as u16,
-                ..contract
-            };
+            let other = contract
+                .min(random.below(contract.min + 1))
+                .min_iops(random.below(contract.min_iops + 1))
+                .share(50 + random.below(100) as u16);
             let (when, back) = (random.below(end), random.below(end));
             scene.script.push((at(when), Step::Change(id, other)));
             scene.script.push((at(back), Step::Change(id, contract)));

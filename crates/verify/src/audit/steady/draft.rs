@@ -3,7 +3,7 @@
 use super::kinds::{LINK, base, greedy, link, share};
 use super::{Client, Scene, Watch};
 use crate::audit::random::{Random, Source};
-use weir_core::elevator::{self, contract};
+use weir_core::elevator::contract;
 use weir_core::{Capacity, Class, Contract, GroupId, Max, ROOT, Span};
 
 /// The part of the drive that may be promised, in millionths.
@@ -26,20 +26,12 @@ pub(super) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// A drive that reaches `speed` hundredths of its stated capacity.
     pub(super) fn new(random: &'a mut Random, speed: u64, watch: Vec<Watch>) -> Self {
-        let config = contract::Config {
-            excess: random.pick(&[contract::Excess::Time, contract::Excess::Bytes]),
-            ..contract::Config::default()
-        };
-        let config = elevator::Config::Contract(config);
+        let config = contract::Config::default()
+            .excess(random.pick(&[contract::Excess::Time, contract::Excess::Bytes]));
         let mut scene = base(random, config, Watch::Idle);
         // Either way 4 KiB cost no more than the request that carries them.
         let (write, iops) = random.pick(&[(LINK, 40_000), (LINK / 2, 20_000)]);
-        let capacity = Capacity {
-            read: LINK,
-            write,
-            iops,
-            ..Capacity::NONE
-        };
+        let capacity = Capacity::NONE.read(LINK).write(write).iops(iops);
         scene.watch = watch;
         scene.config.sizes.streams = 64;
         scene.config.sizes.groups = 64;
@@ -86,11 +78,9 @@ impl<'a> Draft<'a> {
             group: group.0,
             size,
             depth,
-            think: 0,
             random,
-            on: 0,
-            off: 0,
             write_in,
+            ..Client::default()
         });
         self.scene.clients.last_mut().expect("it was just added")
     }
@@ -100,6 +90,13 @@ impl<'a> Draft<'a> {
         let size = self.random.pick(&[64 << 10, 128 << 10]);
         let depth = 3 + self.random.below(3) as u32;
         self.client(group, size, depth)
+    }
+
+    /// A client that always has more requests than the drive takes, in a group of its own.
+    pub(super) fn greedy_below(&mut self, parent: GroupId) {
+        let contract = self.share();
+        let group = self.group(parent, contract);
+        self.greedy(group);
     }
 
     /// A client that always has more requests than the drive takes.
@@ -116,10 +113,7 @@ impl<'a> Draft<'a> {
     /// A client with a min in bytes and many requests outstanding.
     pub(super) fn promised_stream(&mut self, most: u64) {
         let min = self.take(most);
-        let contract = Contract {
-            min: self.bytes(min),
-            ..self.share()
-        };
+        let contract = self.share().min(self.bytes(min));
         let group = self.group(ROOT, contract);
         self.streams(group);
     }
@@ -132,10 +126,7 @@ impl<'a> Draft<'a> {
             most
         };
         let min = self.take(most);
-        let contract = Contract {
-            min_iops: self.iops(min),
-            ..self.share()
-        };
+        let contract = self.share().min_iops(self.iops(min));
         let group = self.group(ROOT, contract);
         // As small as the requests for which the drive's rate of requests is stated.
         self.client(group, 4096, depth);
@@ -146,36 +137,21 @@ impl<'a> Draft<'a> {
         let part = self.take(most).max(10_000);
         let (max, size) = if self.random.once_in(2) {
             let bandwidth = self.bytes(part);
-            let max = Max {
-                bandwidth,
-                burst,
-                ..Max::NONE
-            };
+            let max = Max::NONE.bandwidth(bandwidth).burst(burst);
             (max, self.random.pick(sizes))
         } else {
             let iops = self.iops(part);
-            let max = Max {
-                iops,
-                burst,
-                ..Max::NONE
-            };
+            let max = Max::NONE.iops(iops).burst(burst);
             (max, 4096)
         };
-        let contract = Contract {
-            max,
-            class: Class::Realtime,
-            ..self.share()
-        };
+        let contract = self.share().max(max).class(Class::Realtime);
         let group = self.group(ROOT, contract);
         let depth = 1 + self.random.below(8) as u32;
         self.client(group, size, depth);
     }
 
     pub(super) fn idle(&mut self, parent: GroupId) {
-        let contract = Contract {
-            class: Class::Idle,
-            ..self.share()
-        };
+        let contract = self.share().class(Class::Idle);
         let group = self.group(parent, contract);
         self.greedy(group);
     }

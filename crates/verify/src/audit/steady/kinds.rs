@@ -13,27 +13,17 @@ const SECTOR: u64 = 512;
 pub(super) const SIZES: [u32; 5] = [4096, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
 /// The link of the demo's drive, in bytes per second.
 pub(super) const LINK: u64 = 250_000_000;
-const CAPACITY: Option<Capacity> = Some(Capacity {
-    read: LINK,
-    write: LINK,
-    iops: 0,
-    ..Capacity::NONE
-});
+const CAPACITY: Option<Capacity> = Some(Capacity::NONE.read(LINK).write(LINK).iops(0));
 
-pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch) -> Scene {
+pub(super) fn base(
+    random: &mut Random,
+    elevator: impl Into<elevator::Config>,
+    watch: Watch,
+) -> Scene {
     Scene {
-        config: Config {
-            sizes: Sizes {
-                streams: 16,
-                groups: 16,
-                ..Sizes::default()
-            },
-            drive: DriveShape {
-                tags: random.pick(&[1, 2, 4, 8]),
-                ..DriveShape::default()
-            },
-            ..Config::of(elevator)
-        },
+        config: Config::of(elevator)
+            .sizes(Sizes::default().streams(16).groups(16))
+            .drive(DriveShape::default().tags(random.pick(&[1, 2, 4, 8]))),
         groups: Vec::new(),
         clients: Vec::new(),
         drive: Drive {
@@ -52,10 +42,7 @@ pub(super) fn base(random: &mut Random, elevator: elevator::Config, watch: Watch
 }
 
 pub(super) fn share(share: u64) -> Contract {
-    Contract {
-        share: share as u16,
-        ..Contract::DEFAULT
-    }
+    Contract::DEFAULT.share(share as u16)
 }
 
 /// A client that always has more requests than the drive takes.
@@ -64,11 +51,25 @@ pub(super) fn greedy(random: &mut Random, group: u32, tags: u16) -> Client {
         group,
         size: random.pick(&SIZES),
         depth: u32::from(tags) + 2 + random.below(6) as u32,
-        think: 0,
         random: random.once_in(2),
-        on: 0,
-        off: 0,
-        write_in: 0,
+        ..Client::default()
+    }
+}
+
+/// Adds a group below the root, with a greedy client.
+fn add<'a>(random: &mut Random, scene: &'a mut Scene, contract: Contract) -> &'a mut Client {
+    scene.groups.push((ROOT, contract));
+    let client = greedy(random, scene.groups.len() as u32, scene.config.drive.tags);
+    scene.clients.push(client);
+    scene.clients.last_mut().expect("it was just added")
+}
+
+/// Adds readers and writers, two of each at least.
+fn add_both(random: &mut Random, scene: &mut Scene) {
+    for client in 0..4 + random.below(3) {
+        let size = random.pick(&[4096, 16 << 10]);
+        let added = add(random, scene, share(100));
+        (added.size, added.write_in) = (size, client % 2);
     }
 }
 
@@ -114,15 +115,13 @@ fn shared(random: &mut Random, scene: &mut Scene) {
 
 pub(super) fn bfq_shares(random: &mut Random) -> Scene {
     let max_budget = 256 << random.below(3);
-    let config = bfq::Config {
-        charge: bfq::Charge::Service,
-        max_budget,
-        slice_idle: random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]),
-        low_latency: false,
-        injection: false,
-        merge: random.once_in(2),
-        ..bfq::Config::default()
-    };
+    let config = bfq::Config::default()
+        .charge(bfq::Charge::Service)
+        .max_budget(max_budget)
+        .slice_idle(random.pick(&[Span::ZERO, Span::from_micros(200), Span::from_millis(8)]))
+        .low_latency(false)
+        .injection(false)
+        .merge(random.once_in(2));
     // A turn may last for the maximum request after its budget is used up.
     let turn = u64::from(max_budget) * SECTOR + (128 << 10);
     let watch = Watch::Shares {
@@ -130,7 +129,7 @@ pub(super) fn bfq_shares(random: &mut Random) -> Scene {
         owed: 0,
         skip: BFQ_FIRST_TURNS,
     };
-    let mut scene = base(random, elevator::Config::Bfq(config), watch);
+    let mut scene = base(random, config, watch);
     // Fast enough for the first turns to be over soon and for none to end by time.
     scene.drive.read_ns_per_kib = link(10 * LINK);
     scene.drive.service = Span::from_micros(2);
@@ -153,28 +152,17 @@ const BFQ_TURNS: u64 = 10;
 
 /// Start-time fair queueing: one may get ahead of another by one piece of each.
 pub(super) fn contract_shares(random: &mut Random) -> Scene {
-    let config = contract::Config {
-        excess: contract::Excess::Bytes,
-        ..contract::Config::default()
-    };
+    let config = contract::Config::default().excess(contract::Excess::Bytes);
     // A little more for rounding in the division by weights; and what keeps the drive busy, which is a piece and its delay.
     let (lag, owed) = ((128 << 10) + 1024, 2 * (128 << 10));
-    let mut scene = base(
-        random,
-        elevator::Config::Contract(config),
-        Watch::Shares { lag, owed, skip: 0 },
-    );
+    let mut scene = base(random, config, Watch::Shares { lag, owed, skip: 0 });
     scene.config.drive.capacity = CAPACITY;
     shared(random, &mut scene);
     if random.once_in(2) {
         // A client whose min may be more than its share gets its min, and not a part of the rest in addition.
-        let contract = Contract {
-            min: random.below(LINK / 2),
-            ..share(20 + random.below(181))
-        };
-        scene.groups.push((ROOT, contract));
-        let client = greedy(random, scene.groups.len() as u32, scene.config.drive.tags);
-        scene.clients.push(client);
+        let min = random.below(LINK / 2);
+        let contract = share(20 + random.below(181)).min(min);
+        add(random, &mut scene, contract);
     }
     scene
 }
@@ -189,18 +177,16 @@ pub(super) fn cost_shares(random: &mut Random) -> Scene {
         skip: 0,
     };
     let mut scene = base(random, elevator::Config::None, watch);
-    let config = cost::Config {
-        qos: cost::Control::User,
-        rlat: Span::from_millis(5),
-        wlat: Span::from_millis(5),
-        min: 10_000,
-        max: 10_000,
-        model: cost::Control::User,
-        rbps: LINK / 2,
-        rseqiops: 0,
-        rrandiops: 0,
-        ..cost::Config::default()
-    };
+    let config = cost::Config::default()
+        .qos(cost::Control::User)
+        .rlat(Span::from_millis(5))
+        .wlat(Span::from_millis(5))
+        .min(10_000)
+        .max(10_000)
+        .model(cost::Control::User)
+        .rbps(LINK / 2)
+        .rseqiops(0)
+        .rrandiops(0);
     scene.config.controllers.cost = Some(config);
     // The drive is not the limit, whatever the size of requests.
     scene.config.drive.tags = 8;
@@ -221,50 +207,24 @@ const COST_BEGIN_MS: u64 = 5;
 
 pub(super) fn bfq_waits(random: &mut Random) -> Scene {
     // A raised queue has turns of several seconds.
-    let config = bfq::Config {
-        low_latency: false,
-        injection: false,
-        ..bfq::Config::default()
-    };
+    let config = bfq::Config::default().low_latency(false).injection(false);
     let turn = config.timeout_sync + config.slice_idle;
-    let mut scene = base(
-        random,
-        elevator::Config::Bfq(config),
-        Watch::Waits { bound: Span::ZERO },
-    );
-    let tags = scene.config.drive.tags;
+    let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
     let others = 1 + random.below(3);
     for _ in 0..others {
-        scene.groups.push((ROOT, share(100)));
-        let group = scene.groups.len() as u32;
-        let client = if random.once_in(2) {
+        let thinks = random.once_in(2);
+        let think = if thinks { random.below(7) * MS } else { 0 };
+        let client = add(random, &mut scene, share(100));
+        if thinks {
             // The drive idles for it in every turn.
-            Client {
-                size: 4096,
-                depth: 1,
-                think: random.below(7) * MS,
-                random: true,
-                ..greedy(random, group, tags)
-            }
-        } else {
-            greedy(random, group, tags)
-        };
-        scene.clients.push(client);
+            (client.size, client.depth) = (4096, 1);
+            (client.think, client.random) = (think, true);
+        }
     }
-    scene.groups.push((ROOT, share(100)));
-    scene
-        .clients
-        .push(greedy(random, scene.groups.len() as u32, tags));
+    add(random, &mut scene, share(100));
     let idle = random.once_in(2);
     if idle {
-        let contract = Contract {
-            class: Class::Idle,
-            ..share(100)
-        };
-        scene.groups.push((ROOT, contract));
-        scene
-            .clients
-            .push(greedy(random, scene.groups.len() as u32, tags));
+        add(random, &mut scene, share(100).class(Class::Idle));
     }
     // Equal weights: at most one turn of each other client, and one that was in progress; the idle class once in 200 ms.
     let turns = turn + Span::from_millis(20);
@@ -283,12 +243,10 @@ pub(super) fn bfq_waits(random: &mut Random) -> Scene {
 /// the drive then, and their parts of the drive are rounded to 4096ths.
 pub(super) fn cfq_shares(random: &mut Random) -> Scene {
     let slice = Span::from_millis(1);
-    let config = cfq::Config {
-        slice_sync: slice,
-        target_latency: slice,
-        group_idle: random.pick(&[Span::ZERO, Span::from_millis(8)]),
-        ..cfq::Config::default()
-    };
+    let config = cfq::Config::default()
+        .slice_sync(slice)
+        .target_latency(slice)
+        .group_idle(random.pick(&[Span::ZERO, Span::from_millis(8)]));
     let rounding = LINK * 2 / CFQ_ROUNDED;
     let turn = LINK / 1_000 * CFQ_TURN_MS + 8 * (64 << 10);
     let watch = Watch::Shares {
@@ -296,7 +254,7 @@ pub(super) fn cfq_shares(random: &mut Random) -> Scene {
         owed: 0,
         skip: 0,
     };
-    let mut scene = base(random, elevator::Config::Cfq(config), watch);
+    let mut scene = base(random, config, watch);
     scene.config.drive.tags = 8;
     shared(random, &mut scene);
     for client in &mut scene.clients {
@@ -317,82 +275,43 @@ const CFQ_ROUNDED: u64 = 100;
 
 /// `cfq` where it idles: every group has its turn after one of each other.
 pub(super) fn cfq_waits(random: &mut Random) -> Scene {
-    let config = cfq::Config {
-        flash_idles: true,
-        low_latency: random.once_in(2),
-        ..cfq::Config::default()
-    };
+    let config = cfq::Config::default()
+        .flash_idles(true)
+        .low_latency(random.once_in(2));
     let turn = config.slice_sync + config.slice_idle + Span::from_millis(20);
     let others = 1 + random.below(4);
     let bound = turn.saturating_mul(2 * (others + 1));
-    let elevator = elevator::Config::Cfq(config);
-    let mut scene = base(random, elevator, Watch::Waits { bound });
-    let tags = scene.config.drive.tags;
+    let mut scene = base(random, config, Watch::Waits { bound });
     for _ in 0..=others {
-        scene.groups.push((ROOT, share(100)));
-        let mut client = greedy(random, scene.groups.len() as u32, tags);
+        let client = add(random, &mut scene, share(100));
         if random.once_in(3) {
             (client.depth, client.think) = (1, random.below(7) * MS);
         }
-        scene.clients.push(client);
     }
     scene
 }
 
 pub(super) fn contract_waits(random: &mut Random) -> Scene {
     let timeout = Span::from_millis(20 << random.below(5));
-    let config = contract::Config {
-        idle_class_timeout: timeout,
-        ..contract::Config::default()
-    };
+    let config = contract::Config::default().idle_class_timeout(timeout);
     // The idle class when its time has come; the others one piece at a time, less what the drive has in flight.
     let bound = timeout + Span::from_millis(50);
-    let mut scene = base(
-        random,
-        elevator::Config::Contract(config),
-        Watch::Waits { bound },
-    );
-    let tags = scene.config.drive.tags;
+    let mut scene = base(random, config, Watch::Waits { bound });
     for class in [Class::BestEffort, Class::BestEffort, Class::Idle] {
-        scene.groups.push((
-            ROOT,
-            Contract {
-                class,
-                ..share(100)
-            },
-        ));
-        scene
-            .clients
-            .push(greedy(random, scene.groups.len() as u32, tags));
+        add(random, &mut scene, share(100).class(class));
     }
     scene
 }
 
 /// Streams that always have a request further on, and others behind them.
 pub(super) fn deadline_waits(random: &mut Random) -> Scene {
-    let config = mq_deadline::Config {
-        read_expire: Span::from_millis(random.pick(&[10, 30, 100])),
-        write_expire: Span::from_millis(random.pick(&[20, 60, 200])),
-        writes_starved: 1 + random.below(3) as u32,
-        fifo_batch: random.pick(&[1, 2, 4]),
-        ..mq_deadline::Config::default()
-    };
-    let mut scene = base(
-        random,
-        elevator::Config::MqDeadline(config),
-        Watch::Waits { bound: Span::ZERO },
-    );
-    let tags = scene.config.drive.tags;
-    for client in 0..4 + random.below(3) {
-        scene.groups.push((ROOT, share(100)));
-        let group = scene.groups.len() as u32;
-        scene.clients.push(Client {
-            size: random.pick(&[4096, 16 << 10]),
-            // Two of each direction at least.
-            write_in: client % 2,
-            ..greedy(random, group, tags)
-        });
-    }
+    let config = mq_deadline::Config::default()
+        .read_expire(Span::from_millis(random.pick(&[10, 30, 100])))
+        .write_expire(Span::from_millis(random.pick(&[20, 60, 200])))
+        .writes_starved(1 + random.below(3) as u32)
+        .fifo_batch(random.pick(&[1, 2, 4]));
+    let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
+    add_both(random, &mut scene);
     // All that is older goes first, each in a batch of its own at the worst, and as many batches of the other direction go between two.
     let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
     let pieces = older * (config.writes_starved + 1) * config.fifo_batch;
@@ -409,25 +328,11 @@ pub(super) fn kyber_waits(random: &mut Random) -> Scene {
         read_lat_nsec: target(),
         write_lat_nsec: target(),
     };
-    let mut scene = base(
-        random,
-        elevator::Config::Kyber(config),
-        Watch::Waits { bound: Span::ZERO },
-    );
-    let tags = scene.config.drive.tags;
-    for client in 0..4 + random.below(3) {
-        scene.groups.push((ROOT, share(100)));
-        let group = scene.groups.len() as u32;
-        scene.clients.push(Client {
-            size: random.pick(&[4096, 16 << 10]),
-            // Two of each direction at least.
-            write_in: client % 2,
-            ..greedy(random, group, tags)
-        });
-    }
+    let mut scene = base(random, config, Watch::Waits { bound: Span::ZERO });
+    add_both(random, &mut scene);
     // All that is older goes first. For each of them a batch of reads and one of writes go at the worst, and what is in the drive then.
     let older: u32 = scene.clients.iter().map(|c| c.depth).sum();
-    let round = 16 + 8 + u32::from(tags);
+    let round = 16 + 8 + u32::from(scene.config.drive.tags);
     let piece = scene.drive.service + Span::from_micros(16 * 1024 * 1_000 / 250_000);
     let bound = piece.saturating_mul((older * round).into());
     scene.watch = vec![Watch::Waits { bound }];
@@ -436,15 +341,12 @@ pub(super) fn kyber_waits(random: &mut Random) -> Scene {
 
 pub(super) fn promises(random: &mut Random) -> Scene {
     let excess = random.pick(&[contract::Excess::Time, contract::Excess::Bytes]);
-    let config = contract::Config {
-        excess,
-        ..contract::Config::default()
-    };
+    let config = contract::Config::default().excess(excess);
     let watch = Watch::Promises {
         from: Instant::ZERO,
         least: 1_000,
     };
-    let mut scene = base(random, elevator::Config::Contract(config), watch);
+    let mut scene = base(random, config, watch);
     scene.config.drive.tags = 32;
     scene.config.drive.capacity = CAPACITY;
     scene.drive.service = Span::from_micros(30);
@@ -470,23 +372,14 @@ pub(super) fn promises(random: &mut Random) -> Scene {
         };
         let min = min.min(left);
         left -= min;
-        scene.groups.push((
-            ROOT,
-            Contract {
-                min,
-                share: 50 + random.below(100) as u16,
-                ..Contract::DEFAULT
-            },
-        ));
+        let own = share(50 + random.below(100)).min(min);
+        scene.groups.push((ROOT, own));
         scene.clients.push(Client {
             group: scene.groups.len() as u32,
             size,
             depth: depth as u32,
-            think: 0,
             random: target,
-            on: 0,
-            off: 0,
-            write_in: 0,
+            ..Client::default()
         });
     }
     scene

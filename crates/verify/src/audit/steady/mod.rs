@@ -19,7 +19,7 @@ use host::Host;
 use std::fmt;
 
 /// A client: keeps `depth` requests of `size` outstanding, each `think` after the previous completion.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
     /// The slot of its group.
     pub group: u32,

@@ -90,115 +90,71 @@ pub struct Scene {
     pub watch: Vec<Watch>,
 }
 
-/// Kinds of scenes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+/// The kinds of scenes, each with the function that draws one.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $draw:path,)*) => {
+        listed! {
+            /// Kinds of scenes.
+            #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+            pub enum Kind { $($(#[$doc])* $kind,)* }
+        }
+
+        impl Scene {
+            /// Draws a kind.
+            pub fn draw(kind: Kind, random: &mut Random) -> Self {
+                match kind { $(Kind::$kind => $draw(random),)* }
+            }
+        }
+    };
+}
+
+kinds! {
     /// Shares under `bfq`, charged by service, on a tree of two levels; some clients come and go.
-    BfqShares,
+    BfqShares = kinds::bfq_shares,
     /// The same under `contract`, shared by bytes.
-    ContractShares,
+    ContractShares = kinds::contract_shares,
     /// Shares under `io.cost`, whose model prices bytes alone, on a tree of two levels.
-    CostShares,
+    CostShares = kinds::cost_shares,
     /// Shares under `cfq` where it charges by requests, all of one size, on a tree of two levels.
-    CfqShares,
+    CfqShares = kinds::cfq_shares,
     /// `cfq` where it idles: clients with think time among others that always have requests.
-    CfqWaits,
+    CfqWaits = kinds::cfq_waits,
     /// `bfq` with Linux's defaults: an idle client, and clients with think time, among others that always have requests.
-    BfqWaits,
+    BfqWaits = kinds::bfq_waits,
     /// `contract`: an idle client among others.
-    ContractWaits,
+    ContractWaits = kinds::contract_waits,
     /// `mq-deadline`: readers and writers, each of which would go on for ever where it is.
-    DeadlineWaits,
+    DeadlineWaits = kinds::deadline_waits,
     /// `kyber`: readers and writers, with targets for latency that leave one of them few places in the drive.
-    KyberWaits,
+    KyberWaits = kinds::kyber_waits,
     /// Mins on a drive that can keep them: clients with one small request at a time among others that stream.
-    Promises,
+    Promises = kinds::promises,
     /// Mins in requests and in bytes, of readers and writers.
-    Requests,
+    Requests = contracts::requests,
     /// Mins of tenants, and of some of their members.
-    Tenants,
+    Tenants = contracts::tenants,
     /// Realtime clients among promised and greedy ones: whether they are served at once.
-    Realtime,
+    Realtime = contracts::realtime,
     /// The same: whether promises are kept beside them.
-    RealtimeBeside,
+    RealtimeBeside = contracts::realtime_beside,
     /// The same, with limits that let them send at once what they would in a tenth of a second.
-    RealtimeBursts,
+    RealtimeBursts = contracts::realtime_bursts,
     /// The same, with requests that take the drive longer than a promised client can wait.
-    RealtimeLarge,
+    RealtimeLarge = contracts::realtime_large,
     /// A realtime client with requests so small that its limit, in bytes, lets it take the whole drive.
-    RealtimeSmall,
+    RealtimeSmall = contracts::realtime_small,
     /// Promised clients on a drive slower than its stated capacity: all get less, in proportion.
-    SlowDrive,
+    SlowDrive = contracts::slow_drive,
     /// The same with a realtime client.
-    SlowRealtime,
+    SlowRealtime = contracts::slow_realtime,
     /// Clients of the idle class in tenants that are served often.
-    IdleMembers,
+    IdleMembers = contracts::idle_members,
     /// Clients of the idle class beside each other, in tenants of the idle class or of little share, and among promised and
     /// realtime ones that may take the whole drive.
-    IdleDeep,
+    IdleDeep = contracts::idle_deep,
     /// Promises of all kinds while clients come and go, pause, are put on hold, cancel requests and get other contracts, on a drive
     /// that is sometimes busy and sometimes fails.
-    Unrest,
+    Unrest = contracts::unrest,
     /// The same with clients of the classes realtime and idle among them.
-    UnrestOfClasses,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 23] = [
-        Self::BfqShares,
-        Self::ContractShares,
-        Self::CostShares,
-        Self::CfqShares,
-        Self::CfqWaits,
-        Self::BfqWaits,
-        Self::ContractWaits,
-        Self::DeadlineWaits,
-        Self::KyberWaits,
-        Self::Promises,
-        Self::Requests,
-        Self::Tenants,
-        Self::Realtime,
-        Self::RealtimeBeside,
-        Self::RealtimeBursts,
-        Self::RealtimeLarge,
-        Self::RealtimeSmall,
-        Self::SlowDrive,
-        Self::SlowRealtime,
-        Self::IdleMembers,
-        Self::IdleDeep,
-        Self::Unrest,
-        Self::UnrestOfClasses,
-    ];
-}
-
-impl Scene {
-    /// Draws a kind.
-    pub fn draw(kind: Kind, random: &mut Random) -> Self {
-        match kind {
-            Kind::BfqShares => kinds::bfq_shares(random),
-            Kind::ContractShares => kinds::contract_shares(random),
-            Kind::CostShares => kinds::cost_shares(random),
-            Kind::CfqShares => kinds::cfq_shares(random),
-            Kind::CfqWaits => kinds::cfq_waits(random),
-            Kind::BfqWaits => kinds::bfq_waits(random),
-            Kind::ContractWaits => kinds::contract_waits(random),
-            Kind::DeadlineWaits => kinds::deadline_waits(random),
-            Kind::KyberWaits => kinds::kyber_waits(random),
-            Kind::Promises => kinds::promises(random),
-            Kind::Requests => contracts::requests(random),
-            Kind::Tenants => contracts::tenants(random),
-            Kind::Realtime => contracts::realtime(random),
-            Kind::RealtimeBeside => contracts::realtime_beside(random),
-            Kind::RealtimeBursts => contracts::realtime_bursts(random),
-            Kind::RealtimeLarge => contracts::realtime_large(random),
-            Kind::RealtimeSmall => contracts::realtime_small(random),
-            Kind::SlowDrive => contracts::slow_drive(random),
-            Kind::SlowRealtime => contracts::slow_realtime(random),
-            Kind::IdleMembers => contracts::idle_members(random),
-            Kind::IdleDeep => contracts::idle_deep(random),
-            Kind::Unrest => contracts::unrest(random),
-            Kind::UnrestOfClasses => contracts::unrest_of_classes(random),
-        }
-    }
+    UnrestOfClasses = contracts::unrest_of_classes,
 }

@@ -108,10 +108,7 @@ fn group(dice: &mut Dice, case: &mut Case, parent: GroupId, even: bool) -> Group
     let share = if even { 100 } else { dice.log(1, 1000) as u16 };
     case.scenario.groups.push(GroupSpec {
         parent,
-        contract: Contract {
-            share,
-            ..Contract::DEFAULT
-        },
+        contract: Contract::DEFAULT.share(share),
         knobs: Knobs::NONE,
     });
     GroupId(case.scenario.groups.len() as u32)

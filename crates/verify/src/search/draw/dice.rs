@@ -32,6 +32,34 @@ impl Dice {
             .ratio(of, NonZeroU64::new(all).unwrap_or(NonZeroU64::MIN))
     }
 
+    /// A value that is drawn in `of` of `all` cases, and the default in the others.
+    pub(super) fn sometimes<T: Default>(
+        &mut self,
+        of: u64,
+        all: u64,
+        draw: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        if self.chance(of, all) {
+            draw(self)
+        } else {
+            T::default()
+        }
+    }
+
+    /// The default in `of` of `all` cases, and a value that is drawn in the others.
+    pub(super) fn unless<T: Default>(
+        &mut self,
+        of: u64,
+        all: u64,
+        draw: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        if self.chance(of, all) {
+            T::default()
+        } else {
+            draw(self)
+        }
+    }
+
     pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.0.range(0, from.len() as u64 - 1) as usize]
     }

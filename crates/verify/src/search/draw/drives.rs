@@ -40,11 +40,7 @@ fn null(dice: &mut Dice) -> null::Config {
         } else {
             Span::ZERO
         },
-        wake: if dice.chance(1, 5) {
-            dice.micros(50, 2_000)
-        } else {
-            Span::ZERO
-        },
+        wake: dice.sometimes(1, 5, |dice| dice.micros(50, 2_000)),
         command: null::Config::COMMAND,
     }
 }
@@ -69,28 +65,12 @@ fn flash(dice: &mut Dice) -> ssd::Config {
         erase: dice.micros(1_000, 5_000),
         suspend: dice.micros(10, 300),
         block: dice.range(64, 512) as u32,
-        read_ahead: if dice.chance(1, 4) {
-            0
-        } else {
-            1 << dice.range(15, 20)
-        },
+        read_ahead: dice.unless(1, 4, |dice| 1 << dice.range(15, 20)),
         window: dice.micros(50, 2_000),
-        favour: if dice.chance(1, 3) {
-            0
-        } else {
-            1 << dice.range(12, 24)
-        },
-        write_buffer: if dice.chance(1, 5) {
-            0
-        } else {
-            1 << dice.range(20, 27)
-        },
+        favour: dice.unless(1, 3, |dice| 1 << dice.range(12, 24)),
+        write_buffer: dice.unless(1, 5, |dice| 1 << dice.range(20, 27)),
         protected: dice.chance(1, 3),
-        flush: if dice.chance(1, 3) {
-            Span::ZERO
-        } else {
-            dice.micros(100, 5_000)
-        },
+        flush: dice.unless(1, 3, |dice| dice.micros(100, 5_000)),
         spare: dice.range(70, 280) as u16,
         filled: *dice.pick(&[0, 50, 100]),
     }
@@ -126,20 +106,8 @@ fn disk(dice: &mut Dice) -> hdd::Config {
         overhead: Span::from_micros(dice.range(50, 300)),
         link: 300_000_000,
         segments: dice.range(1, 32) as u16,
-        segment: if dice.chance(1, 4) {
-            0
-        } else {
-            1 << dice.range(16, 21)
-        },
-        write_cache: if dice.chance(1, 3) {
-            0
-        } else {
-            1 << dice.range(20, 25)
-        },
-        flush: if dice.chance(1, 3) {
-            Span::ZERO
-        } else {
-            dice.micros(1_000, 30_000)
-        },
+        segment: dice.unless(1, 4, |dice| 1 << dice.range(16, 21)),
+        write_cache: dice.unless(1, 3, |dice| 1 << dice.range(20, 25)),
+        flush: dice.unless(1, 3, |dice| dice.micros(1_000, 30_000)),
     }
 }

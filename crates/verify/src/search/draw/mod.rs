@@ -29,11 +29,11 @@ pub fn draw(seed: u64, kind: Option<usize>) -> Result<Case, Broken> {
     let seconds = if long { 12 } else { dice.range(4, 6) };
     let mut scenario = Scenario::new(seed.to_string(), drive, Span::from_secs(seconds));
     scenario.freeze = freeze;
-    scenario.capacity = Some(Capacity {
-        read: 1_000_000_000_000_000,
-        write: 1_000_000_000_000_000,
-        ..Capacity::NONE
-    });
+    scenario.capacity = Some(
+        Capacity::NONE
+            .read(1_000_000_000_000_000)
+            .write(1_000_000_000_000_000),
+    );
     let mut case = Case { scenario, clones };
     clients::add(&mut dice, &mut case);
     bound::bound(&mut dice, &mut case)?;

@@ -3,7 +3,7 @@
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::closed_loop::{self, Client, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::random::Rng;
-use crate::{Op, Span, elevator};
+use crate::{Op, Span};
 use std::vec::Vec;
 
 struct Random(Rng);
@@ -18,19 +18,17 @@ impl Random {
     }
 
     fn config(&mut self) -> Config {
-        Config {
-            slice_idle: Span::from_micros(self.pick(&[0, 100, 8_000])),
-            max_budget: self.pick(&[0, 1, 100, 1_500]),
-            timeout_sync: Span::from_millis(self.pick(&[1, 20, 125])),
-            strict_guarantees: self.draw(6) == 0,
-            charge: self.pick(&[Charge::Linux, Charge::Service]),
-            async_charge_factor: self.pick(&[1, 3]),
-            seeky_threshold: self.pick(&[0, 4, 19, 32]),
-            back_seek_max: self.pick(&[0, 16 * 1024]),
-            fifo_expire_sync: Span::from_millis(self.pick(&[0, 125])),
-            ..Config::default()
-        }
-        .bounded()
+        Config::default()
+            .slice_idle(Span::from_micros(self.pick(&[0, 100, 8_000])))
+            .max_budget(self.pick(&[0, 1, 100, 1_500]))
+            .timeout_sync(Span::from_millis(self.pick(&[1, 20, 125])))
+            .strict_guarantees(self.draw(6) == 0)
+            .charge(self.pick(&[Charge::Linux, Charge::Service]))
+            .async_charge_factor(self.pick(&[1, 3]))
+            .seeky_threshold(self.pick(&[0, 4, 19, 32]))
+            .back_seek_max(self.pick(&[0, 16 * 1024]))
+            .fifo_expire_sync(Span::from_millis(self.pick(&[0, 125])))
+            .bounded()
     }
 }
 
@@ -60,7 +58,7 @@ fn gaps(seed: u64) -> Vec<(u64, u64)> {
         (budget + 256).div_ceil(budget.max(8))
     };
     let shares = [1, 2, 4].map(|share| (share * 50, None));
-    let mut host = closed_loop::host(elevator::Config::Bfq(config), &shares);
+    let mut host = closed_loop::host(config, &shares);
     let clients = 2 + random.draw(6);
     // One of k in the group of least share waits for one turn of each of the others there, and for seven of the other groups'
     // turns with each; a writer is charged several times for what it writes.

@@ -1,14 +1,11 @@
 //! How many scheduler tags each queue gets.
 
 use super::plain;
-use crate::elevator::bfq::Config;
-use crate::elevator::closed_loop::{self, Client, RANDOM, SECOND};
+use crate::elevator::closed_loop::{self, RANDOM, SECOND};
 use crate::layer::{Config as LayerConfig, Layer, Output};
 use crate::shape::{DriveShape, Sizes};
 use crate::testing::{group, request, share, space};
-use crate::{
-    Flags, GroupId, Instant, Op, Priority, PriorityClass, Request, Span, StreamSpec, elevator,
-};
+use crate::{Flags, GroupId, Instant, Op, Priority, PriorityClass, Span, StreamSpec};
 use std::vec::Vec;
 
 /// What a stream submits: (group, class, level, requests, operation, flags).
@@ -17,20 +14,9 @@ type Asks = (u32, PriorityClass, u8, u32, Op, Flags);
 /// How many requests of each stream get one of 16 tags, when each submits its own after those before it. The drive takes whatever has
 /// a tag at once; groups 1 and 2 have shares of 100 and 300.
 fn tags(asks: &[Asks]) -> Vec<u32> {
-    let config = LayerConfig {
-        sizes: Sizes {
-            scheduler_tags: 16,
-            ..Sizes::default()
-        },
-        drive: DriveShape {
-            tags: 256,
-            ..DriveShape::default()
-        },
-        ..LayerConfig::of(elevator::Config::Bfq(Config {
-            slice_idle: Span::ZERO,
-            ..plain()
-        }))
-    };
+    let config = LayerConfig::of(plain().slice_idle(Span::ZERO))
+        .sizes(Sizes::default().scheduler_tags(16))
+        .drive(DriveShape::default().tags(256));
     let now = Instant::ZERO;
     let mut layer = Layer::new(config).unwrap();
     let space = space(0, 1 << 30);
@@ -45,11 +31,9 @@ fn tags(asks: &[Asks]) -> Vec<u32> {
         };
         let stream = layer.open(now, spec).unwrap();
         for cookie in 0..requests {
-            let request = Request {
-                flags,
-                offset: u64::from(cookie) << 20,
-                ..request(stream, op, cookie.into(), 4096)
-            };
+            let request = request(stream, op, cookie.into(), 4096)
+                .flags(flags)
+                .offset(u64::from(cookie) << 20);
             layer.submit(now, &[request]).unwrap();
         }
         streams.push(stream);
@@ -102,19 +86,12 @@ fn tags_go_by_kind_and_weight() {
 
 /// A random reader beside one that writes a lot, asynchronously, on a drive with few tags: kilobytes a second.
 fn reader_beside_writer(tags: u32) -> u64 {
-    let config = Config {
-        slice_idle: Span::ZERO,
-        ..plain()
-    };
-    let mut config = LayerConfig::of(elevator::Config::Bfq(config));
+    let config = plain().slice_idle(Span::ZERO);
+    let mut config = LayerConfig::of(config);
     config.sizes.scheduler_tags = tags;
     let mut host = closed_loop::host_of(config, &[]);
-    host.add(Client {
-        op: Op::Write,
-        depth: 200,
-        ..RANDOM
-    });
-    let reader = host.add(Client { depth: 4, ..RANDOM });
+    host.add(RANDOM.op(Op::Write).depth(200));
+    let reader = host.add(RANDOM.depth(4));
     host.run(SECOND);
     host.rate(reader)
 }

@@ -26,6 +26,17 @@ fn activate(engine: &mut Wf2q, e: u32, budget: u64, waited: bool) {
     engine.activate(NOW, e, waited);
 }
 
+/// Two queues of the same weight: the first of budget 100 has been served this much, the other has
+/// this budget.
+fn one_of_two_served(served: u64, budget: u64) -> Wf2q {
+    let mut engine = flat(&[1, 1]);
+    activate(&mut engine, 1, 100, false);
+    activate(&mut engine, 2, budget, false);
+    assert_eq!(engine.select(NOW), Some(1));
+    engine.served(1, served);
+    engine
+}
+
 /// Start and finish in sectors per unit of weight.
 fn times(engine: &Wf2q, e: u32) -> (u64, u64) {
     let unit = delta(1, 1);
@@ -104,11 +115,7 @@ fn a_queue_activated_late_starts_at_virtual_time() {
 
 #[test]
 fn a_queue_that_went_idle_ahead_of_virtual_time_starts_where_it_ended() {
-    let mut engine = flat(&[1, 1]);
-    activate(&mut engine, 1, 100, false);
-    activate(&mut engine, 2, 100, false);
-    assert_eq!(engine.select(NOW), Some(1));
-    engine.served(1, 60);
+    let mut engine = one_of_two_served(60, 100);
     engine.retire(1);
     assert_eq!(engine.entity(1).place, Place::Idle);
     assert_eq!(
@@ -123,11 +130,7 @@ fn a_queue_that_went_idle_ahead_of_virtual_time_starts_where_it_ended() {
 
 #[test]
 fn an_idle_queue_is_forgotten_when_virtual_time_catches_up() {
-    let mut engine = flat(&[1, 1]);
-    activate(&mut engine, 1, 100, false);
-    activate(&mut engine, 2, 1_000, false);
-    assert_eq!(engine.select(NOW), Some(1));
-    engine.served(1, 60);
+    let mut engine = one_of_two_served(60, 1_000);
     engine.retire(1);
     assert_eq!(engine.select(NOW), Some(2));
     engine.served(2, 59);
@@ -140,11 +143,7 @@ fn an_idle_queue_is_forgotten_when_virtual_time_catches_up() {
 #[test]
 fn a_queue_that_was_waited_for_is_shifted_back_to_where_it_ended() {
     for (waited, expected) in [(true, (60, 140)), (false, (100, 180))] {
-        let mut engine = flat(&[1, 1]);
-        activate(&mut engine, 1, 100, false);
-        activate(&mut engine, 2, 1_000, false);
-        assert_eq!(engine.select(NOW), Some(1));
-        engine.served(1, 60);
+        let mut engine = one_of_two_served(60, 1_000);
         engine.retire(1);
         assert_eq!(engine.select(NOW), Some(2));
         engine.served(2, 60);
@@ -154,11 +153,7 @@ fn a_queue_that_was_waited_for_is_shifted_back_to_where_it_ended() {
         assert_eq!(times(&engine, 1), expected, "waited: {waited}");
     }
     // Shifted back so far that even its finish time is over, it is pushed forward to finish now.
-    let mut engine = flat(&[1, 1]);
-    activate(&mut engine, 1, 100, false);
-    activate(&mut engine, 2, 1_000, false);
-    engine.select(NOW);
-    engine.served(1, 60);
+    let mut engine = one_of_two_served(60, 1_000);
     engine.retire(1);
     engine.select(NOW);
     engine.served(2, 60);
@@ -170,11 +165,7 @@ fn a_queue_that_was_waited_for_is_shifted_back_to_where_it_ended() {
 
 #[test]
 fn a_new_weight_counts_from_the_next_requeueing_on() {
-    let mut engine = flat(&[1, 1]);
-    activate(&mut engine, 1, 100, false);
-    activate(&mut engine, 2, 100, false);
-    assert_eq!(engine.select(NOW), Some(1));
-    engine.served(1, 100);
+    let mut engine = one_of_two_served(100, 100);
     engine.set_weight(1, 4);
     assert_eq!(engine.tree_state(0, BEST_EFFORT).1, 2);
     engine.requeue(1);

@@ -2,29 +2,22 @@
 
 use super::plain;
 use super::turns::check;
-use crate::elevator::bfq::Config;
+use crate::Output;
 use crate::elevator::closed_loop::{self, Client, Host, RANDOM, SECOND, STREAMER, ms, nth};
-use crate::{Output, elevator};
 use std::fmt::Write;
 use std::string::String;
 
 fn host(injection: bool, groups: usize) -> Host {
-    let config = Config {
-        injection,
-        ..plain()
-    };
+    let config = plain().injection(injection);
     let groups = std::vec![(100, None); groups];
-    closed_loop::host(elevator::Config::Bfq(config), &groups)
+    closed_loop::host(config, &groups)
 }
 
 /// A client in a group of its own that thinks for a while after each random read of 4 KiB, beside another client in another: what each of
 /// them gets, in kB/s.
 fn thinker_beside(injection: bool, think: u64, other: Client) -> (u64, u64) {
     let mut host = host(injection, 2);
-    let thinker = host.add(Client {
-        think,
-        ..RANDOM.of(nth(0))
-    });
+    let thinker = host.add(RANDOM.of(nth(0)).think(think));
     let other = host.add(other.of(nth(1)));
     host.run(10 * SECOND);
     (host.rate(thinker), host.rate(other))
@@ -32,7 +25,7 @@ fn thinker_beside(injection: bool, think: u64, other: Client) -> (u64, u64) {
 
 #[test]
 fn small_requests_are_injected_where_the_drive_would_idle() {
-    let reader = Client { depth: 4, ..RANDOM };
+    let reader = RANDOM.depth(4);
     let (thinker, other) = thinker_beside(false, ms(1), reader);
     let (kept, injected) = thinker_beside(true, ms(1), reader);
     assert!(injected * 10 > other * 13, "{injected} after {other} kB/s");
@@ -51,10 +44,7 @@ fn a_large_request_is_injected_into_an_empty_drive_alone() {
 /// many of the other's were sent since the one before.
 fn pauses(other: Client, count: usize) -> String {
     let mut host = host(true, 2);
-    let thinker = host.add(Client {
-        think: ms(1),
-        ..RANDOM.of(nth(0))
-    });
+    let thinker = host.add(RANDOM.of(nth(0)).think(ms(1)));
     host.add(other.of(nth(1)));
     let mut log = String::new();
     let mut injected = 0;
@@ -78,7 +68,7 @@ fn pauses(other: Client, count: usize) -> String {
 fn the_limit_is_found_pause_by_pause() {
     // Nothing is measured in the first ten milliseconds. A request that is not made to wait raises the limit by one, until the drive
     // has as much as it ever had: what a reader with four outstanding can send in a millisecond.
-    let reader = Client { depth: 4, ..RANDOM };
+    let reader = RANDOM.depth(4);
     check(
         &pauses(reader, 15),
         "

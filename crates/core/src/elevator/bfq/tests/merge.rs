@@ -2,29 +2,28 @@
 
 use super::plain;
 use super::turns::{check, log};
-use crate::elevator;
-use crate::elevator::bfq::{Charge, Config};
-use crate::elevator::closed_loop::{self, Client, Host, KIB, Place, RANDOM, SECOND, STREAMER, ms};
-use crate::{Config as LayerConfig, Priority};
+use crate::Config as LayerConfig;
+use crate::elevator::bfq::Charge;
+use crate::elevator::closed_loop::{self, Host, KIB, Place, RANDOM, SECOND, STREAMER, ms};
 
 /// A drive that seeks, and three clients that each read one of three chunks, one at a time.
 fn three(merge: bool, random_from: u64) -> Host {
-    let config = Config { merge, ..plain() };
-    let mut config = LayerConfig::of(elevator::Config::Bfq(config));
+    let config = plain().merge(merge);
+    let mut config = LayerConfig::of(config);
     config.drive.rotational = true;
     let mut host = closed_loop::host_of(config, &[]);
     let chunk = 16 * KIB;
     for i in 0..3 {
-        host.add(Client {
-            length: chunk,
-            depth: 1,
-            base: Some(i * u64::from(chunk)),
-            place: Place::EveryUntil {
-                of: 3,
-                until: random_from,
-            },
-            ..STREAMER
-        });
+        host.add(
+            STREAMER
+                .length(chunk)
+                .depth(1)
+                .base(i * u64::from(chunk))
+                .place(Place::EveryUntil {
+                    of: 3,
+                    until: random_from,
+                }),
+        );
     }
     host
 }
@@ -85,23 +84,17 @@ fn those_who_turn_out_seeky_part() {
 /// A client that reads at random, and four more of twice its weight that start together a second later, on flash: the percentage that the
 /// first gets of all from the third second on.
 fn first_of_five(stable_merge: bool, strict_guarantees: bool) -> u64 {
-    let config = Config {
-        merge: true,
-        stable_merge,
-        strict_guarantees,
-        charge: Charge::Service,
-        ..plain()
-    };
-    let mut host = closed_loop::host(elevator::Config::Bfq(config), &[]);
-    let reader = Client { depth: 8, ..RANDOM };
+    let config = plain()
+        .merge(true)
+        .stable_merge(stable_merge)
+        .strict_guarantees(strict_guarantees)
+        .charge(Charge::Service);
+    let mut host = closed_loop::host(config, &[]);
+    let reader = RANDOM.depth(8);
     let first = host.add(reader);
     host.run(SECOND);
     for _ in 0..4 {
-        let priority = Priority {
-            level: 0,
-            ..Priority::default()
-        };
-        host.add(Client { priority, ..reader });
+        host.add(reader.level(0));
     }
     host.run(3 * SECOND);
     let (before, all) = (host.bytes(first), host.total() * 3);

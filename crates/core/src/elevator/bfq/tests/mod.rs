@@ -14,10 +14,8 @@ mod turns;
 
 /// Linux's defaults without the heuristics.
 fn plain() -> Config {
-    Config {
-        low_latency: false,
-        injection: false,
-        merge: false,
-        ..Config::default()
-    }
+    Config::default()
+        .low_latency(false)
+        .injection(false)
+        .merge(false)
 }

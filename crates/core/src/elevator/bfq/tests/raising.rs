@@ -2,19 +2,16 @@
 
 use super::plain;
 use super::turns::{check, log};
-use crate::Priority;
-use crate::elevator;
-use crate::elevator::bfq::Config;
-use crate::elevator::closed_loop::{self, Client, Host, Place, RANDOM, SECOND, STREAMER, ms};
+use crate::elevator::closed_loop::{self, Client, Host, RANDOM, SECOND, STREAMER, ms};
 use std::string::String;
 use std::vec::Vec;
 
+/// It reads 16 KiB each 40 ms.
+const PLAYER: Client = STREAMER.length(16 * 1024).depth(1).think(ms(40));
+
 fn host(low_latency: bool) -> Host {
-    let config = Config {
-        low_latency,
-        ..plain()
-    };
-    closed_loop::host(elevator::Config::Bfq(config), &[])
+    let config = plain().low_latency(low_latency);
+    closed_loop::host(config, &[])
 }
 
 /// Eight clients that stream for ten seconds, then one more client: kilobytes a second that it gets in its first second, in its fourth
@@ -66,15 +63,8 @@ fn burst(readers: usize, apart: u64) -> u64 {
         host.run(host.now + apart);
     }
     host.run(host.now + ms(200));
-    let priority = Priority {
-        level: 3,
-        ..Priority::default()
-    };
     for _ in 0..2 {
-        host.add(Client {
-            priority,
-            ..STREAMER
-        });
+        host.add(STREAMER.level(3));
     }
     let before: u64 = got.iter().map(|&c| host.bytes(c)).sum();
     host.run(host.now + SECOND);
@@ -92,23 +82,11 @@ fn those_of_a_large_burst_are_not_raised() {
 /// which it counts as one that starts something.
 fn player(low_latency: bool) -> u64 {
     let mut host = host(low_latency);
-    let priority = Priority {
-        level: 3,
-        ..Priority::default()
-    };
     for _ in 0..4 {
-        host.add(Client {
-            priority,
-            ..STREAMER
-        });
+        host.add(STREAMER.level(3));
     }
     host.run(10 * SECOND);
-    let player = host.add(Client {
-        length: 16 * 1024,
-        place: Place::Sequential,
-        think: ms(40),
-        ..RANDOM
-    });
+    let player = host.add(PLAYER);
     host.run(20 * SECOND);
     let before = host.bytes(player);
     host.run(30 * SECOND);
@@ -125,13 +103,10 @@ fn a_soft_real_time_client_waits_little_for_as_long_as_it_plays() {
 }
 
 /// The turns of a client that comes to two streamers after eight seconds: the first six that begin a number of milliseconds after that.
-fn turns_of(client: Client, others: Priority, after: u64) -> String {
+fn turns_of(client: Client, level: u8, after: u64) -> String {
     let mut host = host(true);
     for _ in 0..2 {
-        host.add(Client {
-            priority: others,
-            ..STREAMER
-        });
+        host.add(STREAMER.level(level));
     }
     host.run(8 * SECOND);
     host.events();
@@ -154,7 +129,7 @@ fn turns_of(client: Client, others: Priority, after: u64) -> String {
 fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
     // Budgets are two of the smallest. The streamers are not served meanwhile.
     check(
-        &turns_of(RANDOM, Priority::default(), 0),
+        &turns_of(RANDOM, 4, 0),
         "
         2 8000000-8023715 3806 BudgetExhausted 3800 3800
         2 8023715-8046796 3806 BudgetExhausted 3800 3800
@@ -166,7 +141,7 @@ fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
     );
     // After 120000 sectors it is one among equals.
     check(
-        &turns_of(RANDOM, Priority::default(), 650),
+        &turns_of(RANDOM, 4, 650),
         "
         2 8655303-8677335 3806 BudgetExhausted 3800 3800
         2 8677335-8700416 3806 BudgetExhausted 3800 3800
@@ -180,19 +155,9 @@ fn the_turns_of_a_newcomer_are_short_and_its_own_until_it_has_moved_enough() {
 
 #[test]
 fn the_turns_of_a_player_begin_when_it_asks() {
-    let others = Priority {
-        level: 3,
-        ..Priority::default()
-    };
-    let player = Client {
-        length: 16 * 1024,
-        place: Place::Sequential,
-        think: ms(40),
-        ..RANDOM
-    };
     // It asks 40 ms after an answer, and is idled for 20 ms.
     check(
-        &turns_of(player, others, 0),
+        &turns_of(PLAYER, 3, 0),
         "
         2 8000000-8021778 3806 TooIdle 32 32
         2 8041778-8063894 3806 TooIdle 32 32
@@ -204,7 +169,7 @@ fn the_turns_of_a_player_begin_when_it_asks() {
     );
     // The time for which it counts as one that starts something is over.
     check(
-        &turns_of(player, others, 4_000),
+        &turns_of(PLAYER, 3, 4_000),
         "
         2 12000434-12022549 2254 TooIdle 32 32
         2 12042549-12064665 2254 TooIdle 32 32

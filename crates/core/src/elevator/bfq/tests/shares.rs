@@ -14,11 +14,9 @@ fn bfq(config: Config) -> elevator::Config {
 /// Shares of bytes, with budgets small enough for a window of a second: tolerance (10 %) times 250 MB/s times a second times the
 /// smallest share (1 of 16), halved.
 fn windowed() -> Config {
-    Config {
-        charge: Charge::Service,
-        max_budget: (25_000_000 / 16 / 2 / 512) as u32,
-        ..plain()
-    }
+    plain()
+        .charge(Charge::Service)
+        .max_budget((25_000_000 / 16 / 2 / 512) as u32)
 }
 
 /// One random reader and fifteen streamers, each in a group of its own with the same share, for two seconds.
@@ -52,10 +50,7 @@ fn a_random_reader_gets_its_share_among_fifteen_streamers() {
 fn shares_divide_the_drive() {
     let shares = [1, 2, 4, 8].map(|share| (share, None));
     let mut host = closed_loop::host(bfq(windowed()), &shares);
-    let clients = [128, 64, 128, 32].map(|kib| Client {
-        length: kib * KIB,
-        ..STREAMER
-    });
+    let clients = [128, 64, 128, 32].map(|kib| STREAMER.length(kib * KIB));
     let clients = [0, 1, 2, 3].map(|g| host.add(clients[g].of(nth(g))));
     host.run(10 * SECOND);
     for (share, client) in [1, 2, 4, 8].into_iter().zip(clients) {

@@ -5,14 +5,30 @@ use super::plain;
 use crate::elevator::bfq::{Charge, Config};
 use crate::elevator::closed_loop::{self, Client, Host, KIB, RANDOM, SECOND, STREAMER, ms, nth};
 use crate::testing::{change, share};
-use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted, elevator};
+use crate::{Event, Flags, Op, PriorityClass, Sample, Wanted};
 use std::fmt::Write;
 use std::string::String;
 
 const GROUPS: [(u16, Option<usize>); 2] = [(100, None); 2];
 
 fn host(config: Config, groups: &[(u16, Option<usize>)]) -> Host {
-    closed_loop::host(elevator::Config::Bfq(config), groups)
+    closed_loop::host(config, groups)
+}
+
+/// The first turns of these clients, one a line.
+fn turns(
+    config: Config,
+    groups: &[(u16, Option<usize>)],
+    clients: &[Client],
+    until: u64,
+    turns: usize,
+) -> String {
+    let mut host = host(config, groups);
+    for client in clients {
+        host.add(*client);
+    }
+    host.run(until);
+    log(&mut host, clients.len(), turns)
 }
 
 /// The first turns, one a line.
@@ -57,20 +73,14 @@ pub(super) fn check(log: &str, golden: &str) {
 }
 
 fn small_budgets() -> Config {
-    Config {
-        max_budget: 2_000,
-        ..plain()
-    }
+    plain().max_budget(2_000)
 }
 
 #[test]
 fn an_exhausted_budget_is_followed_by_one_four_times_as_large() {
-    let mut host = host(plain(), &GROUPS);
-    host.add(STREAMER.of(nth(0)));
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(300));
+    let clients = [STREAMER.of(nth(0)), STREAMER.of(nth(1))];
     check(
-        &log(&mut host, 2, 6),
+        &turns(plain(), &GROUPS, &clients, ms(300), 6),
         "
         0 0-21525 10922 BudgetExhausted 10752 10752
         1 21525-43545 10922 BudgetExhausted 10752 10752
@@ -84,15 +94,9 @@ fn an_exhausted_budget_is_followed_by_one_four_times_as_large() {
 
 #[test]
 fn a_slow_reader_is_charged_by_time() {
-    let mut host = host(plain(), &GROUPS);
-    host.add(Client {
-        think: 300_000,
-        ..RANDOM.of(nth(0))
-    });
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(600));
+    let clients = [RANDOM.of(nth(0)).think(300_000), STREAMER.of(nth(1))];
     check(
-        &log(&mut host, 2, 6),
+        &turns(plain(), &GROUPS, &clients, ms(600), 6),
         "
         0 0-125044 10922 BudgetTimeout 2888 16384
         1 125044-146570 10922 BudgetExhausted 10752 10752
@@ -107,33 +111,23 @@ fn a_slow_reader_is_charged_by_time() {
 /// Slow is less than half of the largest budget: a reader that got exactly half when it has nothing more is charged what it got.
 #[test]
 fn a_reader_of_half_a_budget_is_not_slow() {
-    let config = Config {
-        max_budget: 2 * 1_848,
-        ..plain()
-    };
-    let mut host = host(config, &GROUPS);
-    host.add(Client {
-        think: 300_000,
-        until: ms(80),
-        ..RANDOM.of(nth(0))
-    });
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(110));
-    check(&log(&mut host, 2, 1), "0 0-87714 10922 TooIdle 1848 1848");
+    let config = plain().max_budget(2 * 1_848);
+    let clients = [
+        RANDOM.of(nth(0)).think(300_000).until(ms(80)),
+        STREAMER.of(nth(1)),
+    ];
+    check(
+        &turns(config, &GROUPS, &clients, ms(110), 1),
+        "0 0-87714 10922 TooIdle 1848 1848",
+    );
 }
 
 #[test]
 fn charged_by_service_it_keeps_its_share_of_bytes() {
-    let config = Config {
-        charge: Charge::Service,
-        ..small_budgets()
-    };
-    let mut host = host(config, &GROUPS);
-    host.add(RANDOM.of(nth(0)));
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(600));
+    let config = small_budgets().charge(Charge::Service);
+    let clients = [RANDOM.of(nth(0)), STREAMER.of(nth(1))];
     check(
-        &log(&mut host, 2, 6),
+        &turns(config, &GROUPS, &clients, ms(600), 6),
         "
         0 0-63314 10922 BudgetExhausted 10920 10920
         1 63314-84839 10922 BudgetExhausted 10752 10752
@@ -147,16 +141,12 @@ fn charged_by_service_it_keeps_its_share_of_bytes() {
 
 #[test]
 fn a_client_that_thinks_is_idled_for_and_given_up_after_eight_milliseconds() {
-    let mut host = host(small_budgets(), &GROUPS);
-    host.add(Client {
-        think: ms(1),
-        until: ms(4),
-        ..RANDOM.of(nth(0))
-    });
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(60));
+    let clients = [
+        RANDOM.of(nth(0)).think(ms(1)).until(ms(4)),
+        STREAMER.of(nth(1)),
+    ];
     check(
-        &log(&mut host, 2, 6),
+        &turns(small_budgets(), &GROUPS, &clients, ms(60), 6),
         "
         0 0-11185 10922 TooIdle 32 32
         1 11185-32711 10922 BudgetExhausted 10752 10752
@@ -170,15 +160,9 @@ fn a_client_that_thinks_is_idled_for_and_given_up_after_eight_milliseconds() {
 
 #[test]
 fn one_that_comes_back_in_time_goes_on_with_what_was_left() {
-    let mut host = host(small_budgets(), &GROUPS);
-    host.add(Client {
-        think: ms(12),
-        ..RANDOM.of(nth(0))
-    });
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(60));
+    let clients = [RANDOM.of(nth(0)).think(ms(12)), STREAMER.of(nth(1))];
     check(
-        &log(&mut host, 2, 8),
+        &turns(small_budgets(), &GROUPS, &clients, ms(60), 8),
         "
         0 0-8046 10922 TooIdle 8 8
         1 8046-12046 10922 Preempted 2304 2304
@@ -194,15 +178,9 @@ fn one_that_comes_back_in_time_goes_on_with_what_was_left() {
 
 #[test]
 fn a_turn_is_over_after_its_time() {
-    let mut host = host(plain(), &GROUPS);
-    host.add(Client {
-        think: ms(5),
-        ..RANDOM.of(nth(0))
-    });
-    host.add(STREAMER.of(nth(1)));
-    host.run(ms(1_000));
+    let clients = [RANDOM.of(nth(0)).think(ms(5)), STREAMER.of(nth(1))];
     check(
-        &log(&mut host, 2, 6),
+        &turns(plain(), &GROUPS, &clients, ms(1_000), 6),
         "
         0 0-126159 10922 BudgetTimeout 200 16384
         1 126159-147685 10922 BudgetExhausted 10752 10752
@@ -239,16 +217,9 @@ fn among_equals_a_newcomer_takes_the_drive_at_once() {
 #[test]
 fn asynchronous_writes_count_three_times_among_equals() {
     let mut host = host(plain(), &[]);
-    let writer = Client {
-        op: Op::Write,
-        depth: 8,
-        ..STREAMER
-    };
+    let writer = STREAMER.op(Op::Write).depth(8);
     host.add(writer);
-    host.add(Client {
-        flags: Flags::SYNC,
-        ..writer
-    });
+    host.add(writer.flags(Flags::SYNC));
     host.run(ms(300));
     check(
         &log(&mut host, 2, 14),
@@ -300,17 +271,10 @@ fn the_idle_class_gets_one_request_each_two_hundred_milliseconds() {
 
 #[test]
 fn strict_guarantees_keep_one_request_in_the_drive() {
-    let config = Config {
-        strict_guarantees: true,
-        ..small_budgets()
-    };
+    let config = small_budgets().strict_guarantees(true);
     let mut host = host(config, &[]);
     for _ in 0..3 {
-        host.add(Client {
-            depth: 8,
-            length: 4 * KIB,
-            ..STREAMER
-        });
+        host.add(STREAMER.depth(8).length(4 * KIB));
     }
     host.run(ms(200));
     assert_eq!(host.most_in_drive, 1);
@@ -340,12 +304,7 @@ fn a_share_changed_in_mid_turn_counts_from_the_next_turn_on() {
 #[test]
 fn who_is_served_and_for_whom_the_drive_is_kept_is_sampled() {
     let mut host = host(plain(), &GROUPS);
-    let [one, other] = [0, 1].map(|group| {
-        host.add(Client {
-            depth: 1,
-            ..STREAMER.of(nth(group))
-        })
-    });
+    let [one, other] = [0, 1].map(|group| host.add(STREAMER.of(nth(group)).depth(1)));
     let (mut served, mut idled, mut peak) = (0, 0, 0);
     for step in 1..200 {
         host.run(step * SECOND / 1_000);

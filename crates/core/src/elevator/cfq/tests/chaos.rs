@@ -5,9 +5,7 @@ use crate::elevator::closed_loop::{self, Client, KIB, Place, SECOND, STREAMER, m
 use crate::list::NIL;
 use crate::random::Rng;
 use crate::tunable::Tuned;
-use crate::{
-    Config as LayerConfig, DriveShape, Flags, Op, Priority, PriorityClass, Sizes, elevator,
-};
+use crate::{Config as LayerConfig, DriveShape, Flags, Op, Priority, PriorityClass, Sizes};
 use std::vec::Vec;
 
 /// Every tunable at its default or anywhere in its bounds, seldom at their ends.
@@ -118,21 +116,11 @@ fn run(seed: u64) {
     let groups: Vec<_> = (0..rng.range(2, 6))
         .map(|n| (rng.range(1, 1000) as u16, (n > 3).then_some(0)))
         .collect();
-    let shape = DriveShape {
-        rotational: rng.range(0, 1) == 0,
-        tags: [1, 2, 32][rng.range(0, 2) as usize],
-        ..DriveShape::default()
-    };
-    let sizes = Sizes {
-        streams: 16,
-        groups: 8,
-        ..Sizes::default()
-    };
-    let layer = LayerConfig {
-        sizes,
-        drive: shape,
-        ..LayerConfig::of(elevator::Config::Cfq(config))
-    };
+    let shape = DriveShape::default()
+        .rotational(rng.range(0, 1) == 0)
+        .tags([1, 2, 32][rng.range(0, 2) as usize]);
+    let sizes = Sizes::default().streams(16).groups(8);
+    let layer = LayerConfig::of(config).sizes(sizes).drive(shape);
     let mut host = closed_loop::host_of(layer, &groups);
     if shape.rotational {
         host.drive.pipe.seek = ms(4);
@@ -170,34 +158,25 @@ fn nobody_is_forgotten_whatever_the_tunables() {
 fn queues_merge_while_streams_are_on_hold_and_leave() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
-        let shape = DriveShape {
-            rotational: true,
-            tags: 1,
-            max_transfer: 16 * KIB,
-            ..DriveShape::default()
-        };
-        let sizes = Sizes {
-            streams: 16,
-            ..Sizes::default()
-        };
-        let config = LayerConfig {
-            sizes,
-            drive: shape,
-            ..LayerConfig::of(elevator::Config::Cfq(Config::default()))
-        };
+        let shape = DriveShape::default()
+            .rotational(true)
+            .tags(1)
+            .max_transfer(16 * KIB);
+        let sizes = Sizes::default().streams(16);
+        let config = LayerConfig::of(Config::default()).sizes(sizes).drive(shape);
         let mut host = closed_loop::host_of(config, &[]);
         host.drive.pipe.seek = ms(1);
         let size = 64 * KIB;
         let readers: Vec<_> = (0..4)
             .map(|n| {
-                host.add(Client {
-                    length: size,
-                    depth: 2,
-                    base: Some(n * u64::from(size)),
-                    place: Place::Every(4),
-                    until: ms(rng.range(20, 5_000)),
-                    ..STREAMER
-                })
+                host.add(
+                    STREAMER
+                        .length(size)
+                        .depth(2)
+                        .base(n * u64::from(size))
+                        .place(Place::Every(4))
+                        .until(ms(rng.range(20, 5_000))),
+                )
             })
             .collect();
         let mut now = 0;

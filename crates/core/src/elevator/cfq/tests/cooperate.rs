@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk};
-use crate::elevator::closed_loop::{Client, Host, Place, SECOND};
+use crate::elevator::closed_loop::{Host, Place, SECOND};
 
 const SIZE: u32 = 64 * 1024;
 
@@ -10,15 +10,15 @@ const SIZE: u32 = 64 * 1024;
 fn together(readers: u64, random_from: u64) -> Host {
     let mut host = disk(Config::default(), &[]);
     for n in 0..readers {
-        host.add(Client {
-            length: SIZE,
-            base: Some(n * u64::from(SIZE)),
-            place: Place::EveryUntil {
-                of: readers,
-                until: random_from,
-            },
-            ..READER
-        });
+        host.add(
+            READER
+                .length(SIZE)
+                .base(n * u64::from(SIZE))
+                .place(Place::EveryUntil {
+                    of: readers,
+                    until: random_from,
+                }),
+        );
     }
     host
 }

@@ -8,18 +8,15 @@ mod shares;
 mod turns;
 
 use super::Config;
+use crate::Config as LayerConfig;
 use crate::elevator::closed_loop::{self, Client, Host, STREAMER, ms};
-use crate::{Config as LayerConfig, elevator};
 
 /// One request at a time, as a process that reads a file.
-const READER: Client = Client {
-    depth: 1,
-    ..STREAMER
-};
+const READER: Client = STREAMER.depth(1);
 
 /// A disk that takes 8 ms to go elsewhere and nothing in parallel, with groups of these shares.
 fn disk(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
-    let mut config = LayerConfig::of(elevator::Config::Cfq(config));
+    let mut config = LayerConfig::of(config);
     config.drive.rotational = true;
     let mut host = closed_loop::host_of(config, shares);
     host.drive.pipe.seek = ms(8);
@@ -28,5 +25,5 @@ fn disk(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
 
 /// The same on flash, with clients of these weights.
 fn flash(config: Config, shares: &[(u16, Option<usize>)]) -> Host {
-    closed_loop::host(elevator::Config::Cfq(config), shares)
+    closed_loop::host(config, shares)
 }

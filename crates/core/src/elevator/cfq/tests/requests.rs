@@ -3,20 +3,13 @@
 use super::super::Config;
 use super::{disk, flash};
 use crate::Op;
-use crate::elevator::closed_loop::{Client, RANDOM, SECOND};
+use crate::elevator::closed_loop::{RANDOM, SECOND};
 
 #[test]
 fn writes_take_no_requests_of_reads() {
-    let config = Config {
-        nr_requests: 4,
-        ..Config::default()
-    };
+    let config = Config::default().nr_requests(4);
     let mut host = flash(config, &[]);
-    host.add(Client {
-        op: Op::Write,
-        depth: 100,
-        ..RANDOM
-    });
+    host.add(RANDOM.op(Op::Write).depth(100));
     let reader = host.add(RANDOM);
     host.run(SECOND);
     assert!(host.bytes(reader) / 4096 > 1_000);
@@ -25,16 +18,10 @@ fn writes_take_no_requests_of_reads() {
 /// The longest that a request of four random readers with a hundred each takes on a disk, in milliseconds, with a number of requests to be
 /// had.
 fn longest(nr_requests: u32) -> u64 {
-    let config = Config {
-        nr_requests,
-        ..Config::default()
-    };
+    let config = Config::default().nr_requests(nr_requests);
     let mut host = disk(config, &[]);
     for _ in 0..4 {
-        host.add(Client {
-            depth: 100,
-            ..RANDOM
-        });
+        host.add(RANDOM.depth(100));
     }
     host.run(20 * SECOND);
     host.longest_ms()

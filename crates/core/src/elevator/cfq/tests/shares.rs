@@ -2,8 +2,8 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::closed_loop::{Client, Host, RANDOM, SECOND, STREAMER, ms, nth};
-use crate::{Op, Priority, PriorityClass};
+use crate::elevator::closed_loop::{Host, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::{Op, PriorityClass};
 use std::vec::Vec;
 
 /// By how many thousandths of its part any client is off, given the parts.
@@ -15,14 +15,6 @@ fn off_by(host: &Host, parts: &[u64]) -> u64 {
         host.bytes(client).abs_diff(due) * 1_000 / due
     });
     off.max().unwrap_or(0)
-}
-
-fn at_level(level: u8) -> Client {
-    let class = PriorityClass::BestEffort;
-    Client {
-        priority: Priority { class, level },
-        ..READER
-    }
 }
 
 /// Sequential readers of groups with weights of 100, 200, 400 and 200, the last of them with members of 100 and 300, on a disk for two
@@ -45,10 +37,7 @@ fn groups_share_a_disk_by_weight_at_every_level() {
 fn a_group_that_was_away_is_owed_nothing() {
     let mut host = disk(Config::default(), &[(100, None); 3]);
     host.add(READER.of(nth(0)));
-    host.add(Client {
-        until: ms(50),
-        ..READER.of(nth(2))
-    });
+    host.add(READER.of(nth(2)).until(ms(50)));
     host.run(10 * SECOND);
     let before = host.bytes(0);
     let late = host.add(READER.of(nth(2)));
@@ -59,13 +48,10 @@ fn a_group_that_was_away_is_owed_nothing() {
 
 #[test]
 fn a_slice_is_the_longer_the_higher_the_level() {
-    let config = Config {
-        low_latency: false,
-        ..Config::default()
-    };
+    let config = Config::default().low_latency(false);
     let mut host = disk(config, &[]);
-    host.add(at_level(0));
-    host.add(at_level(7));
+    host.add(READER.level(0));
+    host.add(READER.level(7));
     host.run(60 * SECOND);
     // 180 ms against 40; going there comes before a slice begins.
     let tenths = host.bytes(0) * 10 / host.bytes(1);
@@ -76,7 +62,7 @@ fn a_slice_is_the_longer_the_higher_the_level() {
 fn levels_keep_their_proportion_where_slices_are_shortened() {
     let mut host = disk(Config::default(), &[]);
     for level in [0, 2, 4, 6] {
-        host.add(at_level(level));
+        host.add(READER.level(level));
     }
     host.run(60 * SECOND);
     let off = off_by(&host, &[180, 140, 100, 60]);
@@ -87,10 +73,7 @@ fn levels_keep_their_proportion_where_slices_are_shortened() {
 #[test]
 fn the_realtime_class_takes_the_drive_at_once() {
     let mut host = disk(Config::default(), &[]);
-    let reader = Client {
-        think: ms(20),
-        ..RANDOM
-    };
+    let reader = RANDOM.think(ms(20));
     let reader = host.add(reader.class(PriorityClass::Realtime));
     let others: Vec<usize> = (0..3).map(|_| host.add(READER)).collect();
     host.run(20 * SECOND);
@@ -105,10 +88,7 @@ fn the_realtime_class_takes_the_drive_at_once() {
 fn the_idle_class_has_the_drive_when_nobody_else_wants_it() {
     let mut host = disk(Config::default(), &[]);
     let idle = host.add(READER.class(PriorityClass::Idle));
-    let busy = host.add(Client {
-        until: 5 * SECOND,
-        ..READER
-    });
+    let busy = host.add(READER.until(5 * SECOND));
     host.run(5 * SECOND);
     let (early, others) = (host.bytes(idle), host.bytes(busy));
     assert!(early * 50 < others, "{early} beside {others}");
@@ -152,10 +132,7 @@ fn control_is_kept_on_a_disk_and_lost_on_flash() {
 fn where_requests_are_counted_groups_get_them_by_weight() {
     let mut host = flash(Config::default(), &[(100, None), (300, None)]);
     for group in [0, 1] {
-        host.add(Client {
-            depth: 32,
-            ..STREAMER.of(nth(group))
-        });
+        host.add(STREAMER.of(nth(group)).depth(32));
     }
     host.run(30 * SECOND);
     let off = off_by(&host, &[1, 3]);
@@ -164,10 +141,7 @@ fn where_requests_are_counted_groups_get_them_by_weight() {
 
 #[test]
 fn on_flash_that_is_idled_for_weights_are_kept() {
-    let config = Config {
-        flash_idles: true,
-        ..Config::default()
-    };
+    let config = Config::default().flash_idles(true);
     let mut host = flash(config, &[(100, None), (300, None)]);
     for group in [0, 1] {
         host.add(READER.of(nth(group)));
@@ -181,11 +155,7 @@ fn on_flash_that_is_idled_for_weights_are_kept() {
 fn writes_that_nobody_waits_for_leave_readers_most_of_a_disk() {
     let mut host = disk(Config::default(), &[]);
     let reader = host.add(READER);
-    let writer = host.add(Client {
-        op: Op::Write,
-        depth: 32,
-        ..STREAMER
-    });
+    let writer = host.add(STREAMER.op(Op::Write).depth(32));
     host.run(30 * SECOND);
     let (read, written) = (host.bytes(reader), host.bytes(writer));
     assert!(

@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::{READER, disk, flash};
-use crate::elevator::closed_loop::{Client, RANDOM, SECOND, STREAMER, ms, nth};
+use crate::elevator::closed_loop::{RANDOM, SECOND, STREAMER, ms, nth};
 use crate::event::{Event, Expiry};
 use crate::sample::{Sample, Wanted};
 use crate::{GroupId, Op, Span};
@@ -11,10 +11,7 @@ use crate::{GroupId, Op, Span};
 #[test]
 fn a_turn_ends_with_its_slice() {
     let mut host = disk(Config::default(), &[]);
-    host.add(Client {
-        depth: 8,
-        ..STREAMER
-    });
+    host.add(STREAMER.depth(8));
     let reader = host.add(READER);
     host.run(10 * SECOND);
     let wait = host.gap_ms(reader);
@@ -24,17 +21,12 @@ fn a_turn_ends_with_its_slice() {
 /// Two readers with many requests on a drive of 32 tags.
 #[test]
 fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
-    let config = Config {
-        flash_idles: true,
-        slice_idle: Span::from_millis(1),
-        ..Config::default()
-    };
+    let config = Config::default()
+        .flash_idles(true)
+        .slice_idle(Span::from_millis(1));
     let mut host = flash(config, &[]);
     for _ in 0..2 {
-        host.add(Client {
-            depth: 64,
-            ..STREAMER
-        });
+        host.add(STREAMER.depth(64));
     }
     host.run(2 * SECOND);
     let sent = host.layer.counters().dispatched;
@@ -43,10 +35,7 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
     let most = host.most_in_drive;
     assert!(most <= 16, "{most}");
     let mut host = flash(Config::default(), &[]);
-    host.add(Client {
-        depth: 64,
-        ..STREAMER
-    });
+    host.add(STREAMER.depth(64));
     host.run(SECOND);
     assert_eq!(host.most_in_drive, 32, "alone it may fill it");
 }
@@ -56,12 +45,8 @@ fn a_queue_that_is_not_alone_has_a_quantum_in_the_drive() {
 fn what_is_overdue_begins_a_turn() {
     let mut host = disk(Config::default(), &[]);
     let op = Op::Write;
-    host.add(Client {
-        op,
-        depth: 64,
-        ..STREAMER
-    });
-    host.add(Client { op, ..RANDOM });
+    host.add(STREAMER.op(op).depth(64));
+    host.add(RANDOM.op(op));
     host.run(20 * SECOND);
     let wait = host.longest_ms();
     assert!(wait < 1_000, "{wait} ms");
@@ -71,10 +56,7 @@ fn what_is_overdue_begins_a_turn() {
 fn a_sequential_reader_that_comes_back_soon_keeps_the_drive_for_its_slice() {
     let mut host = disk(Config::default(), &[]);
     for _ in 0..2 {
-        host.add(Client {
-            think: ms(1),
-            ..READER
-        });
+        host.add(READER.think(ms(1)));
     }
     host.run(5 * SECOND);
     // A slice of 100 ms, and a seek before it; a turn ends when less is left of its slice than its stream thinks.
@@ -91,10 +73,7 @@ fn a_sequential_reader_that_comes_back_soon_keeps_the_drive_for_its_slice() {
 #[test]
 fn a_reader_that_thinks_for_long_is_not_idled_for() {
     let mut host = disk(Config::default(), &[]);
-    let thinker = host.add(Client {
-        think: ms(50),
-        ..READER
-    });
+    let thinker = host.add(READER.think(ms(50)));
     let other = host.add(READER);
     host.run(20 * SECOND);
     // The other has nearly all of the disk: 250 MB/s less two seeks in 60 ms.

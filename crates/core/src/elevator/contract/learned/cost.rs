@@ -109,11 +109,7 @@ impl Round {
 impl Model {
     /// The model of a drive of which no more is known than what is stated. A `remote` one never has turns.
     pub(crate) fn new(capacity: Option<Capacity>, remote: bool) -> Self {
-        let c = capacity.unwrap_or(Capacity {
-            read: UNKNOWN,
-            write: UNKNOWN,
-            ..Capacity::NONE
-        });
+        let c = capacity.unwrap_or(Capacity::NONE.read(UNKNOWN).write(UNKNOWN));
         let byte = |rate: u64| ((1_000_000_000u64 << SHIFT) / rate.max(SLOWEST)).max(1);
         let stated = [byte(c.read), byte(c.write)];
         let request = |kind: usize| {

@@ -10,18 +10,8 @@ const WRITE: u64 = 20_000;
 const FLUSH: u64 = 1_000_000;
 const WRITERS: usize = 8;
 
-/// Reads 4 KiB at a time.
-const READS: Client = Client {
-    length: 4 * KIB,
-    depth: 1,
-    ..READER
-};
 /// Writes 4 KiB and flushes, again and again.
-const SYNCS: Client = Client {
-    op: Op::Write,
-    other: Some((2, Op::Flush, Flags::SYNC)),
-    ..READS
-};
+const SYNCS: Client = SMALL.op(Op::Write).other((2, Op::Flush, Flags::SYNC));
 
 /// A drive that does one command after the other.
 struct Serial {
@@ -95,10 +85,7 @@ fn play(config: elevator::Config, flush: u64, clients: &[Client], seconds: u64) 
 }
 
 fn play_on(drive: Serial, config: elevator::Config, clients: &[Client], seconds: u64) -> Run {
-    let config = crate::Config {
-        drive: PIPE.shape(),
-        ..crate::Config::of(config)
-    };
+    let config = crate::Config::of(config).drive(PIPE.shape());
     let mut host = crate::testing::Host::new(config, &[], drive);
     for (id, client) in clients.iter().enumerate() {
         let id = id as u32;
@@ -141,7 +128,7 @@ fn keeping() -> elevator::Config {
 
 /// A client that reads and was promised `mb` MB/s, and eight that sync.
 fn beside(mb: u64) -> Vec<Client> {
-    let mut clients = std::vec![READS.with(min(mb * 1_000_000))];
+    let mut clients = std::vec![SMALL.with(min(mb * 1_000_000))];
     clients.resize(WRITERS + 1, SYNCS);
     clients
 }
@@ -178,7 +165,7 @@ fn no_flush_waits_longer_than_its_bound_for_promises_that_the_drive_cannot_keep(
         for (times, promised) in cases {
             let mut clients: Vec<_> = promised
                 .iter()
-                .map(|mb| READS.with(min(mb * 1_000_000)))
+                .map(|mb| SMALL.with(min(mb * 1_000_000)))
                 .collect();
             clients.resize(clients.len() + WRITERS, SYNCS.with(min(1_000_000)));
             let slow = play(keeping(), flush, &clients, 20);
@@ -206,7 +193,7 @@ fn who_syncs_does_not_wait_for_its_own_promise() {
 fn a_flush_of_who_is_behind_is_not_put_off_by_those_who_read() {
     // Ten syncs a second of the fifty that the drive does while it is given nothing else.
     let mut clients = std::vec![SYNCS.with(min(40_960))];
-    clients.resize(4, Client { depth: 16, ..READS });
+    clients.resize(4, SMALL.depth(16));
     let last_flushes = Serial {
         free: 0,
         flush: 20 * FLUSH,

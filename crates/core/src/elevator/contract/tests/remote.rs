@@ -4,14 +4,12 @@ use super::*;
 use crate::testing::capacity;
 
 /// A request takes 1 to 11 ms, whatever else is there, and 200 MB/s cross the network.
-const POOL: Pipe = Pipe {
-    stated: Some(capacity(80_000_000)),
-    link: 200_000_000,
-    service: 1_000_000,
-    jitter: 10_000_000,
-    tags: 160,
-    ..PIPE
-};
+const POOL: Pipe = PIPE
+    .stated(Some(capacity(80_000_000)))
+    .link(200_000_000)
+    .service(1_000_000)
+    .jitter(10_000_000)
+    .tags(160);
 
 /// A client that writes 64 KiB and has 16 outstanding, beside fifteen that write 128 KiB.
 fn clients() -> Vec<Client> {
@@ -20,12 +18,7 @@ fn clients() -> Vec<Client> {
         other: writes(1, false),
         ..READER
     };
-    let mut clients = std::vec![Client {
-        contract: Some(min(16_000_000)),
-        length: 64 * KIB,
-        depth: 16,
-        ..writer
-    }];
+    let mut clients = std::vec![writer.with(min(16_000_000)).length(64 * KIB).depth(16)];
     clients.resize(16, writer);
     clients
 }
@@ -35,10 +28,7 @@ fn play(config: elevator::Config, clients: &[Client]) -> Host {
 }
 
 fn remote(millis: u64) -> elevator::Config {
-    elevator::Config::Contract(Config {
-        remote: Span::from_millis(millis),
-        ..Config::default()
-    })
+    elevator::Config::Contract(Config::default().remote(Span::from_millis(millis)))
 }
 
 #[test]
@@ -50,11 +40,7 @@ fn a_pool_keeps_its_rate_and_a_promise() {
         none.tally(0).worst(10, 120) < 16_000_000,
         "there is nothing to keep"
     );
-    assert!(
-        pool.tally(0).worst(10, 120) >= 15_840_000,
-        "{}",
-        pool.tally(0).worst(10, 120)
-    );
+    pool.holds(0, 10..120, 15_840_000);
     assert!(pool.all() >= most * 90 / 100, "{} of {most}", pool.all());
     assert!(
         local.all() < most * 75 / 100,
@@ -65,12 +51,7 @@ fn a_pool_keeps_its_rate_and_a_promise() {
 
 #[test]
 fn a_client_with_far_more_than_its_min_in_the_drive_is_not_behind() {
-    let deep = Client {
-        contract: Some(min(200_000)),
-        length: 1024 * KIB,
-        depth: 8,
-        ..READER
-    };
+    let deep = READER.with(min(200_000)).length(1024 * KIB).depth(8);
     let clients = [[deep; 4], [READER; 4], [deep; 4]].concat();
     let [none, pool] = [elevator::Config::None, remote(12)].map(|config| play(config, &clients));
     let (all, most) = (pool.all(), none.all());
@@ -82,14 +63,12 @@ fn draw(mut next: impl FnMut(u64) -> u64) -> (Pipe, Vec<Client>) {
     let link = [50, 100, 200, 400, 1000][next(5) as usize] * 1_000_000;
     let stated = link * (30 + next(50)) / 100;
     let rates = capacity(stated);
-    let pool = Pipe {
-        stated: Some(rates),
-        link,
-        service: 300_000 + next(3_000_000),
-        jitter: next(20_000_000),
-        tags: [160, 256][next(2) as usize],
-        ..PIPE
-    };
+    let pool = PIPE
+        .stated(Some(rates))
+        .link(link)
+        .service(300_000 + next(3_000_000))
+        .jitter(next(20_000_000))
+        .tags([160, 256][next(2) as usize]);
     let mut left = stated * 6 / 10;
     let mut client = || {
         let mut client = Client {
@@ -125,10 +104,7 @@ fn of_any_pool_promises_are_kept_and_most_of_its_rate() {
             (state >> 11) % below
         });
         let twice = Span::from_nanos(2 * pool.service + pool.jitter);
-        let remote = elevator::Config::Contract(Config {
-            remote: twice,
-            ..Config::default()
-        });
+        let remote = elevator::Config::Contract(Config::default().remote(twice));
         let [none, run] =
             [elevator::Config::None, remote].map(|config| run_on(pool, config, &clients, 8));
         for (at, client) in clients.iter().enumerate() {

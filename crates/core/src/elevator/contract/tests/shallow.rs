@@ -4,11 +4,7 @@ use super::*;
 
 /// Readers of few requests whose shares are as one to `ratio`.
 fn two(ratio: u16, depth: u32) -> [Client; 2] {
-    [100, 100 * ratio].map(|weight| Client {
-        depth,
-        contract: Some(share(weight)),
-        ..READER
-    })
+    [100, 100 * ratio].map(|weight| READER.depth(depth).with(share(weight)))
 }
 
 /// How many times as much the second one gets as the first, in hundredths, and all that both get in a second: after the first one.
@@ -33,26 +29,11 @@ fn two_with_few_requests_divide_by_their_shares() {
 
 #[test]
 fn a_client_with_one_small_read_at_a_time_costs_others_no_more_than_may_be_given_up() {
-    let pipe = Pipe {
-        service: 2_000_000,
-        ..PIPE
-    };
-    let shallow = Client {
-        length: 4 * KIB,
-        depth: 1,
-        contract: Some(share(1_000)),
-        ..READER
-    };
-    let deep = Client {
-        depth: 32,
-        contract: Some(share(500)),
-        ..READER
-    };
+    let pipe = PIPE.service(2_000_000);
+    let shallow = SMALL.with(share(1_000));
+    let deep = READER.depth(32).with(share(500));
     let play = |sacrifice| {
-        let config = elevator::Config::Contract(Config {
-            sacrifice,
-            ..Config::default()
-        });
+        let config = elevator::Config::Contract(Config::default().sacrifice(sacrifice));
         let clients = [deep, shallow];
         run_on(pipe, config, &clients, 6)
     };

@@ -27,7 +27,7 @@ struct Run {
 
 /// A reader and a writer with `outstanding` requests each.
 fn run(config: &Config, outstanding: [u32; 2], order: Order) -> Run {
-    let mut host = Host::pulling_ahead(config, (16, 1), 64, (SERVICE, 1));
+    let mut host = Host::pulling_ahead(*config, (16, 1), 64, (SERVICE, 1));
     let clients = [(Op::Read, outstanding[0]), (Op::Write, outstanding[1])];
     let clients = clients.map(|(op, depth)| (host.open(PriorityClass::BestEffort), op, depth));
     let mut counts = [0; 2];

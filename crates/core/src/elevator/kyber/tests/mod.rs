@@ -5,14 +5,7 @@ mod linux;
 mod order;
 
 use super::Config;
-use crate::elevator;
 use crate::{Layer, Sample, Wanted};
-
-impl From<&Config> for elevator::Config {
-    fn from(config: &Config) -> Self {
-        Self::Kyber(*config)
-    }
-}
 
 /// Depth and pieces in the drive of each domain.
 fn tokens(layer: &Layer) -> [(u32, u32); 4] {

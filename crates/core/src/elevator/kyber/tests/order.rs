@@ -3,9 +3,7 @@
 use super::{Config, tokens};
 use crate::elevator::scripted::{self, BLOCK, Host};
 use crate::testing::{read, request};
-use crate::{
-    Completion, Flags, Instant, Layer, Op, Output, PriorityClass, Request, StreamId, merge,
-};
+use crate::{Completion, Flags, Instant, Layer, Op, Output, PriorityClass, StreamId, merge};
 use std::vec::Vec;
 
 /// Which client's requests went, in runs: (first cookie / 1000, how many).
@@ -22,7 +20,7 @@ fn runs(order: &[u64]) -> Vec<(u64, usize)> {
 
 #[test]
 fn domains_take_turns_by_batches() {
-    let mut host = Host::new(&Config::default(), 1, 1_024, 100_000);
+    let mut host = Host::new(Config::default(), 1, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     let kinds = [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes];
     for (kind, op) in kinds.into_iter().enumerate() {
@@ -59,7 +57,7 @@ fn domains_take_turns_by_batches() {
 /// Nobody is held back by a domain that has no place left: the turn passes on, and comes back with the place.
 #[test]
 fn a_domain_has_as_many_in_the_drive_as_it_may() {
-    let mut host = Host::new(&Config::default(), 512, 1_024, 100_000);
+    let mut host = Host::new(Config::default(), 512, 1_024, 100_000);
     let stream = host.open(PriorityClass::BestEffort);
     for n in 0..40 {
         host.submit(stream, Op::WriteZeroes, 8 * n, 1, n);
@@ -78,12 +76,12 @@ fn a_domain_has_as_many_in_the_drive_as_it_may() {
 
 /// Asks for pieces with this number of tags, all from streams of one layer.
 fn flags_and_tags(flags: Flags, op: Op) -> usize {
-    let mut layer = scripted::layer(&Config::default(), 256, 64);
+    let mut layer = scripted::layer(Config::default(), 256, 64);
     let stream = scripted::open(&mut layer, PriorityClass::BestEffort);
-    let request = |n: u64| Request {
-        flags,
-        offset: 8 * n * u64::from(BLOCK),
-        ..request(stream, op, n, BLOCK)
+    let request = |n: u64| {
+        request(stream, op, n, BLOCK)
+            .flags(flags)
+            .offset(8 * n * u64::from(BLOCK))
     };
     for n in 0..100 {
         layer.submit(Instant::ZERO, &[request(n)]).unwrap();
@@ -125,23 +123,12 @@ fn sent(layer: &mut Layer, at: u64) -> Vec<(u64, u32)> {
 #[test]
 fn requests_merge_until_they_are_taken_from_the_software_queue() {
     let merge = merge::Config::LINUX;
-    let mut layer = scripted::layer_that(
-        &Config::default(),
-        1,
-        64,
-        merge::Config {
-            ahead: false,
-            ..merge
-        },
-    );
+    let mut layer = scripted::layer_that(Config::default(), 1, 64, merge.ahead(false));
     let stream: Vec<StreamId> = (0..4)
         .map(|_| scripted::open(&mut layer, PriorityClass::BestEffort))
         .collect();
     let submit = |layer: &mut Layer, n: usize, block: u64, cookie: u64| {
-        let request = Request {
-            offset: block * u64::from(BLOCK),
-            ..read(stream[n], cookie, BLOCK)
-        };
+        let request = read(stream[n], cookie, BLOCK).offset(block * u64::from(BLOCK));
         layer
             .submit(Instant::from_nanos(cookie), &[request])
             .unwrap();

@@ -41,7 +41,7 @@ const fn client(op: Op, depth: u32, class: PriorityClass, linux: u64) -> Client 
 
 /// How many requests of each client are done.
 fn requests(config: &Config, clients: &[Client], order: Order) -> Vec<u64> {
-    let mut host = Host::pulling_ahead(config, (1, 1), 64, (SERVICE, TICK));
+    let mut host = Host::pulling_ahead(*config, (1, 1), 64, (SERVICE, TICK));
     let clients = clients.iter().map(|c| (host.open(c.class), c.op, c.depth));
     let clients: Vec<_> = clients.collect();
     let mut counts = std::vec![0; clients.len()];
@@ -77,10 +77,7 @@ fn check_within(config: &Config, clients: &[Client], percent: u64) {
 }
 
 fn aging(millis: u64) -> Config {
-    Config {
-        prio_aging_expire: Span::from_millis(millis),
-        ..Config::default()
-    }
+    Config::default().prio_aging_expire(Span::from_millis(millis))
 }
 
 fn reader_and_writer(depths: (u32, u32), linux: (u64, u64)) -> [Client; 2] {
@@ -95,29 +92,21 @@ fn batches_of_reads_and_writes() {
     let default = Config::default();
     check(&default, &reader_and_writer((16, 16), (6_504, 3_401)));
     check(&default, &reader_and_writer((4, 32), (3_033, 6_858)));
-    let single = Config {
-        fifo_batch: 1,
-        ..default
-    };
+    let single = default.fifo_batch(1);
     check(&single, &reader_and_writer((16, 16), (6_576, 3_293)));
 }
 
 #[test]
 fn writes_that_are_starved_for_longer() {
-    let config = Config {
-        writes_starved: 6,
-        ..Config::default()
-    };
+    let config = Config::default().writes_starved(6);
     check(&config, &reader_and_writer((16, 16), (8_465, 1_472)));
 }
 
 #[test]
 fn deadlines_that_are_always_missed() {
-    let config = Config {
-        read_expire: Span::from_millis(4),
-        write_expire: Span::from_millis(8),
-        ..Config::default()
-    };
+    let config = Config::default()
+        .read_expire(Span::from_millis(4))
+        .write_expire(Span::from_millis(8));
     check(&config, &reader_and_writer((24, 32), (6_407, 3_484)));
 }
 

@@ -11,11 +11,8 @@ fn in_front_only_if_it_is_wanted_or_with_the_one_merged_last() {
         (true, Vec::from([(50, 1), (9, 3)])),
         (false, Vec::from([(50, 1), (10, 2), (9, 1)])),
     ] {
-        let config = Config {
-            front_merges,
-            ..Config::default()
-        };
-        let mut host = Merging::new(&config);
+        let config = Config::default().front_merges(front_merges);
+        let mut host = Merging::new(config);
         // 50 is what was merged last, as long as nothing has been.
         for block in [50, 10, 11] {
             host.ask(1, block);
@@ -33,12 +30,10 @@ fn in_front_only_if_it_is_wanted_or_with_the_one_merged_last() {
 
 #[test]
 fn a_command_is_as_old_as_the_oldest_of_its_parts() {
-    let config = Config {
-        fifo_batch: 1,
-        read_expire: Span::from_millis(10),
-        ..Config::default()
-    };
-    let mut host = Merging::new(&config);
+    let config = Config::default()
+        .fifo_batch(1)
+        .read_expire(Span::from_millis(10));
+    let mut host = Merging::new(config);
     // 20 waits from the beginning; 19 joins it later, at its front, and 17 and 18 together become one command with both.
     host.ask(0, 20);
     host.ask(5, 1200);
@@ -52,7 +47,7 @@ fn a_command_is_as_old_as_the_oldest_of_its_parts() {
 
 #[test]
 fn a_command_that_grew_in_front_is_found_where_it_begins_now() {
-    let mut host = Merging::new(&Config::default());
+    let mut host = Merging::new(Config::default());
     // 61 makes another the one that was merged last.
     for block in [10, 9, 60, 61, 8] {
         host.ask(1, block);

@@ -4,12 +4,3 @@ mod linux;
 mod merge;
 mod order;
 mod replay;
-
-use super::Config;
-use crate::elevator;
-
-impl From<&Config> for elevator::Config {
-    fn from(config: &Config) -> Self {
-        Self::MqDeadline(*config)
-    }
-}

@@ -10,7 +10,7 @@ use std::vec::Vec;
 const MS: u64 = 1_000_000;
 
 /// A drive that takes one command at a time, a millisecond for each, and one client.
-fn one_at_a_time(config: &Config) -> (Host, StreamId) {
+fn one_at_a_time(config: Config) -> (Host, StreamId) {
     let mut host = Host::new(config, 1, 64, MS);
     let stream = host.open(BestEffort);
     (host, stream)
@@ -18,15 +18,12 @@ fn one_at_a_time(config: &Config) -> (Host, StreamId) {
 
 /// Batches of `fifo_batch` requests.
 fn batches(fifo_batch: u32) -> Config {
-    Config {
-        fifo_batch,
-        ..Config::default()
-    }
+    Config::default().fifo_batch(fifo_batch)
 }
 
 #[test]
 fn a_batch_goes_by_position_from_the_oldest_on_and_then_begins_with_the_oldest_again() {
-    let (mut host, s) = one_at_a_time(&Config::default());
+    let (mut host, s) = one_at_a_time(Config::default());
     for (cookie, block) in [(0, 50), (1, 20), (2, 80), (3, 60), (4, 10)] {
         host.submit(s, Op::Read, block, 1, cookie);
     }
@@ -36,7 +33,7 @@ fn a_batch_goes_by_position_from_the_oldest_on_and_then_begins_with_the_oldest_a
 
 #[test]
 fn reads_go_first_twice_then_writes() {
-    let (mut host, s) = one_at_a_time(&batches(2));
+    let (mut host, s) = one_at_a_time(batches(2));
     for n in 0..6 {
         host.submit(s, Op::Write, n, 1, 100 + n);
     }
@@ -49,11 +46,8 @@ fn reads_go_first_twice_then_writes() {
 
 #[test]
 fn an_overdue_request_begins_the_next_batch() {
-    let config = Config {
-        read_expire: Span::from_millis(3),
-        ..batches(2)
-    };
-    let (mut host, s) = one_at_a_time(&config);
+    let config = batches(2).read_expire(Span::from_millis(3));
+    let (mut host, s) = one_at_a_time(config);
     // The one at 900 goes at once, so the batch stands behind it and ends: the oldest begins the next.
     host.submit(s, Op::Read, 900, 1, 0);
     host.poll();
@@ -66,7 +60,7 @@ fn an_overdue_request_begins_the_next_batch() {
 
 #[test]
 fn without_expiry_the_batch_after_goes_on_by_position() {
-    let (mut host, s) = one_at_a_time(&batches(2));
+    let (mut host, s) = one_at_a_time(batches(2));
     host.submit(s, Op::Read, 900, 1, 0);
     host.poll();
     for (cookie, block) in [(1, 500), (2, 100), (3, 600), (4, 700), (5, 800)] {
@@ -77,7 +71,7 @@ fn without_expiry_the_batch_after_goes_on_by_position() {
 
 #[test]
 fn a_lower_priority_waits_until_nothing_higher_is_in_the_drive() {
-    let mut host = Host::new(&Config::default(), 2, 64, MS);
+    let mut host = Host::new(Config::default(), 2, 64, MS);
     let (realtime, idle) = (host.open(Realtime), host.open(Idle));
     host.submit(idle, Op::Read, 0, 1, 10);
     host.submit(realtime, Op::Read, 5, 1, 0);
@@ -88,11 +82,8 @@ fn a_lower_priority_waits_until_nothing_higher_is_in_the_drive() {
 
 #[test]
 fn who_has_aged_goes_before_higher_priorities() {
-    let config = Config {
-        prio_aging_expire: Span::from_millis(3),
-        ..Config::default()
-    };
-    let mut host = Host::new(&config, 1, 4096, MS);
+    let config = Config::default().prio_aging_expire(Span::from_millis(3));
+    let mut host = Host::new(config, 1, 4096, MS);
     let (realtime, idle) = (host.open(Realtime), host.open(Idle));
     host.submit(idle, Op::Read, 0, 1, 100);
     for n in 0..6 {
@@ -103,7 +94,7 @@ fn who_has_aged_goes_before_higher_priorities() {
 
 #[test]
 fn the_parts_of_a_long_request_go_one_behind_the_other_and_count_for_the_batch() {
-    let (mut host, s) = one_at_a_time(&batches(3));
+    let (mut host, s) = one_at_a_time(batches(3));
     host.submit(s, Op::Read, 0, 40, 0);
     host.submit(s, Op::Read, 64, 1, 1);
     host.submit(s, Op::Write, 0, 1, 2);
@@ -114,7 +105,7 @@ fn the_parts_of_a_long_request_go_one_behind_the_other_and_count_for_the_batch()
 
 #[test]
 fn a_batch_goes_on_behind_a_request_that_is_given_up() {
-    let (mut host, s) = one_at_a_time(&Config::default());
+    let (mut host, s) = one_at_a_time(Config::default());
     for n in 0..4 {
         host.submit(s, Op::Read, n, 1, n);
     }
@@ -125,11 +116,8 @@ fn a_batch_goes_on_behind_a_request_that_is_given_up() {
 
 #[test]
 fn async_depth_limits_writes_where_there_are_tags_for_all() {
-    let config = Config {
-        async_depth: 2,
-        ..Config::default()
-    };
-    let mut host = Host::new(&config, 1, 4096, MS);
+    let config = Config::default().async_depth(2);
+    let mut host = Host::new(config, 1, 4096, MS);
     let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
     // Without the bound all four go in order of position.
     for (n, block) in [10, 30, 20, 40].into_iter().enumerate() {
@@ -143,7 +131,7 @@ fn async_depth_limits_writes_where_there_are_tags_for_all() {
 
 #[test]
 fn three_quarters_of_the_tags_are_for_writes() {
-    let mut host = Host::new(&Config::default(), 1, 4, MS);
+    let mut host = Host::new(Config::default(), 1, 4, MS);
     let (writer, reader) = (host.open(BestEffort), host.open(BestEffort));
     for n in 0..8 {
         host.submit(writer, Op::Write, n, 1, 100 + n);

@@ -15,7 +15,7 @@ use super::super::Config;
 use crate::elevator::scripted::{self, BLOCK, layer};
 use crate::layer::{Layer, Output};
 use crate::testing::request;
-use crate::{Completion, Instant, Op, PriorityClass, Request, Span, StreamId, Tag};
+use crate::{Completion, Instant, Op, PriorityClass, Span, StreamId, Tag};
 use flate2::read::GzDecoder;
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -45,7 +45,7 @@ struct Replay {
 
 impl Replay {
     fn new(config: &Config) -> Self {
-        let mut layer = layer(config, PLACES as u16 + 1, 4096);
+        let mut layer = layer(*config, PLACES as u16 + 1, 4096);
         let streams = [
             PriorityClass::Realtime,
             PriorityClass::BestEffort,
@@ -77,10 +77,8 @@ impl Replay {
             "r" => Op::Read,
             _ => Op::Write,
         };
-        let request = Request {
-            offset: block.parse::<u64>().unwrap() * u64::from(BLOCK),
-            ..request(stream, op, self.entered, BLOCK)
-        };
+        let request = request(stream, op, self.entered, BLOCK)
+            .offset(block.parse::<u64>().unwrap() * u64::from(BLOCK));
         self.entered += 1;
         self.tags.push(None);
         self.layer.submit(self.now, &[request]).unwrap();
@@ -173,29 +171,22 @@ fn check(config: &Config, packed: &[u8]) {
 
 #[test]
 fn two_directions_with_deadlines_that_expire() {
-    let config = Config {
-        read_expire: Span::from_millis(8),
-        write_expire: Span::from_millis(24),
-        ..Config::default()
-    };
+    let config = Config::default()
+        .read_expire(Span::from_millis(8))
+        .write_expire(Span::from_millis(24));
     check(&config, include_bytes!("linux/two-directions.txt.gz"));
 }
 
 #[test]
 fn three_priorities_that_age() {
-    let config = Config {
-        prio_aging_expire: Span::from_millis(20),
-        ..Config::default()
-    };
+    let config = Config::default().prio_aging_expire(Span::from_millis(20));
     check(&config, include_bytes!("linux/three-priorities.txt.gz"));
 }
 
 #[test]
 fn writes_beside_reads_and_another_priority() {
-    let config = Config {
-        fifo_batch: 4,
-        prio_aging_expire: Span::from_millis(100),
-        ..Config::default()
-    };
+    let config = Config::default()
+        .fifo_batch(4)
+        .prio_aging_expire(Span::from_millis(100));
     check(&config, include_bytes!("linux/beside-another.txt.gz"));
 }
