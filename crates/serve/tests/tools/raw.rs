@@ -93,7 +93,6 @@ pub(crate) fn header(
     offset: u64,
     length: u32,
 ) -> [u8; REQUEST_LEN] {
-    let mut bytes = [0; REQUEST_LEN];
     let request = Request {
         command,
         flags,
@@ -101,8 +100,16 @@ pub(crate) fn header(
         offset,
         length,
     };
-    request.encode(&mut bytes);
-    bytes
+    request.encode()
+}
+
+/// The flags of a request that is to be durable, or need not be.
+pub(crate) fn fua(durable: bool) -> CommandFlags {
+    if durable {
+        CommandFlags::FUA
+    } else {
+        CommandFlags::EMPTY
+    }
 }
 
 /// A connection in its transmission phase.

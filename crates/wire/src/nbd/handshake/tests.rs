@@ -559,7 +559,6 @@ fn options_are_bounded_in_number_and_length() {
 
 #[test]
 fn nothing_is_consumed_after_the_end() {
-    let mut request = [0; REQUEST_LEN];
     let read = Request {
         command: Command::Read,
         flags: crate::nbd::flags::CommandFlags::EMPTY,
@@ -567,9 +566,8 @@ fn nothing_is_consumed_after_the_end() {
         offset: 0,
         length: 512,
     };
-    read.encode(&mut request);
     let go = [&FIXED[..], &option(OPT_GO, &info("", &[]))].concat();
-    let input = [&go[..], &request].concat();
+    let input = [&go[..], &read.encode()].concat();
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let (used, outcome) = handshake
         .feed(&input, &Two, &mut Vec::new())
