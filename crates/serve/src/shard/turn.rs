@@ -3,11 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use weir_core::{Instant, Span};
+use weir_core::{Instant, Output, Span};
 use weir_uring::{Completion, Ring};
 
 use super::client::{Arrived, State};
-use super::drive::Notice;
 use super::front::Attached;
 use super::front::{Look, Stop, Then};
 use super::leave::Drained;
@@ -430,13 +429,15 @@ impl Shard {
         drive.turn(&mut self.ring, self.now, &mut notices);
         for notice in notices.drain(..) {
             match notice {
-                Notice::Done(done) => self.done(number, &done),
-                Notice::Pause(stream) => {
+                // Its drive has it already.
+                Output::Dispatch(_) => {}
+                Output::Done(done) => self.done(number, &done),
+                Output::Pause(stream) => {
                     if let Some(slot) = self.drives[number].client(stream) {
                         self.clients[slot].client.paused = true;
                     }
                 }
-                Notice::Resume(stream) => {
+                Output::Resume(stream) => {
                     if let Some(slot) = self.drives[number].client(stream) {
                         self.clients[slot].client.paused = false;
                         self.mark_ready(slot);
