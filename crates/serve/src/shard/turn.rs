@@ -140,7 +140,7 @@ impl Shard {
             _ if self.rest() => Some(Duration::ZERO),
             timeout => timeout,
         };
-        self.write_records();
+        self.write_records(false);
         self.wait(timeout)?;
         for drive in &mut self.drives {
             drive.lapse(self.now);
@@ -162,7 +162,7 @@ impl Shard {
         self.change();
         let drained = self.drained();
         if drained != Drained::No {
-            self.end_records();
+            self.write_records(true);
         }
         Ok(drained)
     }
@@ -260,22 +260,14 @@ impl Shard {
         any
     }
 
-    /// Hands over what was recorded.
-    fn write_records(&mut self) {
+    /// Hands over what was recorded; at the `end`, when nothing more happens, the rest.
+    fn write_records(&mut self, end: bool) {
         for drive in &mut self.drives {
             let recorder = &mut drive.layer.observer_mut().recorder;
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, recorder) {
-                tape.take(recorder, self.now);
-            }
-        }
-    }
-
-    /// Hands over the rest: nothing more happens.
-    fn end_records(&mut self) {
-        for drive in &mut self.drives {
-            let recorder = &mut drive.layer.observer_mut().recorder;
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, recorder) {
-                tape.end(recorder);
+            match (&mut drive.tape, recorder) {
+                (Some(tape), Some(recorder)) if end => tape.end(recorder),
+                (Some(tape), Some(recorder)) => tape.take(recorder, self.now),
+                _ => {}
             }
         }
     }
