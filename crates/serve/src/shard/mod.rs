@@ -262,7 +262,7 @@ struct Shard {
     /// Vectors used again in every turn.
     taken: Vec<Pending>,
     batch: Vec<Request>,
-    /// What the core says that is for clients.
+    /// The core's answers to clients and its wishes for their streams.
     notices: Vec<Output>,
     spare: Spare,
     drain: Option<leave::Drain>,

@@ -44,7 +44,7 @@ pub fn next(ring: &mut impl Ring) -> Completion {
     panic!("an operation did not complete");
 }
 
-/// What is queued goes out, and nothing completes yet.
+/// Submits all that is queued, of which nothing completes yet.
 pub fn pending(ring: &mut impl Ring) {
     ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
     assert!(ring.pop().is_none());

@@ -131,7 +131,7 @@ pub fn append_block_status(
     }
 }
 
-/// The header common to all chunks, and zeroes behind it; `length` is that of what follows it.
+/// The header common to all chunks, and zeroes behind it; `length` is that of the rest.
 #[inline]
 fn chunk_header<const N: usize>(cookie: u64, kind: u16, length: u32, done: bool) -> [u8; N] {
     const { assert!(N >= CHUNK_HEADER_LEN) };

@@ -107,7 +107,7 @@ impl Request {
         }
     }
 
-    /// The header's bytes.
+    /// The header as it is sent.
     #[inline]
     pub fn encode(&self) -> [u8; REQUEST_LEN] {
         let mut out = [0; REQUEST_LEN];

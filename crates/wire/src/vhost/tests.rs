@@ -152,7 +152,7 @@ fn assert_understood<const N: usize>(rows: [(Code, Vec<u8>, u32, Request<u32>); 
     }
 }
 
-/// What each message is refused as.
+/// Asserts that each message is refused with its error.
 fn assert_refused<const N: usize>(rows: [(Code, Vec<u8>, u32, MessageError); N]) {
     for (code, payload, descriptors, error) in rows {
         let refused = request(code, &payload, descriptors);

@@ -18,7 +18,7 @@ fn drive(volumes: &str) -> String {
     format!("drive.d.capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n{volumes}")
 }
 
-/// What is under way at the end of a server has this long.
+/// The end of a server waits this long for requests under way.
 fn draining(millis: u64) -> Options {
     Options {
         drain: Duration::from_millis(millis),

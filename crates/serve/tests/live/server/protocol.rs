@@ -18,7 +18,7 @@ fn plain(export: &str) -> HandshakeConfig {
     }
 }
 
-/// What a command carries.
+/// The payload that a command carries.
 fn payload(command: Command, length: u32) -> Vec<u8> {
     let bytes = if command == Command::Write { length } else { 0 };
     vec![1; bytes as usize]

@@ -20,7 +20,8 @@
 //!
 //! let settings = Settings::new(8);
 //! let areas = Areas::new(8);
-//! let (mut driver, mut device) = (Driver::new(areas.clone(), settings)?, Device::new(areas, settings, 0)?);
+//! let mut driver = Driver::new(areas.clone(), settings)?;
+//! let mut device = Device::new(areas, settings, 0)?;
 //! let mut guest = Regions::new();
 //! guest.add(0x10000, Memory::new(0x1000));
 //!
