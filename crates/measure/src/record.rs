@@ -183,32 +183,16 @@ impl Run {
             place: self.place,
             seed: self.seed,
             errors: Some(meter.failures()).filter(|n| *n > 0),
-            promised_mb_per_s: None,
-            promised_iops: None,
             worst_second_mb_per_s: meter.worst_second_mb_per_s(),
-            promise: None,
-            windows_met: None,
-            promise_seconds: None,
-            alone_mb_per_s: None,
-            starved: None,
             unanswered_us: Some(meter.unanswered_ns())
                 .filter(|ns| *ns > 0)
                 .map(|ns| ns as f64 / 1e3),
             reads: KindRecord::of(meter, Kind::Read),
             writes: KindRecord::of(meter, Kind::Write),
             flushes: KindRecord::of(meter, Kind::Flush),
-            limited_by: None,
             split_us: meter.split().mean_us(),
-            series_step_s: None,
-            series_mb_per_s: None,
-            drive_busy_percent: None,
-            rings: None,
-            runtime_s: None,
             late: meter.late(),
-            kernel: None,
-            processor_percent: None,
-            path_us: None,
-            path_left_us: None,
+            ..Record::default()
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::shard::{
 use weir_config::os_error;
 
 /// Everything of a configuration that is open.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Opened {
     /// The drives of each shard.
     pub(crate) shards: Vec<Vec<DriveSetup>>,
@@ -37,10 +37,7 @@ pub(crate) fn open(
 ) -> Result<Opened, StartError> {
     let mut opened = Opened {
         shards: std::iter::repeat_with(Vec::new).take(shards).collect(),
-        plans: Vec::new(),
-        places: Vec::new(),
-        exports: Vec::new(),
-        created: Vec::new(),
+        ..Opened::default()
     };
     for (number, drive) in config.drives.iter().enumerate() {
         let shard = number % shards;
@@ -81,7 +78,7 @@ pub(crate) fn open(
 }
 
 /// What a reload changes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// For each drive that changes, with the number of its shard.
     pub(crate) changes: Vec<(usize, Change)>,
@@ -99,11 +96,7 @@ pub(crate) fn changes(
     storage: Open,
     places: &[Place],
 ) -> Result<Changes, ReloadError> {
-    let mut all = Changes {
-        changes: Vec::new(),
-        exports: Vec::new(),
-        created: Vec::new(),
-    };
+    let mut all = Changes::default();
     for reload in reload.drives {
         check(&reload)?;
         // Drives neither come nor go, and both configurations have them by name.

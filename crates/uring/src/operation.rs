@@ -4,7 +4,9 @@ use rustix::io::Errno;
 
 use crate::handle::{Direction, Handle};
 use crate::payload::Payload;
-use crate::ring::{Command, Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync};
+use crate::ring::{
+    Command, Completion, Fallocate, Fill, MAX_BYTES, MAX_PIECES, Reason, Rejected, Sync,
+};
 
 /// An operation ready to be queued; created by the provided methods of [`Ring`](crate::Ring).
 #[derive(Debug)]
@@ -96,6 +98,14 @@ impl Operation {
         match self.direction() {
             Some(direction) if self.handle.direction(direction).get() => Err(Reason::Busy),
             _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn completed(self, result: Result<usize, Errno>) -> Completion {
+        Completion {
+            user: self.user,
+            result,
+            payload: self.payload,
         }
     }
 

@@ -88,11 +88,7 @@ impl PollRing {
 
     fn complete(&mut self, id: OpId, result: Result<usize, Errno>) {
         if let Some(operation) = self.table.remove(id) {
-            self.done.push_back(Completion {
-                user: operation.user,
-                result,
-                payload: operation.payload,
-            });
+            self.done.push_back(operation.completed(result));
         }
     }
 

@@ -185,11 +185,7 @@ impl UringRing {
             return None;
         };
         let operation = self.table.remove(id)?;
-        Some(Completion {
-            user: operation.user,
-            result,
-            payload: operation.payload,
-        })
+        Some(operation.completed(result))
     }
 
     /// One system call: submits, waits for `want` completions, and runs the kernel's pending work.
@@ -263,12 +259,11 @@ impl Ring for UringRing {
             .is_some_and(|o| matches!(o.kind, Kind::Command(_)))
         {
             // The kernel has no way to take one back, and nothing of ours to work on: it is only forgotten.
-            self.given_up
-                .extend(self.table.remove(op).map(|operation| Completion {
-                    user: operation.user,
-                    result: Err(Errno::CANCELED),
-                    payload: operation.payload,
-                }));
+            self.given_up.extend(
+                self.table
+                    .remove(op)
+                    .map(|operation| operation.completed(Err(Errno::CANCELED))),
+            );
             return;
         }
         if let Some(operation) = operation

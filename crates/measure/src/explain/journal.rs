@@ -71,7 +71,7 @@ pub struct Journal {
     seen: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Flying {
     /// `None`: the tag is free.
     op: Option<Op>,
@@ -87,24 +87,6 @@ struct Flying {
 /// The second of a time.
 fn second_of(ns: u64) -> u32 {
     u32::try_from(ns / SECOND_NS).unwrap_or(u32::MAX)
-}
-
-/// The row of a group of which nothing has become yet in the second under way.
-const UNTOUCHED: Row = Row {
-    second: u32::MAX,
-    ..Row::NONE
-};
-
-impl Flying {
-    const NONE: Self = Self {
-        op: None,
-        group: 0,
-        from: 0,
-        bytes: 0,
-        share: 0.0,
-        alone: false,
-        number: 0,
-    };
 }
 
 impl Journal {
@@ -304,7 +286,12 @@ impl Journal {
     fn row(&mut self, group: u32) -> &mut Row {
         let at = group as usize;
         if self.open.len() <= at {
-            self.open.resize(at + 1, UNTOUCHED);
+            // A row of another second is one of which nothing has become yet in this one.
+            let untouched = Row {
+                second: u32::MAX,
+                ..Row::default()
+            };
+            self.open.resize(at + 1, untouched);
             self.touched.reserve(at + 1);
         }
         let row = &mut self.open[at];
@@ -313,7 +300,7 @@ impl Journal {
             *row = Row {
                 second: self.second,
                 group,
-                ..Row::NONE
+                ..Row::default()
             };
         }
         row
@@ -329,7 +316,7 @@ impl Journal {
         let group = self.group(piece.stream);
         let tag = piece.tag.0 as usize;
         if self.flying.len() <= tag {
-            self.flying.resize(tag + 1, Flying::NONE);
+            self.flying.resize(tag + 1, Flying::default());
         }
         self.dispatched += 1;
         let share = self.clock.enter();
@@ -349,7 +336,7 @@ impl Journal {
         let Some(slot) = self.flying.get_mut(completion.tag.0 as usize) else {
             return;
         };
-        let flying = std::mem::replace(slot, Flying::NONE);
+        let flying = std::mem::take(slot);
         let Some(op) = flying.op else { return };
         let share = self.clock.leave(flying.share);
         if completion.outcome.is_none() {

@@ -24,23 +24,6 @@ pub(crate) struct Row {
     pub(crate) service: u64,
 }
 
-impl Row {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self {
-        second: 0,
-        group: 0,
-        requests: 0,
-        errors: 0,
-        bytes: 0,
-        limit: 0,
-        elevator: 0,
-        drive: 0,
-        late: 0,
-        share: 0,
-        service: 0,
-    };
-}
-
 /// What became of a drive in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Second {

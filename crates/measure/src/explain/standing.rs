@@ -41,7 +41,7 @@ impl Closed {
     fn row(&self, group: GroupId) -> Row {
         let row = self.rows.get(group.0 as usize);
         let row = row.filter(|row| row.second == self.whole.second);
-        row.copied().unwrap_or(Row::NONE)
+        row.copied().unwrap_or_default()
     }
 
     /// The row of a group with those below it, and the largest group beside it.

@@ -61,7 +61,7 @@ pub struct Second {
 }
 
 /// Turns events into seconds. A time before the last one counts as the last one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// Start of the current second.
     begin_ns: u64,
@@ -86,12 +86,8 @@ impl Watch {
         Self {
             begin_ns: start_ns,
             now_ns: start_ns,
-            live: 0,
-            held: 0,
-            suspended: 0,
-            waited_before_ns: 0,
             idle_since_ns: start_ns,
-            second: Second::default(),
+            ..Self::default()
         }
     }
 

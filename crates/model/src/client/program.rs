@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_core::{Flags, Op};
 use weir_measure::Meter;
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
-use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN, Request};
+use weir_wire::nbd::{Command, CommandFlags, Request};
 
 /// Bytes received at a time.
 const RECEIVE: usize = 256 << 10;
@@ -226,9 +226,7 @@ impl<'a, S: Source> Runner<'a, S> {
             offset: io.offset,
             length: io.length,
         };
-        let mut header = [0; REQUEST_LEN];
-        request.encode(&mut header);
-        self.sending.extend_from_slice(&header);
+        self.sending.extend_from_slice(&request.encode());
         if io.op == Op::Write {
             self.source.payload(&io, &mut self.sending);
         }
@@ -383,9 +381,7 @@ impl<'a, S: Source> Runner<'a, S> {
             offset: 0,
             length: 0,
         };
-        let mut header = [0; REQUEST_LEN];
-        goodbye.encode(&mut header);
-        self.connection.socket.send(&header)?;
+        self.connection.socket.send(&goodbye.encode())?;
         Ok(())
     }
 }

@@ -11,9 +11,9 @@ use weir_model::client::{Address, ConnectError, Connection, Fleet, FleetError, M
 use weir_model::load::{Client, Pattern, Program, Region, SyncMode};
 use weir_wire::nbd::client::HandshakeConfig as ClientConfig;
 use weir_wire::nbd::{
-    BlockSizes, Command, DATA_HEADER_LEN, Errno, ExportInfo, Exports, HOLE_LEN, Handshake,
-    HandshakeConfig, Outcome, REQUEST_LEN, Request, SIMPLE_REPLY_LEN, TransmissionFlags,
-    append_error, encode_data_header, encode_hole, encode_simple_reply, parse_request,
+    BlockSizes, Command, Errno, ExportInfo, Exports, Handshake, HandshakeConfig, Outcome,
+    REQUEST_LEN, Request, TransmissionFlags, append_error, encode_data_header, encode_hole,
+    encode_simple_reply, parse_request,
 };
 
 const SIZE: u64 = 1 << 20;
@@ -97,27 +97,15 @@ fn well(request: &Request, out: &mut Vec<u8>) -> bool {
     if request.command == Command::Read {
         // Data in two chunks with a hole between them.
         let (data, hole) = (length / 4, length / 2);
-        let mut head = [0; DATA_HEADER_LEN];
-        encode_data_header(&mut head, cookie, offset, data, false);
-        out.extend(head);
+        out.extend(encode_data_header(cookie, offset, data, false));
         out.extend(vec![7; data as usize]);
-        let mut empty = [0; HOLE_LEN];
-        encode_hole(&mut empty, cookie, offset + u64::from(data), hole, false);
-        out.extend(empty);
-        let rest = length - data - hole;
-        encode_data_header(
-            &mut head,
-            cookie,
-            offset + u64::from(data + hole),
-            rest,
-            true,
-        );
-        out.extend(head);
+        let empty = offset + u64::from(data);
+        out.extend(encode_hole(cookie, empty, hole, false));
+        let (last, rest) = (empty + u64::from(hole), length - data - hole);
+        out.extend(encode_data_header(cookie, last, rest, true));
         out.extend(vec![9; rest as usize]);
     } else if request.command != Command::Disconnect {
-        let mut head = [0; SIMPLE_REPLY_LEN];
-        encode_simple_reply(&mut head, cookie, None);
-        out.extend(head);
+        out.extend(encode_simple_reply(cookie, None));
     }
     true
 }

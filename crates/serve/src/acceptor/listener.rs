@@ -54,7 +54,7 @@ impl<'a> Sockets<'a> {
 }
 
 /// Why an address cannot be listened on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Refusal {
     /// The owner of sockets is what is wrong, not the address.
     pub(crate) owner: bool,
@@ -238,23 +238,15 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
         Err(Errno::NOENT) => return Ok(None),
         there => there.map_err(refused)?,
     };
-    let refusal = |what: &str, help: &str, taken, holder| Refusal {
-        owner: false,
+    let refusal = |what: &str, help: &str| Refusal {
         what: format!("cannot listen on {address}: {what}"),
         help: help.to_owned(),
-        taken,
-        holder,
-        forbidden: false,
+        ..Refusal::default()
     };
     let stat = rustix::fs::fstat(&there).map_err(refused)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-        let help = "remove it, or use another path";
-        return Err(refusal(
-            "the path exists and is not a socket",
-            help,
-            false,
-            None,
-        ));
+        let what = "the path exists and is not a socket";
+        return Err(refusal(what, "remove it, or use another path"));
     }
     // One that does not block: another's socket may have no room for a client, for ever.
     let client = unbound().map_err(refused)?;
@@ -268,12 +260,11 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
             let by = holder
                 .as_ref()
                 .map_or_else(|| "another program".to_owned(), Holder::to_string);
-            Err(refusal(
-                &format!("{by} already listens there"),
-                STOP,
-                true,
+            Err(Refusal {
+                taken: true,
                 holder,
-            ))
+                ..refusal(&format!("{by} already listens there"), STOP)
+            })
         }
         Err(errno) => Err(refused(errno)),
     }
@@ -344,9 +335,8 @@ fn not_owned(owner: &Owner, path: &Path, errno: Errno) -> Refusal {
         ),
         help: "run the server as root, or use its own user and a group to which that user belongs"
             .to_owned(),
-        taken: false,
-        holder: None,
         forbidden: errno == Errno::PERM,
+        ..Refusal::default()
     }
 }
 
@@ -360,9 +350,7 @@ fn numbers(owner: &Owner) -> Result<(Option<u32>, Option<u32>), Refusal> {
                 owner: true,
                 what,
                 help,
-                taken: false,
-                holder: None,
-                forbidden: false,
+                ..Refusal::default()
             })
     };
     Ok((

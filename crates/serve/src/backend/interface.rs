@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
+use weir_core::{Flags, Instant, Op, Outcome, Tag};
 use weir_uring::{AnyRing, Buf, Completion, GuestSlice, Ring, Segment, SharedBuf, Waker};
 
 use super::extents::Extents;
@@ -48,8 +48,6 @@ pub struct Traits {
     pub allocation: bool,
     /// The storage takes [`Data::Guest`].
     pub guest: bool,
-    /// A flush on one connection covers what was answered on every other. False forbids clients to use several connections.
-    pub multi_connection: bool,
 }
 
 /// The storage of one volume.
@@ -143,8 +141,6 @@ pub struct RemoteState {
 pub struct Job {
     /// Names it until it is finished: unique among the jobs of the volume's drive.
     pub tag: Tag,
-    /// The connection it comes from.
-    pub stream: StreamId,
     /// What to do. What does not change the volume is asked of one that is read-only, too.
     pub op: Op,
     /// How. With [`Flags::FUA`] it is finished only when what it did is on stable storage.
@@ -303,40 +299,29 @@ impl Job {
 
 impl Data {
     /// Copies from `source` into the buffers of a read, in order; `source` must have as many bytes as their windows.
-    pub fn fill(&mut self, mut source: &[u8]) {
+    pub fn fill(&mut self, source: &[u8]) {
+        self.each_target(|at, into| into.copy_from_slice(&source[at..at + into.len()]));
+    }
+
+    /// The buffers of a read, in order.
+    pub(super) fn targets(&mut self) -> &mut [Buf] {
         match self {
-            Self::Read(buf) => buf.copy_from_slice(source),
-            Self::ReadMany(bufs) => {
-                for buf in bufs {
-                    let (here, rest) = source.split_at(buf.len());
-                    buf.copy_from_slice(here);
-                    source = rest;
-                }
-            }
+            Self::Read(buf) => std::slice::from_mut(buf),
+            Self::ReadMany(bufs) => bufs,
             Self::None
             | Self::Write(_)
             | Self::WriteMany(_)
             | Self::Guest(_)
-            | Self::Extents(_) => {}
+            | Self::Extents(_) => &mut [],
         }
     }
 
     /// Calls `each` for the windows to read into, in order, with the place of each in the piece.
     pub fn each_target(&mut self, mut each: impl FnMut(usize, &mut [u8])) {
-        match self {
-            Self::Read(buf) => each(0, buf),
-            Self::ReadMany(bufs) => {
-                let mut at = 0;
-                for buf in bufs {
-                    each(at, buf);
-                    at += buf.len();
-                }
-            }
-            Self::None
-            | Self::Write(_)
-            | Self::WriteMany(_)
-            | Self::Guest(_)
-            | Self::Extents(_) => {}
+        let mut at = 0;
+        for buf in self.targets() {
+            each(at, buf);
+            at += buf.len();
         }
     }
 

@@ -250,7 +250,6 @@ impl Prepare for Memory {
             trim: true,
             fast_zero: true,
             allocation: true,
-            multi_connection: true,
         }
     }
 
@@ -431,7 +430,6 @@ mod tests {
         let memory = Memory::new(4 << 30, false);
         let job = Job {
             tag: weir_core::Tag(0),
-            stream: weir_core::StreamId::from_bits(0),
             op: Op::Extents,
             flags: weir_core::Flags::NONE,
             offset: 0,

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, major, minor};
+
+use super::usage::device_number;
 
 /// Where the kernel's file system of devices is mounted.
 pub(super) const SYS: &str = "/sys";
@@ -91,7 +92,7 @@ fn walk(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<PathBuf>) {
             left.extend(directory.parent().and_then(number));
         }
         if let Some(file) = backing(&directory) {
-            left.extend(device(&file));
+            left.extend(device_number(&file));
             files.push(file);
         }
         let slaves = directory.join("slaves");
@@ -99,13 +100,6 @@ fn walk(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<PathBuf>) {
         left.extend(below.filter_map(|name| number(&slaves.join(name))));
     }
     (seen, files)
-}
-
-/// The number of a block device.
-fn device(path: &Path) -> Option<Dev> {
-    let metadata = fs::metadata(path).ok()?;
-    let is_device = metadata.file_type().is_block_device();
-    is_device.then(|| metadata.rdev())
 }
 
 #[cfg(test)]

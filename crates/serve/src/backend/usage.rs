@@ -170,7 +170,7 @@ fn family(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<String>) {
 }
 
 /// The number of the block device that a path names.
-fn device_number(path: &Path) -> Option<Dev> {
+pub(super) fn device_number(path: &Path) -> Option<Dev> {
     let metadata = fs::metadata(path).ok()?;
     let is_device = metadata.file_type().is_block_device();
     is_device.then(|| metadata.rdev())

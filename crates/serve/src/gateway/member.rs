@@ -83,7 +83,7 @@ struct Doubt {
 }
 
 /// A server among those that keep a minimum together. Times are its own clock's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Member {
     config: Config,
     demand: Part,
@@ -107,18 +107,8 @@ impl Member {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            demand: 0,
-            stated: Stated::default(),
             others: Stated::ANY,
-            leaves: false,
-            held: None,
-            part: 0,
-            table: None,
-            read: Instant::ZERO,
-            asked: None,
-            doubt: None,
-            again: Instant::ZERO,
-            lapses: 0,
+            ..Self::default()
         }
     }
 

@@ -143,7 +143,6 @@ fn waits(result: std::io::Result<usize>) -> usize {
 }
 
 fn request(command: Command, offset: u64, length: u32) -> Vec<u8> {
-    let mut bytes = vec![0; REQUEST_LEN];
     let request = Request {
         command,
         flags: CommandFlags::EMPTY,
@@ -151,7 +150,7 @@ fn request(command: Command, offset: u64, length: u32) -> Vec<u8> {
         offset,
         length,
     };
-    request.encode((&mut bytes[..]).try_into().unwrap());
+    let mut bytes = request.encode().to_vec();
     bytes.resize(REQUEST_LEN + request.payload_len() as usize, 7);
     bytes
 }

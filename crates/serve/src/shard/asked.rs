@@ -18,7 +18,7 @@ pub(super) struct Asked {
 }
 
 /// How long a remote server takes to answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Answers {
     /// On average; what takes longer than [`LATE`] counts as that.
     usual: Span,
@@ -29,12 +29,6 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) const NONE: Self = Self {
-        usual: Span::ZERO,
-        silent: false,
-        quiet_until: Instant::ZERO,
-    };
-
     /// A request was answered after that time.
     pub(super) fn observe(&mut self, took: Span) {
         let (usual, took) = (self.usual.as_nanos(), took.min(LATE).as_nanos());

@@ -4,7 +4,7 @@ use weir_core::Instant;
 use weir_measure::{SECOND_NS, Window};
 
 /// What all clients of a drive get in the second under way, and how long it has been busy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Counted {
     /// When the second under way ends, nanoseconds.
     pub(super) ends: u64,
@@ -20,7 +20,7 @@ pub(super) struct Counted {
 }
 
 /// A piece that has gone to the drive.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// Nothing else was in the drive.
     alone: bool,
@@ -28,24 +28,11 @@ pub(super) struct Sent {
     number: u64,
 }
 
-impl Sent {
-    /// Before there is any.
-    pub(super) const NONE: Self = Self {
-        alone: false,
-        number: 0,
-    };
-}
-
 impl Counted {
     pub(super) fn new() -> Self {
         Self {
             ends: SECOND_NS,
-            second: Window::default(),
-            flying: 0,
-            dispatched: 0,
-            busy_since: Instant::ZERO,
-            busy_ns: 0,
-            busy_before_ns: 0,
+            ..Self::default()
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use weir_config::units::Size;
 use weir_config::{Plan, Room};
 use weir_core::{
-    Completion, Contract, Dispatch, Done, Edit, Flags, GroupId, Instant, Op, Outcome, Output,
-    QueueId, SpaceId, StreamId, Tag, Wake,
+    Completion, Contract, Dispatch, Edit, Flags, GroupId, Instant, Op, Outcome, Output, QueueId,
+    SpaceId, StreamId, Tag, Wake,
 };
 use weir_uring::{AnyRing, Ring};
 
@@ -90,14 +90,6 @@ pub(crate) struct Open {
     pub(crate) stream: StreamId,
 }
 
-/// What the core says that is for clients.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Notice {
-    Done(Done),
-    Pause(StreamId),
-    Resume(StreamId),
-}
-
 /// A piece in the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
@@ -121,14 +113,6 @@ const FLUSH: Dispatch = Dispatch {
     within: 0,
 };
 
-impl Flight {
-    const NONE: Self = Self {
-        piece: FLUSH,
-        sent: Sent::NONE,
-        asked: None,
-    };
-}
-
 impl Drive {
     pub(crate) fn new(
         name: String,
@@ -141,6 +125,11 @@ impl Drive {
         let config = layer.layer().config();
         let tags = config.tags() as usize;
         let streams = config.sizes.streams as usize;
+        let none = Flight {
+            piece: FLUSH,
+            sent: Sent::default(),
+            asked: None,
+        };
         Self {
             name,
             number,
@@ -157,7 +146,7 @@ impl Drive {
             tenants: Vec::new(),
             counted: Counted::new(),
             // One more for the sync of a volume past the layer.
-            flights: vec![Flight::NONE; tags + 1],
+            flights: vec![none; tags + 1],
             finished: Vec::new(),
             completions: Vec::new(),
             touched: false,
@@ -321,7 +310,6 @@ impl Drive {
             self.syncing = Some(space);
             let job = Job {
                 tag: self.sync_tag(),
-                stream: StreamId::from_bits(0),
                 op: Op::Flush,
                 flags: Flags::SYNC,
                 offset: 0,
@@ -339,7 +327,7 @@ impl Drive {
 
     /// Tells the layer what has ended, asks it what to do, and hands the pieces it dispatches to the backends, until nothing ends
     /// at once any more, or for [`ROUNDS`] rounds: answers have to leave at some time. What is for clients is appended to `notices`.
-    pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Notice>) {
+    pub(crate) fn turn(&mut self, ring: &mut AnyRing, now: Instant, notices: &mut Vec<Output>) {
         self.touched = false;
         self.run_model(ring, now);
         self.look_for_stalls(now);
@@ -350,9 +338,7 @@ impl Drive {
             for output in out.drain(..) {
                 match output {
                     Output::Dispatch(dispatch) => self.dispatch(ring, now, &dispatch),
-                    Output::Done(done) => notices.push(Notice::Done(done)),
-                    Output::Pause(stream) => notices.push(Notice::Pause(stream)),
-                    Output::Resume(stream) => notices.push(Notice::Resume(stream)),
+                    for_client => notices.push(for_client),
                 }
             }
             if self.finished.is_empty() {
@@ -410,7 +396,6 @@ impl Drive {
         };
         let job = Job {
             tag: dispatch.tag,
-            stream: dispatch.stream,
             op: dispatch.op,
             flags: dispatch.flags,
             offset: dispatch.offset,

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use weir_config::{Limits, Plan, ThreadPriority};
 use weir_core::record::Recorder;
-use weir_core::{Instant, Layer, Request, Span};
+use weir_core::{Instant, Layer, Output, Request, Span};
 use weir_uring::{AnyRing, Config as RingConfig, Ring, Waker};
 
 use crate::clock::Clock;
@@ -49,7 +49,7 @@ use crate::metrics::figures::DriveFigures;
 use crate::places::Ticket;
 use crate::record::Tape;
 use crate::slab::Slab;
-use drive::{Drive, Notice};
+use drive::Drive;
 use front::Attached;
 use front::Pending;
 use front::Spare;
@@ -262,7 +262,8 @@ struct Shard {
     /// Vectors used again in every turn.
     taken: Vec<Pending>,
     batch: Vec<Request>,
-    notices: Vec<Notice>,
+    /// The core's answers to clients and its wishes for their streams.
+    notices: Vec<Output>,
     spare: Spare,
     drain: Option<leave::Drain>,
     changes: Vec<change::Pending>,

@@ -109,7 +109,7 @@ impl Work {
 }
 
 /// What a volume may have of the shard's processor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     /// Its part of what mins leave, relative to the other volumes of the shard; at least 1.
     pub(super) weight: u64,
@@ -284,11 +284,7 @@ impl Schedule {
             .resize_with(terms.volumes.len().max(old.volumes.len()), Account::default);
         old.sums = vec![0; tenants + 1];
         for (account, terms) in old.volumes.iter_mut().zip(terms.volumes) {
-            let terms = terms.unwrap_or(Terms {
-                weight: 1,
-                min: None,
-                tenant: None,
-            });
+            let terms = terms.unwrap_or_default();
             account.weight = terms.weight.max(1);
             account.min = renewed(terms.min, account.min);
             account.tenant = terms.tenant;

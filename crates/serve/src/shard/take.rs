@@ -156,7 +156,7 @@ impl Shard {
 }
 
 /// What the core is told of a request.
-fn request(stream: StreamId, space: u32, ask: &Ask, id: u32) -> Request {
+pub(super) fn request(stream: StreamId, space: u32, ask: &Ask, id: u32) -> Request {
     Request {
         stream,
         space: SpaceId(space),

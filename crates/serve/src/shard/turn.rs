@@ -3,11 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use weir_core::{Instant, Span};
+use weir_core::{Instant, Output, Span};
 use weir_uring::{Completion, Ring};
 
 use super::client::{Arrived, State};
-use super::drive::Notice;
 use super::front::Attached;
 use super::front::{Look, Stop, Then};
 use super::leave::Drained;
@@ -141,7 +140,7 @@ impl Shard {
             _ if self.rest() => Some(Duration::ZERO),
             timeout => timeout,
         };
-        self.write_records();
+        self.write_records(false);
         self.wait(timeout)?;
         for drive in &mut self.drives {
             drive.lapse(self.now);
@@ -163,7 +162,7 @@ impl Shard {
         self.change();
         let drained = self.drained();
         if drained != Drained::No {
-            self.end_records();
+            self.write_records(true);
         }
         Ok(drained)
     }
@@ -261,22 +260,14 @@ impl Shard {
         any
     }
 
-    /// Hands over what was recorded.
-    fn write_records(&mut self) {
+    /// Hands over what was recorded; at the `end`, when nothing more happens, the rest.
+    fn write_records(&mut self, end: bool) {
         for drive in &mut self.drives {
             let recorder = &mut drive.layer.observer_mut().recorder;
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, recorder) {
-                tape.take(recorder, self.now);
-            }
-        }
-    }
-
-    /// Hands over the rest: nothing more happens.
-    fn end_records(&mut self) {
-        for drive in &mut self.drives {
-            let recorder = &mut drive.layer.observer_mut().recorder;
-            if let (Some(tape), Some(recorder)) = (&mut drive.tape, recorder) {
-                tape.end(recorder);
+            match (&mut drive.tape, recorder) {
+                (Some(tape), Some(recorder)) if end => tape.end(recorder),
+                (Some(tape), Some(recorder)) => tape.take(recorder, self.now),
+                _ => {}
             }
         }
     }
@@ -430,13 +421,15 @@ impl Shard {
         drive.turn(&mut self.ring, self.now, &mut notices);
         for notice in notices.drain(..) {
             match notice {
-                Notice::Done(done) => self.done(number, &done),
-                Notice::Pause(stream) => {
+                // Its drive has it already.
+                Output::Dispatch(_) => {}
+                Output::Done(done) => self.done(number, &done),
+                Output::Pause(stream) => {
                     if let Some(slot) = self.drives[number].client(stream) {
                         self.clients[slot].client.paused = true;
                     }
                 }
-                Notice::Resume(stream) => {
+                Output::Resume(stream) => {
                     if let Some(slot) = self.drives[number].client(stream) {
                         self.clients[slot].client.paused = false;
                         self.mark_ready(slot);

@@ -106,7 +106,7 @@ impl VolumeSetup {
                 shared: Shared::nothing(0),
                 member: None,
                 group: slot.group,
-                remote: backend.remote().map(|_| Answers::NONE),
+                remote: backend.remote().map(|_| Answers::default()),
                 backend,
                 name: self.name,
                 sync_failed: false,

@@ -10,7 +10,6 @@
 //! verdict. They agree only on processors that nobody else uses, so the test runs from `./bench twin`, waits for a quiet second, and
 //! prints how quiet it was. That the decisions are the same, to the byte and however busy the machine, is `twin.rs`.
 
-use crate::tools;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -301,7 +300,6 @@ fn site(clients: &[Client]) -> Site {
 #[test]
 #[ignore = "needs a quiet machine: ./bench twin"]
 fn a_simulated_scenario_comes_out_as_the_live_one() {
-    let _alone = tools::alone();
     let clients = clients();
     let site = site(&clients);
     let mut apart = Vec::new();

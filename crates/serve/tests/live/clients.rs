@@ -3,7 +3,6 @@
 //! Each test runs on volumes in memory over a Unix socket and on volumes in files over TCP, under policy `contract`. What is not
 //! installed is skipped with a line; `WEIR_NO_SKIP=1` makes that a failure.
 
-use crate::tools;
 use std::io::Write;
 use std::path::Path;
 
@@ -62,7 +61,6 @@ fn under_attack(programs: &[&str], test: impl Fn(&Place<'_>)) {
     if !have(programs) {
         return;
     }
-    let _alone = tools::alone();
     let memory = |_: &str| "memory = true\n".to_owned();
     let file = |volume: &str| format!("file = \"{{files}}/{volume}.img\"\n");
     for (seed, storage) in [(1, &memory as &dyn Fn(&str) -> String), (2, &file)] {
@@ -296,7 +294,6 @@ fn same(a: &str, b: &str) -> bool {
 /// Whether zeroing is faster than writing is a question, and no is an answer.
 #[test]
 fn zeroing_that_would_not_be_fast_is_no_failure_of_the_storage() {
-    let _alone = tools::alone();
     log::listen();
     let site = Site::start(
         "[drive.d]\n[volume.v]\ndrive = \"d\"\nfile = \"{files}/v.img\"\nsize = \"1MiB\"\n",

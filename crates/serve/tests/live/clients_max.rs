@@ -4,7 +4,6 @@
 //! reach on a machine of their own. No run may get 5 % more; of four, one has to come within 5 % of it, for a client that waits for a
 //! processor does not ask.
 
-use crate::tools;
 use std::time::Duration;
 
 use crate::tools::{Site, load};
@@ -25,7 +24,6 @@ struct Limit {
 
 #[test]
 fn a_client_gets_its_max_and_no_more() {
-    let _alone = tools::alone();
     let writes = Program {
         writes: 100,
         ..Program::random_reads(16 << 10, 8)

@@ -4,14 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
-use std::time::{Duration, Instant};
 
 use weir_serve::{Options, Server, StartError};
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::tools::Temp;
 use crate::tools::program::skip;
 use crate::tools::raw::{Ended, Raw};
+use crate::tools::{Temp, parse, until};
 use weir_config::Address;
 
 const SIZE: usize = 8 << 20;
@@ -72,8 +71,7 @@ impl Loop {
             self.directory.path().display(),
             self.device.display()
         );
-        let config = weir_config::parse("", &text);
-        config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
+        parse(&text)
     }
 
     fn start(&self, more: &str) -> Result<Server, StartError> {
@@ -82,14 +80,12 @@ impl Loop {
 
     /// Starts it once nobody else looks at the device: a new one, or one just unmounted, is looked at by the system for a moment.
     fn start_soon(&self, more: &str) -> Server {
-        let begun = Instant::now();
-        loop {
-            match self.start(more) {
-                Ok(server) => return server,
-                Err(error) => assert!(begun.elapsed() < Duration::from_secs(20), "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut server = None;
+        until("the device is in use", || {
+            server = self.start(more).ok();
+            server.is_some()
+        });
+        server.unwrap()
     }
 
     fn connect(&self) -> Raw {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::tools::raw::Raw;
-use crate::tools::{Site, alone};
+use crate::tools::{Site, until};
 use weir_config::Address;
 use weir_measure::explain::{Cause, Stage};
 use weir_serve::ExplainError;
@@ -40,7 +40,6 @@ fn reads(address: &Address, export: &str, length: u32, stop: &AtomicBool) {
 
 #[test]
 fn the_neighbour_is_named_and_parts_add_up() {
-    let _alone = alone();
     let site = Site::start(CONFIG);
     let explainer = site.server.explainer();
     let stop = AtomicBool::new(false);
@@ -81,7 +80,6 @@ fn the_neighbour_is_named_and_parts_add_up() {
 
 #[test]
 fn a_volume_that_takes_the_place_of_another_is_not_explained_by_it() {
-    let _alone = alone();
     let mut site = Site::start(CONFIG);
     let mut raw = Raw::open(&site.unix, "hog").unwrap();
     for n in 0..100 {
@@ -91,9 +89,7 @@ fn a_volume_that_takes_the_place_of_another_is_not_explained_by_it() {
     assert_eq!(site.server.explain("hog", None).unwrap().requests, 100);
     let without = CONFIG.replace("[volume.hog]", "[volume.new]");
     // The connection may not be gone yet.
-    while !site.reload(&without) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("the connection stays", || site.reload(&without));
     assert!(site.server.explain("hog", None).is_err());
     assert_eq!(site.server.explain("new", None).unwrap().requests, 0);
 }

@@ -2,14 +2,13 @@
 //!
 //! Figures are printed (`cargo test -p weir-serve --test live flood:: -- --nocapture`).
 
-use crate::tools;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::tools::metrics::Metrics;
 use crate::tools::raw::{PATIENCE, Raw, Stream, deaf};
-use crate::tools::{Site, log};
+use crate::tools::{Site, log, until};
 use rustix::net::{AddressFamily, SocketType};
 use weir_config::Address;
 use weir_wire::nbd::client::HandshakeConfig;
@@ -40,7 +39,6 @@ fn honest(address: &Address) -> Duration {
 
 #[test]
 fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
-    let _alone = tools::alone();
     room_for_many();
     let site = Site::start(ONE);
     for address in [&site.unix, &site.tcp] {
@@ -67,7 +65,6 @@ fn three_thousand_silent_sockets_keep_nobody_out_for_a_second() {
 
 #[test]
 fn silent_sockets_that_are_renewed_all_the_time_keep_nobody_out() {
-    let _alone = tools::alone();
     room_for_many();
     log::listen();
     let site = Site::start(ONE);
@@ -117,7 +114,7 @@ fn from(host: [u8; 4], to: &Address) -> std::io::Result<Raw> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddr::from((host, 0)))?;
     rustix::net::connect(&socket, to)?;
-    let stream = Stream::Tcp(socket.into());
+    let stream = Stream(socket.into());
     stream.patience(PATIENCE);
     Raw::over(stream, HandshakeConfig::new("v"))
 }
@@ -129,7 +126,6 @@ fn work(busy: &mut Vec<Raw>) {
 
 #[test]
 fn busy_connections_of_one_host_keep_no_other_out() {
-    let _alone = tools::alone();
     let site = Site::start(&format!("[limits]\nconnections = 8\n{ONE}"));
     let mut busy: Vec<Raw> = (0..8)
         .map(|_| from([127, 0, 0, 1], &site.tcp).unwrap())
@@ -155,7 +151,6 @@ fn busy_connections_of_one_host_keep_no_other_out() {
 
 #[test]
 fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
-    let _alone = tools::alone();
     let config = |min: &str| {
         format!(
             "[limits]\nconnections = 16\n[drive.memory]\ncapacity = {{ read = \"400MB/s\", write = \"400MB/s\" }}\n\
@@ -185,29 +180,22 @@ fn busy_connections_keep_no_client_of_a_promised_volume_out_at_either_socket() {
         assert_eq!((busy.len(), halves.len()), (7, 8));
         assert!(site.reload(&config("")));
         drop((busy, halves, honest));
-        wait_for_room(&site, &address);
+        wait_for_room(&site, 0.0);
     }
 }
 
-/// Until a server has seen that its clients have gone.
-fn wait_for_room(site: &Site, address: &Address) {
-    let begun = Instant::now();
-    while Metrics::of(&site.server).sum("weir_connections", &[]) > 0.0 {
-        assert!(begun.elapsed() < PATIENCE, "{address:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Until a server has no more connections than these.
+fn wait_for_room(site: &Site, most: f64) {
+    until("connections stay", || {
+        Metrics::of(&site.server).sum("weir_connections", &[]) <= most
+    });
 }
 
 #[test]
 fn one_that_makes_room_and_takes_no_answer_is_not_waited_for() {
-    let _alone = tools::alone();
     let site = Site::start(&format!("[limits]\nconnections = 2\n{ONE}"));
     let deaf = [(); 2].map(|()| deaf(&site.tcp, "v", 16 << 20));
     let other = from([127, 0, 0, 2], &site.tcp).unwrap();
-    let begun = Instant::now();
-    while Metrics::of(&site.server).sum("weir_connections", &[]) > 2.0 {
-        assert!(begun.elapsed() < PATIENCE, "three connections stay");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for_room(&site, 2.0);
     drop((deaf, other));
 }

@@ -50,7 +50,6 @@ fn at(site: &Site, name: &str) -> PathBuf {
 
 #[test]
 fn what_is_written_is_read_whatever_holds_it() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let mut guest = Guest::start(&at(&site, name), 1);
@@ -97,7 +96,6 @@ fn what_is_written_is_read_whatever_holds_it() {
 
 #[test]
 fn ranges_are_discarded_and_zeroed_and_the_disk_has_a_name() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let mut guest = Guest::start(&at(&site, name), 1);
@@ -122,8 +120,8 @@ fn a_server_without_nbd_serves_its_guests() {
         "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\nlisten = {{ vhost = \"{}/alpha\" }}\n",
         files.path().display()
     );
-    let config = weir_config::parse("", &text).unwrap();
-    let server = weir_serve::Server::start(&config, &weir_serve::Options::default()).unwrap();
+    let options = weir_serve::Options::default();
+    let server = weir_serve::Server::start(&tools::parse(&text), &options).unwrap();
     let mut guest = Guest::start(&files.path().join("alpha"), 1);
     guest.write(0, &[7; 512]);
     assert_eq!(guest.read(0, 512), [7; 512]);
@@ -132,7 +130,6 @@ fn a_server_without_nbd_serves_its_guests() {
 
 #[test]
 fn both_front_ends_of_a_volume_see_the_same() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     let mut second = Guest::start(&at(&site, "alpha"), 1);
@@ -161,7 +158,6 @@ fn another(name: &str, socket: &str) -> String {
 
 #[test]
 fn sockets_come_and_go_with_their_volumes() {
-    let _one = tools::alone();
     let mut site = Site::start(VOLUMES);
     let mut alpha = Guest::start(&at(&site, "alpha"), 1);
     let with = VOLUMES.to_owned() + &another("new", "new");
@@ -182,9 +178,7 @@ fn sockets_come_and_go_with_their_volumes() {
             assert!(guest.is_ended());
         } else {
             drop(guest);
-            while !site.reload(VOLUMES) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            tools::until("the guest stays", || site.reload(VOLUMES));
         }
         assert!(!at(&site, "new").exists());
         alpha.write(0, &pattern(round, 512));
@@ -196,7 +190,6 @@ fn sockets_come_and_go_with_their_volumes() {
 
 #[test]
 fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
-    let _one = tools::alone();
     let mut site = Site::start(VOLUMES);
     std::fs::write(at(&site, "taken"), "not a socket").unwrap();
     let two = VOLUMES.to_owned() + &another("m", "m") + &another("n", "taken");
@@ -227,9 +220,7 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
     // What a server has left that was killed is in nobody's way.
     drop(std::os::unix::net::UnixListener::bind(at(&site, "m")).unwrap());
     let next = without + &another("m", "m");
-    while !site.reload(&next) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    tools::until("the guest stays", || site.reload(&next));
     let mut guest = Guest::start(&at(&site, "m"), 1);
     guest.write(0, &pattern(3, 512));
     assert!(!at(&site, "ro").exists());
@@ -237,7 +228,6 @@ fn a_socket_that_cannot_be_had_refuses_the_whole_change() {
 
 #[test]
 fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
-    let _one = tools::alone();
     let mut site = Site::start(VOLUMES);
     let image = at(&site, "image");
     let sized = |size: &str| VOLUMES.replace("\"16MiB\"", &format!("{size:?}"));
@@ -298,7 +288,6 @@ fn a_volume_grows_while_it_is_served_and_its_guests_are_told() {
 #[test]
 fn several_queues_are_served_at_once_with_events_and_with_flags() {
     for features in [0, feature::EVENT_IDX] {
-        let _one = tools::alone();
         let site = Site::start(VOLUMES);
         let mut guest = Guest::connect(&at(&site, "alpha"));
         guest.features &= !feature::EVENT_IDX | features;
@@ -331,7 +320,6 @@ fn several_queues_are_served_at_once_with_events_and_with_flags() {
 #[test]
 fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
     log::listen();
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     let data = [(DATA + 0x1000, 512)];
@@ -377,7 +365,6 @@ fn what_a_guest_must_not_do_ends_in_a_status_and_the_queue_goes_on() {
 
 #[test]
 fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 2);
     let mut other = Guest::start(&at(&site, "alpha"), 1);
@@ -398,7 +385,6 @@ fn a_queue_that_makes_no_sense_is_broken_and_others_go_on() {
 
 #[test]
 fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let path = at(&site, "alpha");
     let table = |guest: u64, size: u64| [words(&[1, 0]), doubles(&[guest, size, 0, 0])].concat();
@@ -465,7 +451,6 @@ fn messages_that_make_no_sense_are_refused_or_end_the_connection() {
 
 #[test]
 fn rings_outside_of_memory_break_their_queue_only() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 1);
     for (n, address) in [
@@ -490,7 +475,6 @@ fn rings_outside_of_memory_break_their_queue_only() {
 
 #[test]
 fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let path = at(&site, name);
@@ -511,7 +495,6 @@ fn memory_that_is_taken_away_ends_the_connection_and_nothing_else() {
 
 #[test]
 fn a_queue_that_is_stopped_says_how_far_it_was_served() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "file"), 1);
     for n in 0..40 {
@@ -534,7 +517,6 @@ fn a_queue_that_is_stopped_says_how_far_it_was_served() {
 
 #[test]
 fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let path = at(&site, "file");
     let mut guest = Guest::connect(&path);
@@ -568,7 +550,6 @@ fn what_was_in_flight_when_a_monitor_comes_back_is_answered_once() {
 
 #[test]
 fn a_monitor_that_comes_back_need_not_know_where_its_queue_stopped() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let path = at(&site, "file");
     let mut guest = Guest::connect(&path);
@@ -588,7 +569,6 @@ fn a_monitor_that_comes_back_need_not_know_where_its_queue_stopped() {
 
 #[test]
 fn an_idle_guest_costs_nothing() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 4);
     guest.write(0, &[1; 512]);
@@ -607,7 +587,6 @@ fn an_idle_guest_costs_nothing() {
 /// Kicks without work are listened to later and later, and work behind them is found all the same.
 #[test]
 fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let mut guest = Guest::start(&at(&site, "alpha"), 2);
     let mut other = Guest::start(&at(&site, "alpha"), 1);
@@ -637,7 +616,6 @@ fn a_storm_of_empty_kicks_wakes_the_server_seldom_and_hides_no_request() {
 /// Some thousand requests, one at a time, of a volume whose queue may wake the server at most once in a millisecond.
 #[test]
 fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
-    let _one = tools::alone();
     let site = Site::start(
         "[drive.d]\n[volume.alpha]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n\
          listen = { vhost = \"{files}/alpha\", sleep = \"1ms\", call_count = 16, call_delay = \"10ms\" }\n",
@@ -683,7 +661,6 @@ fn a_volume_that_sleeps_is_woken_seldom_and_one_that_gathers_calls_seldom() {
 /// there is to do.
 #[test]
 fn rules_for_calls_are_a_volumes_own() {
-    let _one = tools::alone();
     let volume = |name: &str, calls: &str| {
         format!(
             "[volume.{name}]\ndrive = \"d\"\nmemory = true\nsize = \"1MiB\"\n\
@@ -738,7 +715,6 @@ fn next_without_call(guest: &mut Guest, number: usize) -> Used {
 
 #[test]
 fn a_call_that_blocks_holds_nobody_up() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     let path = at(&site, "alpha");
     let mut other = Guest::start(&path, 1);
@@ -776,7 +752,6 @@ fn a_call_that_blocks_holds_nobody_up() {
 /// The same memory in a new mapping, told in the middle of it: what is in flight ends in the old one, which is the same.
 #[test]
 fn tables_of_memory_are_exchanged_while_requests_are_in_flight() {
-    let _one = tools::alone();
     let site = Site::start(VOLUMES);
     for name in ["alpha", "file"] {
         let mut guest = Guest::start(&at(&site, name), 1);

@@ -3,14 +3,13 @@
 //! Figures are printed (`cargo test -p weir-serve --test live hostile:: -- --nocapture`). Rates are asserted as parts of what was
 //! promised, with room for a machine that others use as well.
 
-use crate::tools;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::tools::attack::{Attack, go, option};
 use crate::tools::metrics::Metrics;
 use crate::tools::raw::{PATIENCE, Raw, Stream, closes, deaf, header};
-use crate::tools::{Site, load, log, pattern, process};
+use crate::tools::{Site, load, log, pattern, process, until};
 use weir_model::load::Program;
 use weir_wire::nbd::{Command, CommandFlags};
 
@@ -27,30 +26,18 @@ fn volume(name: &str, min: &str) -> String {
     )
 }
 
-/// In the handshake: bytes behind the client's flags, and what the log says then.
-fn bad_handshakes() -> Vec<(&'static str, Vec<u8>)> {
+/// In the handshake: bytes behind the client's flags.
+fn bad_handshakes() -> Vec<Vec<u8>> {
     let mut long = option(7, &[]);
     long[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
     let mut wrong = option(7, &go("v"));
     wrong[0] = b'X';
     let many: Vec<u8> = (0..100_000).flat_map(|_| option(3, &[])).collect();
     vec![
-        (
-            "the handshake with a client failed; the server closed the connection",
-            0xffff_ffffu32.to_be_bytes().to_vec(),
-        ),
-        (
-            "the handshake with a client failed; the server closed the connection",
-            [&[0, 0, 0, 3], &long[..]].concat(),
-        ),
-        (
-            "the handshake with a client failed; the server closed the connection",
-            [&[0, 0, 0, 3], &wrong[..]].concat(),
-        ),
-        (
-            "the handshake with a client failed; the server closed the connection",
-            [&[0, 0, 0, 3], &many[..]].concat(),
-        ),
+        0xffff_ffffu32.to_be_bytes().to_vec(),
+        [&[0, 0, 0, 3], &long[..]].concat(),
+        [&[0, 0, 0, 3], &wrong[..]].concat(),
+        [&[0, 0, 0, 3], &many[..]].concat(),
     ]
 }
 
@@ -71,24 +58,22 @@ fn bad_requests() -> Vec<Vec<u8>> {
 
 #[test]
 fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
-    let _alone = tools::alone();
     log::listen();
     let site = Site::start(ONE);
     let mut honest = Raw::open(&site.tcp, "v").unwrap();
     honest.write(1, 5, &pattern(9, 70_000)).unwrap();
     assert!(honest.answer().unwrap().1.is_ok());
-    let mut cases: Vec<(&str, Vec<u8>, bool)> = Vec::new();
-    cases.extend(bad_handshakes().into_iter().map(|(l, b)| (l, b, false)));
-    cases.extend(
-        bad_requests()
-            .into_iter()
-            .map(|b| ("the server closed a connection", b, true)),
-    );
-    for (line, bytes, after) in cases {
-        let begun = Instant::now();
+    let handshakes = bad_handshakes().into_iter().map(|bytes| (bytes, false));
+    let requests = bad_requests().into_iter().map(|bytes| (bytes, true));
+    for (bytes, after) in handshakes.chain(requests) {
+        let line = if after {
+            "the server closed a connection"
+        } else {
+            "the handshake with a client failed; the server closed the connection"
+        };
         log::take();
         // A bounded number of lines a second is written: another second has room again.
-        loop {
+        until(line, || {
             let mut stream = if after {
                 Raw::open(&site.unix, "v").unwrap().stream
             } else {
@@ -97,21 +82,16 @@ fn malformed_input_ends_its_connection_with_a_line_in_the_log() {
             // The server may close before it has taken everything.
             let _ = stream.write_all(&bytes);
             assert!(closes(&mut stream), "{line}: {:02x?}", &bytes[..4]);
-            if log::take()
-                .lines()
-                .any(|l| l.contains("WARN") && l.contains(line))
-            {
-                break;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{line}: {:02x?}", &bytes[..4]);
-        }
+            let said = log::take();
+            let mut lines = said.lines();
+            lines.any(|l| l.contains("WARN") && l.contains(line))
+        });
         assert!(honest.read(5, 70_000).unwrap() == pattern(9, 70_000));
     }
 }
 
 #[test]
 fn others_get_what_they_were_promised_while_many_attack() {
-    let _alone = tools::alone();
     let site = Site::start(&(DEMO.to_owned() + &volume("a", "40MB/s") + &volume("b", "40MB/s")));
     let mut data = Raw::open(&site.unix, "a").unwrap();
     data.write(1, 4096, &pattern(2, 1 << 20)).unwrap();
@@ -132,7 +112,6 @@ fn others_get_what_they_were_promised_while_many_attack() {
 #[test]
 fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
     const ARENA: u64 = 128 << 20;
-    let _alone = tools::alone();
     let before = process::resident();
     let mut config = format!("[limits]\narena = \"128MiB\"\nconnections = 256\n{DEMO}");
     for name in ["target", "s0", "s1", "s2", "s3"] {
@@ -174,7 +153,6 @@ fn clients_that_never_read_leave_memory_bounded_and_an_honest_client_its_min() {
 #[test]
 fn what_its_max_cannot_clear_in_five_seconds_is_not_read() {
     const MAX: f64 = 1e6;
-    let _alone = tools::alone();
     let site = Site::start(
         "[limits]\nrequests_per_connection = 4096\n\
          [drive.memory]\n\
@@ -204,7 +182,6 @@ fn what_its_max_cannot_clear_in_five_seconds_is_not_read() {
 
 #[test]
 fn a_connection_has_no_more_requests_under_way_than_configured() {
-    let _alone = tools::alone();
     let site = Site::start(
         "[limits]\nrequests_per_connection = 2\n\
          [drive.d]\nmodel = { kind = \"null\", service = \"5ms\", tags = 32, link = \"1GB/s\" }\npolicy = \"none\"\n\
@@ -248,7 +225,6 @@ fn read_for_the_deaf(drive: &str, volume: &str) -> f64 {
 
 #[test]
 fn answers_that_are_not_taken_are_no_more_than_configured() {
-    let _alone = tools::alone();
     let model = "model = { kind = \"null\", service = \"100us\", tags = 4, link = \"1GB/s\" }";
     // A volume in memory does its work at once, up to 1 MiB a turn, and only then looks at what waits to be sent.
     for (drive, volume, turn) in [
@@ -268,7 +244,6 @@ fn answers_that_are_not_taken_are_no_more_than_configured() {
 
 #[test]
 fn a_handshake_that_drips_is_cut_at_its_deadline() {
-    let _alone = tools::alone();
     log::listen();
     let site = Site::start(&format!("[limits]\nhandshake_timeout = \"300ms\"\n{ONE}"));
     // Each is a good beginning that does not end; the second is one that does not read the answers it asks for.
@@ -288,18 +263,16 @@ fn a_handshake_that_drips_is_cut_at_its_deadline() {
         assert!(begun.elapsed() < PATIENCE);
     }
     assert!(begun.elapsed() >= Duration::from_millis(300));
+    let line = "a client did not complete the handshake in time; the server closed the connection";
     let mut said = String::new();
-    while !said.contains(
-        "a client did not complete the handshake in time; the server closed the connection",
-    ) {
+    until(line, || {
         said += &log::take();
-        assert!(begun.elapsed() < PATIENCE, "{said}");
-    }
+        said.contains(line)
+    });
 }
 
 #[test]
 fn connections_over_the_limit_are_refused_and_those_below_stay() {
-    let _alone = tools::alone();
     let site = Site::start(&format!("[limits]\nconnections = 16\n{ONE}"));
     let mut honest = Raw::open(&site.unix, "v").unwrap();
     honest.write(1, 0, &pattern(4, 4096)).unwrap();
@@ -321,15 +294,11 @@ fn connections_over_the_limit_are_refused_and_those_below_stay() {
     // was moved.
     assert_eq!(refused, 100 - 15 - 1);
     drop(flood);
-    let begun = Instant::now();
-    while Raw::open(&site.unix, "v").is_err() {
-        assert!(begun.elapsed() < PATIENCE, "there is room again");
-    }
+    until("there is room again", || Raw::open(&site.unix, "v").is_ok());
 }
 
 #[test]
 fn whoever_stalls_costs_no_processor_time() {
-    let _alone = tools::alone();
     let site = Site::start(ONE);
     let mut kept = Vec::new();
     for n in 0..20u8 {
@@ -347,19 +316,12 @@ fn whoever_stalls_costs_no_processor_time() {
             .unwrap();
         kept.push(half.stream);
     }
-    let begun = Instant::now();
-    loop {
-        // Until what they have begun has come to rest.
+    // Until what they have begun has come to rest.
+    until("the server does not come to rest", || {
         let before = process::server_threads();
         std::thread::sleep(Duration::from_millis(100));
-        if process::server_threads() == before {
-            break;
-        }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "the server does not come to rest"
-        );
-    }
+        process::server_threads() == before
+    });
     let before = process::server_threads();
     std::thread::sleep(Duration::from_secs(1));
     let after = process::server_threads();
@@ -369,7 +331,6 @@ fn whoever_stalls_costs_no_processor_time() {
 
 #[test]
 fn the_server_ends_while_it_is_attacked() {
-    let _alone = tools::alone();
     let site = Site::start(ONE);
     let mut honest = Raw::open(&site.unix, "v").unwrap();
     for cookie in 0..64 {

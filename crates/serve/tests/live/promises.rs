@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::tools::metrics::Metrics;
 use crate::tools::raw::{Raw, header};
-use crate::tools::{Site, alone};
+use crate::tools::{Site, until};
 use weir_config::Address;
 use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags};
@@ -237,7 +237,6 @@ fn compare(config: &str, play: impl Fn(&Site) -> Vec<Seen>, others_had: f64) -> 
 /// run of eight has to be undisturbed.
 #[test]
 fn the_servers_seconds_are_those_that_the_client_has_seen() {
-    let _alone = alone();
     let mut said = Vec::new();
     for _ in 0..8 {
         // Beside the hog it gets a fifth of the link.
@@ -253,7 +252,6 @@ fn the_servers_seconds_are_those_that_the_client_has_seen() {
 /// undisturbed.
 #[test]
 fn the_servers_seconds_are_those_that_the_client_has_seen_beside_a_flood() {
-    let _alone = alone();
     let mixes = std::env::var("WEIR_DRAWS").map_or(2, |n| n.parse().unwrap());
     let config = CONFIG.replace(
         "policy = \"none\"",
@@ -272,7 +270,6 @@ fn the_servers_seconds_are_those_that_the_client_has_seen_beside_a_flood() {
 
 #[test]
 fn who_does_not_read_its_answers_is_excused() {
-    let _alone = alone();
     let site = Site::start(&format!(
         "[limits]\nunsent_per_connection = \"256KiB\"\n{CONFIG}"
     ));
@@ -289,11 +286,7 @@ fn who_does_not_read_its_answers_is_excused() {
         assert!(short < 0.5, "nobody is to blame");
         metrics.sum("weir_excused_seconds_total", &suspended)
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while excused(&site) < 2.0 {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until("it is not excused", || excused(&site) >= 2.0);
     drop(raw);
     assert!(site.server.shutdown());
 }

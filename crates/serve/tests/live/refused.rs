@@ -14,9 +14,21 @@ use weir_serve::{Options, Server, preflight};
 /// A directory of a test, and what is in it.
 struct Scratch(Temp);
 
+/// A volume with an image in a file system's cache.
+fn volume(name: &str, path: &str, more: &str) -> String {
+    format!("[volume.{name}]\ndrive = \"a\"\nfile = \"DIR/{path}\"\ncache = \"host\"\n{more}")
+}
+
+const SIZE: &str = "size = \"1MiB\"\n";
+
 impl Scratch {
+    /// With an old image, an old record, and a socket on which nobody listens.
     fn new() -> Self {
-        Self(Temp::new())
+        let scratch = Self(Temp::new());
+        fs::write(scratch.path("old.img"), vec![7; 1 << 20]).unwrap();
+        fs::write(scratch.path("old.record"), "old").unwrap();
+        drop(UnixListener::bind(scratch.path("dead.sock")).unwrap());
+        scratch
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -48,19 +60,12 @@ impl Scratch {
     /// A configuration with a volume in a new image, one in an old one, a socket where one is dead, and these.
     fn config(&self, listen: &str, more: &str) -> weir_config::Server {
         let text = format!(
-            "drive.a = {{}}\n[listen]\nnbd = [\"unix:DIR/nbd.sock\", \"unix:DIR/dead.sock\"{listen}\n\
-             [volume.a-new]\ndrive = \"a\"\nfile = \"DIR/new.img\"\nsize = \"1MiB\"\ncache = \"host\"\n\
-             [volume.b-old]\ndrive = \"a\"\nfile = \"DIR/old.img\"\nsize = \"1MiB\"\ncache = \"host\"\n{more}"
+            "drive.a = {{}}\n[listen]\nnbd = [\"unix:DIR/nbd.sock\", \"unix:DIR/dead.sock\"{listen}\n{}{}{more}",
+            volume("a-new", "new.img", SIZE),
+            volume("b-old", "old.img", SIZE)
         );
         let text = text.replace("DIR", &self.0.path().display().to_string());
         weir_config::parse("weir.toml", &text).unwrap()
-    }
-
-    /// What there is before.
-    fn fill(&self) {
-        fs::write(self.path("old.img"), vec![7; 1 << 20]).unwrap();
-        fs::write(self.path("old.record"), "old").unwrap();
-        drop(UnixListener::bind(self.path("dead.sock")).unwrap());
     }
 }
 
@@ -97,22 +102,13 @@ fn refused_and_said(scratch: &Scratch, config: &weir_config::Server, words: &str
 #[test]
 fn a_later_volume_that_cannot_be_opened() {
     let scratch = Scratch::new();
-    scratch.fill();
-    let volume = |path: &str, more: &str| {
-        format!("[volume.c]\ndrive = \"a\"\nfile = \"DIR/{path}\"\ncache = \"host\"\n{more}")
-    };
+    let c = |path: &str, more: &str| volume("c", path, more);
     for (volume, words) in [
-        (
-            volume("none/x.img", "size = \"1MiB\"\n"),
-            "create the directory",
-        ),
-        (
-            volume("old.img/x.img", "size = \"1MiB\"\n"),
-            "Not a directory",
-        ),
-        (volume("x.img", ""), "set `size`"),
-        (volume("old.record", "size = \"1MiB\"\n"), "has 3B"),
-        (volume("dead.sock", ""), "is a socket, not a regular file"),
+        (c("none/x.img", SIZE), "create the directory"),
+        (c("old.img/x.img", SIZE), "Not a directory"),
+        (c("x.img", ""), "set `size`"),
+        (c("old.record", SIZE), "has 3B"),
+        (c("dead.sock", ""), "is a socket, not a regular file"),
         (
             "[volume.c]\ndrive = \"a\"\ndevice = \"/dev/zero\"\n".to_owned(),
             "is a character device, not a block device",
@@ -129,7 +125,6 @@ fn a_later_volume_that_cannot_be_opened() {
 #[test]
 fn an_image_that_is_too_large_or_that_cannot_be_served_past_the_cache() {
     let scratch = Scratch::new();
-    scratch.fill();
     let capacity = "[drive.b]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
     let volume =
         "[volume.c]\ndrive = \"b\"\nfile = \"DIR/huge.img\"\nsize = \"1PiB\"\nmin = \"1MB/s\"\n";
@@ -152,7 +147,6 @@ fn an_image_that_is_too_large_or_that_cannot_be_served_past_the_cache() {
 #[test]
 fn images_that_fit_alone_and_not_together() {
     let scratch = Scratch::new();
-    scratch.fill();
     let capacity = "[drive.b]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\" }\n";
     let free = match preflight(&scratch.config("]", "")).storages["a-new"]
         .place
@@ -180,16 +174,10 @@ fn images_that_fit_alone_and_not_together() {
 #[test]
 fn one_file_and_one_port_under_two_names() {
     let scratch = Scratch::new();
-    scratch.fill();
     std::os::unix::fs::symlink(scratch.path("old.img"), scratch.path("link.img")).unwrap();
     std::os::unix::fs::symlink(scratch.0.path(), scratch.path("here")).unwrap();
-    let volume = |path: &str| {
-        format!(
-            "[volume.c]\ndrive = \"a\"\nfile = \"DIR/{path}\"\nsize = \"1MiB\"\ncache = \"host\"\n"
-        )
-    };
     for (path, other) in [("link.img", "b-old"), ("here/new.img", "a-new")] {
-        let config = scratch.config("]", &volume(path));
+        let config = scratch.config("]", &volume("c", path, SIZE));
         let words = format!("volume.c.file: is already used by volume.{other} under another name");
         refused(&scratch, &config, None, &words);
         let said: Vec<String> = preflight(&config)
@@ -213,7 +201,6 @@ fn one_file_and_one_port_under_two_names() {
 #[test]
 fn an_address_that_cannot_be_had() {
     let scratch = Scratch::new();
-    scratch.fill();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let live = UnixListener::bind(scratch.path("live.sock")).unwrap();
@@ -253,7 +240,6 @@ fn an_address_that_cannot_be_had() {
 #[test]
 fn a_record_that_cannot_be_written_and_one_that_was_there() {
     let scratch = Scratch::new();
-    scratch.fill();
     let config = scratch.config("]", "");
     refused(
         &scratch,
@@ -271,7 +257,6 @@ fn a_record_that_cannot_be_written_and_one_that_was_there() {
 #[test]
 fn a_shard_that_cannot_start() {
     let scratch = Scratch::new();
-    scratch.fill();
     let arena = "[limits]\narena = \"1TiB\"\nconnections = 3840\n";
     // The kernel may have that memory to promise; a limit of this process' makes it refuse.
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
@@ -287,7 +272,6 @@ fn a_shard_that_cannot_start() {
 #[test]
 fn a_start_that_is_not_refused() {
     let scratch = Scratch::new();
-    scratch.fill();
     let config = scratch.config("]", "");
     let options = Options {
         record: Some(scratch.path("old.record")),
@@ -313,20 +297,13 @@ fn a_start_that_is_not_refused() {
 #[test]
 fn a_reload_that_is_refused() {
     let scratch = Scratch::new();
-    scratch.fill();
     let mut server = Server::start(&scratch.config("]", ""), &Options::default()).unwrap();
     let before = scratch.state();
-    let volume = |name: &str, path: &str| {
-        format!(
-            "[volume.{name}]\ndrive = \"a\"\nfile = \"DIR/{path}\"\nsize = \"1MiB\"\ncache = \"host\"\n"
-        )
-    };
-    let more = volume("c", "c.img") + &volume("d", "none/d.img");
+    let coming = volume("c", "c.img", SIZE);
+    let more = coming.clone() + &volume("d", "none/d.img", SIZE);
     assert!(server.reload(&scratch.config("]", &more)).is_err());
     assert_eq!(scratch.state(), before);
-    server
-        .reload(&scratch.config("]", &volume("c", "c.img")))
-        .unwrap();
+    server.reload(&scratch.config("]", &coming)).unwrap();
     assert!(scratch.path("c.img").exists());
     assert!(server.shutdown());
     assert!(scratch.path("c.img").exists());

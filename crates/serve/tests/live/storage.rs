@@ -9,8 +9,8 @@ use weir_serve::{Options, Server, StartError};
 use weir_uring::Completion;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::tools::Temp;
-use crate::tools::raw::Raw;
+use crate::tools::raw::{Raw, fua};
+use crate::tools::{Temp, parse};
 use weir_config::Address;
 
 fn start(directory: &Temp, socket: &str, volume: &str) -> Result<Server, StartError> {
@@ -29,9 +29,7 @@ fn start_on(
          [volume.v]\ndrive = \"d\"\nfile = \"{0}/image\"\n{volume}",
         directory.path().display()
     );
-    let config = weir_config::parse("", &text);
-    let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
-    Server::start(&config, options)
+    Server::start(&parse(&text), options)
 }
 
 fn connect(directory: &Temp) -> Raw {
@@ -82,12 +80,7 @@ fn write(client: &mut Raw, start: u64, model: &mut [u8], seed: u64) {
         let from = rng.range(0, model.len() as u64) as usize;
         let to = (from + rng.range(1, 20_000) as usize).min(model.len());
         let (offset, length) = (start + from as u64, (to - from) as u32);
-        let fua = rng.range(0, 8) == 0;
-        let flags = if fua {
-            CommandFlags::FUA
-        } else {
-            CommandFlags::EMPTY
-        };
+        let flags = fua(rng.range(0, 8) == 0);
         let part = &mut model[from..to];
         let answer = if rng.range(0, 4) == 0 {
             part.fill(0);
@@ -145,7 +138,6 @@ impl Prepare for Faulty {
             fast_zero: false,
             allocation: false,
             guest: false,
-            multi_connection: true,
         }
     }
 

@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::net::{Shutdown, shutdown};
 use weir_config::Address;
 use weir_core::random::Rng;
 use weir_wire::nbd::{Command, CommandFlags, REQUEST_LEN};
 
-use super::raw::{PATIENCE, Raw, Stream, header};
+use super::raw::{Raw, Stream, header};
+use super::until;
 
 /// Connections that an attacker leaves open at a time: handshakes that do not end, answers that are not read.
 const LEFT_OPEN: usize = 8;
@@ -57,11 +58,8 @@ impl Attack {
             done,
             thread: Some(thread),
         };
-        let begun = Instant::now();
-        while attack.count() < 10 && attack.is_alive() {
-            assert!(begun.elapsed() < PATIENCE, "the server keeps its attacker");
-            std::thread::sleep(PAUSE);
-        }
+        let has_begun = || attack.count() >= 10 || !attack.is_alive();
+        until("the server keeps its attacker", has_begun);
         attack
     }
 
@@ -271,10 +269,7 @@ impl Attacker {
             raw.send(Command::Read, cookie, 0, 64 << 10)?;
         }
         if self.rng.range(0, 1) == 0 {
-            match &raw.stream {
-                Stream::Unix(s) => s.shutdown(Shutdown::Write)?,
-                Stream::Tcp(s) => s.shutdown(Shutdown::Write)?,
-            }
+            shutdown(&raw.stream.0, Shutdown::Write)?;
             self.leave_open(raw.stream);
         }
         Ok(())

@@ -14,15 +14,18 @@ pub(crate) mod raw;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use weir_config::Address;
-use weir_serve::{Options, Server};
+use weir_serve::{Options, ReloadError, Server};
 
-/// Lets one test of a file run at a time: two cores do not carry several servers with their clients.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    // A test that failed has poisoned it; the others are to run all the same.
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits until something is so; a server for which that takes too long is broken.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < raw::PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A directory that goes with its owner.
@@ -69,15 +72,29 @@ pub(crate) struct Site {
     /// Where its volumes' files are.
     pub(crate) files: Temp,
     socket: Temp,
+    /// No other site that was [started](Self::start) runs meanwhile.
+    alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl Site {
-    /// Starts what `config` says; the addresses are added to it. `{files}` stands for the directory of the volumes' files.
+    /// Starts what `config` says, once no other site runs: two cores do not carry several servers with their clients. The addresses
+    /// are added to it. `{files}` stands for the directory of the volumes' files.
     pub(crate) fn start(config: &str) -> Self {
         Self::start_with(config, &Options::default())
     }
 
     pub(crate) fn start_with(config: &str, options: &Options) -> Self {
+        static ONE: Mutex<()> = Mutex::new(());
+        // A test that failed has poisoned it; the others are to run all the same.
+        let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self {
+            alone: Some(alone),
+            ..Self::beside(config, options)
+        }
+    }
+
+    /// Starts it whatever runs beside it.
+    pub(crate) fn beside(config: &str, options: &Options) -> Self {
         let (socket, files) = (Temp::new(), Temp::on_disk());
         let text = Self::text(config, &socket, &files);
         let server = Server::start(&parse(&text), options).unwrap_or_else(|e| panic!("{e}"));
@@ -88,6 +105,7 @@ impl Site {
             tcp: addresses[1].clone(),
             files,
             socket,
+            alone: None,
         }
     }
 
@@ -98,6 +116,12 @@ impl Site {
         parsed.is_ok_and(|config| self.server.reload(&config).is_ok())
     }
 
+    /// Puts another configuration in force that can be parsed; what has changed by it.
+    pub(crate) fn change(&mut self, config: &str) -> Result<Vec<String>, ReloadError> {
+        let config = self.parse(config);
+        self.server.reload(&config)
+    }
+
     /// Another configuration of the same server.
     pub(crate) fn parse(&self, config: &str) -> weir_config::Server {
         parse(&Self::text(config, &self.socket, &self.files))
@@ -105,14 +129,15 @@ impl Site {
 
     fn text(config: &str, socket: &Temp, files: &Temp) -> String {
         let listen = format!(
-            "[listen]\nnbd = [\"unix:{}/nbd.sock\", \"127.0.0.1:0\"]\n",
+            "listen.nbd = [\"unix:{}/nbd.sock\", \"127.0.0.1:0\"]\n",
             socket.path().display()
         );
         listen + &config.replace("{files}", &files.path().display().to_string())
     }
 }
 
-fn parse(text: &str) -> weir_config::Server {
+/// A configuration without mistakes.
+pub(crate) fn parse(text: &str) -> weir_config::Server {
     weir_config::parse("", text).unwrap_or_else(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         panic!("{}\n{text}", lines.join("\n"))

@@ -1,11 +1,14 @@
 //! A client that sends exactly the bytes it is told to.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use weir_config::Address;
 use weir_wire::nbd::client::{Handshake, HandshakeConfig, Outcome, Reply, ReplyParser, Session};
 use weir_wire::nbd::{Command, CommandFlags, Errno, Extent, REQUEST_LEN, Request};
@@ -15,69 +18,46 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connected socket of either kind.
 #[derive(Debug)]
-pub(crate) enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
+pub(crate) struct Stream(pub(crate) File);
 
 impl Stream {
     pub(crate) fn connect(address: &Address) -> io::Result<Self> {
-        let stream = match address {
-            Address::Unix(path) => Self::Unix(UnixStream::connect(path)?),
-            Address::Tcp(address) => Self::Tcp(TcpStream::connect(address)?),
+        let socket = match address {
+            Address::Unix(path) => OwnedFd::from(UnixStream::connect(path)?),
+            Address::Tcp(address) => OwnedFd::from(TcpStream::connect(address)?),
         };
+        let stream = Self(socket.into());
         stream.patience(PATIENCE);
         Ok(stream)
     }
 
     /// Reads and writes that take longer fail.
     pub(crate) fn patience(&self, patience: Duration) {
-        let patience = Some(patience);
-        match self {
-            Self::Unix(s) => {
-                (s.set_read_timeout(patience)).and_then(|()| s.set_write_timeout(patience))
-            }
-            Self::Tcp(s) => {
-                (s.set_read_timeout(patience)).and_then(|()| s.set_write_timeout(patience))
-            }
+        for side in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&self.0, side, Some(patience)).unwrap();
         }
-        .unwrap();
     }
 
     /// Reads and writes fail instead of waiting.
     pub(crate) fn never_wait(&self) {
-        self.set_nonblocking(true);
+        rustix::io::ioctl_fionbio(&self.0, true).unwrap();
     }
 
     /// Reads and writes wait again.
     pub(crate) fn wait(&self) {
-        self.set_nonblocking(false);
-    }
-
-    fn set_nonblocking(&self, nonblocking: bool) {
-        match self {
-            Self::Unix(s) => s.set_nonblocking(nonblocking),
-            Self::Tcp(s) => s.set_nonblocking(nonblocking),
-        }
-        .unwrap();
+        rustix::io::ioctl_fionbio(&self.0, false).unwrap();
     }
 }
 
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(s) => s.read(into),
-            Self::Tcp(s) => s.read(into),
-        }
+        self.0.read(into)
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(s) => s.write(from),
-            Self::Tcp(s) => s.write(from),
-        }
+        self.0.write(from)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -93,7 +73,6 @@ pub(crate) fn header(
     offset: u64,
     length: u32,
 ) -> [u8; REQUEST_LEN] {
-    let mut bytes = [0; REQUEST_LEN];
     let request = Request {
         command,
         flags,
@@ -101,8 +80,16 @@ pub(crate) fn header(
         offset,
         length,
     };
-    request.encode(&mut bytes);
-    bytes
+    request.encode()
+}
+
+/// The flags of a request that is to be durable, or need not be.
+pub(crate) fn fua(durable: bool) -> CommandFlags {
+    if durable {
+        CommandFlags::FUA
+    } else {
+        CommandFlags::EMPTY
+    }
 }
 
 /// A connection in its transmission phase.

@@ -3,7 +3,7 @@
 use weir_config::scenario::Ring;
 use weir_core::Cookie;
 use weir_wire::ring::plain::{Memory, Regions};
-use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings, lengths};
+use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
 use weir_wire::ring::xen::{self, Operation, Rearm, Request, Response, Segment, Status};
 
 /// Both sides are this program's: neither does what cannot be.
@@ -59,12 +59,7 @@ fn xen_ring(slots: u32, rearm: Rearm) -> (FrontHalf, BackHalf) {
 }
 
 fn virtqueue(size: u16, requests: u32) -> (FrontHalf, BackHalf) {
-    let [descriptors, available, used] = lengths(size);
-    let areas = Areas {
-        descriptors: Memory::new(descriptors),
-        available: Memory::new(available),
-        used: Memory::new(used),
-    };
+    let areas = Areas::new(size);
     let settings = Settings::new(size);
     let driver = Driver::new(areas.clone(), settings).expect("the areas are long enough");
     let device = Device::new(areas, settings, 0).expect("the areas are long enough");

@@ -148,12 +148,8 @@ impl Mapping {
 
     /// A part of it for an operation to work on; `None` if it is not all there, or has no bytes.
     pub fn slice(&self, at: u64, bytes: u32) -> Option<GuestSlice> {
-        let at = self.check(at, bytes as usize).filter(|_| bytes > 0)?;
-        Some(GuestSlice {
-            mapping: self.clone(),
-            at,
-            bytes,
-        })
+        let part = self.part(at, bytes as usize)?;
+        (bytes > 0).then_some(GuestSlice(part))
     }
 
     fn check(&self, at: u64, bytes: usize) -> Option<usize> {
@@ -208,7 +204,7 @@ impl Drop for Region {
     }
 }
 
-/// A part of a mapping in which a ring lies.
+/// A part of a mapping, in which a ring lies or operations work.
 #[derive(Clone, Debug)]
 pub struct Part {
     mapping: Mapping,
@@ -286,16 +282,12 @@ impl Shared for Part {
 
 /// A part of a guest's memory that operations read into or write from. Clones are the same memory.
 #[derive(Clone, Debug)]
-pub struct GuestSlice {
-    mapping: Mapping,
-    at: usize,
-    bytes: u32,
-}
+pub struct GuestSlice(Part);
 
 impl GuestSlice {
     /// Bytes, never 0.
     pub fn len(&self) -> usize {
-        self.bytes as usize
+        self.0.bytes
     }
 
     /// Never.
@@ -305,12 +297,12 @@ impl GuestSlice {
 
     /// Whether it begins at a multiple of `align`, a power of two, in this process, and its length is one.
     pub fn is_aligned(&self, align: usize) -> bool {
-        self.as_ptr().addr().is_multiple_of(align) && self.len().is_multiple_of(align)
+        self.0.is_aligned(align) && self.len().is_multiple_of(align)
     }
 
     /// Memory was taken away under it.
     pub fn is_broken(&self) -> bool {
-        self.mapping.is_broken()
+        self.0.mapping.is_broken()
     }
 
     /// The part of it from `at` on, of `bytes`, which is not 0.
@@ -321,13 +313,13 @@ impl GuestSlice {
         assert!(
             bytes > 0 && at <= self.len() && bytes <= self.len() - at,
             "{bytes} bytes from {at} on of a slice of {}",
-            self.bytes
+            self.len()
         );
-        Self {
-            mapping: self.mapping.clone(),
-            at: self.at + at,
-            bytes: bytes as u32,
-        }
+        Self(Part {
+            mapping: self.0.mapping.clone(),
+            at: self.0.at + at,
+            bytes,
+        })
     }
 
     /// Copies its bytes from `at` on.
@@ -335,8 +327,7 @@ impl GuestSlice {
     /// # Panics
     /// If there are not as many.
     pub fn copy_to(&self, at: usize, into: &mut [u8]) {
-        assert!(at <= self.len() && into.len() <= self.len() - at, "beyond");
-        self.mapping.read(self.at + at, into);
+        self.0.read(at, into);
     }
 
     /// Copies bytes to `at` and behind.
@@ -344,13 +335,12 @@ impl GuestSlice {
     /// # Panics
     /// If there is not as much room.
     pub fn copy_from(&self, at: usize, from: &[u8]) {
-        assert!(at <= self.len() && from.len() <= self.len() - at, "beyond");
-        self.mapping.write(self.at + at, from);
+        self.0.write(at, from);
     }
 
     /// Where it begins; valid as long as it is there.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
-        self.mapping.address(self.at)
+        self.0.mapping.address(self.0.at)
     }
 }
 

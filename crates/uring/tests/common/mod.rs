@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Handle, OpenError, Ring};
+use weir_uring::{AnyRing, Backend, Buf, Completion, Config, Fill, Handle, OpenError, Ring};
 
 /// A ring, or `None` with a message on standard error if the system refuses `io_uring`.
 pub fn open(config: &Config) -> Option<AnyRing> {
@@ -42,6 +42,18 @@ pub fn next(ring: &mut impl Ring) -> Completion {
         ring.submit_and_wait(Some(Duration::from_secs(1))).unwrap();
     }
     panic!("an operation did not complete");
+}
+
+/// Submits all that is queued, of which nothing completes yet.
+pub fn pending(ring: &mut impl Ring) {
+    ring.submit_and_wait(Some(Duration::ZERO)).unwrap();
+    assert!(ring.pop().is_none());
+}
+
+/// Receives up to `len` bytes.
+pub fn recv(ring: &mut impl Ring, user: u64, socket: &Handle, len: usize, fill: Fill) {
+    let buf = filled(ring, len, 0);
+    ring.recv(user, socket, buf, fill).unwrap();
 }
 
 pub fn pair() -> (Handle, UnixStream) {

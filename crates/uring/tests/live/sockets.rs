@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use crate::common::{filled, next, pair, pattern};
+use crate::common::{filled, next, pair, pattern, pending, recv};
 use weir_uring::{AnyRing, Errno, Fill, Handle, Header, Reason, Ring, Segment};
 
 on_both_rings!(
@@ -28,9 +28,7 @@ fn what_arrives_is_received(mut ring: AnyRing) {
     let mut buf = filled(&ring, 4096, 0);
     buf.set_window(100..200);
     ring.recv(5, &socket, buf, Fill::Any).unwrap();
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
-    assert!(ring.pop().is_none());
+    pending(&mut ring);
     peer.write_all(b"hello").unwrap();
     let received = next(&mut ring);
     assert_eq!((received.user, received.result), (5, Ok(5)));
@@ -61,8 +59,7 @@ fn a_full_window_is_waited_for(mut ring: AnyRing) {
         bufs.iter().flat_map(|buf| buf.to_vec()).collect::<Vec<_>>(),
         pattern(300_000)
     );
-    ring.recv(0, &socket, filled(&ring, 15, 0), Fill::All)
-        .unwrap();
+    recv(&mut ring, 0, &socket, 15, Fill::All);
     assert_eq!(
         next(&mut ring).payload.into_buf().unwrap()[..],
         *b"the next header"
@@ -74,11 +71,10 @@ fn the_end_of_the_stream_is_zero_bytes(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     peer.write_all(&[1; 10]).unwrap();
     drop(peer);
-    ring.recv(0, &socket, filled(&ring, 100, 0), Fill::All)
-        .unwrap();
+    recv(&mut ring, 0, &socket, 100, Fill::All);
     assert_eq!(next(&mut ring).result, Ok(10));
     for fill in [Fill::Any, Fill::All] {
-        ring.recv(0, &socket, filled(&ring, 100, 0), fill).unwrap();
+        recv(&mut ring, 0, &socket, 100, fill);
         assert_eq!(next(&mut ring).result, Ok(0));
     }
 }
@@ -147,8 +143,7 @@ fn tcp_works_as_well(mut ring: AnyRing) {
         peer.write_all(&got[..300_000]).unwrap();
         got
     });
-    ring.recv(1, &socket, filled(&ring, 300_000, 0), Fill::All)
-        .unwrap();
+    recv(&mut ring, 1, &socket, 300_000, Fill::All);
     ring.send(2, &socket, segments(&ring, 2_000_000)).unwrap();
     let sent = next(&mut ring);
     assert_eq!((sent.user, sent.result), (2, Ok(2_000_000)));
@@ -169,8 +164,7 @@ fn a_peer_that_went_is_an_error(mut ring: AnyRing) {
 
 fn one_operation_a_direction(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
-    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
-        .unwrap();
+    recv(&mut ring, 1, &socket, 10, Fill::Any);
     let rejected = ring
         .recv(2, &socket, filled(&ring, 10, 3), Fill::Any)
         .unwrap_err();
@@ -188,8 +182,7 @@ fn one_operation_a_direction(mut ring: AnyRing) {
     let mut users = [next(&mut ring).user, next(&mut ring).user];
     users.sort_unstable();
     assert_eq!(users, [1, 3]);
-    ring.recv(5, &clone, filled(&ring, 10, 0), Fill::Any)
-        .unwrap();
+    recv(&mut ring, 5, &clone, 10, Fill::Any);
 }
 
 fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
@@ -199,8 +192,7 @@ fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
             .recv(1, &socket, filled(&ring, 4096, 4), Fill::Any)
             .unwrap();
         if submitted {
-            ring.submit_and_wait(Some(std::time::Duration::ZERO))
-                .unwrap();
+            pending(&mut ring);
         }
         ring.cancel(recv);
         ring.cancel(recv);
@@ -213,17 +205,14 @@ fn a_pending_receive_is_cancelled(mut ring: AnyRing) {
         assert_eq!(ring.in_flight(), 0);
     }
     peer.write_all(b"later").unwrap();
-    ring.recv(2, &socket, filled(&ring, 4096, 0), Fill::Any)
-        .unwrap();
+    recv(&mut ring, 2, &socket, 4096, Fill::Any);
     assert_eq!(next(&mut ring).result, Ok(5));
 }
 
 fn a_pending_send_is_cancelled(mut ring: AnyRing) {
     let (socket, _peer) = pair();
     let send = ring.send(1, &socket, segments(&ring, 1_000_000)).unwrap();
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
-    assert!(ring.pop().is_none());
+    pending(&mut ring);
     ring.cancel(send);
     let cancelled = next(&mut ring);
     assert_eq!(
@@ -239,22 +228,17 @@ fn an_old_name_cancels_nothing(mut ring: AnyRing) {
         .send(1, &socket, vec![Header::new([1]).into()])
         .unwrap();
     next(&mut ring);
-    ring.recv(2, &socket, filled(&ring, 10, 0), Fill::Any)
-        .unwrap();
+    recv(&mut ring, 2, &socket, 10, Fill::Any);
     ring.cancel(old);
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
-    assert!(ring.pop().is_none());
+    pending(&mut ring);
     peer.write_all(b"y").unwrap();
     assert_eq!(next(&mut ring).result, Ok(1));
 }
 
 fn shutdown_ends_a_pending_receive(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
-    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
-        .unwrap();
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
+    recv(&mut ring, 1, &socket, 10, Fill::Any);
+    pending(&mut ring);
     socket.shutdown().unwrap();
     assert_eq!(next(&mut ring).result, Ok(0));
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
@@ -262,11 +246,9 @@ fn shutdown_ends_a_pending_receive(mut ring: AnyRing) {
 
 fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
-    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
-        .unwrap();
+    recv(&mut ring, 1, &socket, 10, Fill::Any);
     drop(socket);
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
+    pending(&mut ring);
     peer.write_all(b"still").unwrap();
     assert_eq!(next(&mut ring).result, Ok(5));
     // Now it is closed.
@@ -276,15 +258,11 @@ fn a_socket_stays_open_for_what_is_pending_on_it(mut ring: AnyRing) {
 fn readiness_is_told_once(mut ring: AnyRing) {
     let (socket, mut peer) = pair();
     ring.poll_readable(1, &socket).unwrap();
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
-    assert!(ring.pop().is_none());
+    pending(&mut ring);
     peer.write_all(b"z").unwrap();
     let ready = next(&mut ring);
     assert_eq!((ready.user, ready.result), (1, Ok(0)));
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
-    assert!(ring.pop().is_none());
+    pending(&mut ring);
     drop(peer);
     ring.poll_readable(2, &socket).unwrap();
     assert_eq!(next(&mut ring).result, Ok(0));
@@ -294,11 +272,8 @@ fn a_non_blocking_socket_is_waited_for(mut ring: AnyRing) {
     let (ours, mut peer) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let socket = Handle::new(ours.into()).unwrap();
-    ring.recv(1, &socket, filled(&ring, 10, 0), Fill::Any)
-        .unwrap();
-    ring.submit_and_wait(Some(std::time::Duration::ZERO))
-        .unwrap();
-    assert!(ring.pop().is_none());
+    recv(&mut ring, 1, &socket, 10, Fill::Any);
+    pending(&mut ring);
     peer.write_all(b"late").unwrap();
     assert_eq!(next(&mut ring).result, Ok(4));
 }

@@ -71,8 +71,7 @@
 //!     offset: 512,
 //!     length: 4,
 //! };
-//! let mut header = [0; REQUEST_LEN];
-//! read.encode(&mut header);
+//! let header = read.encode();
 //!
 //! let rules = session.rules(u32::MAX);
 //! let request = nbd::parse_request(&header)?.expect("a whole header");
@@ -81,8 +80,7 @@
 //! request.validate(&rules)?;
 //!
 //! // The answer: a header, and the data as a segment of its own.
-//! let mut head = [0; DATA_HEADER_LEN];
-//! encode_data_header(&mut head, request.cookie, request.offset, request.length, true);
+//! let head = encode_data_header(request.cookie, request.offset, request.length, true);
 //!
 //! let mut replies = client::ReplyParser::new();
 //! let (used, reply) = replies.feed(&head)?;

@@ -107,15 +107,17 @@ impl Request {
         }
     }
 
-    /// Writes the header's bytes.
+    /// The header as it is sent.
     #[inline]
-    pub fn encode(&self, out: &mut [u8; REQUEST_LEN]) {
+    pub fn encode(&self) -> [u8; REQUEST_LEN] {
+        let mut out = [0; REQUEST_LEN];
         out[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
         out[4..6].copy_from_slice(&self.flags.bits().to_be_bytes());
         out[6..8].copy_from_slice(&self.command.to_wire().to_be_bytes());
         out[8..16].copy_from_slice(&self.cookie.to_be_bytes());
         out[16..24].copy_from_slice(&self.offset.to_be_bytes());
         out[24..28].copy_from_slice(&self.length.to_be_bytes());
+        out
     }
 }
 
@@ -193,9 +195,7 @@ mod tests {
             length: 4096,
         };
         assert_eq!(parse_request(&bytes), Ok(Some(write)));
-        let mut encoded = [0xaa; REQUEST_LEN];
-        write.encode(&mut encoded);
-        assert_eq!(encoded, bytes);
+        assert_eq!(write.encode(), bytes);
     }
 
     #[test]

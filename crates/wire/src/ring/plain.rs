@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use super::split::{Areas, lengths};
 use super::{Guest, Load, Outside, Shared, Store};
 
 /// How long a word is in bytes.
@@ -131,6 +132,18 @@ impl Shared for Memory {
                 change(word, mask, value, Ordering::Relaxed);
             }
             (at, rest) = (at + length, left);
+        }
+    }
+}
+
+impl Areas<Memory> {
+    /// Areas of zeroes for a queue of `size` entries, as long as they must be.
+    pub fn new(size: u16) -> Self {
+        let [descriptors, available, used] = lengths(size).map(Memory::new);
+        Self {
+            descriptors,
+            available,
+            used,
         }
     }
 }

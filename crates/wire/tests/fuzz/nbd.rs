@@ -108,10 +108,8 @@ pub(crate) fn requests(data: &[u8]) {
                 "a header of {end} bytes"
             );
         }
-        let mut header = [0; REQUEST_LEN];
-        request.encode(&mut header);
         assert_eq!(
-            header,
+            request.encode(),
             stream[..REQUEST_LEN],
             "encoding does not give back the header"
         );

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
     Areas, Broken, Buffer, Chain, DESCRIPTOR, Descriptor, Device, Driver, Settings, TakeError,
-    lengths,
 };
 use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
 use weir_wire::ring::{Guest, Load, Outside, Shared, Store};
@@ -82,15 +81,6 @@ fn guest() -> Counted {
     Counted { guest, reads }
 }
 
-fn areas(size: u16) -> Areas<Memory> {
-    let [descriptors, available, used] = lengths(size).map(Memory::new);
-    Areas {
-        descriptors,
-        available,
-        used,
-    }
-}
-
 /// Bit 0 to 2 of the first byte: the size as a power of two; bit 3: events by index; bit 4: tables. The second: how long tables are.
 fn settings(control: &[u8; CONTROL_LEN]) -> Settings {
     Settings {
@@ -116,7 +106,7 @@ pub(crate) fn device(data: &[u8]) {
         return;
     };
     let settings = settings(control);
-    let areas = areas(settings.size);
+    let areas = Areas::new(settings.size);
     let start = u16::from_le_bytes([control[2], control[3]]);
     areas.used.store16(2, start, Store::Relaxed);
     areas.available.store16(2, start, Store::Relaxed);
@@ -397,7 +387,7 @@ pub(crate) fn driver(data: &[u8]) {
         return;
     };
     let settings = settings(control);
-    let areas = areas(settings.size);
+    let areas = Areas::new(settings.size);
     let start = u16::from_le_bytes([control[2], control[3]]);
     let mut driver = Driver::at(areas.clone(), settings, start).expect("it fits");
     let mut in_flight = Vec::new();

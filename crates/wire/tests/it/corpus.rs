@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::fuzz::ring::GUEST;
 use weir_core::random::Rng;
 use weir_wire::nbd::*;
-use weir_wire::ring::split::Descriptor;
+use weir_wire::ring::split::{DESCRIPTOR, Descriptor};
 use weir_wire::vhost;
 
 /// A directory of the corpus, what it is for, and its seeds.
@@ -260,9 +260,7 @@ fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
         offset,
         length,
     };
-    let mut header = [0; REQUEST_LEN];
-    request.encode(&mut header);
-    header.to_vec()
+    request.encode().to_vec()
 }
 
 fn request_seeds() -> Seeds {
@@ -328,15 +326,12 @@ fn request_seeds() -> Seeds {
 }
 
 fn reply_seeds() -> Seeds {
-    let (mut simple, mut data) = ([0; SIMPLE_REPLY_LEN], [0; DATA_HEADER_LEN]);
-    let (mut hole, mut none) = ([0; HOLE_LEN], [0; CHUNK_HEADER_LEN]);
-    let (mut error, mut error_at) = ([0; ERROR_LEN], [0; ERROR_OFFSET_LEN]);
-    encode_simple_reply(&mut simple, 1, None);
-    encode_data_header(&mut data, 2, 4096, 16, false);
-    encode_hole(&mut hole, 2, 8192, 4096, false);
-    encode_none(&mut none, 2);
-    encode_error(&mut error, 3, Errno::Inval, true);
-    encode_error_offset(&mut error_at, 4, Errno::Io, 512, true);
+    let simple = encode_simple_reply(1, None);
+    let data = encode_data_header(2, 4096, 16, false);
+    let hole = encode_hole(2, 8192, 4096, false);
+    let none = encode_none(2);
+    let error = encode_error(3, Errno::Inval, true);
+    let error_at = encode_error_offset(4, Errno::Io, 512, true);
     let mut message = Vec::new();
     append_error(&mut message, 5, Errno::NoSpc, "the drive is full", true);
     let extents = [
@@ -454,15 +449,19 @@ fn vhost_seeds() -> Seeds {
 /// A queue of 8 whose indices wrap after two, events by index, tables of up to 64; 255 sectors in blocks of 512, everything offered.
 const QUEUE: [u8; fuzz::ring::CONTROL_LEN] = [0x1b, 64, 0xfe, 0xff, 255, 0x18, 0x8f, 64];
 
-/// Puts a descriptor in the table, at `at`.
-fn describe(at: u8, address: u64, length: u32, flags: u16, next: u16) -> Vec<u8> {
+fn descriptor(address: u64, length: u32, flags: u16, next: u16) -> [u8; DESCRIPTOR] {
     let descriptor = Descriptor {
         address,
         length,
         flags,
         next,
     };
-    [&[1, at][..], &descriptor.encode()].concat()
+    descriptor.encode()
+}
+
+/// Puts a descriptor in the table, at `at`.
+fn describe(at: u8, address: u64, length: u32, flags: u16, next: u16) -> Vec<u8> {
+    [&[1, at][..], &descriptor(address, length, flags, next)].concat()
 }
 
 /// Writes 16 bytes of guest memory: a header, a range or a descriptor.
@@ -495,36 +494,9 @@ fn block_request(head: u8, number: u8, sector: u8, length: u32) -> Vec<u8> {
 fn read_by_table() -> Vec<u8> {
     [
         put(0, block_header(0, 1)),
-        put(
-            0x100,
-            Descriptor {
-                address: GUEST,
-                length: 16,
-                flags: 1,
-                next: 1,
-            }
-            .encode(),
-        ),
-        put(
-            0x110,
-            Descriptor {
-                address: GUEST + 0xe00,
-                length: 512,
-                flags: 3,
-                next: 2,
-            }
-            .encode(),
-        ),
-        put(
-            0x120,
-            Descriptor {
-                address: GUEST + 0x1000,
-                length: 1,
-                flags: 2,
-                next: 0,
-            }
-            .encode(),
-        ),
+        put(0x100, descriptor(GUEST, 16, 1, 1)),
+        put(0x110, descriptor(GUEST + 0xe00, 512, 3, 2)),
+        put(0x120, descriptor(GUEST + 0x1000, 1, 2, 0)),
         describe(0, GUEST + 0x100, 48, 4, 0),
         vec![5, 0],
         vec![7, 9, 0, 10],

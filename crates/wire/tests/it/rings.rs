@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use weir_wire::ring::plain::{Memory, Regions};
 use weir_wire::ring::split::{
     Areas, Broken as QueueBroken, Buffer, Chain, ChainError, Descriptor, Device, Driver,
-    LayoutError, Settings, TableError, TakeError, lengths, write_table,
+    LayoutError, Settings, TableError, TakeError, write_table,
 };
 use weir_wire::ring::xen::{
     Back, Broken as RingBroken, Front, Operation, Rearm, Refusal, Request, Response, Segment,
@@ -14,16 +14,6 @@ use weir_wire::ring::xen::{
 use weir_wire::ring::{Guest, Load, Shared, Store, crossed16, crossed32};
 
 const TABLES: u64 = 0x10000;
-
-/// The areas of a queue, and its memory.
-fn areas(size: u16) -> Areas<Memory> {
-    let [descriptors, available, used] = lengths(size);
-    Areas {
-        descriptors: Memory::new(descriptors),
-        available: Memory::new(available),
-        used: Memory::new(used),
-    }
-}
 
 /// A guest with 64 KiB at [`TABLES`].
 fn guest() -> Regions {
@@ -42,7 +32,7 @@ fn buffer(length: u32, writable: bool) -> Buffer {
 
 /// A queue whose driver has put `descriptors` in the table, from 0 on, and head 0 in the available ring.
 fn hostile(settings: Settings, descriptors: &[Descriptor]) -> Device<Memory> {
-    let areas = areas(settings.size);
+    let areas = Areas::new(settings.size);
     for (index, descriptor) in descriptors.iter().enumerate() {
         areas.descriptors.write(16 * index, &descriptor.encode());
     }
@@ -184,7 +174,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
 
     for found in [5, 0x8000, u16::MAX] {
         let mut device = hostile(settings, &[read]);
-        let areas = areas(4);
+        let areas = Areas::new(4);
         areas.available.store16(2, found, Store::Release);
         let mut jumped = Device::new(areas.clone(), settings, 0).expect("it fits");
         let broken = QueueBroken::Index {
@@ -199,7 +189,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
         assert_eq!(device.take(&guest, &mut chain), Ok(Some(0)));
     }
 
-    let twice = areas(4);
+    let twice = Areas::new(4);
     twice.descriptors.write(0, &read.encode());
     twice.available.store16(2, 2, Store::Release);
     let mut device = Device::new(twice, settings, 0).expect("it fits");
@@ -210,7 +200,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
     let retaken = device.retake(1, &guest, &mut chain);
     assert_eq!(retaken, Err(broken.into()), "it stays broken");
 
-    let beyond = areas(4);
+    let beyond = Areas::new(4);
     beyond.available.store16(4, 4, Store::Relaxed);
     beyond.available.store16(2, 1, Store::Release);
     let mut device = Device::new(beyond, settings, 0).expect("it fits");
@@ -220,7 +210,7 @@ fn a_queue_that_makes_no_sense_says_so_from_then_on() {
 
 #[test]
 fn an_index_that_goes_back_breaks_the_queue() {
-    let areas = areas(4);
+    let areas = Areas::new(4);
     let settings = Settings::new(4);
     areas.available.store16(2, 2, Store::Release);
     areas.available.store16(6, 1, Store::Relaxed);
@@ -244,10 +234,10 @@ fn an_index_that_goes_back_breaks_the_queue() {
 #[test]
 fn sizes_and_areas_are_checked() {
     for size in [0, 3, 6, 0x8001] {
-        let error = Device::new(areas(8), Settings::new(size), 0).err();
+        let error = Device::new(Areas::new(8), Settings::new(size), 0).err();
         assert_eq!(error, Some(LayoutError::Size { size }));
     }
-    let mut short = areas(8);
+    let mut short = Areas::new(8);
     short.used = Memory::new(5 + 64);
     let error = Device::new(short, Settings::new(8), 0).err();
     let expected = LayoutError::TooShort {
@@ -438,7 +428,7 @@ proptest! {
         moves in prop::collection::vec((0u8..6, any::<u16>()), 1..400),
     ) {
         let settings = Settings { event_idx, ..Settings::new(8) };
-        let (areas, guest) = (areas(8), guest());
+        let (areas, guest) = (Areas::new(8), guest());
         let mut driver = Driver::at(areas.clone(), settings, start).expect("it fits");
         let mut device = Device::new(areas, settings, start).expect("it fits");
         let in_table = [buffer(16, false), buffer(1, true)];

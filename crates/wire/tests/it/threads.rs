@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread::{self, Thread};
 use std::time::Duration;
 use weir_wire::ring::plain::{Memory, Regions};
-use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings, lengths};
+use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
 use weir_wire::ring::xen::{self, Back, Front, Rearm, Request, Response, Status};
 
 const REQUESTS: u64 = 200_000;
@@ -28,12 +28,7 @@ fn split(event_idx: bool) {
         event_idx,
         ..Settings::new(16)
     };
-    let [descriptors, available, used] = lengths(16).map(Memory::new);
-    let areas = Areas {
-        descriptors,
-        available,
-        used,
-    };
+    let areas = Areas::new(16);
     let mut driver = Driver::at(areas.clone(), settings, 0xff00).expect("it fits");
     let mut device = Device::new(areas, settings, 0xff00).expect("it fits");
     let serve = move |guest: Thread| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_core::{Flags, Instant, Op, Outcome, StreamId, Tag};
+use weir_core::{Flags, Instant, Op, Outcome, Tag};
 use weir_uring::{AnyRing, Buf, Completion, Config, Ring, Segment};
 
 use super::super::{
@@ -112,7 +112,6 @@ impl Bench {
         let (op, flags, offset, length) = self.jobs[&tag];
         let job = Job {
             tag: Tag(tag),
-            stream: StreamId::from_bits(1),
             op,
             flags,
             offset,

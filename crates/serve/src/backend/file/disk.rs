@@ -184,7 +184,7 @@ impl Disk {
         if let Err(rejected) = queued {
             let work = self.work(slot);
             work.data = work::restored(rejected.payload);
-            work::narrow(&mut work.data, start, end);
+            work::set_windows(&mut work.data, start, end);
             self.busy(slot, cx);
         }
     }
@@ -408,7 +408,7 @@ impl Disk {
         if let Phase::Direct { start, end } = phase {
             work.data = work::restored(payload);
             if work.op == Op::Read {
-                work::narrow(&mut work.data, start, end);
+                work::set_windows(&mut work.data, start, end);
             }
             return match outcome(result, asked) {
                 Ok(()) => self.all_changed(slot, cx),

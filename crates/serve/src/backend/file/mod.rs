@@ -101,7 +101,6 @@ impl Opened {
             trim: !geometry.read_only && offers.trim,
             fast_zero: !geometry.read_only && offers.fast_zero,
             allocation: offers.allocation,
-            multi_connection: true,
         };
         Ok(Self {
             fd,
@@ -223,12 +222,7 @@ fn format_note(format: &str) -> String {
 /// Whether an image that is not there could be made, and what it would be.
 fn possible(options: &ImageOptions) -> Result<Found, OpenError> {
     let (path, size) = (&options.path, missing(options)?);
-    let refused = |source: io::Error| OpenError::Create {
-        path: path.clone(),
-        size,
-        preallocate: options.preallocate,
-        source,
-    };
+    let refused = |source| not_created(options, size, source);
     let system = |errno: Errno| refused(errno.into());
     let directory = found::directory(path);
     let stat = rustix::fs::stat(directory).map_err(system)?;
@@ -330,6 +324,15 @@ fn missing(options: &ImageOptions) -> Result<u64, OpenError> {
     }
 }
 
+fn not_created(options: &ImageOptions, size: u64, source: io::Error) -> OpenError {
+    OpenError::Create {
+        path: options.path.clone(),
+        size,
+        preallocate: options.preallocate,
+        source,
+    }
+}
+
 /// Whether the process may have files of this size (setrlimit(2)). The kernel would not only refuse a larger one: it would end the process.
 fn permitted(size: u64) -> io::Result<()> {
     match getrlimit(Resource::Fsize).current {
@@ -358,12 +361,7 @@ fn open(
 /// Makes the image, whole and on stable storage, directory entry included.
 fn create(options: &ImageOptions) -> Result<(OwnedFd, Created), OpenError> {
     let (path, size) = (&options.path, missing(options)?);
-    let refused = |source: io::Error| OpenError::Create {
-        path: path.clone(),
-        size,
-        preallocate: options.preallocate,
-        source,
-    };
+    let refused = |source| not_created(options, size, source);
     permitted(size).map_err(refused)?;
     let (parent, name) = trusted::split(path).map_err(refused)?;
     let directory = Dir::open(parent).map_err(refused)?;

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use weir_core::{Flags, Op, Tag};
-use weir_uring::Buf;
 
 use super::super::{Data, Extents, Job};
 
@@ -168,43 +167,21 @@ impl Patch {
 
 /// Widens the windows of a read to whole blocks of `align` bytes; says where they began and ended.
 pub(super) fn widen(data: &mut Data, align: usize) -> (usize, usize) {
-    let (first, last) = match data {
-        Data::Read(buf) => {
-            let window = buf.window();
-            buf.set_window(0..window.end.next_multiple_of(align));
-            return (window.start, window.end);
-        }
-        Data::ReadMany(bufs) => (bufs.first().map(Buf::window), bufs.last().map(Buf::window)),
-        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Guest(_) | Data::Extents(_) => {
-            (None, None)
-        }
-    };
-    let start = first.map_or(0, |window| window.start);
-    let end = last.map_or(0, |window| window.end);
+    let bufs = data.targets();
+    let start = bufs.first().map_or(0, |first| first.window().start);
+    let end = bufs.last().map_or(0, |last| last.window().end);
     set_windows(data, 0, end.next_multiple_of(align));
     (start, end)
 }
 
-/// Puts the windows of a read back as they were.
-pub(super) fn narrow(data: &mut Data, start: usize, end: usize) {
-    set_windows(data, start, end);
-}
-
-/// Moves the beginning of the first window and the end of the last.
-fn set_windows(data: &mut Data, start: usize, end: usize) {
-    match data {
-        Data::Read(buf) => buf.set_window(start..end),
-        Data::ReadMany(bufs) => {
-            if let Some(last) = bufs.last_mut() {
-                let window = last.window();
-                last.set_window(window.start..end);
-            }
-            if let Some(first) = bufs.first_mut() {
-                let window = first.window();
-                first.set_window(start..window.end);
-            }
-        }
-        Data::None | Data::Write(_) | Data::WriteMany(_) | Data::Guest(_) | Data::Extents(_) => {}
+/// Moves the beginning of the first window of a read and the end of the last.
+pub(super) fn set_windows(data: &mut Data, start: usize, end: usize) {
+    let bufs = data.targets();
+    if let Some(last) = bufs.last_mut() {
+        last.set_window(last.window().start..end);
+    }
+    if let Some(first) = bufs.first_mut() {
+        first.set_window(start..first.window().end);
     }
 }
 

@@ -83,7 +83,6 @@ impl Prepare for Export {
             fast_zero: offers(TransmissionFlags::SEND_FAST_ZERO),
             allocation: shape.allocation.is_some(),
             guest: false,
-            multi_connection: true,
         }
     }
 

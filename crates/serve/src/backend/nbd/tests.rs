@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::errno::{EIO, ENOTCONN, ENOTSUP};
 const SIZE: u64 = 4 << 20;
 
 /// How an export is used, and its volume.
-fn settings(socket: &std::path::Path, export: &str, wait: Span) -> (Volume, Settings) {
+fn settings(socket: &Path, export: &str, wait: Span) -> (Volume, Settings) {
     let text = format!(
         "[drive.d]\n[listen]\nnbd = [\"unix:/s\"]\n[volume.v]\ndrive = \"d\"\nnbd = \"nbd+unix:///{export}?socket={}\"\n",
         socket.display()
@@ -78,6 +78,28 @@ fn nbdkit(directory: &Directory, arguments: &[&str]) -> (PathBuf, Program) {
     let mut command = Command::new("nbdkit");
     command.args(["-f", "-U"]).arg(&socket).args(arguments);
     serve(command, socket)
+}
+
+/// A volume on memory of nbdkit's; nothing where it is not installed.
+fn on_nbdkit(arguments: &[&str], wait: Span) -> Option<(Directory, Program, Bench)> {
+    let directory = is_there("nbdkit").then(Directory::new)?;
+    let (socket, program) = nbdkit(&directory, arguments);
+    let (volume, settings) = settings(&socket, "", wait);
+    let bench = bench(&volume, &settings);
+    Some((directory, program, bench))
+}
+
+/// Makes an image of zeroes.
+fn blank(image: &Path) {
+    let file = std::fs::File::create(image).unwrap();
+    file.set_len(SIZE).unwrap();
+}
+
+/// Waits until a server that was away is back.
+fn wait_until_back(bench: &mut Bench) {
+    while bench.backend.remote().unwrap().away {
+        bench.turn(Duration::from_millis(100));
+    }
 }
 
 fn serve(mut command: Command, socket: PathBuf) -> (PathBuf, Program) {
@@ -184,10 +206,6 @@ fn what_is_read_of_nbdkit_is_what_was_written() {
 
 #[test]
 fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
-    if !is_there("nbdkit") {
-        return;
-    }
-    let directory = Directory::new();
     let error = [
         "--filter=error",
         "memory",
@@ -195,14 +213,13 @@ fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
         "error-pread=EIO",
         "error-pread-rate=100%",
     ];
-    let (socket, program) = nbdkit(&directory, &error);
-    let (volume, of) = settings(&socket, "", Span::from_secs(5));
-    let mut failing = bench(&volume, &of);
+    let Some((_directory, _program, mut failing)) = on_nbdkit(&error, Span::from_secs(5)) else {
+        return;
+    };
     assert_eq!(failing.write(0, &[1; 512], Flags::NONE), Ok(()));
     assert_eq!(failing.read(0, 512), Err(EIO));
     // A patch must read first only where blocks are larger than a byte.
     assert_eq!(failing.write(3, &[1; 5], Flags::NONE), Ok(()));
-    drop((failing, program));
     let delay = [
         "--filter=delay",
         "memory",
@@ -210,11 +227,8 @@ fn a_server_that_fails_or_is_slow_fails_or_is_slow() {
         "rdelay=50ms",
         "wdelay=20ms",
     ];
-    let (socket, program) = nbdkit(&directory, &delay);
-    let (volume, of) = settings(&socket, "", Span::from_secs(5));
-    let mut slow = bench(&volume, &of);
+    let (_directory, _program, mut slow) = on_nbdkit(&delay, Span::from_secs(5)).unwrap();
     random_jobs(&mut slow, 2, 12, true);
-    drop((slow, program));
 }
 
 /// nbdkit's memory is lost when it dies: what was flushed as well. So a file, with a cache in front that loses what was not flushed.
@@ -225,10 +239,7 @@ fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
     }
     let directory = Directory::new();
     let image = directory.0.join("image");
-    std::fs::File::create(&image)
-        .unwrap()
-        .set_len(SIZE)
-        .unwrap();
+    blank(&image);
     let file = format!("file={}", image.display());
     let arguments = ["--filter=cache", "file", &file, "cache=writeback"];
     let (socket, program) = nbdkit(&directory, &arguments);
@@ -269,13 +280,10 @@ fn what_was_answered_outlives_a_server_that_is_killed_again_and_again() {
 
 #[test]
 fn requests_wait_for_a_server_that_is_away_and_then_fail_until_it_is_back() {
-    if !is_there("nbdkit") {
+    let wait = Span::from_millis(300);
+    let Some((directory, program, mut bench)) = on_nbdkit(&["memory", "4M"], wait) else {
         return;
-    }
-    let directory = Directory::new();
-    let (socket, program) = nbdkit(&directory, &["memory", "4M"]);
-    let (volume, settings) = settings(&socket, "", Span::from_millis(300));
-    let mut bench = bench(&volume, &settings);
+    };
     assert_eq!(bench.write(0, &[7; 8192], Flags::NONE), Ok(()));
     drop(program);
     let begun = std::time::Instant::now();
@@ -285,22 +293,17 @@ fn requests_wait_for_a_server_that_is_away_and_then_fail_until_it_is_back() {
     assert!(bench.backend.remote().unwrap().away);
     // A memory that has lost everything: what was answered is there again, and a flush is true again.
     let (_, _program) = nbdkit(&directory, &["memory", "4M"]);
-    while bench.backend.remote().unwrap().away {
-        bench.turn(Duration::from_millis(100));
-    }
+    wait_until_back(&mut bench);
     assert_eq!(bench.flush(), Ok(()));
     assert_eq!(bench.read(0, 8192), Ok(vec![7; 8192]));
 }
 
 #[test]
 fn a_server_that_comes_back_as_another_is_refused() {
-    if !is_there("nbdkit") {
+    let wait = Span::from_millis(500);
+    let Some((directory, program, mut bench)) = on_nbdkit(&["memory", "4M"], wait) else {
         return;
-    }
-    let directory = Directory::new();
-    let (socket, program) = nbdkit(&directory, &["memory", "4M"]);
-    let (volume, settings) = settings(&socket, "", Span::from_millis(500));
-    let mut bench = bench(&volume, &settings);
+    };
     assert_eq!(bench.write(0, &[7; 512], Flags::NONE), Ok(()));
     drop(program);
     for other in [
@@ -318,9 +321,7 @@ fn a_server_that_comes_back_as_another_is_refused() {
         drop(program);
     }
     let (_, _program) = nbdkit(&directory, &["memory", "4M"]);
-    while bench.backend.remote().unwrap().away {
-        bench.turn(Duration::from_millis(100));
-    }
+    wait_until_back(&mut bench);
     assert_eq!(bench.read(0, 512), Ok(vec![7; 512]));
 }
 
@@ -377,10 +378,7 @@ fn names_with_odd_characters_reach_qemu() {
     let directory = Directory::new();
     let socket = directory.0.join("qsd.sock");
     let image = directory.0.join("image");
-    std::fs::File::create(&image)
-        .unwrap()
-        .set_len(SIZE)
-        .unwrap();
+    blank(&image);
     let mut command = Command::new("qemu-storage-daemon");
     let file = format!(
         "driver=file,node-name=d,filename={},discard=unmap",
@@ -422,23 +420,26 @@ impl Exports for Offered {
 
 const USUAL: TransmissionFlags = TransmissionFlags::SEND_FLUSH.with(TransmissionFlags::SEND_FUA);
 
-/// Takes one connection up to its first request, and returns its cookie.
-fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
+/// Takes one connection, and shakes hands over it until that is done or the client goes.
+fn accept(listener: &UnixListener, flags: TransmissionFlags) -> UnixStream {
     let (mut socket, _) = listener.accept().unwrap();
     let mut handshake = Handshake::new(HandshakeConfig::default());
-    let mut out = Vec::new();
+    let (mut out, mut byte, mut ended) = (Vec::new(), [0], false);
     handshake.greet(&mut out);
-    let mut byte = [0];
     loop {
         socket.write_all(&out).unwrap();
         out.clear();
-        socket.read_exact(&mut byte).unwrap();
-        let (_, outcome) = handshake.feed(&byte, &Offered(USUAL), &mut out).unwrap();
-        if matches!(outcome, Some(Outcome::Transmission(_))) {
-            socket.write_all(&out).unwrap();
-            break;
+        if ended || socket.read(&mut byte).unwrap_or(0) == 0 {
+            return socket;
         }
+        let (_, outcome) = handshake.feed(&byte, &Offered(flags), &mut out).unwrap();
+        ended = matches!(outcome, Some(Outcome::Transmission(_)));
     }
+}
+
+/// Takes one connection up to its first request, and returns its cookie.
+fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
+    let mut socket = accept(listener, USUAL);
     let mut header = [0; REQUEST_LEN];
     socket.read_exact(&mut header).unwrap();
     let request = nbd::parse_request(&header).unwrap().unwrap();
@@ -448,8 +449,9 @@ fn first_request(listener: &UnixListener) -> (UnixStream, u64) {
 /// What a server answers to a read with this cookie.
 type Lie = Box<dyn Fn(u64) -> Vec<u8> + Send>;
 
-/// A server that answers the first read of each of its first connections as `lies` say, and the one after these truly.
-fn liar(directory: &Directory, lies: Vec<Lie>) -> (PathBuf, JoinHandle<()>) {
+/// A volume at a server that answers the first read of each of its first connections as `lies` say, and the one after these truly.
+fn liar(lies: Vec<Lie>, wait: Span) -> (Directory, Bench, JoinHandle<()>) {
+    let directory = Directory::new();
     let socket = directory.0.join("liar.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let thread = std::thread::spawn(move || {
@@ -462,23 +464,18 @@ fn liar(directory: &Directory, lies: Vec<Lie>) -> (PathBuf, JoinHandle<()>) {
         // Until the client goes.
         let _ = socket.read_to_end(&mut Vec::new());
     });
-    (socket, thread)
+    let (volume, settings) = settings(&socket, "", wait);
+    (directory, bench(&volume, &settings), thread)
 }
 
 fn data(cookie: u64, offset: u64, bytes: &[u8], done: bool) -> Vec<u8> {
-    let mut head = [0; nbd::DATA_HEADER_LEN];
-    nbd::encode_data_header(&mut head, cookie, offset, bytes.len() as u32, done);
+    let head = nbd::encode_data_header(cookie, offset, bytes.len() as u32, done);
     [&head[..], bytes].concat()
 }
 
 #[test]
 fn a_server_that_lies_is_left_and_asked_again() {
-    let directory = Directory::new();
-    let simple = |cookie| {
-        let mut reply = [0; nbd::SIMPLE_REPLY_LEN];
-        nbd::encode_simple_reply(&mut reply, cookie, None);
-        reply.to_vec()
-    };
+    let simple = |cookie| nbd::encode_simple_reply(cookie, None).to_vec();
     let lies: Vec<Lie> = vec![
         Box::new(|_| Vec::new()),
         Box::new(|_| b"nonsense, and as much as a head takes".to_vec()),
@@ -507,14 +504,11 @@ fn a_server_that_lies_is_left_and_asked_again() {
         }),
     ];
     for lie in lies {
-        let (socket, thread) = liar(&directory, vec![lie]);
-        let (volume, settings) = settings(&socket, "", Span::from_secs(60));
-        let mut bench = bench(&volume, &settings);
+        let (_directory, mut bench, thread) = liar(vec![lie], Span::from_secs(60));
         assert_eq!(bench.read(0, 512), Ok(vec![9; 512]));
         assert_eq!(bench.backend.remote().unwrap().losses, 1);
         drop(bench);
         thread.join().unwrap();
-        std::fs::remove_file(socket).unwrap();
     }
 }
 
@@ -522,7 +516,6 @@ fn a_server_that_lies_is_left_and_asked_again() {
 /// and 400 ms.
 #[test]
 fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
-    let directory = Directory::new();
     let truth = |cookie| data(cookie, 0, &[1; 512], true);
     let lies: Vec<Lie> = vec![
         Box::new(|_| Vec::new()),
@@ -531,9 +524,7 @@ fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
         Box::new(truth),
         Box::new(truth),
     ];
-    let (socket, thread) = liar(&directory, lies);
-    let (volume, settings) = settings(&socket, "", Span::from_secs(60));
-    let mut bench = bench(&volume, &settings);
+    let (_directory, mut bench, thread) = liar(lies, Span::from_secs(60));
     let begun = std::time::Instant::now();
     while bench.read(0, 512) != Ok(vec![9; 512]) {}
     assert!(begun.elapsed() >= Duration::from_millis(750));
@@ -545,11 +536,8 @@ fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
 /// A server that is back in name alone does not make requests wait for longer.
 #[test]
 fn requests_fail_in_time_at_a_server_that_breaks_every_session() {
-    let directory = Directory::new();
     let lies: Vec<Lie> = (0..20).map(|_| Box::new(|_| Vec::new()) as Lie).collect();
-    let (socket, _thread) = liar(&directory, lies);
-    let (volume, settings) = settings(&socket, "", Span::from_millis(300));
-    let mut bench = bench(&volume, &settings);
+    let (_directory, mut bench, _thread) = liar(lies, Span::from_millis(300));
     assert_eq!(bench.read(0, 512), Err(ENOTCONN));
 }
 
@@ -567,21 +555,7 @@ fn a_server_that_says_nothing_is_given_up_in_time_and_one_without_a_flush_is_ref
 
     let socket = directory.0.join("flushless.sock");
     let listener = UnixListener::bind(&socket).unwrap();
-    let thread = std::thread::spawn(move || {
-        let (mut socket, _) = listener.accept().unwrap();
-        let mut handshake = Handshake::new(HandshakeConfig::default());
-        let mut out = Vec::new();
-        handshake.greet(&mut out);
-        let mut byte = [0];
-        loop {
-            socket.write_all(&out).unwrap();
-            out.clear();
-            if socket.read(&mut byte).unwrap_or(0) == 0 {
-                break;
-            }
-            let _ = handshake.feed(&byte, &Offered(TransmissionFlags::EMPTY), &mut out);
-        }
-    });
+    let thread = std::thread::spawn(move || accept(&listener, TransmissionFlags::EMPTY));
     let (volume, of) = settings(&socket, "", Span::ZERO);
     assert!(refused(&volume, &of).contains("does not support flush"));
     thread.join().unwrap();

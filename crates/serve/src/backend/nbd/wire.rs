@@ -10,7 +10,7 @@ use weir_uring::{
     SharedBuf,
 };
 use weir_wire::nbd::client::{Reply, ReplyError, ReplyParser};
-use weir_wire::nbd::{self, Command, CommandFlags, Extent, REQUEST_LEN, Request};
+use weir_wire::nbd::{self, Command, CommandFlags, Extent, Request};
 
 use super::super::Context;
 use super::coverage::Coverage;
@@ -207,9 +207,8 @@ impl Wire {
             offset,
             length,
         };
-        let mut header = [0; REQUEST_LEN];
-        request.encode(&mut header);
-        link.outbox.push(Segment::Header(Header::new(header)));
+        let header = Header::new(request.encode());
+        link.outbox.push(Segment::Header(header));
         link.outbox.extend(payload.map(Segment::Buf));
     }
 
@@ -547,8 +546,7 @@ impl Wire {
             offset: 0,
             length: 0,
         };
-        let mut header = [0; REQUEST_LEN];
-        request.encode(&mut header);
+        let header = request.encode();
         for link in &self.links {
             if !link.sending && link.outbox.is_empty() {
                 let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

@@ -70,12 +70,14 @@ pub(super) fn info(export: &Export, key: u64) -> ExportInfo {
 
 fn flags(traits: &Traits, rotational: bool) -> TransmissionFlags {
     let writable = !traits.read_only;
-    let mut flags =
-        TransmissionFlags::SEND_FLUSH | TransmissionFlags::SEND_DF | TransmissionFlags::SEND_CACHE;
+    // A flush on one connection covers what was answered on every other.
+    let mut flags = TransmissionFlags::SEND_FLUSH
+        | TransmissionFlags::SEND_DF
+        | TransmissionFlags::SEND_CACHE
+        | TransmissionFlags::CAN_MULTI_CONN;
     for (set, flag) in [
         (traits.read_only, TransmissionFlags::READ_ONLY),
         (rotational, TransmissionFlags::ROTATIONAL),
-        (traits.multi_connection, TransmissionFlags::CAN_MULTI_CONN),
         (writable, TransmissionFlags::SEND_FUA),
         (writable && traits.trim, TransmissionFlags::SEND_TRIM),
         (writable, TransmissionFlags::SEND_WRITE_ZEROES),

@@ -13,7 +13,7 @@ pub(super) const INPUT_LARGE: usize = 64 << 10;
 const SPARSE: u32 = 32;
 
 /// What is received into.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Receiver {
     pub(super) input: Input,
     /// The payload that is arriving.
@@ -39,11 +39,7 @@ impl Receiver {
     pub(super) fn new(input: Input) -> Self {
         Self {
             input,
-            gather: None,
-            taken: 0,
-            filled: false,
-            sparse: 0,
-            spare: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -184,7 +180,7 @@ impl Gather {
 }
 
 /// Bytes received and not looked at yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Input {
     /// Not there while it is being received into.
     buf: Option<Buf>,
@@ -196,8 +192,7 @@ impl Input {
     pub(super) fn new(buf: Buf) -> Self {
         Self {
             buf: Some(buf),
-            start: 0,
-            end: 0,
+            ..Self::default()
         }
     }
 

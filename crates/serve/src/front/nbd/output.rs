@@ -2,10 +2,7 @@
 
 use weir_core::Op;
 use weir_uring::{Arena, Buf, Header, Segment};
-use weir_wire::nbd::{
-    self, BASE_ALLOCATION_ID, CHUNK_HEADER_LEN, DATA_HEADER_LEN, ERROR_LEN, Errno, ExtentFlags,
-    SIMPLE_REPLY_LEN,
-};
+use weir_wire::nbd::{self, BASE_ALLOCATION_ID, Errno, ExtentFlags};
 
 use crate::backend::{Allocation, Extent, Extents};
 use crate::errno::ENOMEM;
@@ -73,21 +70,9 @@ impl Output {
     /// these are agreed.
     pub(super) fn plain(&mut self, cookie: u64, chunked: bool, error: Option<Errno>) {
         let header = match (error, self.structured && chunked) {
-            (Some(error), true) => {
-                let mut bytes = [0; ERROR_LEN];
-                nbd::encode_error(&mut bytes, cookie, error, true);
-                Header::new(bytes)
-            }
-            (None, true) => {
-                let mut bytes = [0; CHUNK_HEADER_LEN];
-                nbd::encode_none(&mut bytes, cookie);
-                Header::new(bytes)
-            }
-            (error, false) => {
-                let mut bytes = [0; SIMPLE_REPLY_LEN];
-                nbd::encode_simple_reply(&mut bytes, cookie, error);
-                Header::new(bytes)
-            }
+            (Some(error), true) => Header::new(nbd::encode_error(cookie, error, true)),
+            (None, true) => Header::new(nbd::encode_none(cookie)),
+            (error, false) => Header::new(nbd::encode_simple_reply(cookie, error)),
         };
         self.segments.push(Segment::Header(header));
     }
@@ -95,13 +80,10 @@ impl Output {
     /// Appends what was read: one chunk or one reply, from where it lies.
     fn data(&mut self, ask: &Ask, read: impl Iterator<Item = Buf>) {
         let header = if self.structured {
-            let mut bytes = [0; DATA_HEADER_LEN];
-            nbd::encode_data_header(&mut bytes, ask.token, ask.offset, ask.length, true);
+            let bytes = nbd::encode_data_header(ask.token, ask.offset, ask.length, true);
             Header::new(bytes)
         } else {
-            let mut bytes = [0; SIMPLE_REPLY_LEN];
-            nbd::encode_simple_reply(&mut bytes, ask.token, None);
-            Header::new(bytes)
+            Header::new(nbd::encode_simple_reply(ask.token, None))
         };
         self.segments.push(Segment::Header(header));
         let before = self.segments.len();

@@ -259,7 +259,8 @@ impl Queue {
     }
 
     /// A payload was copied, or could not be.
-    fn copied(&mut self, tag: u16, completion: Completion, cx: &mut Context<'_>) -> Progress {
+    fn copied(&mut self, tag: u16, completion: Completion, cx: &mut Context<'_>) -> (Load, Then) {
+        let mut left = Load::default();
         let place = &mut self.places[usize::from(tag)];
         place.copies = false;
         let cost = place.cost;
@@ -269,10 +270,7 @@ impl Queue {
             place.bufs = completion.payload.into_bufs().unwrap_or_default();
             if done {
                 self.loaded.push_back(tag);
-                return Progress {
-                    left: Load::default(),
-                    then: Then::Take,
-                };
+                return (left, Then::Take);
             }
             place.ask = None;
             place.bufs.clear();
@@ -281,13 +279,8 @@ impl Queue {
             if cx.client.state != State::Gone {
                 self.commit(tag, -i32::from(EIO), cx);
             }
-            return Progress {
-                left: Load {
-                    requests: 1,
-                    bytes: 0,
-                },
-                then: Then::Rest,
-            };
+            left.add(0);
+            return (left, Then::Rest);
         }
         self.storing -= 1;
         let mut segments = completion.payload.into_segments().unwrap_or_default();
@@ -298,13 +291,8 @@ impl Queue {
             place.result = -i32::from(EIO);
         }
         self.say_again(tag, cx);
-        Progress {
-            left: Load {
-                requests: 1,
-                bytes: cost,
-            },
-            then: Then::Rest,
-        }
+        left.add(cost);
+        (left, Then::Rest)
     }
 }
 
@@ -318,14 +306,11 @@ fn warn(reason: &str) {
 impl FrontEnd for Queue {
     fn completed(&mut self, op: u32, completion: Completion, cx: &mut Context<'_>) -> Progress {
         self.under_way -= 1;
-        let (operation, tag) = Operation::of(op);
-        if operation == Operation::Copy {
-            return self.copied(tag, completion, cx);
-        }
-        Progress {
-            left: Load::default(),
-            then: self.given(tag, &completion, cx),
-        }
+        let (left, then) = match Operation::of(op) {
+            (Operation::Copy, tag) => self.copied(tag, completion, cx),
+            (Operation::Command, tag) => (Load::default(), self.given(tag, &completion, cx)),
+        };
+        Progress { left, then }
     }
 
     fn take(&mut self, cx: &mut Context<'_>) -> Stop {

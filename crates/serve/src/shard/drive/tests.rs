@@ -4,10 +4,11 @@ use crate::shard::front::Ask;
 use crate::shard::payload::Payload;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_core::{Op, Priority, Request, SpaceId, Span, StreamId, StreamSpec};
+use weir_core::{Op, Priority, Span, StreamId, StreamSpec};
 use weir_uring::{AnyRing, Arena, Config};
 
 use super::super::asked::Answers;
+use super::super::take::request;
 use super::*;
 
 /// A drive with the volumes `a` and `b`, and what a shard keeps beside it.
@@ -15,7 +16,7 @@ struct Bench {
     drive: Drive,
     ring: AnyRing,
     streams: [StreamId; 2],
-    notices: Vec<Notice>,
+    notices: Vec<Output>,
 }
 
 impl Bench {
@@ -77,16 +78,7 @@ impl Bench {
             alone: false,
             untaken: Span::ZERO,
         });
-        let request = Request {
-            stream: self.streams[space as usize],
-            space: SpaceId(space),
-            op,
-            flags,
-            offset,
-            length,
-            cookie: u64::from(id),
-            within: 0,
-        };
+        let request = request(self.streams[space as usize], space, &ask, id);
         self.drive.layer.submit(Instant::ZERO, &[request]).unwrap();
         self.drive.touched = true;
         id
@@ -103,11 +95,11 @@ impl Bench {
             self.drive.turn(&mut self.ring, now, &mut self.notices);
         }
         let ended = self.notices.drain(..).filter_map(|notice| match notice {
-            Notice::Done(done) => {
+            Output::Done(done) => {
                 assert_eq!(done.outcome, Outcome::Ok);
                 Some(done.cookie as u32)
             }
-            Notice::Pause(_) | Notice::Resume(_) => None,
+            Output::Dispatch(_) | Output::Pause(_) | Output::Resume(_) => None,
         });
         let ended: Vec<u32> = ended.collect();
         for &id in &ended {
@@ -225,7 +217,7 @@ fn a_remote_server_that_hangs_keeps_the_drive_from_nobody() {
     let mut bench = Bench::new(16 << 20);
     let answers = Arc::new(AtomicBool::new(false));
     let volume = bench.drive.volumes[0].as_mut().unwrap();
-    volume.remote = Some(Answers::NONE);
+    volume.remote = Some(Answers::default());
     volume.backend = Box::new(Hung {
         jobs: Vec::new(),
         answers: Arc::clone(&answers),

@@ -90,7 +90,6 @@ impl Prepare for Power {
             trim: false,
             fast_zero: false,
             allocation: false,
-            multi_connection: true,
         }
     }
 

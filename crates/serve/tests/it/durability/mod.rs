@@ -11,14 +11,16 @@ use weir_core::random::Rng;
 use weir_serve::{Options, Server};
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::tools::Temp;
-use crate::tools::raw::Raw;
+use crate::tools::raw::{self, Raw};
+use crate::tools::{Temp, parse};
 use disk::Power;
 use ledger::{Ledger, SECTOR};
 
 const SECTORS: u64 = 128;
 const CLIENTS: u64 = 4;
 const CUTS: u64 = 100;
+
+const NONE: CommandFlags = CommandFlags::EMPTY;
 
 /// What the clients of one run share.
 #[derive(Debug)]
@@ -67,26 +69,17 @@ fn life(run: &Run, mut client: Raw, mut rng: Rng) {
                 (sectors.end - first) as u32 * SECTOR as u32,
             );
             let (command, flags, what, payload) = match rng.range(0, 8) {
-                0 => (Command::Read, CommandFlags::EMPTY, Sent::Read, Vec::new()),
+                0 => (Command::Read, NONE, Sent::Read, Vec::new()),
                 1 | 2 => {
                     let number = run.ledger().flush();
-                    (
-                        Command::Flush,
-                        CommandFlags::EMPTY,
-                        Sent::Flush(number),
-                        Vec::new(),
-                    )
+                    (Command::Flush, NONE, Sent::Flush(number), Vec::new())
                 }
                 kind => {
                     let fua = kind == 3;
-                    let flags = if fua {
-                        CommandFlags::FUA
-                    } else {
-                        CommandFlags::EMPTY
-                    };
                     let number = run.ledger().write(sectors.clone(), fua);
                     let bytes = Ledger::bytes(number, &sectors);
-                    (Command::Write, flags, Sent::Write { number, fua }, bytes)
+                    let what = Sent::Write { number, fua };
+                    (Command::Write, raw::fua(fua), what, bytes)
                 }
             };
             let (offset, length) = match command {
@@ -130,13 +123,11 @@ fn serve(directory: &Temp, volume: &str) -> (Server, Address) {
         directory.path().display(),
         SECTORS * SECTOR as u64 / 1024
     );
-    let config = weir_config::parse("durability.toml", &text);
-    let config = config.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
     let options = Options {
         storage: disk::open,
         ..Options::default()
     };
-    let server = Server::start(&config, &options).unwrap_or_else(|e| panic!("{e}"));
+    let server = Server::start(&parse(&text), &options).unwrap_or_else(|e| panic!("{e}"));
     let address = server.addresses()[0].clone();
     (server, address)
 }

@@ -1,53 +1,30 @@
 //! Servers of the tests' own, and clients that expect to be answered.
 
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
 
-use weir_config::Address;
-use weir_serve::{Options, Server};
+use weir_serve::Options;
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::tools::Temp;
+use crate::tools::Site;
 use crate::tools::raw::{Answer, Raw, Stream};
 
-/// A server on a Unix socket in a directory of its own.
-pub(crate) struct Bench {
-    pub(crate) server: Server,
-    pub(crate) directory: Temp,
-}
-
-/// A configuration: the drives and volumes of `text` behind the socket of a directory.
-pub(crate) fn config(directory: &Path, text: &str) -> weir_config::Server {
-    let socket = directory.join("nbd.sock");
-    let text = format!("listen.nbd = [\"unix:{}\"]\n{text}", socket.display());
-    let parsed = weir_config::parse("test.toml", &text);
-    parsed.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
-}
-
-pub(crate) fn serve(text: &str) -> Bench {
-    serve_with(text, &Options::default())
-}
-
-pub(crate) fn serve_with(text: &str, options: &Options) -> Bench {
-    let directory = Temp::new();
-    let server = Server::start(&config(directory.path(), text), options).unwrap();
-    Bench { server, directory }
+pub(crate) fn serve(text: &str) -> Site {
+    Site::beside(text, &Options::default())
 }
 
 /// One drive with one volume of 16 MiB in memory, named `v`.
 pub(crate) const ONE: &str = "drive.d.policy = \"none\"\n\
     volume.v = { drive = \"d\", memory = true, size = \"16MiB\" }\n";
 
-impl Bench {
+impl Site {
     pub(crate) fn connect(&self, export: &str) -> Client {
         self.connect_with(HandshakeConfig::new(export)).unwrap()
     }
 
     /// Connects; an error if the server refuses.
     pub(crate) fn connect_with(&self, config: HandshakeConfig) -> std::io::Result<Client> {
-        let address = Address::Unix(self.directory.path().join("nbd.sock"));
-        Raw::over(Stream::connect(&address)?, config).map(Client)
+        Raw::over(Stream::connect(&self.unix)?, config).map(Client)
     }
 }
 

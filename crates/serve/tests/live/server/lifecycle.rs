@@ -2,19 +2,28 @@
 
 use std::time::Duration;
 
+use weir_config::Address;
 use weir_serve::{Options, ReloadError, Server};
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::server::client::{Client, ONE, config, serve, serve_with};
-use crate::tools::raw::{Raw, Stream};
-use crate::tools::{Temp, pattern, process};
+use crate::server::client::{Client, ONE, serve};
+use crate::tools::raw::Raw;
+use crate::tools::{Site, Temp, parse, pattern, process};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
 /// A drive of 100 MB/s with these volumes.
 fn drive(volumes: &str) -> String {
     format!("drive.d.capacity = {{ read = \"100MB/s\", write = \"100MB/s\" }}\n{volumes}")
+}
+
+/// The end of a server waits this long for requests under way.
+fn draining(millis: u64) -> Options {
+    Options {
+        drain: Duration::from_millis(millis),
+        ..Options::default()
+    }
 }
 
 fn volume(name: &str, rest: &str) -> String {
@@ -49,11 +58,7 @@ fn what_was_taken_is_answered_before_the_end() {
 
 #[test]
 fn a_client_that_does_not_read_does_not_hold_the_end_up() {
-    let options = Options {
-        drain: Duration::from_millis(100),
-        ..Options::default()
-    };
-    let bench = serve_with(ONE, &options);
+    let bench = Site::beside(ONE, &draining(100));
     let mut client = bench.connect("v");
     for _ in 0..64 {
         client.send(Command::Read, NONE, 0, 1 << 20, &[]);
@@ -71,12 +76,8 @@ fn ended(server: Server) -> Option<bool> {
 
 #[test]
 fn requests_that_a_max_holds_do_not_hold_the_end_up() {
-    let options = Options {
-        drain: Duration::from_millis(200),
-        ..Options::default()
-    };
     let max = ", max = { bandwidth = \"100KB/s\" }";
-    let bench = serve_with(&drive(&volume("v", max)), &options);
+    let bench = Site::beside(&drive(&volume("v", max)), &draining(200));
     let mut client = bench.connect("v");
     for _ in 0..32 {
         client.send(Command::Read, NONE, 0, 1 << 20, &[]);
@@ -88,15 +89,11 @@ fn requests_that_a_max_holds_do_not_hold_the_end_up() {
 
 #[test]
 fn storage_that_does_not_answer_does_not_hold_the_end_up() {
-    let options = Options {
-        drain: Duration::from_millis(200),
-        ..Options::default()
-    };
     let model = "model = { kind = \"null\", service = \"10s\", tags = 32, link = \"1GB/s\" }";
     let text = format!(
         "drive.d = {{ {model} }}\nvolume.v = {{ drive = \"d\", {model}, size = \"1MiB\" }}\n"
     );
-    let bench = serve_with(&text, &options);
+    let bench = Site::beside(&text, &draining(200));
     let mut client = bench.connect("v");
     client.send(Command::Write, NONE, 0, 4096, &[1; 4096]);
     client.send(Command::Cache, NONE, 0, 4096, &[]);
@@ -106,14 +103,11 @@ fn storage_that_does_not_answer_does_not_hold_the_end_up() {
 
 #[test]
 fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
-    let options = Options {
-        drain: Duration::from_secs(1),
-        ..Options::default()
-    };
     // Two requests are taken at a time; the others are read later, or never.
     let limits = "limits = { requests_per_connection = 2 }\n";
     let max = ", max = { iops = 20 }";
-    let bench = serve_with(&(limits.to_owned() + &drive(&volume("v", max))), &options);
+    let text = limits.to_owned() + &drive(&volume("v", max));
+    let bench = Site::beside(&text, &draining(1000));
     let mut client = bench.connect("v");
     for n in 0..200 {
         client.send(Command::Write, NONE, n * 512, 512, &[1; 512]);
@@ -131,13 +125,12 @@ fn what_was_not_taken_at_the_end_is_not_answered_with_an_error() {
 
 #[test]
 fn a_start_that_fails_leaves_nothing_behind() {
-    let directory = Temp::new();
-    let first = config(directory.path(), ONE);
-    let server = Server::start(&first, &Options::default()).unwrap();
+    let bench = serve(ONE);
+    let first = bench.parse(ONE);
     // The address is taken.
     assert!(Server::start(&first, &Options::default()).is_err());
-    drop(server);
-    assert!(!directory.path().join("nbd.sock").exists());
+    drop(bench.server);
+    assert!(matches!(bench.unix, Address::Unix(path) if !path.exists()));
     let server = Server::start(&first, &Options::default()).unwrap();
     assert!(server.watch().is_running() && server.shutdown());
 }
@@ -154,8 +147,7 @@ fn volumes_come_and_go_without_others_noticing() {
     let next = drive(&(volume("a", ", share = 500") + &volume("c", "")));
     // Not under its client, unless the file says so.
     let before = bench.server.config().clone();
-    let refused = bench.server.reload(&config(bench.directory.path(), &next));
-    let said = refused.unwrap_err().to_string();
+    let said = bench.change(&next).unwrap_err().to_string();
     assert!(
         said.contains("volume.b: cannot be removed while it has a client"),
         "{said}"
@@ -163,13 +155,9 @@ fn volumes_come_and_go_without_others_noticing() {
     assert_eq!(*bench.server.config(), before);
     assert_eq!(b.read(0, 4), b"of b");
     assert_eq!(bench.connect("b").read(0, 4), b"of b");
-    let insisted = next.clone() + IN_USE;
-    let changed = bench
-        .server
-        .reload(&config(bench.directory.path(), &insisted))
-        .unwrap();
+    let changed = bench.change(&(next + IN_USE));
     assert_eq!(
-        changed,
+        changed.unwrap(),
         [
             "volume.b was removed",
             "volume.c was added",
@@ -184,10 +172,7 @@ fn volumes_come_and_go_without_others_noticing() {
     c.write(0, b"of c");
     // Back again, as a new volume in memory is: empty.
     let next = drive(&(volume("a", "") + &volume("b", "") + &volume("c", "")));
-    bench
-        .server
-        .reload(&config(bench.directory.path(), &next))
-        .unwrap();
+    bench.change(&next).unwrap();
     assert_eq!(bench.connect("b").read(0, 4), [0; 4]);
     assert_eq!(c.read(0, 4), b"of c");
     assert_eq!(a.read(0, 4), b"of a");
@@ -209,13 +194,8 @@ fn a_volume_that_goes_answers_what_is_under_way() {
         answered += 1;
     }
     assert!(answered < 30, "there is nothing under way any more");
-    bench
-        .server
-        .reload(&config(
-            bench.directory.path(),
-            &(drive(&volume("a", "")) + IN_USE),
-        ))
-        .unwrap();
+    let without = drive(&volume("a", "")) + IN_USE;
+    bench.change(&without).unwrap();
     while let Some((_, answer)) = b.receive() {
         assert_eq!(answer.error, None);
         answered += 1;
@@ -230,7 +210,7 @@ fn a_reload_is_in_force_as_a_whole_or_not_at_all() {
     // A volume cannot shrink, and so the new one is not there either.
     let sizes =
         drive(&volume("c", "")) + "volume.a = { drive = \"d\", memory = true, size = \"2MiB\" }\n";
-    let refused = bench.server.reload(&config(bench.directory.path(), &sizes));
+    let refused = bench.change(&sizes);
     assert!(
         matches!(refused, Err(ReloadError::Refused(_))),
         "{refused:?}"
@@ -247,10 +227,7 @@ fn a_changed_max_holds_at_once() {
     for _ in 0..40 {
         a.send(Command::Read, NONE, 0, 512, &[]);
     }
-    bench
-        .server
-        .reload(&config(bench.directory.path(), &drive(&volume("a", ""))))
-        .unwrap();
+    bench.change(&drive(&volume("a", ""))).unwrap();
     // At two a second this would take twenty.
     let started = std::time::Instant::now();
     for _ in 0..40 {
@@ -267,10 +244,8 @@ fn a_record_replays_to_the_same_decisions() {
         record: Some(file.clone()),
         ..Options::default()
     };
-    let mut bench = serve_with(
-        &drive(&(volume("a", ", max = { iops = 2000 }") + &volume("b", ""))),
-        &options,
-    );
+    let text = drive(&(volume("a", ", max = { iops = 2000 }") + &volume("b", "")));
+    let mut bench = Site::beside(&text, &options);
     let mut a = bench.connect("a");
     for n in 0..100u64 {
         a.send(Command::Write, NONE, n * 512, 512, &pattern(n, 512));
@@ -279,10 +254,7 @@ fn a_record_replays_to_the_same_decisions() {
     b.write(0, &pattern(1, 1 << 20));
     drop(b);
     let next = drive(&(volume("a", "") + &volume("b", "")));
-    bench
-        .server
-        .reload(&config(bench.directory.path(), &next))
-        .unwrap();
+    bench.change(&next).unwrap();
     for _ in 0..100 {
         a.receive().unwrap();
     }
@@ -336,16 +308,12 @@ fn tcp_and_sockets_with_a_mode() {
         "listen.nbd = [\"unix:{}\", \"127.0.0.1:0\"]\nlisten.socket_mode = \"0640\"\n{ONE}",
         socket.display()
     );
-    let parsed = weir_config::parse("", &text).unwrap();
-    let server = Server::start(&parsed, &Options::default()).unwrap();
+    let server = Server::start(&parse(&text), &Options::default()).unwrap();
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
-    let weir_config::Address::Tcp(address) = server.addresses()[1] else {
-        panic!("{:?}", server.addresses());
-    };
-    let stream = std::net::TcpStream::connect(address).unwrap();
-    let raw = Raw::over(Stream::Tcp(stream), HandshakeConfig::new("v"));
-    let mut client = Client(raw.unwrap());
+    let address = &server.addresses()[1];
+    assert!(matches!(address, Address::Tcp(_)), "{address:?}");
+    let mut client = Client(Raw::open(address, "v").unwrap());
     client.write(5, b"over tcp");
     assert_eq!(client.read(5, 8), b"over tcp");
     assert!(client.leave() && server.shutdown());
@@ -353,8 +321,7 @@ fn tcp_and_sockets_with_a_mode() {
 
 #[test]
 fn too_little_memory_for_its_connections_is_said_at_the_start() {
-    let directory = Temp::new();
-    let mut config = config(directory.path(), ONE);
+    let mut config = serve(ONE).parse(ONE);
     (config.limits.arena, config.limits.connections) = (64 << 20, 3000);
     let refused = Server::start(&config, &Options::default());
     assert!(refused.unwrap_err().to_string().contains("limits.arena"));

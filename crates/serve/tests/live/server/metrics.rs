@@ -4,7 +4,8 @@ use weir_measure::promise::{Cause, Excuse};
 use weir_serve::Detail;
 use weir_wire::nbd::{Command, CommandFlags};
 
-use crate::server::client::{Bench, serve};
+use crate::server::client::serve;
+use crate::tools::Site;
 use crate::tools::metrics::{Metrics, text};
 
 #[test]
@@ -132,7 +133,7 @@ fn what_is_promised_and_left_is_said_of_drives_and_tenants() {
         )
     };
     let mut bench = serve(&config("10MB/s"));
-    let says = |bench: &Bench, expected: &[(&str, f64)]| {
+    let says = |bench: &Site, expected: &[(&str, f64)]| {
         let metrics = Metrics::of(&bench.server);
         for (name, expected) in expected {
             let got = metrics.sum(name, &[]);
@@ -151,8 +152,7 @@ fn what_is_promised_and_left_is_said_of_drives_and_tenants() {
     ];
     says(&bench, &drive);
     says(&bench, &[("weir_tenant_left_bytes_per_second", 2e7)]);
-    let next = crate::server::client::config(bench.directory.path(), &config("25MB/s"));
-    bench.server.reload(&next).unwrap();
+    bench.change(&config("25MB/s")).unwrap();
     says(&bench, &drive);
     says(&bench, &[("weir_tenant_left_bytes_per_second", 5e6)]);
 }

@@ -4,8 +4,9 @@ use weir_serve::{Options, RingKind};
 use weir_wire::nbd::client::HandshakeConfig;
 use weir_wire::nbd::{Command, CommandFlags, Errno, TransmissionFlags};
 
-use crate::server::client::{Bench, ONE, serve, serve_with};
-use crate::tools::pattern;
+use crate::server::client::{ONE, serve};
+use crate::tools::raw::fua;
+use crate::tools::{Site, pattern};
 
 const NONE: CommandFlags = CommandFlags::EMPTY;
 
@@ -17,8 +18,14 @@ fn plain(export: &str) -> HandshakeConfig {
     }
 }
 
+/// The payload that a command carries.
+fn payload(command: Command, length: u32) -> Vec<u8> {
+    let bytes = if command == Command::Write { length } else { 0 };
+    vec![1; bytes as usize]
+}
+
 /// Random operations on a volume against a vector of bytes, many at a time where they do not overlap.
-fn model(bench: &Bench, config: HandshakeConfig) {
+fn model(bench: &Site, config: HandshakeConfig) {
     let mut client = bench.connect_with(config).unwrap();
     let size = client.session.size;
     let mut bytes = client.read(0, size as u32);
@@ -29,11 +36,7 @@ fn model(bench: &Bench, config: HandshakeConfig) {
         let longest = if round % 30 == 0 { 4 << 20 } else { 20_000 };
         let length = 1 + draw((size - offset).min(longest));
         let range = offset as usize..(offset + length) as usize;
-        let flags = if round % 3 == 0 {
-            CommandFlags::FUA
-        } else {
-            NONE
-        };
+        let flags = fua(round % 3 == 0);
         match draw(5) {
             0 | 1 => {
                 let data = pattern(round, length as usize);
@@ -42,11 +45,7 @@ fn model(bench: &Bench, config: HandshakeConfig) {
                 bytes[range].copy_from_slice(&data);
             }
             2 => {
-                let command = if round % 2 == 0 {
-                    Command::Trim
-                } else {
-                    Command::WriteZeroes
-                };
+                let command = [Command::Trim, Command::WriteZeroes][round as usize % 2];
                 let answer = client.call(command, flags, offset, length as u32, &[]);
                 assert_eq!(answer.error, None);
                 bytes[range].fill(0);
@@ -74,7 +73,7 @@ fn by_poll_as_by_io_uring() {
         ring: RingKind::Poll,
         ..Options::default()
     };
-    model(&serve_with(ONE, &options), HandshakeConfig::new(""));
+    model(&Site::beside(ONE, &options), HandshakeConfig::new(""));
 }
 
 #[test]
@@ -150,11 +149,7 @@ fn errors_are_answered_and_the_connection_lives_on() {
         let mut client = bench.connect_with(config).unwrap();
         let end = client.session.size;
         let mut error = |command, flags, offset, length: u32| {
-            let payload = if command == Command::Write {
-                vec![1; length as usize]
-            } else {
-                Vec::new()
-            };
+            let payload = payload(command, length);
             client.call(command, flags, offset, length, &payload).error
         };
         assert_eq!(error(Command::Read, NONE, end - 1, 2), Some(Errno::Inval));
@@ -191,12 +186,7 @@ fn a_read_only_volume_says_so() {
     let mut client = bench.connect("v");
     assert!(client.session.flags.contains(TransmissionFlags::READ_ONLY));
     for command in [Command::Write, Command::Trim, Command::WriteZeroes] {
-        let payload = if command == Command::Write {
-            vec![0; 512]
-        } else {
-            Vec::new()
-        };
-        let answer = client.call(command, NONE, 0, 512, &payload);
+        let answer = client.call(command, NONE, 0, 512, &payload(command, 512));
         assert_eq!(answer.error, Some(Errno::Perm), "{command:?}");
     }
     assert_eq!(client.read(0, 512), [0; 512]);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use weir_measure::promise::Rate;
 use weir_serve::{Held, Used, VolumeFigures};
 
-use crate::server::client::{Bench, config, serve};
+use crate::server::client::serve;
+use crate::tools::Site;
 use crate::tools::metrics::Metrics;
 
 const DRIVE: &str = "drive.d.capacity = { read = \"100MB/s\", write = \"100MB/s\" }\n\
@@ -32,18 +33,13 @@ fn held(min: u64, part: f64, ms: u64) -> Held {
     }
 }
 
-fn figures(bench: &Bench) -> VolumeFigures {
+fn figures(bench: &Site) -> VolumeFigures {
     let drives = bench.server.watch().figures().unwrap();
     drives[0].volumes[0].clone()
 }
 
-fn promised(bench: &Bench) -> Option<u64> {
+fn promised(bench: &Site) -> Option<u64> {
     figures(bench).rate.map(|Rate { a_second, .. }| a_second)
-}
-
-fn reload(bench: &mut Bench, text: &str) {
-    let config = config(bench.directory.path(), text);
-    bench.server.reload(&config).unwrap();
 }
 
 #[test]
@@ -90,9 +86,9 @@ fn a_part_is_never_more_than_the_whole_that_a_reload_leaves() {
     let mut bench = serve(&shared("40MB/s"));
     let parts = bench.server.parts();
     parts.hold("v", held(20_000_000, 0.5, 60_000)).unwrap();
-    reload(&mut bench, &shared("10MB/s"));
+    bench.change(&shared("10MB/s")).unwrap();
     assert_eq!(promised(&bench), Some(10_000_000));
-    reload(&mut bench, &shared("80MB/s"));
+    bench.change(&shared("80MB/s")).unwrap();
     assert_eq!(promised(&bench), Some(20_000_000));
     // The whole was admitted, so it is there when the others are not.
     parts.hold("v", held(80_000_000, 1.0, 60_000)).unwrap();
@@ -104,12 +100,12 @@ fn a_min_that_is_shared_no_more_is_whole_at_once_and_one_that_is_now_is_not() {
     let mut bench = serve(&volume("40MB/s", ""));
     assert_eq!(promised(&bench), Some(40_000_000));
     assert_eq!(figures(&bench).part, None);
-    reload(&mut bench, &shared("40MB/s"));
+    bench.change(&shared("40MB/s")).unwrap();
     assert_eq!(promised(&bench), None);
     let parts = bench.server.parts();
     parts.hold("v", held(10_000_000, 0.25, 60_000)).unwrap();
     assert_eq!(promised(&bench), Some(10_000_000));
-    reload(&mut bench, &volume("40MB/s", ""));
+    bench.change(&volume("40MB/s", "")).unwrap();
     assert_eq!(promised(&bench), Some(40_000_000));
     parts.hold("v", held(1, 0.0, 60_000)).unwrap();
     assert_eq!(promised(&bench), Some(40_000_000), "it is nobody else's");

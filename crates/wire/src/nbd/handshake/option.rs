@@ -6,7 +6,7 @@ use crate::nbd::constants::{
 use crate::nbd::fields::Fields;
 
 /// Data of INFO and GO.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct InfoRequest<'a> {
     pub(super) name: &'a str,
     pub(super) wants_name: bool,
@@ -22,9 +22,7 @@ impl<'a> InfoRequest<'a> {
         let name = fields.counted_string()?;
         let mut request = Self {
             name,
-            wants_name: false,
-            wants_description: false,
-            wants_block_sizes: false,
+            ..Self::default()
         };
         for _ in 0..fields.u16()? {
             match fields.u16()? {
@@ -39,7 +37,7 @@ impl<'a> InfoRequest<'a> {
 }
 
 /// Data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct MetaRequest<'a> {
     pub(super) name: &'a str,
     /// There was no query, which in a list asks for all contexts.
@@ -60,8 +58,7 @@ impl<'a> MetaRequest<'a> {
         let mut request = Self {
             name,
             unrestricted: queries == 0,
-            base_wildcard: false,
-            allocation: false,
+            ..Self::default()
         };
         // A wrong count ends with the data: each query takes at least its length field.
         for _ in 0..queries {

@@ -273,8 +273,9 @@ fn export_name_that_cannot_be_had_ends_the_connection_in_silence() {
     }
 }
 
-/// As [`Two`], but no transmission may begin.
-struct Full;
+/// As [`Two`], but no transmission may begin; and what clients were denied.
+#[derive(Default)]
+struct Full(std::cell::RefCell<Vec<String>>);
 
 impl Exports for Full {
     fn list(&self, each: &mut dyn FnMut(&str, &str)) {
@@ -288,6 +289,10 @@ impl Exports for Full {
     fn refuses(&self, _export: &ExportInfo) -> Option<&'static str> {
         Some("full")
     }
+
+    fn denied(&self, what: Denied<'_>) {
+        self.0.borrow_mut().push(format!("{what:?}"));
+    }
 }
 
 #[test]
@@ -295,16 +300,19 @@ fn whoever_cannot_begin_is_told_why_and_may_go_on_asking() {
     let go = |name| [&FIXED[..], &option(OPT_GO, &go_data(name))].concat();
     let mut out = Vec::new();
     let mut handshake = Handshake::new(HandshakeConfig::default());
-    let fed = handshake.feed(&go(b"alpha"), &Full, &mut out);
+    let fed = handshake.feed(&go(b"alpha"), &Full::default(), &mut out);
     assert_eq!(fed.unwrap().1, None);
     assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"));
     out.clear();
     let info = option(OPT_INFO, &go_data(b"alpha"));
-    assert_eq!(handshake.feed(&info, &Full, &mut out).unwrap().1, None);
+    assert_eq!(
+        handshake.feed(&info, &Full::default(), &mut out).unwrap().1,
+        None
+    );
     assert!(out.ends_with(&reply(OPT_INFO, REP_ACK, &[])), "{out:?}");
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let named = [&FIXED[..], &option(OPT_EXPORT_NAME, b"alpha")].concat();
-    let fed = handshake.feed(&named, &Full, &mut Vec::new());
+    let fed = handshake.feed(&named, &Full::default(), &mut Vec::new());
     assert_eq!(fed, Err(HandshakeError::Refused("full")));
 }
 
@@ -318,27 +326,9 @@ fn whoever_begins_is_asked_about_whether_block_sizes_are_demanded_or_not() {
         };
         let go = [&FIXED[..], &option(OPT_GO, &info(name, &[]))].concat();
         let mut out = Vec::new();
-        let fed = Handshake::new(config).feed(&go, &Full, &mut out);
+        let fed = Handshake::new(config).feed(&go, &Full::default(), &mut out);
         assert_eq!(fed.unwrap().1, None, "{name}");
         assert_eq!(out, reply(OPT_GO, REP_ERR_POLICY, b"full"), "{name}");
-    }
-}
-
-/// [`Two`], and what clients were denied.
-#[derive(Default)]
-struct Listening(std::cell::RefCell<Vec<String>>);
-
-impl Exports for Listening {
-    fn list(&self, each: &mut dyn FnMut(&str, &str)) {
-        Two.list(each);
-    }
-
-    fn find(&self, name: &str) -> Option<ExportInfo> {
-        Two.find(name)
-    }
-
-    fn denied(&self, what: Denied<'_>) {
-        self.0.borrow_mut().push(format!("{what:?}"));
     }
 }
 
@@ -351,7 +341,7 @@ fn what_is_denied_is_told_to_the_server_too() {
         option(77, &[]),
     ];
     let input = [&FIXED[..], &options.concat()].concat();
-    let exports = Listening::default();
+    let exports = Full::default();
     Handshake::new(HandshakeConfig::default())
         .feed(&input, &exports, &mut Vec::new())
         .unwrap();
@@ -559,7 +549,6 @@ fn options_are_bounded_in_number_and_length() {
 
 #[test]
 fn nothing_is_consumed_after_the_end() {
-    let mut request = [0; REQUEST_LEN];
     let read = Request {
         command: Command::Read,
         flags: crate::nbd::flags::CommandFlags::EMPTY,
@@ -567,9 +556,8 @@ fn nothing_is_consumed_after_the_end() {
         offset: 0,
         length: 512,
     };
-    read.encode(&mut request);
     let go = [&FIXED[..], &option(OPT_GO, &info("", &[]))].concat();
-    let input = [&go[..], &request].concat();
+    let input = [&go[..], &read.encode()].concat();
     let mut handshake = Handshake::new(HandshakeConfig::default());
     let (used, outcome) = handshake
         .feed(&input, &Two, &mut Vec::new())

@@ -19,13 +19,9 @@
 //! use weir_wire::ring::split::{Areas, Buffer, Chain, Device, Driver, Settings};
 //!
 //! let settings = Settings::new(8);
-//! let memory = Memory::new(0x3000);
-//! let areas = || Areas {
-//!     descriptors: memory.part(0, 0x1000),
-//!     available: memory.part(0x1000, 0x1000),
-//!     used: memory.part(0x2000, 0x1000),
-//! };
-//! let (mut driver, mut device) = (Driver::new(areas(), settings)?, Device::new(areas(), settings, 0)?);
+//! let areas = Areas::new(8);
+//! let mut driver = Driver::new(areas.clone(), settings)?;
+//! let mut device = Device::new(areas, settings, 0)?;
 //! let mut guest = Regions::new();
 //! guest.add(0x10000, Memory::new(0x1000));
 //!

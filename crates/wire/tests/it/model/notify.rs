@@ -5,31 +5,11 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use weir_core::{Instant, Span};
 use weir_wire::notify::{CallPolicy, Calls, Decision, Gather, KickPolicy, Kicks, Plan};
-use weir_wire::ring::split::{Chain, Device, Driver};
+use weir_wire::ring::split::{Chain, Device};
 
 use super::event::Event;
 use super::memory::Memory;
-use super::rings::{buffer, queue, serve, take_back};
-
-/// The driver's half: `requests` one by one, then it sleeps until it is called.
-fn drive(driver: &mut Driver<Memory>, requests: u16, calls: &Event, kick: impl Fn()) {
-    for number in 0..requests {
-        driver.add(&[buffer(number)]).expect("there is room");
-        if driver.publish() {
-            kick();
-        }
-    }
-    let mut back = 0;
-    loop {
-        back += take_back(driver);
-        if back == requests {
-            return;
-        }
-        if !driver.arm().expect("the device is honest") {
-            calls.sleep();
-        }
-    }
-}
+use super::rings::{drive, queue, serve};
 
 /// The device's half whose calls are gathered. Time goes on only when nothing is left to do.
 fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event) {
@@ -64,11 +44,11 @@ fn gather(mut device: Device<Memory>, requests: u16, kicks: &Event, call: &Event
 
 /// Calls that are put off are made.
 pub(crate) fn calls(requests: u16) {
-    let (mut driver, device) = queue(1, true);
+    let (driver, device) = queue(1, true);
     let (kicks, calls) = (Event::new(), Event::new());
     let (to_device, to_driver) = (kicks.clone(), calls.clone());
     let other = thread::spawn(move || gather(device, requests, &kicks, &to_driver));
-    drive(&mut driver, requests, &calls, || to_device.send());
+    drive(driver, &calls, requests, true, || to_device.send());
     other.join().expect("it ends well");
 }
 
@@ -173,19 +153,19 @@ impl Planned {
 
 /// The guest kicks while another thread enables the queue.
 pub(crate) fn kick_before_enable(policy: KickPolicy) {
-    let (mut driver, device) = queue(1, true);
+    let (driver, device) = queue(1, true);
     let (signals, calls) = (Signals::new(), Event::new());
     let (to_device, to_driver, control) = (signals.clone(), calls.clone(), signals.clone());
     let other = thread::spawn(move || Planned::new(policy, device, 1).run(&signals, &to_driver));
     let enabling = thread::spawn(move || control.enable());
-    drive(&mut driver, 1, &calls, || to_device.kick());
+    drive(driver, &calls, 1, true, || to_device.kick());
     enabling.join().expect("it ends well");
     other.join().expect("it ends well");
 }
 
 /// The guest kicks without work, then with it.
 pub(crate) fn storm(policy: KickPolicy, requests: u16) {
-    let (mut driver, device) = queue(1, true);
+    let (driver, device) = queue(1, true);
     let (signals, calls) = (Signals::new(), Event::new());
     let (to_device, to_driver) = (signals.clone(), calls.clone());
     let other = thread::spawn(move || {
@@ -199,6 +179,6 @@ pub(crate) fn storm(policy: KickPolicy, requests: u16) {
     for _ in 0..2 {
         to_device.kick();
     }
-    drive(&mut driver, requests, &calls, || to_device.kick());
+    drive(driver, &calls, requests, true, || to_device.kick());
     other.join().expect("it ends well");
 }

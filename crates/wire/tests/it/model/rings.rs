@@ -126,7 +126,7 @@ pub(crate) fn queue(before_wrap: u16, event_idx: bool) -> (Driver<Memory>, Devic
 }
 
 /// The buffer of the request `number`.
-pub(crate) fn buffer(number: u16) -> Buffer {
+fn buffer(number: u16) -> Buffer {
     Buffer {
         address: 0x1000 * u64::from(number),
         length: 1,
@@ -134,34 +134,33 @@ pub(crate) fn buffer(number: u16) -> Buffer {
     }
 }
 
-/// Takes all heads back that there are: how many.
-pub(crate) fn take_back(driver: &mut Driver<Memory>) -> u16 {
-    let mut back = 0;
-    while let Some(used) = driver.take().expect("the device is honest") {
-        assert_eq!(used.written, 1, "an entry is not the one that was written");
-        back += 1;
-    }
-    back
-}
-
-/// The driver's half.
-fn driver(mut driver: Driver<Memory>, mine: &Event, device: &Event, case: Case) {
-    for number in 0..case.requests {
+/// The driver's half: publishes `requests` one by one or all at once, then sleeps until it is called.
+pub(crate) fn drive(
+    mut driver: Driver<Memory>,
+    calls: &Event,
+    requests: u16,
+    one_by_one: bool,
+    kick: impl Fn(),
+) {
+    for number in 0..requests {
         driver.add(&[buffer(number)]).expect("there is room");
-        if (case.one_by_one || number + 1 == case.requests) && driver.publish() {
-            device.send();
+        if (one_by_one || number + 1 == requests) && driver.publish() {
+            kick();
         }
     }
     let mut back = 0;
     loop {
-        back += take_back(&mut driver);
-        if back == case.requests {
+        while let Some(used) = driver.take().expect("the device is honest") {
+            assert_eq!(used.written, 1, "an entry is not the one that was written");
+            back += 1;
+        }
+        if back == requests {
             return;
         }
         if driver.arm().expect("the device is honest") {
             continue;
         }
-        mine.sleep();
+        calls.sleep();
         driver.disarm();
     }
 }
@@ -208,7 +207,9 @@ pub(crate) fn split(case: Case, event_idx: bool) {
     let (ours, theirs) = (Event::new(), Event::new());
     let (to_driver, to_device) = (ours.clone(), theirs.clone());
     let other = thread::spawn(move || device(device_half, &theirs, &to_driver, case));
-    driver(driver_half, &ours, &to_device, case);
+    drive(driver_half, &ours, case.requests, case.one_by_one, || {
+        to_device.send();
+    });
     other.join().expect("it ends well");
 }
 

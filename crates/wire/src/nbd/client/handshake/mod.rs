@@ -51,7 +51,7 @@ impl HandshakeConfig {
 }
 
 /// The negotiated session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
     /// Size of the export in bytes.
     pub size: u64,
@@ -137,13 +137,7 @@ impl Handshake {
             held: Vec::new(),
             no_zeroes: false,
             replies: 0,
-            session: Session {
-                size: 0,
-                flags: TransmissionFlags::EMPTY,
-                structured: false,
-                allocation: None,
-                block_sizes: None,
-            },
+            session: Session::default(),
             described: false,
         }
     }

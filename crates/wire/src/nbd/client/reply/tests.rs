@@ -7,12 +7,6 @@ use crate::nbd::reply::{
     encode_hole, encode_none, encode_simple_reply,
 };
 
-fn encoded<const N: usize>(encode: impl FnOnce(&mut [u8; N])) -> Vec<u8> {
-    let mut out = [0xaa; N];
-    encode(&mut out);
-    out.to_vec()
-}
-
 /// Replies with the bytes that the server sends for them, without payload.
 fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
     let errno = prop::sample::select(vec![Errno::Perm, Errno::Io, Errno::Inval, Errno::NoSpc]);
@@ -28,7 +22,7 @@ fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
                     length,
                     done,
                 },
-                encoded(|out| encode_data_header(out, cookie, offset, length, done)),
+                encode_data_header(cookie, offset, length, done).to_vec(),
             ),
             3 => (
                 Reply::Hole {
@@ -37,12 +31,9 @@ fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
                     length,
                     done,
                 },
-                encoded(|out| encode_hole(out, cookie, offset, length, done)),
+                encode_hole(cookie, offset, length, done).to_vec(),
             ),
-            4 => (
-                Reply::None { cookie },
-                encoded(|out| encode_none(out, cookie)),
-            ),
+            4 => (Reply::None { cookie }, encode_none(cookie).to_vec()),
             5 if message.is_empty() => (
                 Reply::Error {
                     cookie,
@@ -51,7 +42,7 @@ fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
                     message,
                     done,
                 },
-                encoded(|out| encode_error(out, cookie, error, done)),
+                encode_error(cookie, error, done).to_vec(),
             ),
             5 => {
                 let mut bytes = Vec::new();
@@ -75,7 +66,7 @@ fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
                     message: String::new(),
                     done,
                 },
-                encoded(|out| encode_error_offset(out, cookie, error, offset, done)),
+                encode_error_offset(cookie, error, offset, done).to_vec(),
             ),
             _ => block_status(cookie, extents, done),
         },
@@ -83,7 +74,7 @@ fn replies() -> impl Strategy<Value = (Reply, Vec<u8>)> {
 }
 
 fn simple(cookie: u64, error: Option<Errno>) -> (Reply, Vec<u8>) {
-    let bytes = encoded(|out| encode_simple_reply(out, cookie, error));
+    let bytes = encode_simple_reply(cookie, error).to_vec();
     (Reply::Simple { cookie, error }, bytes)
 }
 
