@@ -4,7 +4,8 @@ use crate::admission::scratch;
 use crate::measured::rounded;
 use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
-use crate::server::{Drive, Server, Storage};
+use crate::server::{Drive, Server};
+use crate::storage::Storage;
 use crate::text::{join, path};
 use crate::units::{Rate, Size};
 use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
@@ -58,15 +59,11 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
 
 /// The contracts whose max leaves their min to some requests only.
 fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
-    let volumes = server.volumes.iter();
-    let volumes = volumes.map(|v| (&v.drive, path("volume", &v.name), &v.contract));
-    let tenants = server.tenants.iter();
-    let tenants = tenants.map(|t| (&t.drive, path("tenant", &t.name), &t.contract));
-    tenants.chain(volumes).filter_map(|(drive, at, contract)| {
-        let drive = server.drives.iter().find(|d| d.name == *drive)?;
-        let (key, what) = own_max(contract).filter(|_| drive.policy.keeps_min())?;
+    server.contracted().filter_map(|owner| {
+        let drive = server.drive(owner.drive)?;
+        let (key, what) = own_max(owner.contract).filter(|_| drive.policy.keeps_min())?;
         let help = "set min and max both in bytes or both in requests".to_owned();
-        Some(server.places.problem(&join(&at, key), what, Some(help)))
+        Some(server.problem(&join(&owner.path, key), what, Some(help)))
     })
 }
 

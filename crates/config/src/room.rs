@@ -34,7 +34,7 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
     let promised = promised(server, drive)?;
     let mut reserved = Reservations::new()?;
     let mut tenants = BTreeMap::new();
-    for tenant in server.tenants.iter().filter(|t| t.drive == drive.name) {
+    for tenant in server.tenants_of(&drive.name) {
         let own = reserved.of(&tenant.contract);
         tenants.insert(&tenant.name[..], (own, Promised::default()));
     }

@@ -2,6 +2,7 @@
 
 use super::weight::{self, Node};
 use super::{Controller, Policy};
+use crate::words::words;
 use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
 /// What becomes of a contract's min.
@@ -55,46 +56,12 @@ pub enum Target {
     Ignored,
 }
 
-/// A knob as files have it: its words.
-pub(crate) trait Words: Copy + PartialEq + 'static {
-    /// Every value with its word.
-    const WORDS: &'static [(&'static str, Self)];
-
-    /// Its word.
-    fn word(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|w| w.1 == self);
-        found.map_or("", |w| w.0)
-    }
-}
-
-impl Words for Min {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("kept", Self::Kept),
-        ("weight", Self::Weight),
-        ("limit", Self::Limit),
-        ("low", Self::Low),
-        ("ignored", Self::Ignored),
-    ];
-}
-
-impl Words for Share {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("weight", Self::Weight), ("ignored", Self::Ignored)];
-}
-
-impl Words for Limit {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("limit", Self::Limit), ("ignored", Self::Ignored)];
-}
-
-impl Words for ClassKnob {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("kept", Self::Kept), ("ignored", Self::Ignored)];
-}
-
-impl Words for Target {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("target", Self::Target), ("ignored", Self::Ignored)];
+words! {
+    Min: "kept" Kept, "weight" Weight, "limit" Limit, "low" Low, "ignored" Ignored;
+    Share: "weight" Weight, "ignored" Ignored;
+    Limit: "limit" Limit, "ignored" Ignored;
+    ClassKnob: "kept" Kept, "ignored" Ignored;
+    Target: "target" Target, "ignored" Ignored;
 }
 
 /// What becomes of each part of a contract.
