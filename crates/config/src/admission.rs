@@ -88,11 +88,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         ),
         Refusal::ChildrenAboveParent { group, bytes, iops } => {
             let (path, contract) = member(server, plan, *group);
-            let all = Promised {
-                bytes: *bytes,
-                iops: *iops,
-                millionths: 0,
-            };
+            let all = Promised::rates(*bytes, *iops);
             let message = above_parent(all, reserved(&contract));
             let key = join(&path, promise_key(&contract));
             let help = promises(server, plan, Some((*group, &key)));
@@ -367,10 +363,11 @@ fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
         let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
         let all = members
             .map(|v| reserved(&v.contract))
-            .fold(Promised::default(), |all, p| Promised {
-                bytes: all.bytes.saturating_add(p.bytes),
-                iops: all.iops.saturating_add(p.iops),
-                millionths: 0,
+            .fold(Promised::default(), |all, p| {
+                Promised::rates(
+                    all.bytes.saturating_add(p.bytes),
+                    all.iops.saturating_add(p.iops),
+                )
             });
         let max = &tenant.contract.max;
         let above = |sum: u64, ceiling: u64| ceiling > 0 && sum > ceiling;
@@ -513,11 +510,7 @@ fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut 
 fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refusal> {
     let mut config = plan.config.clone();
     config.drive.capacity = Some(ENDLESS);
-    let add = Edit::AddGroup {
-        id,
-        parent: ROOT,
-        contract,
-    };
+    let add = Edit::add_group(id, ROOT, contract);
     scratch(&config).ok()?.change(Instant::ZERO, &[add]).err()
 }
 
@@ -540,11 +533,7 @@ impl Reservations {
         let promised = self.0.ask(contract);
         Promised {
             millionths: 0,
-            ..promised.unwrap_or(Promised {
-                bytes: contract.min,
-                iops: contract.min_iops,
-                millionths: 0,
-            })
+            ..promised.unwrap_or(Promised::rates(contract.min, contract.min_iops))
         }
     }
 }
@@ -599,11 +588,7 @@ impl Alone {
         };
         let config = drive_of(ENDLESS, sizes, elevator);
         let mut layer = scratch(&config).ok()?;
-        let add = Edit::AddGroup {
-            id: GroupId(1),
-            parent: ROOT,
-            contract: Contract::DEFAULT,
-        };
+        let add = Edit::add_group(GroupId(1), ROOT, Contract::DEFAULT);
         layer.change(Instant::ZERO, &[add]).ok()?;
         Some(Self(layer))
     }

@@ -230,11 +230,7 @@ mod tests {
         let text = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
         let server = crate::parse("", text).unwrap();
         let of = |bytes, iops| {
-            let promised = Promised {
-                bytes,
-                iops,
-                millionths: 0,
-            };
+            let promised = Promised::rates(bytes, iops);
             in_requests(promised, &server.drives[0]).is_some()
         };
         assert!(of(50_000_000, 400));
@@ -250,12 +246,12 @@ mod tests {
                 iops,
                 ..weir_core::Max::NONE
             };
-            own_max(&Contract {
-                min,
-                min_iops,
-                max,
-                ..Contract::DEFAULT
-            })
+            own_max(
+                &Contract::DEFAULT
+                    .with_min(min)
+                    .with_min_iops(min_iops)
+                    .with_max(max),
+            )
         };
         let said = |key: &'static str, text: &str| Some((key, text.to_owned()));
         let requests = "its max permits 1000 requests/s only up to 2KiB each";
@@ -287,11 +283,7 @@ mod tests {
                 (5_000_000, 0),
                 (5_000_000, requests / 3),
             ] {
-                let promised = Promised {
-                    bytes,
-                    iops,
-                    millionths: 0,
-                };
+                let promised = Promised::rates(bytes, iops);
                 let length = kept_from_on(&disk, promised, kind).unwrap();
                 let left = (requests - iops) as f64 / requests as f64;
                 let comes_to = |length: u64| {
@@ -324,11 +316,7 @@ mod tests {
             requests: 100,
             rate: 409_600_000,
         };
-        let of = |bytes, iops| Promised {
-            bytes,
-            iops,
-            millionths: 0,
-        };
+        let of = |bytes, iops| Promised::rates(bytes, iops);
         // A request takes 9.99 ms and 10 us for each 4 KiB, in what the bytes at their own rate leave of a second.
         assert_eq!(kept_from(of(400_000, 0), kind), Some(SMALL));
         assert_eq!(kept_from(of(41_000_000, 0), kind), Some(112 * SMALL));

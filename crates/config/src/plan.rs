@@ -170,11 +170,7 @@ pub(crate) fn add_tenant(
 ) -> impl Iterator<Item = Edit> + use<> {
     let id = plan.tenants[&tenant.name];
     let (contract, knobs) = terms.tenants[&tenant.name];
-    let group = Edit::AddGroup {
-        id,
-        parent: ROOT,
-        contract,
-    };
+    let group = Edit::add_group(id, ROOT, contract);
     iter::once(group).chain(set_knobs(id, knobs))
 }
 
@@ -191,11 +187,7 @@ pub(crate) fn add_volume(
     let slot = plan.volumes[&volume.name];
     let (contract, knobs) = terms.volumes[&volume.name];
     let parent = volume.tenant.as_ref().and_then(|t| plan.tenants.get(t));
-    let group = Edit::AddGroup {
-        id: slot.group,
-        parent: parent.copied().unwrap_or(ROOT),
-        contract,
-    };
+    let group = Edit::add_group(slot.group, parent.copied().unwrap_or(ROOT), contract);
     let space = volume.size.map(|size| Edit::SetSpace {
         id: slot.space,
         size: Some(size),

@@ -163,10 +163,7 @@ mod tests {
     use super::*;
 
     fn set(text: &str) -> Contract {
-        let mut contract = Contract {
-            min_iops: 100,
-            ..Contract::DEFAULT
-        };
+        let mut contract = Contract::DEFAULT.with_min_iops(100);
         contract.max.iops = 5000;
         let setting: Setting = text.parse().unwrap();
         assert_eq!(setting.to_string(), text);

@@ -299,24 +299,14 @@ mod tests {
     use super::*;
     use crate::policy::find;
 
-    const DRIVE: Capacity = Capacity {
-        read: 250_000_000,
-        write: 250_000_000,
-        ..Capacity::NONE
-    };
+    const DRIVE: Capacity = Capacity::rates(250_000_000, 250_000_000);
 
     fn min(min: u64) -> Contract {
-        Contract {
-            min,
-            ..Contract::DEFAULT
-        }
+        Contract::DEFAULT.with_min(min)
     }
 
     fn share(share: u16) -> Contract {
-        Contract {
-            share,
-            ..Contract::DEFAULT
-        }
+        Contract::DEFAULT.with_share(share)
     }
 
     /// Groups below the root.
@@ -415,10 +405,7 @@ mod tests {
     #[test]
     fn what_no_controller_is_there_for_is_not_told() {
         let contract = Contract {
-            max: Max {
-                bandwidth: 5_000_000,
-                ..Max::NONE
-            },
+            max: Max::of_bandwidth(5_000_000),
             ..Contract::DEFAULT
         };
         let told = |policy: &str| {
@@ -475,10 +462,7 @@ mod tests {
         let limit = |min, bandwidth| {
             let contract = Contract {
                 min,
-                max: Max {
-                    bandwidth,
-                    ..Max::NONE
-                },
+                max: Max::of_bandwidth(bandwidth),
                 ..Contract::DEFAULT
             };
             let told = told(&policy, contract);

@@ -143,11 +143,7 @@ fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
             size: None,
         },
         Edit::RemoveGroup(GroupId(3)),
-        Edit::AddGroup {
-            id: GroupId(4),
-            parent: GroupId(0),
-            contract: Contract::DEFAULT,
-        },
+        Edit::add_group(GroupId(4), GroupId(0), Contract::DEFAULT),
         Edit::SetSpace {
             id: SpaceId(2),
             size: Some(1 << 20),

@@ -240,6 +240,13 @@ pub struct Region {
     pub length: u64,
 }
 
+impl Region {
+    /// The `length` bytes from `start` on.
+    pub const fn new(start: u64, length: u64) -> Self {
+        Self { start, length }
+    }
+}
+
 const HOUR: Span = Span::from_secs(3_600);
 
 /// The permitted lengths of active periods and pauses.
@@ -420,10 +427,7 @@ impl Size {
 mod tests {
     use super::*;
 
-    const REGION: Region = Region {
-        start: 0,
-        length: 1 << 20,
-    };
+    const REGION: Region = Region::new(0, 1 << 20);
 
     type Spoil = fn(&mut Program);
 
@@ -494,10 +498,7 @@ mod tests {
             spoil(&mut program);
             assert_eq!(program.validate(REGION).map_err(|e| e.field), Err(key));
         }
-        let beyond = Region {
-            start: u64::MAX,
-            length: 4096,
-        };
+        let beyond = Region::new(u64::MAX, 4096);
         assert!(good.validate(beyond).is_err());
     }
 

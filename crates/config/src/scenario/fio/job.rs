@@ -124,10 +124,7 @@ pub(super) fn job(
         priority,
         unclassed: unclassed(doc, section, priority),
         file: file(doc, section),
-        region: Region {
-            start: place.offset,
-            length: place.length?,
-        },
+        region: Region::new(place.offset, place.length?),
         increment: place.increment,
         runtime: times.runtime,
         ramp: times.ramp,

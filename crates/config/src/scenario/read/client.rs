@@ -202,10 +202,7 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
         let what = format!("the file would be longer than {}", Bytes(FILE));
         doc.report(&entry, what, "reduce size or offset");
     }
-    let region = Region {
-        start: offset,
-        length: size,
-    };
+    let region = Region::new(offset, size);
     Some((region, increment))
 }
 

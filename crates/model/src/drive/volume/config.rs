@@ -112,19 +112,10 @@ impl Config {
             .iter()
             .map(crate::drive::Config::capacity)
             .collect();
-        let all = all?;
         // Zero is no bound.
-        let least = |part: fn(&Capacity) -> u64| {
-            let bounds = all.iter().map(part).filter(|bound| *bound > 0);
-            bounds.min().unwrap_or(0)
-        };
-        Some(Capacity {
-            read: least(|c| c.read),
-            write: least(|c| c.write),
-            iops: least(|c| c.iops),
-            read_iops: least(|c| c.read_iops),
-            write_iops: least(|c| c.write_iops),
-        })
+        let least = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
+        let weakest = all?.into_iter().reduce(|a, b| a.zip(b, least));
+        Some(weakest.unwrap_or(Capacity::NONE))
     }
 
     /// Number of drives in it and in its members, volumes not counted.
