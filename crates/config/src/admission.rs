@@ -533,7 +533,7 @@ impl Reservations {
         let promised = self.0.ask(contract);
         Promised {
             millionths: 0,
-            ..promised.unwrap_or(Promised::rates(contract.min, contract.min_iops))
+            ..promised.unwrap_or_else(|_| Promised::rates(contract.min, contract.min_iops))
         }
     }
 }

@@ -59,12 +59,11 @@ impl<'a> Phases<'a> {
         let mut begins = self.begin;
         if let Some(line) = section.get("wait_for") {
             let name = line.value.unwrap_or_default();
-            match self.ends.iter().find(|e| e.0 == name) {
-                Some((_, end)) => begins = begins.max(*end),
-                None => {
-                    let help = "write the name of an earlier job, or stonewall";
-                    say(doc, line, "is not the name of an earlier job", help);
-                }
+            if let Some((_, end)) = self.ends.iter().find(|e| e.0 == name) {
+                begins = begins.max(*end);
+            } else {
+                let help = "write the name of an earlier job, or stonewall";
+                say(doc, line, "is not the name of an earlier job", help);
             }
         }
         let waits = if stonewall { "stonewall" } else { "wait_for" };
