@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use weir_core::{
     Capacity, Config, Contract, DriveShape, Edit, GroupId, Instant, Layer, Promised, ROOT, Refusal,
-    Sizes,
+    Sizes, elevator,
 };
 
 /// A drive on which every contract fits.
@@ -36,7 +36,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
         Ok(layer) => layer,
         Err(error) => {
             let path = path("drive", &drive.name);
-            return doc.keep(doc.places.problem(&path, error.to_string(), None));
+            return doc.fault(&path, error, "");
         }
     };
     each_alone(doc, &server, &plan, &mut edits);
@@ -50,12 +50,8 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &Draft, drive: &Drive, before
                 .take_while(|_| doc.keeps())
                 .collect::<Vec<_>>()
             {
-                doc.keep(explained(
-                    &server,
-                    &plan,
-                    &Refusal::CapacityUnknown(id),
-                    &doc.places,
-                ));
+                let unknown = Refusal::CapacityUnknown(id);
+                doc.keep(explained(&server, &plan, &unknown, &doc.places));
             }
             return;
         }
@@ -92,11 +88,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
         ),
         Refusal::ChildrenAboveParent { group, bytes, iops } => {
             let (path, contract) = member(server, plan, *group);
-            let all = Promised {
-                bytes: *bytes,
-                iops: *iops,
-                millionths: 0,
-            };
+            let all = Promised::rates(*bytes, *iops);
             let message = above_parent(all, reserved(&contract));
             let key = join(&path, promise_key(&contract));
             let help = promises(server, plan, Some((*group, &key)));
@@ -152,21 +144,7 @@ fn explained(server: &Server, plan: &Plan, refusal: &Refusal, places: &Places) -
 
 /// What is wrong with a contract by itself, as the core sees it: the key, the text and the help.
 pub(crate) fn contradicted(contract: &Contract) -> Option<(&'static str, String, &'static str)> {
-    let config = Config {
-        sizes: Sizes {
-            groups: 2,
-            spaces: 1,
-            ..Sizes::default()
-        },
-        ..Config::of(weir_core::elevator::Config::None)
-    };
-    let group = Edit::AddGroup {
-        id: GroupId(1),
-        parent: ROOT,
-        contract: *contract,
-    };
-    let refused = scratch(&config).ok()?.change(Instant::ZERO, &[group]);
-    let refusal = refused.err()?;
+    let refusal = Alone::new(elevator::Config::None)?.ask(contract).err()?;
     // What it needs of a drive and its policy is another matter.
     let alone = matches!(
         refusal,
@@ -385,10 +363,11 @@ fn within_max(doc: &mut Document<'_>, server: &Server, plan: &Plan) {
         let members = members.filter(|v| v.tenant.as_ref() == Some(&tenant.name));
         let all = members
             .map(|v| reserved(&v.contract))
-            .fold(Promised::default(), |all, p| Promised {
-                bytes: all.bytes.saturating_add(p.bytes),
-                iops: all.iops.saturating_add(p.iops),
-                millionths: 0,
+            .fold(Promised::default(), |all, p| {
+                Promised::rates(
+                    all.bytes.saturating_add(p.bytes),
+                    all.iops.saturating_add(p.iops),
+                )
             });
         let max = &tenant.contract.max;
         let above = |sum: u64, ceiling: u64| ceiling > 0 && sum > ceiling;
@@ -531,11 +510,7 @@ fn each_alone(doc: &mut Document<'_>, server: &Server, plan: &Plan, edits: &mut 
 fn refused_by_name(plan: &Plan, id: GroupId, contract: Contract) -> Option<Refusal> {
     let mut config = plan.config.clone();
     config.drive.capacity = Some(ENDLESS);
-    let add = Edit::AddGroup {
-        id,
-        parent: ROOT,
-        contract,
-    };
+    let add = Edit::add_group(id, ROOT, contract);
     scratch(&config).ok()?.change(Instant::ZERO, &[add]).err()
 }
 
@@ -550,7 +525,7 @@ pub(crate) struct Reservations(Alone);
 
 impl Reservations {
     pub(crate) fn new() -> Option<Self> {
-        Alone::new(weir_core::elevator::Config::None).map(Self)
+        Alone::new(elevator::Config::None).map(Self)
     }
 
     /// What a contract reserves. One that contradicts itself reserves what it says.
@@ -558,11 +533,7 @@ impl Reservations {
         let promised = self.0.ask(contract);
         Promised {
             millionths: 0,
-            ..promised.unwrap_or(Promised {
-                bytes: contract.min,
-                iops: contract.min_iops,
-                millionths: 0,
-            })
+            ..promised.unwrap_or_else(|_| Promised::rates(contract.min, contract.min_iops))
         }
     }
 }
@@ -586,11 +557,7 @@ pub(crate) fn promised_together(
         spaces: 1,
         ..Sizes::default()
     };
-    let layer = scratch(&drive_of(
-        capacity,
-        sizes,
-        weir_core::elevator::Config::None,
-    ));
+    let layer = scratch(&drive_of(capacity, sizes, elevator::Config::None));
     match layer.map(|mut layer| layer.change(Instant::ZERO, &edits)) {
         Ok(Ok(promised) | Err(Refusal::OverCapacity { promised, .. })) => promised,
         _ => Promised::default(),
@@ -598,7 +565,7 @@ pub(crate) fn promised_together(
 }
 
 /// A layer of these sizes on a drive that can do this.
-fn drive_of(capacity: Capacity, sizes: Sizes, elevator: weir_core::elevator::Config) -> Config {
+fn drive_of(capacity: Capacity, sizes: Sizes, elevator: elevator::Config) -> Config {
     Config {
         sizes,
         drive: DriveShape {
@@ -613,7 +580,7 @@ fn drive_of(capacity: Capacity, sizes: Sizes, elevator: weir_core::elevator::Con
 struct Alone(Layer);
 
 impl Alone {
-    fn new(elevator: weir_core::elevator::Config) -> Option<Self> {
+    fn new(elevator: elevator::Config) -> Option<Self> {
         let sizes = Sizes {
             groups: 2,
             spaces: 1,
@@ -621,11 +588,7 @@ impl Alone {
         };
         let config = drive_of(ENDLESS, sizes, elevator);
         let mut layer = scratch(&config).ok()?;
-        let add = Edit::AddGroup {
-            id: GroupId(1),
-            parent: ROOT,
-            contract: Contract::DEFAULT,
-        };
+        let add = Edit::add_group(GroupId(1), ROOT, Contract::DEFAULT);
         layer.change(Instant::ZERO, &[add]).ok()?;
         Some(Self(layer))
     }
@@ -688,7 +651,7 @@ pub(crate) fn scratch(config: &Config) -> Result<Layer, weir_core::ConfigError> 
 /// The drive with those of its tenants and volumes that have no problems of their own.
 fn sound(draft: &Draft, drive: &Drive) -> Server {
     let server = &draft.server;
-    let tenants = server.tenants.iter().filter(|t| t.drive == drive.name);
+    let tenants = server.tenants_of(&drive.name);
     let tenants: Vec<_> = tenants
         .filter(|t| draft.is_sound(&path("tenant", &t.name)))
         .cloned()
@@ -700,14 +663,9 @@ fn sound(draft: &Draft, drive: &Drive) -> Server {
     });
     Server {
         drives: vec![drive.clone()],
-        listen: server.listen.clone(),
-        manage: server.manage.clone(),
-        gateways: server.gateways.clone(),
         limits: server.limits,
         volumes: volumes.cloned().collect(),
-        priority: server.priority,
-        remove_in_use: server.remove_in_use,
-        places: Places::default(),
         tenants,
+        ..Server::default()
     }
 }

@@ -1,6 +1,6 @@
 //! What a reload changed, in the words of the file.
 
-use crate::field::{Difference, Values, differences};
+use crate::field::{Difference, Mirror, Values, differences};
 use crate::server::{Drive, Server, Tenant, Volume};
 use crate::text::path;
 use std::collections::BTreeMap;

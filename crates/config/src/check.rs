@@ -4,15 +4,15 @@ use crate::admission;
 use crate::document::Document;
 use crate::nearest;
 use crate::plan::{PER_STREAM_RESERVED, streams};
-use crate::policy::{Policy, Unkept};
+use crate::policy::Unkept;
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::server::{Cache, Drive, Server, Storage, Tenant, Volume, is_promised, promise_key};
+use crate::server::{Contracted, Drive, Server, Tenant, Volume, is_promised, promise_key};
+use crate::storage::{Cache, Storage};
 use crate::text::{join, path, quoted};
 use crate::units::Size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use weir_core::{Contract, Knobs};
 
 /// Most drives of one server.
 const DRIVES_MAX: usize = 1024;
@@ -28,7 +28,7 @@ pub(crate) fn check(doc: &mut Document<'_>, draft: &mut Draft, before: Option<&S
             "the file has {} drives; a server can have at most {DRIVES_MAX}",
             draft.server.drives.len()
         );
-        return doc.keep(doc.places.problem("drive", what, None));
+        return doc.fault("drive", what, "");
     }
     files_differ(doc, &draft.server);
     shared(doc, draft);
@@ -72,7 +72,7 @@ fn placed(doc: &mut Document<'_>, draft: &Draft, drive: &Drive) -> bool {
                 Size(size)
             );
             let at = join(&path("volume", &volume.name), "size");
-            doc.keep(doc.places.problem(&at, what, None));
+            doc.fault(&at, what, "");
             return false;
         }
     }
@@ -86,46 +86,35 @@ pub fn warnings(server: &Server) -> Vec<Problem> {
 
 /// The same with other help for each part.
 pub(crate) fn unkept(server: &Server, help: impl Fn(Unkept) -> String) -> Vec<Problem> {
-    let contracts = server
-        .tenants
-        .iter()
-        .map(|t| ("tenant", &t.name, &t.drive, (&t.contract, t.knobs)));
-    let volumes = server
-        .volumes
-        .iter()
-        .map(|v| ("volume", &v.name, &v.drive, (&v.contract, v.knobs)));
-    let warnings = |(kind, name, drive, terms): (&str, &String, &String, (&Contract, Knobs))| {
-        let policy = server.drive(drive).map(|drive| &drive.policy);
-        let at = path(kind, name);
-        let warning = |policy: &Policy| {
-            let unkept = policy.unkept(terms.0, terms.1).into_iter();
-            let warning = unkept.map(|part| {
-                let (name, does) = (quoted(&policy.name), part.does);
-                let what = format!("is not enforced under policy {name}, which {does}");
-                (server.places).problem(&join(&at, part.key), what, Some(help(part)))
-            });
-            warning.collect::<Vec<_>>()
+    let mut all = Vec::new();
+    for owner in server.contracted() {
+        let Some(Drive { policy, .. }) = server.drive(owner.drive) else {
+            continue;
         };
-        policy.map_or_else(Vec::new, warning)
-    };
-    contracts.chain(volumes).flat_map(warnings).collect()
+        for part in policy.unkept(owner.contract, owner.knobs) {
+            let (name, does) = (quoted(&policy.name), part.does);
+            let what = format!("is not enforced under policy {name}, which {does}");
+            all.push(server.problem(&join(&owner.path, part.key), what, Some(help(part))));
+        }
+    }
+    all
 }
 
 /// Drives and tenants that are named must exist, and a tenant's volumes lie on its drive.
 fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<String>) {
     let drives: BTreeSet<&str> = server.drives.iter().map(|d| d.name.as_str()).collect();
     let tenants = tenants(server);
-    let on_drives = server.tenants.iter().map(|t| ("tenant", &t.name, &t.drive));
-    let on_drives = on_drives.chain(server.volumes.iter().map(|v| ("volume", &v.name, &v.drive)));
-    for (kind, name, drive) in on_drives {
+    for Contracted {
+        path: at, drive, ..
+    } in server.contracted()
+    {
         // What has no drive at all was said when it was read.
-        if drives.contains(drive.as_str()) || drive.is_empty() || !doc.keeps() {
+        if drives.contains(drive) || drive.is_empty() || !doc.keeps() {
             continue;
         }
-        let at = path(kind, name);
         let what = format!("unknown drive {}", quoted(drive));
         let help = nearest::help(drive, drives.iter().copied());
-        doc.keep(doc.places.problem(&join(&at, "drive"), what, Some(help)));
+        doc.fault(&join(&at, "drive"), what, &help);
         broken.insert(at);
     }
     for volume in &server.volumes {
@@ -155,7 +144,7 @@ fn references(doc: &mut Document<'_>, server: &Server, broken: &mut BTreeSet<Str
                 undefined(name, &tenants),
             ),
         };
-        doc.keep(doc.places.problem(&join(&at, "tenant"), what, Some(help)));
+        doc.fault(&join(&at, "tenant"), what, &help);
         broken.insert(at);
     }
 }
@@ -203,7 +192,7 @@ fn files_differ(doc: &mut Document<'_>, server: &Server) {
         let help = format!(
             "use a different {thing}; two volumes in one {thing} would overwrite each other's data"
         );
-        doc.keep(doc.places.problem(&at, what, Some(help)));
+        doc.fault(&at, what, &help);
     }
 }
 
@@ -218,37 +207,27 @@ fn shared(doc: &mut Document<'_>, draft: &Draft) {
         };
         let policy = server.drive(&volume.drive).map(|drive| &drive.policy);
         let contract = &volume.contract;
-        let (what, help) = if contract.min == 0 && contract.min_iops == 0 {
+        let at = join(&at, "shared");
+        if contract.min == 0 && contract.min_iops == 0 {
             let help =
                 "set min = \"10MB/s\" or min_iops = 100, which all servers guarantee together";
-            ("requires a min, which the servers share".to_owned(), help)
+            doc.fault(&at, "requires a min, which the servers share", help);
         } else if server.gateways.is_none() && !doc.places.keys.contains_key("gateways") {
+            let what = "requires [gateways], through which the servers coordinate";
             let help = "add [gateways] with etcd = [\"http://127.0.0.1:2379\"]";
-            (
-                "requires [gateways], through which the servers coordinate".to_owned(),
-                help,
-            )
+            doc.fault(&at, what, help);
         } else if let Some(policy) = policy.filter(|policy| !policy.keeps_min()) {
             let what = format!(
                 "requires a policy that guarantees min; policy {} does not",
                 quoted(&policy.name)
             );
-            (what, "set policy = \"contract\", or remove shared")
+            doc.fault(&at, what, "set policy = \"contract\", or remove shared");
         } else if let Some(other) = users.insert(name, &volume.name) {
-            let what = format!(
-                "{} is already used by {}",
-                quoted(name),
-                path("volume", other)
-            );
-            (
-                what,
-                "use a different name for each volume; volumes of one server cannot share a minimum",
-            )
-        } else {
-            continue;
-        };
-        let at = join(&at, "shared");
-        doc.keep(doc.places.problem(&at, what, Some(help.to_owned())));
+            let other = path("volume", other);
+            let what = format!("{} is already used by {other}", quoted(name));
+            let help = "use a different name for each volume; volumes of one server cannot share a minimum";
+            doc.fault(&at, what, help);
+        }
     }
 }
 
@@ -273,7 +252,7 @@ fn cached(doc: &mut Document<'_>, volume: &Volume, tenant: Option<&Tenant>) {
         return;
     };
     let help = format!("set cache = \"direct\", or remove {promise}");
-    doc.keep(doc.places.problem(&key, what, Some(help)));
+    doc.fault(&key, what, &help);
 }
 
 /// True if the drive's tables have room for its volumes, tenants and connections.
@@ -281,11 +260,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
     let at = path("drive", &drive.name);
     let limits = &drive.limits;
     let volumes = server.volumes_of(&drive.name).count();
-    let tenants = server
-        .tenants
-        .iter()
-        .filter(|t| t.drive == drive.name)
-        .count();
+    let tenants = server.tenants_of(&drive.name).count();
     let counts = [
         ("volumes", volumes, limits.volumes),
         ("tenants", tenants, limits.tenants),
@@ -298,7 +273,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
             let what = format!("the drive has {count} {key}, and its table has room for {limit}");
             let help = format!("raise {limits_key} in [{at}.limits]");
             let at = format!("{at}.limits.{limits_key}");
-            doc.keep(doc.places.problem(&at, what, Some(help)));
+            doc.fault(&at, what, &help);
         }
     }
     let reserved = PER_STREAM_RESERVED.min(server.limits.requests_per_connection);
@@ -309,10 +284,7 @@ fn room(doc: &mut Document<'_>, server: &Server, drive: &Drive) -> bool {
             limits.requests, server.limits.connections
         );
         let help = format!("set at least {least}, or reduce limits.connections");
-        doc.keep(
-            doc.places
-                .problem(&format!("{at}.limits.requests"), what, Some(help)),
-        );
+        doc.fault(&format!("{at}.limits.requests"), what, &help);
     }
     doc.found() == before
 }

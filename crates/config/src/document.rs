@@ -74,6 +74,14 @@ impl From<DeValue<'_>> for Value {
     }
 }
 
+/// Keys that are refused where something holds: a row each, with what is wrong and what to do.
+macro_rules! refuse {
+    ($doc:expr, $table:expr; $($key:expr, $holds:expr, $what:expr, $help:expr;)*) => {
+        $($table.refuse($doc, $key, ($holds, $what, $help));)*
+    };
+}
+pub(crate) use refuse;
+
 /// What is known about the file, and what is wrong with it.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
@@ -151,16 +159,8 @@ impl<'a> Document<'a> {
         what: impl Display,
         help: &str,
     ) -> Problem {
-        let (line, column) = self.place(span.start);
-        Problem {
-            file: self.places.file.clone(),
-            line,
-            column,
-            key: key.to_owned(),
-            message: what.to_string(),
-            help: (!help.is_empty()).then(|| help.to_owned()),
-            exceeds: false,
-        }
+        let place = self.place(span.start);
+        Problem::new(&self.places.file, place, key, what.to_string(), help)
     }
 
     /// Reports a problem with an entry.
@@ -176,6 +176,12 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// Keeps a problem at a key that was read before, or at the nearest table around it.
+    pub(crate) fn fault(&mut self, key: &str, what: impl Display, help: &str) {
+        let help = (!help.is_empty()).then(|| help.to_owned());
+        self.keep(self.places.problem(key, what.to_string(), help));
+    }
+
     /// True while a further problem would be kept: what is costly to explain need not be otherwise.
     pub(crate) fn keeps(&self) -> bool {
         self.problems.len() < PROBLEMS_MAX
@@ -188,15 +194,8 @@ impl<'a> Document<'a> {
         let more = self.found - self.problems.len();
         if more > 0 {
             let message = format!("{more} more problems are not shown");
-            self.problems.push(Problem {
-                file: self.places.file,
-                line: 0,
-                column: 0,
-                key: String::new(),
-                message,
-                help: None,
-                exceeds: false,
-            });
+            let more = Problem::new(&self.places.file, (0, 0), "", message, "");
+            self.problems.push(more);
         }
         self.problems
     }
@@ -222,6 +221,21 @@ impl<'a> Document<'a> {
                 self.found += 1;
             }
         }
+    }
+
+    /// The elements of an array of tables of a shape, each with its table.
+    pub(crate) fn tables(
+        &mut self,
+        table: &Table<'a>,
+        key: &str,
+        shape: &'static Shape,
+    ) -> Vec<(Entry<'a>, Table<'a>)> {
+        let entries = table.entry(key).and_then(|e| e.array(self, shape.name));
+        let mut all = Vec::new();
+        for entry in entries.unwrap_or_default() {
+            all.extend(entry.table(self, shape).map(|table| (entry, table)));
+        }
+        all
     }
 
     /// The entry of a key that has to be there.
@@ -288,69 +302,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What holds where a key is left out or is wrong, as it is declared.
-    pub(crate) fn default<T: FromStr>(&self, key: &str) -> T {
-        let value = match self.shape.key(key).map(|k| k.default) {
-            Some(DefaultValue::Value(value)) => value.trim_matches('"').parse().ok(),
-            _ => None,
-        };
-        value.expect("its declaration has a value of that type")
-    }
-
     /// A field's value, or its default.
-    pub(crate) fn field<T: Field>(&self, doc: &mut Document<'_>, key: &str) -> T {
+    pub(crate) fn field<T: Field>(&self, doc: &mut Document<'a>, key: &str) -> T {
         let value = self.entry(key).and_then(|entry| T::read(doc, &entry));
         value.unwrap_or_else(|| T::absent(self.shape.key(key).expect("a field is a key")))
-    }
-
-    /// A whole number, or its default.
-    pub(crate) fn count<T>(&self, doc: &mut Document<'_>, key: &str) -> T
-    where
-        T: TryFrom<u64> + FromStr,
-    {
-        self.count_if_any(doc, key)
-            .unwrap_or_else(|| self.default(key))
-    }
-
-    /// A whole number that has no default.
-    pub(crate) fn count_if_any<T>(&self, doc: &mut Document<'_>, key: &str) -> Option<T>
-    where
-        T: TryFrom<u64>,
-    {
-        self.entry(key)?.count(doc)
-    }
-
-    /// A number of bytes, or its default.
-    pub(crate) fn size(&self, doc: &mut Document<'_>, key: &str) -> u64 {
-        let size = self.entry(key).and_then(|e| e.size(doc));
-        size.unwrap_or_else(|| self.default::<Size>(key).0)
-    }
-
-    /// A number of bytes that has no default.
-    pub(crate) fn size_if_any(&self, doc: &mut Document<'_>, key: &str) -> Option<u64> {
-        self.entry(key)?.size(doc)
-    }
-
-    /// A length of time, or its default.
-    pub(crate) fn time(&self, doc: &mut Document<'_>, key: &str) -> Span {
-        self.time_if_any(doc, key)
-            .unwrap_or_else(|| self.default::<Time>(key).0)
-    }
-
-    /// A length of time that has no default.
-    pub(crate) fn time_if_any(&self, doc: &mut Document<'_>, key: &str) -> Option<Span> {
-        self.entry(key)?.time(doc)
-    }
-
-    /// Bytes a second, more than none.
-    pub(crate) fn rate(&self, doc: &mut Document<'_>, key: &str) -> Option<u64> {
-        self.entry(key)?.rate(doc)
-    }
-
-    /// `true` or `false`, or its default.
-    pub(crate) fn flag(&self, doc: &mut Document<'_>, key: &str) -> bool {
-        let flag = self.entry(key).and_then(|e| e.boolean(doc));
-        flag.unwrap_or_else(|| self.default(key))
     }
 
     /// What the word comes to, or its default: one of `values`, in the order of the declared words.
@@ -362,11 +317,25 @@ impl<'a> Table<'a> {
     ) -> T {
         let word = self.entry(key).and_then(|e| e.word(doc, values));
         word.unwrap_or_else(|| {
-            let default: String = self.default(key);
-            let words = self.shape.key(key).map_or(&[][..], |k| k.kind.words());
-            let at = words.iter().position(|w| *w == default);
+            let declared = self.shape.key(key).map(|k| (k.kind.words(), k.default));
+            let Some((words, DefaultValue::Value(default))) = declared else {
+                unreachable!("{key} has a default");
+            };
+            let at = words.iter().position(|w| *w == default.trim_matches('"'));
             values[at.expect("its default is one of the declared words")]
         })
+    }
+
+    /// Keeps a problem with a key if this holds and the key is there.
+    pub(crate) fn refuse(
+        &self,
+        doc: &mut Document<'_>,
+        key: &str,
+        (holds, what, help): (bool, impl Display, &str),
+    ) {
+        if let Some(entry) = self.entry(key).filter(|_| holds) {
+            doc.report(&entry, what, help);
+        }
     }
 
     /// All entries in the order of their keys, with the keys.
@@ -392,6 +361,16 @@ impl<'a> Table<'a> {
 impl<'a> Entry<'a> {
     /// A table of a known shape.
     pub(crate) fn table(&self, doc: &mut Document<'a>, shape: &'static Shape) -> Option<Table<'a>> {
+        self.table_and(doc, shape, |keys| keys)
+    }
+
+    /// A table of a known shape that may have these keys, too.
+    pub(crate) fn table_and(
+        &self,
+        doc: &mut Document<'a>,
+        shape: &'static Shape,
+        further: impl FnOnce(Vec<&'static str>) -> Vec<&'static str>,
+    ) -> Option<Table<'a>> {
         if !self.is_table() {
             let what = format_args!("{} is not a table", self.shown());
             let help = self.table_help(shape, doc.family);
@@ -399,7 +378,7 @@ impl<'a> Entry<'a> {
             return None;
         }
         let table = self.map(doc)?.shaped(shape);
-        doc.check_keys(&table, shape.name, &shape.names());
+        doc.check_keys(&table, shape.name, &further(shape.names()));
         Some(table)
     }
 
@@ -470,6 +449,22 @@ impl<'a> Entry<'a> {
         None
     }
 
+    /// A string that `read` turns into a value, or into what is wrong with it and what to do.
+    pub(crate) fn parsed<T, W: Display, H: AsRef<str>>(
+        &self,
+        doc: &mut Document<'_>,
+        (wanted, example): (&str, &str),
+        read: impl FnOnce(&'a str) -> Result<T, (W, H)>,
+    ) -> Option<T> {
+        match read(self.text(doc, wanted, example)?) {
+            Ok(value) => Some(value),
+            Err((what, help)) => {
+                doc.report(self, what, help.as_ref());
+                None
+            }
+        }
+    }
+
     /// The place of a word among a few.
     pub(crate) fn choice(&self, doc: &mut Document<'_>, words: &[&str]) -> Option<usize> {
         let names: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
@@ -505,14 +500,30 @@ impl<'a> Entry<'a> {
         T::try_from(self.integer(doc, least..=most)?).ok()
     }
 
-    /// A number as declared: a count, a size, or a rate.
+    /// A number as declared: a count, a size, a rate, or permission bits.
     pub(crate) fn number(&self, doc: &mut Document<'_>) -> Option<u64> {
         match self.kind {
             Kind::Size(..) => self.size(doc),
             Kind::Rate => self.rate(doc),
             Kind::Count(..) => self.count(doc),
+            Kind::Text(_) => self.mode(doc),
             _ => None,
         }
+    }
+
+    /// Permission bits of a socket, in octal digits.
+    fn mode(&self, doc: &mut Document<'_>) -> Option<u64> {
+        self.parsed(doc, ("permission bits in a string", "\"0660\""), |text| {
+            let mode = u64::from_str_radix(text, 8).ok();
+            let digits = (3..=4).contains(&text.len()) && !text.starts_with('+');
+            mode.filter(|m| *m <= 0o777 && digits).ok_or_else(|| {
+                let what = format!(
+                    "{} is not an octal mode, \"0000\" to \"0777\"",
+                    quoted(text)
+                );
+                (what, "write for example \"0660\"")
+            })
+        })
     }
 
     /// A number of bytes as declared.
@@ -550,12 +561,8 @@ impl<'a> Entry<'a> {
         if let Value::Boolean(value) = self.value {
             return Some(*value);
         }
-        let help = "write true or false, without quotes";
-        doc.report(
-            self,
-            format_args!("{} is not true or false", self.shown()),
-            help,
-        );
+        let what = format_args!("{} is not true or false", self.shown());
+        doc.report(self, what, "write true or false, without quotes");
         None
     }
 
@@ -566,11 +573,8 @@ impl<'a> Entry<'a> {
                 Value::String(text) if example.starts_with("[\"") => {
                     let parts: Vec<String> = text.split(',').map(|t| quoted(t.trim())).collect();
                     let help = format!("write [{}]", parts.join(", "));
-                    doc.report(
-                        self,
-                        format_args!("{} is not an array", self.shown()),
-                        &help,
-                    );
+                    let what = format_args!("{} is not an array", self.shown());
+                    doc.report(self, what, &help);
                 }
                 _ => self.mistyped(doc, "an array", example),
             }
@@ -640,7 +644,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Keeps the problem that a value of the right type is not permitted.
-    pub(crate) fn not_permitted(&self, doc: &mut Document<'_>, allowed: &str) {
+    pub(crate) fn not_permitted(&self, doc: &mut Document<'_>, allowed: impl Display) {
         let what = format!("{} is not permitted; it must be {allowed}", self.shown());
         doc.report(self, what, "");
     }
@@ -683,11 +687,8 @@ impl<'a> Entry<'a> {
             return Some(time);
         }
         let (low, high) = (Time(*range.start()), Time(*range.end()));
-        doc.report(
-            self,
-            format_args!("must be between {low} and {high}, not {}", self.shown()),
-            "",
-        );
+        let what = format_args!("must be between {low} and {high}, not {}", self.shown());
+        doc.report(self, what, "");
         None
     }
 
@@ -701,11 +702,8 @@ impl<'a> Entry<'a> {
         let size = self.any_size(doc)?;
         if !range.contains(&size) {
             let (low, high) = (Size(*range.start()), Size(*range.end()));
-            doc.report(
-                self,
-                format_args!("must be between {low} and {high}, not {}", self.shown()),
-                "",
-            );
+            let what = format_args!("must be between {low} and {high}, not {}", self.shown());
+            doc.report(self, what, "");
             return None;
         }
         if !size.is_multiple_of(unit) {
@@ -738,14 +736,8 @@ impl<'a> Entry<'a> {
             doc.report(self, what, &help);
             return None;
         }
-        let text = self.text(doc, wanted, example)?;
-        match text.parse() {
-            Ok(value) => Some(value),
-            Err(error) => {
-                doc.report(self, &error, &error.help);
-                None
-            }
-        }
+        let parse = |text: &str| text.parse().map_err(UnitError::said);
+        self.parsed(doc, (wanted, example), parse)
     }
 
     /// Keeps the problem that a value is of another type.

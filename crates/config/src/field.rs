@@ -1,10 +1,11 @@
 //! Values of keys by their types: how a value is read, its default, and how it is written.
 
-use crate::document::{Document, Entry};
+use crate::document::{Document, Entry, Table};
 use crate::key::{DefaultValue, Key, Kind};
 use crate::listen::{Address, Id, Owner};
 use crate::text::{Quoted, quoted};
 use crate::units::{Rate, Size, Time};
+use crate::words::Words;
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,22 +27,47 @@ pub(crate) enum Value {
 /// The keys of a table in their order, with their values: `None` if a key is not set.
 pub(crate) type Values = Vec<(&'static str, Option<Value>)>;
 
-/// The [`Values`] of keys that a shape declares.
-macro_rules! values {
-    ($SHAPE:expr; $($key:ident: $value:expr,)*) => {
-        vec![$((stringify!($key), $crate::field::value(&$SHAPE, stringify!($key), &$value))),*]
-    };
+/// A struct whose fields are keys of a table.
+pub(crate) trait Mirror {
+    /// The value of each key.
+    fn values(&self) -> Values;
+
+    /// Reads each key.
+    fn fill<'a>(&mut self, doc: &mut Document<'a>, table: &Table<'a>);
+
+    /// This with the keys of a table.
+    fn filled<'a>(mut self, doc: &mut Document<'a>, table: &Table<'a>) -> Self
+    where
+        Self: Sized,
+    {
+        self.fill(doc, table);
+        self
+    }
 }
-pub(crate) use values;
+
+/// Structs whose fields are keys of a table: `Type: SHAPE, field field …;`.
+macro_rules! mirror {
+    ($($Type:ty: $SHAPE:expr, $($field:ident)*;)*) => {$(
+        impl $crate::field::Mirror for $Type {
+            fn values(&self) -> $crate::field::Values {
+                vec![$((stringify!($field), $crate::field::value(&$SHAPE, stringify!($field), &self.$field))),*]
+            }
+
+            fn fill<'a>(
+                &mut self,
+                doc: &mut $crate::document::Document<'a>,
+                table: &$crate::document::Table<'a>,
+            ) {
+                $(self.$field = table.field(doc, stringify!($field));)*
+            }
+        }
+    )*};
+}
+pub(crate) use mirror;
 
 /// The value of a key that a shape declares.
-pub(crate) fn value(shape: &crate::key::Shape, key: &str, value: &impl Show) -> Option<Value> {
+pub(crate) fn value(shape: &crate::key::Shape, key: &str, value: &dyn Show) -> Option<Value> {
     shape.key(key).and_then(|key| value.value(key))
-}
-
-/// The same keys without values.
-pub(crate) fn unset(values: Values) -> Values {
-    values.into_iter().map(|(key, _)| (key, None)).collect()
 }
 
 /// Prints a line for each key that is set.
@@ -110,16 +136,14 @@ pub(crate) trait Show {
 }
 
 /// The type of a field that is a key's value.
-pub(crate) trait Field: Show + Default {
-    /// Reads a value that says everything by itself; others are read by hand.
-    fn read(_: &mut Document<'_>, _: &Entry<'_>) -> Option<Self> {
-        None
-    }
+pub(crate) trait Field: Show {
+    /// Reads a value.
+    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self>
+    where
+        Self: Sized;
 
     /// The value where the key is left out, as it is declared.
-    fn absent(_: &Key) -> Self {
-        Self::default()
-    }
+    fn absent(_: &Key) -> Self;
 }
 
 /// The value of a declared number: bytes, bytes a second, nanoseconds, permission bits, or a count.
@@ -168,6 +192,7 @@ macro_rules! shows {
 }
 
 shows! {
+    u8: |count, key| number((*count).into(), key);
     u16: |count, key| number((*count).into(), key);
     u32: |count, key| number((*count).into(), key);
     u64: |count, key| number(*count, key);
@@ -185,12 +210,6 @@ shows! {
     Id: |id, _key| Some(Value::Text(id.to_string()));
     Owner: |owner, _key| (*owner != Owner::default()).then(|| Value::Text(owner.to_string()));
     Values: |values, _key| Some(Value::Table(values.clone()));
-}
-
-impl<T: Show> Show for &T {
-    fn value(&self, key: &Key) -> Option<Value> {
-        (*self).value(key)
-    }
 }
 
 impl<T: Show> Show for Option<T> {
@@ -213,7 +232,7 @@ impl<T: Show> Show for Vec<T> {
 macro_rules! fields {
     ($($type:ty: |$doc:ident, $entry:ident| $read:expr, |$key:ident| $absent:expr;)*) => {$(
         impl Field for $type {
-            fn read($doc: &mut Document<'_>, $entry: &Entry<'_>) -> Option<Self> {
+            fn read<'a>($doc: &mut Document<'a>, $entry: &Entry<'a>) -> Option<Self> {
                 $read
             }
 
@@ -225,16 +244,41 @@ macro_rules! fields {
 }
 
 fields! {
+    u8: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
+    u16: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
     u32: |doc, entry| entry.number(doc)?.try_into().ok(), |key| default_number(key) as Self;
     u64: |doc, entry| entry.number(doc), |key| default_number(key);
     Span: |doc, entry| entry.time(doc), |key| Self::from_nanos(default_number(key));
     bool: |doc, entry| entry.boolean(doc), |key| matches!(key.default, DefaultValue::Value("true"));
-    String: |_doc, _entry| None, |key| match key.default {
-        DefaultValue::Value(text) => text.trim_matches('"').to_owned(),
-        _ => Self::new(),
-    };
+    Owner: |doc, entry| entry.parsed(doc, ("an owner", "\"user:group\""), str::parse), |_key| Self::default();
 }
 
-impl Field for Owner {}
-impl<T: Show> Field for Option<T> {}
-impl<T: Show> Field for Vec<T> {}
+impl<T: Field> Field for Option<T> {
+    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
+        T::read(doc, entry).map(Some)
+    }
+
+    fn absent(_: &Key) -> Self {
+        None
+    }
+}
+
+impl<T: Words> Show for T {
+    fn value(&self, _: &Key) -> Option<Value> {
+        Some(Value::Text(self.word().to_owned()))
+    }
+}
+
+impl<T: Words> Field for T {
+    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
+        entry.word(doc, T::WORDS.iter().map(|w| w.1))
+    }
+
+    fn absent(key: &Key) -> Self {
+        let named = match key.default {
+            DefaultValue::Value(word) => T::named(word.trim_matches('"')),
+            _ => None,
+        };
+        named.expect("its declaration has a word of that type")
+    }
+}

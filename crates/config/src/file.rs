@@ -22,27 +22,14 @@ const FILE_MAX: usize = 16 << 20;
 /// Why there is none.
 pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let file = path.display().to_string();
-    let problem = |message: String, help: Option<String>| {
-        vec![Problem {
-            file: file.clone(),
-            line: 0,
-            column: 0,
-            key: String::new(),
-            message,
-            help,
-            exceeds: false,
-        }]
-    };
+    let problem = |message, help: &str| vec![Problem::new(&file, (0, 0), "", message, help)];
     let refused = |error: io::Error| {
-        problem(
-            format!("cannot read the file: {}", os_error::message(&error)),
-            None,
-        )
+        let what = format!("cannot read the file: {}", os_error::message(&error));
+        problem(what, "")
     };
     let regular = |kind: std::fs::FileType| {
-        let help = "name a regular file".to_owned();
         let what = format!("is {}, not a regular file", called(kind));
-        let other = || problem(what, Some(help));
+        let other = || problem(what, "name a regular file");
         kind.is_file().then_some(()).ok_or_else(other)
     };
     // Before it is opened, because opening a device can have effects.
@@ -56,12 +43,12 @@ pub fn text(path: &Path) -> Result<(String, String), Vec<Problem>> {
     let read = opened.take(FILE_MAX as u64 + 1).read_to_end(&mut text);
     read.map_err(refused)?;
     if text.len() > FILE_MAX {
-        return Err(problem(too_long(), Some("name another file".to_owned())));
+        return Err(problem(too_long(), "name another file"));
     }
     let text = String::from_utf8(text).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        let help = "save it as UTF-8, or name another file".to_owned();
-        problem(format!("is not UTF-8 from byte {at} on"), Some(help))
+        let help = "save it as UTF-8, or name another file";
+        problem(format!("is not UTF-8 from byte {at} on"), help)
     })?;
     Ok((file, text))
 }

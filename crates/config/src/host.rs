@@ -4,7 +4,9 @@ use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::server::Server;
 use std::path::PathBuf;
-use weir_core::{Capacity, Contract, Knobs, Span};
+use weir_core::{Capacity, Contract, Knobs};
+
+pub use crate::key::Queue;
 
 /// Drives of a host, and the cgroups that share them: what [`crate::apply::load`] returns.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,23 +41,6 @@ pub struct Drive {
     pub queue: Queue,
     /// The cgroups on it: tenants by name, then volumes by name.
     pub members: Vec<Member>,
-}
-
-/// What is set of a device's queue (`[drive.NAME.queue]`); `None` stays as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Queue {
-    /// Requests in the elevator and the drive together, for each hardware queue.
-    pub nr_requests: Option<u32>,
-    /// Read-ahead in bytes, a multiple of 4096.
-    pub read_ahead: Option<u64>,
-    /// 0 merges, 1 what is simple, 2 nothing.
-    pub nomerges: Option<u8>,
-    /// Whether it seeks.
-    pub rotational: Option<bool>,
-    /// Bytes of one command, a multiple of 1024.
-    pub max_transfer: Option<u64>,
-    /// The target of write-back throttling; zero is off.
-    pub write_back_latency: Option<Span>,
 }
 
 /// Suffixes of systemd's units that have a cgroup.

@@ -1,8 +1,10 @@
 //! Addresses, and the owners of sockets.
 
+use crate::text::quoted;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// An address that clients connect to.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -38,6 +40,36 @@ pub enum Id {
     Name(String),
     /// By number.
     Number(u32),
+}
+
+impl Id {
+    /// A user or a group by name or number; `None` if the text is empty.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        match text.parse() {
+            _ if text.is_empty() => None,
+            Ok(number) => Some(Self::Number(number)),
+            Err(_) => Some(Self::Name(text.to_owned())),
+        }
+    }
+}
+
+impl FromStr for Owner {
+    /// What is wrong, and what to write.
+    type Err = (String, &'static str);
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (user, group) = text.split_once(':').unwrap_or((text, ""));
+        let odd = |c: char| c == ':' || c.is_whitespace() || c.is_control();
+        let [user, group] = [user, group].map(|part| (Id::of(part), part.contains(odd)));
+        if user.1 || group.1 || user.0.is_none() && group.0.is_none() {
+            let help = "write \"user:group\", \"user\" or \":group\", by name or number";
+            return Err((format!("{} is not a valid owner", quoted(text)), help));
+        }
+        Ok(Self {
+            user: user.0,
+            group: group.0,
+        })
+    }
 }
 
 impl fmt::Display for Id {

@@ -18,14 +18,7 @@ pub(crate) fn least(model: &Config) -> Option<Capacity> {
     LEAST.get(model, |m| {
         let least = m.least(u64::MAX).ok().flatten()?;
         let measured = m.capacity().is_none();
-        let part = |n| if measured { rounded(n) } else { n };
-        Some(Capacity {
-            read: part(least.read),
-            write: part(least.write),
-            iops: part(least.iops),
-            read_iops: part(least.read_iops),
-            write_iops: part(least.write_iops),
-        })
+        Some(least.zip(least, |n, _| if measured { rounded(n) } else { n }))
     })
 }
 

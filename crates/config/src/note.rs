@@ -4,7 +4,8 @@ use crate::admission::scratch;
 use crate::measured::rounded;
 use crate::plan::{plan, written_edits};
 use crate::problem::Problem;
-use crate::server::{Drive, Server, Storage};
+use crate::server::{Drive, Server};
+use crate::storage::Storage;
 use crate::text::{join, path};
 use crate::units::{Rate, Size};
 use weir_core::{Capacity, Contract, Instant, Op, Promised, elevator};
@@ -58,15 +59,11 @@ fn near(server: &Server, drive: &Drive) -> Option<Problem> {
 
 /// The contracts whose max leaves their min to some requests only.
 fn within_max(server: &Server) -> impl Iterator<Item = Problem> {
-    let volumes = server.volumes.iter();
-    let volumes = volumes.map(|v| (&v.drive, path("volume", &v.name), &v.contract));
-    let tenants = server.tenants.iter();
-    let tenants = tenants.map(|t| (&t.drive, path("tenant", &t.name), &t.contract));
-    tenants.chain(volumes).filter_map(|(drive, at, contract)| {
-        let drive = server.drives.iter().find(|d| d.name == *drive)?;
-        let (key, what) = own_max(contract).filter(|_| drive.policy.keeps_min())?;
+    server.contracted().filter_map(|owner| {
+        let drive = server.drive(owner.drive)?;
+        let (key, what) = own_max(owner.contract).filter(|_| drive.policy.keeps_min())?;
         let help = "set min and max both in bytes or both in requests".to_owned();
-        Some(server.places.problem(&join(&at, key), what, Some(help)))
+        Some(server.problem(&join(&owner.path, key), what, Some(help)))
     })
 }
 
@@ -233,11 +230,7 @@ mod tests {
         let text = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.d]\ncapacity = { read = \"100MB/s\", write = \"100MB/s\", iops = 1000 }";
         let server = crate::parse("", text).unwrap();
         let of = |bytes, iops| {
-            let promised = Promised {
-                bytes,
-                iops,
-                millionths: 0,
-            };
+            let promised = Promised::rates(bytes, iops);
             in_requests(promised, &server.drives[0]).is_some()
         };
         assert!(of(50_000_000, 400));
@@ -253,12 +246,12 @@ mod tests {
                 iops,
                 ..weir_core::Max::NONE
             };
-            own_max(&Contract {
-                min,
-                min_iops,
-                max,
-                ..Contract::DEFAULT
-            })
+            own_max(
+                &Contract::DEFAULT
+                    .with_min(min)
+                    .with_min_iops(min_iops)
+                    .with_max(max),
+            )
         };
         let said = |key: &'static str, text: &str| Some((key, text.to_owned()));
         let requests = "its max permits 1000 requests/s only up to 2KiB each";
@@ -290,11 +283,7 @@ mod tests {
                 (5_000_000, 0),
                 (5_000_000, requests / 3),
             ] {
-                let promised = Promised {
-                    bytes,
-                    iops,
-                    millionths: 0,
-                };
+                let promised = Promised::rates(bytes, iops);
                 let length = kept_from_on(&disk, promised, kind).unwrap();
                 let left = (requests - iops) as f64 / requests as f64;
                 let comes_to = |length: u64| {
@@ -327,11 +316,7 @@ mod tests {
             requests: 100,
             rate: 409_600_000,
         };
-        let of = |bytes, iops| Promised {
-            bytes,
-            iops,
-            millionths: 0,
-        };
+        let of = |bytes, iops| Promised::rates(bytes, iops);
         // A request takes 9.99 ms and 10 us for each 4 KiB, in what the bytes at their own rate leave of a second.
         assert_eq!(kept_from(of(400_000, 0), kind), Some(SMALL));
         assert_eq!(kept_from(of(41_000_000, 0), kind), Some(112 * SMALL));

@@ -1,5 +1,6 @@
 //! How volumes and virtual machines wake each other.
 
+use crate::words::words;
 use weir_core::Span;
 
 /// How a volume and the virtual machines that use it wake each other (`[volume.NAME.listen]`).
@@ -29,18 +30,8 @@ pub enum CallRule {
     Spdk,
 }
 
-impl CallRule {
-    /// All there are, by their words in a file.
-    pub const WORDS: [(&'static str, Self); 3] = [
-        ("gather", Self::Gather),
-        ("vic", Self::Vic),
-        ("spdk", Self::Spdk),
-    ];
-
-    /// Its word in a file.
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize].0
-    }
+words! {
+    CallRule: "gather" Gather, "vic" Vic, "spdk" Spdk;
 }
 
 impl Default for Notify {

@@ -23,7 +23,7 @@ impl Places {
     /// A problem at a key, or at the nearest table around it that is in the file.
     pub(crate) fn problem(&self, key: &str, message: String, help: Option<String>) -> Problem {
         let mut path = key;
-        let (line, column) = loop {
+        let place = loop {
             if let Some(&place) = self.keys.get(path) {
                 break place;
             }
@@ -32,14 +32,7 @@ impl Places {
                 None => break (0, 0),
             }
         };
-        Problem {
-            file: self.file.clone(),
-            line,
-            column,
-            key: key.to_owned(),
-            message,
-            help,
-            exceeds: false,
-        }
+        let help = help.unwrap_or_default();
+        Problem::new(&self.file, place, key, message, &help)
     }
 }

@@ -69,7 +69,7 @@ impl Plan {
 /// Slot numbers depend on names alone: tenants in their order from group 1 on, then volumes; spaces from 0 on.
 pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
     let drive = server.drive(drive)?;
-    let tenants = server.tenants.iter().filter(|t| t.drive == drive.name);
+    let tenants = server.tenants_of(&drive.name);
     let tenants: BTreeMap<String, GroupId> = tenants
         .zip(1..)
         .map(|(t, slot)| (t.name.clone(), GroupId(slot)))
@@ -86,25 +86,27 @@ pub fn plan(server: &Server, drive: &str) -> Option<Plan> {
             (v.name.clone(), slot)
         })
         .collect();
+    let setup = setup(server, drive);
+    let terms = Terms::of(&setup, server, drive);
     let mut plan = Plan {
         drive: drive.name.clone(),
-        config: config(server, drive),
+        config: config(server, drive, setup),
         edits: Vec::new(),
         volumes,
         tenants,
     };
-    plan.edits = fresh_edits(server, &plan, &Terms::new(server, drive));
+    plan.edits = fresh_edits(server, &plan, &terms);
     Some(plan)
 }
 
 /// The policy of a drive, set up for the contracts on it.
-fn setup(server: &Server, drive: &Drive) -> Setup {
+pub(crate) fn setup(server: &Server, drive: &Drive) -> Setup {
     drive.policy.set_up(drive.capacity, nodes(server, drive))
 }
 
 /// The drive's groups: its tenants, and then its volumes.
 fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node> + 'a {
-    let tenants = tenants_of(server, drive);
+    let tenants = server.tenants_of(&drive.name);
     let places: BTreeMap<&str, usize> = tenants.clone().map(|t| t.name.as_str()).zip(0..).collect();
     let tenants = tenants.map(|t| Node {
         parent: None,
@@ -117,13 +119,6 @@ fn nodes<'a>(server: &'a Server, drive: &'a Drive) -> impl Iterator<Item = Node>
     tenants.chain(volumes)
 }
 
-fn tenants_of<'a>(
-    server: &'a Server,
-    drive: &'a Drive,
-) -> impl Iterator<Item = &'a Tenant> + Clone {
-    server.tenants.iter().filter(|t| t.drive == drive.name)
-}
-
 /// What the core is told of the contracts and knobs on a drive, by the names of their owners.
 pub(crate) struct Terms {
     pub(crate) tenants: BTreeMap<String, (Contract, Knobs)>,
@@ -131,19 +126,10 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// As the drive's policy has it.
-    pub(crate) fn new(server: &Server, drive: &Drive) -> Self {
-        Self::of(&setup(server, drive), server, drive)
-    }
-
-    /// As they are written: for admission, which counts what is promised whatever the policy makes of it.
-    pub(crate) fn written(server: &Server, drive: &Drive) -> Self {
-        Self::of(&Setup::written(nodes(server, drive)), server, drive)
-    }
-
-    fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
+    /// As a setup of the drive's policy has it.
+    pub(crate) fn of(setup: &Setup, server: &Server, drive: &Drive) -> Self {
         let mut told = setup.contracts().iter().copied();
-        let tenants = tenants_of(server, drive).zip(told.by_ref());
+        let tenants = server.tenants_of(&drive.name).zip(told.by_ref());
         let tenants = tenants.map(|(t, told)| (t.name.clone(), (told, setup.knobs(t.knobs))));
         let tenants = tenants.collect();
         let volumes = server.volumes_of(&drive.name).zip(told);
@@ -155,18 +141,20 @@ impl Terms {
     }
 }
 
-/// What [`Plan::edits`] would be if the core were told of contracts as they are written.
+/// What [`Plan::edits`] would be if the core were told of contracts as they are written: for admission, which counts what is promised
+/// whatever the policy makes of it.
 pub(crate) fn written_edits(server: &Server, plan: &Plan) -> Vec<Edit> {
-    let drive = server.drive(&plan.drive);
-    drive.map_or_else(Vec::new, |drive| {
-        fresh_edits(server, plan, &Terms::written(server, drive))
-    })
+    let Some(drive) = server.drive(&plan.drive) else {
+        return Vec::new();
+    };
+    let written = Setup::written(nodes(server, drive));
+    fresh_edits(server, plan, &Terms::of(&written, server, drive))
 }
 
 /// The edits that bring an empty layer to what the server says, in the plan's slots.
 pub(crate) fn fresh_edits(server: &Server, plan: &Plan, terms: &Terms) -> Vec<Edit> {
     let mut edits = Vec::with_capacity(plan.tenants.len() + 2 * plan.volumes.len());
-    for tenant in server.tenants.iter().filter(|t| t.drive == plan.drive) {
+    for tenant in server.tenants_of(&plan.drive) {
         edits.extend(add_tenant(plan, terms, tenant));
     }
     for volume in server.volumes_of(&plan.drive) {
@@ -182,11 +170,7 @@ pub(crate) fn add_tenant(
 ) -> impl Iterator<Item = Edit> + use<> {
     let id = plan.tenants[&tenant.name];
     let (contract, knobs) = terms.tenants[&tenant.name];
-    let group = Edit::AddGroup {
-        id,
-        parent: ROOT,
-        contract,
-    };
+    let group = Edit::add_group(id, ROOT, contract);
     iter::once(group).chain(set_knobs(id, knobs))
 }
 
@@ -203,11 +187,7 @@ pub(crate) fn add_volume(
     let slot = plan.volumes[&volume.name];
     let (contract, knobs) = terms.volumes[&volume.name];
     let parent = volume.tenant.as_ref().and_then(|t| plan.tenants.get(t));
-    let group = Edit::AddGroup {
-        id: slot.group,
-        parent: parent.copied().unwrap_or(ROOT),
-        contract,
-    };
+    let group = Edit::add_group(slot.group, parent.copied().unwrap_or(ROOT), contract);
     let space = volume.size.map(|size| Edit::SetSpace {
         id: slot.space,
         size: Some(size),
@@ -234,9 +214,8 @@ fn stalled(drive: &Drive) -> u32 {
 }
 
 /// The core's configuration.
-pub(crate) fn config(server: &Server, drive: &Drive) -> Config {
+pub(crate) fn config(server: &Server, drive: &Drive, setup: Setup) -> Config {
     let per_stream = server.limits.requests_per_connection;
-    let setup = setup(server, drive);
     Config {
         sizes: Sizes {
             requests: drive.limits.requests,

@@ -1,19 +1,18 @@
 //! A server written back as a file: every key that has a value, defaults included, in one order and in the shortest units.
 
-use crate::field::{Value, Values, print, unset, values};
-use crate::key::{
-    ATTACH, CAPACITY, DRIVE, DefaultValue, Gateways, MAX, Manage, REMOTE, SERVER, TENANT, VOLUME,
-};
+use crate::field::{Mirror, Show, Value, Values, mirror, print, value};
+use crate::key::{ATTACH, DRIVE, DefaultValue, Gateways, Manage, SERVER};
 use crate::listen::Address;
-use crate::low;
-use crate::notify::Wakes;
 use crate::policy::{Budget, Policy};
 use crate::profile;
-use crate::server::{Cache, Drive, Remote, Server, Storage, Tenant, Volume};
+use crate::server::{Drive, Server, Volume};
+use crate::storage::Storage;
+use crate::terms::{self, capacity_values};
 use crate::text::Quoted;
 use crate::tunable;
+use crate::words::Words;
 use std::fmt::{self, Display, Formatter};
-use weir_core::{Capacity, Class, Contract, Knobs, LowKnobs, Max};
+use weir_core::{Class, Contract, Knobs};
 
 /// Prints a file that reads back as an equal server.
 impl Display for Server {
@@ -91,6 +90,11 @@ fn print_tunables(f: &mut Formatter<'_>, policy: &Policy) -> fmt::Result {
 
 fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     let mut values = volume.values();
+    let place = |values: &Values, key| values.iter().position(|v| v.0 == key);
+    if let Some(remote) = place(&values, "remote").map(|at| values.remove(at)) {
+        let behind = place(&values, "cache").map_or(0, |at| at + 1);
+        values.insert(behind, remote);
+    }
     for (key, value) in &mut values {
         match (*key, value) {
             ("listen", Some(Value::Table(attach))) if volume.vhost.is_some() => {
@@ -116,108 +120,27 @@ fn print_volume(f: &mut Formatter<'_>, volume: &Volume) -> fmt::Result {
     print(f, &values)
 }
 
-impl Server {
-    /// The value of each key of `[server]`.
-    pub(crate) fn values(&self) -> Values {
-        values!(SERVER; priority: self.priority.name(), remove_in_use: self.remove_in_use,)
-    }
+mirror! {
+    Server: SERVER, priority remove_in_use;
 }
 
 impl Drive {
     /// The value of each key, except those of tunables. The shape of a model is the model's.
     pub(crate) fn values(&self) -> Values {
         let own = self.model.is_none().then_some(self);
-        values!(DRIVE;
-            policy: self.policy.word(),
-            capacity: capacity_values(self.capacity),
-            model: self.model.as_ref().map(profile::inline),
-            path: self.model.as_ref().map(|_| self.path),
-            queues: own.map(|d| d.queues),
-            tags: own.map(|d| d.tags),
-            max_transfer: own.map(|d| d.max_transfer),
-            rotational: own.map(|d| d.rotational),
-            limits: self.limits.values(),
-        )
+        let of = |key, shown: &dyn Show| (key, value(&DRIVE, key, shown));
+        vec![
+            of("policy", &self.policy.word()),
+            of("capacity", &capacity_values(self.capacity)),
+            of("model", &self.model.as_ref().map(profile::inline)),
+            of("path", &self.model.as_ref().map(|_| self.path)),
+            of("queues", &own.map(|d| d.queues)),
+            of("tags", &own.map(|d| d.tags)),
+            of("max_transfer", &own.map(|d| d.max_transfer)),
+            of("rotational", &own.map(|d| d.rotational)),
+            of("limits", &self.limits.values()),
+        ]
     }
-}
-
-impl Tenant {
-    /// The value of each key.
-    pub(crate) fn values(&self) -> Values {
-        let mut values = values!(TENANT; drive: self.drive,);
-        values.extend(contract_values(&self.contract, &self.knobs));
-        values
-    }
-}
-
-impl Volume {
-    /// The value of each key.
-    pub(crate) fn values(&self) -> Values {
-        let (mut file, mut device, mut remote) = (None, None, None);
-        let (mut memory, mut model) = (None, None);
-        match &self.storage {
-            Storage::File(at) => file = Some(at),
-            Storage::Device(at) => device = Some(at),
-            Storage::Nbd(at) => remote = Some(at),
-            Storage::Memory => memory = Some(true),
-            Storage::Model => model = Some("the drive's"),
-        }
-        let mut values = values!(VOLUME;
-            drive: self.drive,
-            file: file,
-            device: device,
-            nbd: remote.map(|r| &r.text),
-            memory: memory,
-            model: model,
-            size: self.size,
-            read_only: self.read_only,
-            cache: self.cache.word(),
-            remote: remote_values(remote),
-            listen: attach_values(self),
-            ublk: self.ublk.then_some(true),
-            ublk_number: self.ublk_number,
-            tenant: self.tenant,
-            shared: self.shared,
-        );
-        values.extend(contract_values(&self.contract, &self.knobs));
-        values
-    }
-}
-
-impl Cache {
-    /// Its word in the file.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Host => "host",
-        }
-    }
-}
-
-fn remote_values(remote: Option<&Remote>) -> Values {
-    values!(REMOTE;
-        connections: remote.map(|r| r.connections),
-        requests: remote.map(|r| r.requests),
-        wait: remote.map(|r| r.wait),
-        unflushed: remote.map(|r| r.unflushed),
-    )
-}
-
-fn attach_values(volume: &Volume) -> Values {
-    let notify = &volume.notify;
-    let (spin, sleep) = match notify.wakes {
-        Wakes::AtOnce => (None, None),
-        Wakes::Spin(span) => (Some(span), None),
-        Wakes::Sleep(span) => (None, Some(span)),
-    };
-    values!(ATTACH;
-        vhost: volume.vhost,
-        spin: spin,
-        sleep: sleep,
-        calls: notify.calls.word(),
-        call_count: notify.call_count,
-        call_delay: notify.call_delay,
-    )
 }
 
 /// A contract in the words of the file: the keys of a volume, a line each.
@@ -226,70 +149,11 @@ pub struct Terms<'a>(pub &'a Contract);
 
 impl Display for Terms<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        print_contract(f, self.0, &Knobs::NONE)
+        print(f, &terms::values(self.0, &Knobs::NONE))
     }
 }
 
 /// What the file calls a class.
 pub fn class_word(class: Class) -> &'static str {
-    match class {
-        Class::Realtime => "realtime",
-        Class::BestEffort => "best-effort",
-        Class::Idle => "idle",
-    }
-}
-
-pub(crate) fn print_contract(
-    f: &mut Formatter<'_>,
-    contract: &Contract,
-    knobs: &Knobs,
-) -> fmt::Result {
-    print(f, &contract_values(contract, knobs))
-}
-
-fn contract_values(contract: &Contract, knobs: &Knobs) -> Values {
-    values!(TENANT;
-        min: contract.min,
-        min_iops: contract.min_iops,
-        share: contract.share,
-        max: max_values(&contract.max),
-        class: class_word(contract.class),
-        latency: knobs.latency,
-        low: (knobs.low != LowKnobs::NONE).then(|| low::line(&knobs.low)),
-    )
-}
-
-fn max_values(max: &Max) -> Values {
-    let values = values!(MAX;
-        bandwidth: max.bandwidth,
-        read_bandwidth: max.read_bandwidth,
-        write_bandwidth: max.write_bandwidth,
-        iops: max.iops,
-        read_iops: max.read_iops,
-        write_iops: max.write_iops,
-        iops_size: max.iops_size,
-        burst: max.burst,
-    );
-    if max.is_limited() {
-        values
-    } else {
-        unset(values)
-    }
-}
-
-pub(crate) fn print_capacity(f: &mut Formatter<'_>, capacity: &Capacity) -> fmt::Result {
-    print(
-        f,
-        &values!(DRIVE; capacity: capacity_values(Some(*capacity)),),
-    )
-}
-
-pub(crate) fn capacity_values(capacity: Option<Capacity>) -> Values {
-    values!(CAPACITY;
-        read: capacity.map(|c| c.read),
-        write: capacity.map(|c| c.write),
-        iops: capacity.map(|c| c.iops),
-        read_iops: capacity.map(|c| c.read_iops),
-        write_iops: capacity.map(|c| c.write_iops),
-    )
+    class.word()
 }

@@ -30,6 +30,25 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// A problem at a line and a column of a file; empty help is none.
+    pub(crate) fn new(
+        file: &str,
+        (line, column): (u32, u32),
+        key: &str,
+        message: String,
+        help: &str,
+    ) -> Self {
+        Self {
+            file: file.to_owned(),
+            line,
+            column,
+            key: key.to_owned(),
+            message,
+            help: (!help.is_empty()).then(|| help.to_owned()),
+            exceeds: false,
+        }
+    }
+
     /// The same, of something that asks for more than there is.
     pub(crate) fn exceeding(self) -> Self {
         Self {
@@ -78,15 +97,7 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_told_without_one() {
-        let mut problem = Problem {
-            file: String::new(),
-            line: 0,
-            column: 0,
-            key: String::new(),
-            message: "too much".to_owned(),
-            help: None,
-            exceeds: false,
-        };
+        let mut problem = Problem::new("", (0, 0), "", "too much".to_owned(), "");
         assert_eq!(problem.to_string(), "too much");
         problem.file = "a.toml".to_owned();
         assert_eq!(problem.to_string(), "a.toml: too much");

@@ -1,8 +1,8 @@
 //! From a running server's file to the next one: what changes, or why it cannot.
 
-use crate::field::{Values, differences, unset};
-use crate::key::{Gateways, contract_keys};
-use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits};
+use crate::field::{Mirror, Values, differences};
+use crate::key::{GATEWAYS, contract_keys};
+use crate::plan::{Plan, Slot, Terms, add_tenant, add_volume, config, fresh_edits, setup};
 use crate::problem::Problem;
 use crate::read::SHAPE_KEYS;
 use crate::server::{Drive, Server, Volume};
@@ -165,7 +165,7 @@ impl Fixed<'_> {
         self.values("manage", both.map(|s| s.manage.values()), &[]);
         let gateways = both.map(|s| match &s.gateways {
             Some(gateways) => gateways.values(),
-            None => unset(Gateways::default().values()),
+            None => GATEWAYS.unset(),
         });
         self.values("gateways", gateways, &[]);
         self.values("limits", both.map(|s| s.limits.values()), &[]);
@@ -227,27 +227,26 @@ fn drive_reload(
     drive: &Drive,
 ) -> Result<DriveReload, Problem> {
     let (volumes, tenants) = slots(was, new, drive)?;
+    let setting = setup(new, drive);
+    let now = Terms::of(&setting, new, drive);
     let mut plan = Plan {
         drive: was.drive.clone(),
-        config: config(new, drive),
+        config: config(new, drive, setting),
         edits: Vec::new(),
         volumes,
         tenants,
     };
     // What follows from the contracts is worked out when the drive starts.
     plan.config.elevator = was.config.elevator.clone();
-    let now = Terms::new(new, drive);
     plan.edits = fresh_edits(new, &plan, &now);
     // What is told of one contract may follow from others.
-    let told = old.drive(&drive.name).map(|drive| Terms::new(old, drive));
+    let before = old.drive(&drive.name);
+    let told = before.map(|drive| Terms::of(&setup(old, drive), old, drive));
     let (removed, mut edits) = removals(was, &plan);
-    if old
-        .drive(&drive.name)
-        .is_some_and(|d| d.capacity != drive.capacity)
-    {
+    if before.is_some_and(|d| d.capacity != drive.capacity) {
         edits.push(Edit::SetCapacity(drive.capacity));
     }
-    for tenant in new.tenants.iter().filter(|t| t.drive == drive.name) {
+    for tenant in new.tenants_of(&drive.name) {
         if !was.tenants.contains_key(&tenant.name) {
             edits.extend(add_tenant(&plan, &now, tenant));
             continue;
@@ -349,7 +348,7 @@ fn slots(was: &Plan, new: &Server, drive: &Drive) -> Result<Slots, Problem> {
             .problem(&at, message, Some(TWO_RELOADS.to_owned()))
     };
     let mut tenants = BTreeMap::new();
-    for tenant in new.tenants.iter().filter(|t| t.drive == drive.name) {
+    for tenant in new.tenants_of(&drive.name) {
         let slot = was.tenants.get(&tenant.name).copied();
         let slot = slot
             .or_else(|| groups.next())

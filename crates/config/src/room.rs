@@ -34,7 +34,7 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
     let promised = promised(server, drive)?;
     let mut reserved = Reservations::new()?;
     let mut tenants = BTreeMap::new();
-    for tenant in server.tenants.iter().filter(|t| t.drive == drive.name) {
+    for tenant in server.tenants_of(&drive.name) {
         let own = reserved.of(&tenant.contract);
         tenants.insert(&tenant.name[..], (own, Promised::default()));
     }
@@ -63,11 +63,10 @@ pub fn room(server: &Server, drive: &Drive) -> Option<Room> {
 }
 
 fn less(all: Promised, part: Promised) -> Promised {
-    Promised {
-        bytes: all.bytes.saturating_sub(part.bytes),
-        iops: all.iops.saturating_sub(part.iops),
-        millionths: 0,
-    }
+    Promised::rates(
+        all.bytes.saturating_sub(part.bytes),
+        all.iops.saturating_sub(part.iops),
+    )
 }
 
 /// What can be promised beside `promised`. The core rounds each part of the drive's time up; what is left for one is the most that its
@@ -113,11 +112,7 @@ mod tests {
     use weir_core::{Contract, ROOT};
 
     fn min(bytes: u64, iops: u64) -> Contract {
-        Contract {
-            min: bytes,
-            min_iops: iops,
-            ..Contract::DEFAULT
-        }
+        Contract::DEFAULT.with_min(bytes).with_min_iops(iops)
     }
 
     proptest! {

@@ -1,21 +1,23 @@
 //! What the server's file says, as plain typed values.
 
 use crate::key::{DriveLimits, Gateways, Limits, Listen, Manage};
-use crate::notify::Notify;
 use crate::places::Places;
 use crate::policy::Policy;
 use crate::problem::Problem;
-use crate::text::join;
-use std::path::{Path, PathBuf};
-use weir_core::{Capacity, Contract, Knobs, Span};
-use weir_wire::nbd::{self, Uri};
+use crate::storage::{Storage, ThreadPriority, block};
+use crate::text::{join, path};
+use std::path::Path;
+use weir_core::{Capacity, Contract, DriveShape, Knobs, Span};
+use weir_wire::nbd;
+
+pub use crate::key::{Tenant, Volume};
 
 /// Everything in the server's file, checked: what [`load`](crate::load) returns.
 ///
 /// Volumes, tenants and drives are in the order of their names. Two servers are equal if they say the same, wherever in their
 /// files they say it. Its parts are public because it is a value, and reading it is all that it is for: code that changes one, as tests do,
 /// has to know what `load` would have refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Server {
     /// The drives, at least one, by name.
     pub drives: Vec<Drive>,
@@ -95,6 +97,31 @@ impl Server {
         Some(&self.tenants[at.ok()?])
     }
 
+    /// Tenants and then volumes, as holders of contracts.
+    pub(crate) fn contracted(&self) -> impl Iterator<Item = Contracted<'_>> {
+        let tenants = self.tenants.iter().map(|t| Contracted {
+            path: path("tenant", &t.name),
+            drive: &t.drive,
+            contract: &t.contract,
+            knobs: t.knobs,
+        });
+        let volumes = self.volumes.iter().map(|v| Contracted {
+            path: path("volume", &v.name),
+            drive: &v.drive,
+            contract: &v.contract,
+            knobs: v.knobs,
+        });
+        tenants.chain(volumes)
+    }
+
+    /// The tenants of a drive, by name.
+    pub(crate) fn tenants_of<'a>(
+        &'a self,
+        drive: &'a str,
+    ) -> impl Iterator<Item = &'a Tenant> + Clone {
+        self.tenants.iter().filter(move |t| t.drive == drive)
+    }
+
     /// The volumes of a drive, by name.
     pub fn volumes_of<'a>(&'a self, drive: &'a str) -> impl Iterator<Item = &'a Volume> + Clone {
         self.volumes.iter().filter(move |v| v.drive == drive)
@@ -127,37 +154,32 @@ pub struct Drive {
     pub limits: DriveLimits,
 }
 
-/// What a client sees as one disk: an NBD export (`[volume.NAME]`).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Volume {
-    /// Its name, which is the export's: 1 to 255 bytes without control characters (NBD would allow 4096).
-    pub name: String,
-    /// The drive it lies on.
-    pub drive: String,
-    /// What holds its data.
-    pub storage: Storage,
-    /// Its size in bytes, a multiple of [`Volume::block`]. `None`: as large as the file, device or export is, which must exist.
-    pub size: Option<u64>,
-    /// Writes are refused.
-    pub read_only: bool,
-    /// Whether the host's page cache stands between.
-    pub cache: Cache,
-    /// Where virtual machines find it, by `vhost-user`: an absolute path of at most 107 bytes.
-    pub vhost: Option<PathBuf>,
-    /// How it and virtual machines wake each other.
-    pub notify: Notify,
-    /// Whether it is a block device of this machine, by ublk.
-    pub ublk: bool,
-    /// That device's number, where it is to have a certain one.
-    pub ublk_number: Option<u32>,
-    /// The tenant whose group it belongs to.
-    pub tenant: Option<String>,
-    /// The name under which several servers keep its min together.
-    pub shared: Option<String>,
-    /// What it was promised.
-    pub contract: Contract,
-    /// How controllers are set for it.
-    pub knobs: Knobs,
+impl Drive {
+    /// A drive of which nothing else is stated.
+    pub(crate) fn new(name: &str, limits: DriveLimits) -> Self {
+        let shape = DriveShape::default();
+        Self {
+            name: name.to_owned(),
+            policy: Policy::default(),
+            capacity: None,
+            queues: shape.queues,
+            tags: shape.tags,
+            max_transfer: shape.max_transfer,
+            rotational: false,
+            model: None,
+            path: Span::ZERO,
+            limits,
+        }
+    }
+}
+
+/// A tenant or a volume as far as contracts go.
+pub(crate) struct Contracted<'a> {
+    /// Where it is in the file.
+    pub(crate) path: String,
+    pub(crate) drive: &'a str,
+    pub(crate) contract: &'a Contract,
+    pub(crate) knobs: Knobs,
 }
 
 impl Volume {
@@ -212,94 +234,5 @@ pub(crate) fn promise_key(contract: &Contract) -> &'static str {
         c if c.class == weir_core::Class::Realtime => "class",
         c if c.min > 0 => "min",
         _ => "min_iops",
-    }
-}
-
-/// What a volume's size must be a multiple of.
-pub(crate) fn block(storage: &Storage, cache: Cache) -> u64 {
-    match (storage, cache) {
-        (Storage::File(_) | Storage::Device(_), Cache::Direct) => 4096,
-        _ => 512,
-    }
-}
-
-/// What holds a volume's data.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Storage {
-    /// A regular file, by its absolute path; created if absent, preallocated if something is promised.
-    File(PathBuf),
-    /// A block device, by its absolute path.
-    Device(PathBuf),
-    /// An export of another NBD server.
-    Nbd(Remote),
-    /// Memory, zeroes at first, as fast as memory is.
-    Memory,
-    /// Memory behind the timing model of the volume's drive ([`Drive::model`], which is there then).
-    Model,
-}
-
-/// An export of another NBD server, and how it is used (`nbd`, `[volume.NAME.remote]`).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Remote {
-    /// Where it is.
-    pub uri: Uri,
-    /// That as it was written.
-    pub text: String,
-    /// Connections to its server.
-    pub connections: u32,
-    /// The most that each of them has unanswered.
-    pub requests: u32,
-    /// How long requests wait for a server that is away.
-    pub wait: Span,
-    /// Bytes of memory for copies of what was written and not flushed.
-    pub unflushed: u64,
-}
-
-/// Whether the host's page cache stands between a volume and its file or device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Cache {
-    /// No: opened `O_DIRECT`.
-    #[default]
-    Direct,
-    /// Yes; such a volume can be promised nothing.
-    Host,
-}
-
-/// A group over several volumes of one drive (`[tenant.NAME]`).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tenant {
-    /// Its name: 1 to 255 bytes without control characters.
-    pub name: String,
-    /// The drive its volumes lie on.
-    pub drive: String,
-    /// What it was promised for all its volumes together.
-    pub contract: Contract,
-    /// How controllers are set for all its volumes together.
-    pub knobs: Knobs,
-}
-
-/// How the threads that serve drives stand to those of other programs on the machine (`priority` in `[server]`), fixed while the
-/// server runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ThreadPriority {
-    /// [`ThreadPriority::High`] where that is permitted, else [`ThreadPriority::Normal`].
-    #[default]
-    Auto,
-    /// As the process that started the server.
-    Normal,
-    /// Nice -10: where processors are short they get about nine times the time of an ordinary thread, and run sooner. It takes the
-    /// capability `CAP_SYS_NICE` or a `RLIMIT_NICE` of 30 (`LimitNICE=-10` in a unit of systemd); without, the server says so and
-    /// serves as usual.
-    High,
-}
-
-impl ThreadPriority {
-    /// Its name in the file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Normal => "normal",
-            Self::High => "high",
-        }
     }
 }

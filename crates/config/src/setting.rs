@@ -2,7 +2,7 @@
 
 use crate::field;
 use crate::key::MAX;
-use crate::print::capacity_values;
+use crate::terms::capacity_values;
 use crate::{Problem, Terms};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -103,15 +103,8 @@ impl Setting {
 
     /// What is wrong with it.
     pub(crate) fn problem(&self, message: String, help: Option<String>) -> Problem {
-        Problem {
-            file: String::new(),
-            line: 0,
-            column: 0,
-            key: self.to_string(),
-            message,
-            help,
-            exceeds: false,
-        }
+        let help = help.unwrap_or_default();
+        Problem::new("", (0, 0), &self.to_string(), message, &help)
     }
 
     /// Puts it among the keys of a volume.
@@ -170,10 +163,7 @@ mod tests {
     use super::*;
 
     fn set(text: &str) -> Contract {
-        let mut contract = Contract {
-            min_iops: 100,
-            ..Contract::DEFAULT
-        };
+        let mut contract = Contract::DEFAULT.with_min_iops(100);
         contract.max.iops = 5000;
         let setting: Setting = text.parse().unwrap();
         assert_eq!(setting.to_string(), text);

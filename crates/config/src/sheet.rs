@@ -216,7 +216,7 @@ fn published<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Published>
     let note = table
         .entry("note")
         .and_then(|e| e.text(doc, "a text", "\"because\""));
-    let within = table.count_if_any(doc, "within");
+    let within = table.field(doc, "within");
     let (entry, value) = value?;
     let rate = value.parse().map(|Rate(rate)| (rate as f64, false));
     let time = value

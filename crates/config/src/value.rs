@@ -31,7 +31,7 @@ pub(crate) fn parameter(
 }
 
 /// The table of an elevator's tunables, its keys checked.
-pub(crate) fn tunable_table<'a>(
+fn tunable_table<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
     kind: &elevator::Kind,
@@ -52,6 +52,21 @@ pub(crate) fn tunable_table<'a>(
     let table = entry.map(doc)?;
     doc.check_keys(&table, &tunable::called(kind), &tunable::names(tunables));
     Some(table)
+}
+
+/// The tables of elevators' tunables that a table has, their keys checked, with the elevators.
+pub(crate) fn tunable_tables<'a>(
+    doc: &mut Document<'a>,
+    table: &Table<'a>,
+) -> Vec<(&'static elevator::Kind, Entry<'a>, Table<'a>)> {
+    let (stated, mut all) = (table.undeclared(), Vec::new());
+    for (kind, _) in tunable::tables() {
+        if let Some(entry) = stated.entry(kind.name) {
+            let table = tunable_table(doc, &entry, kind);
+            all.extend(table.map(|table| (kind, entry, table)));
+        }
+    }
+    all
 }
 
 /// Sets the tunables that a table has. Whatever cannot be is left as it was, and said.
@@ -101,10 +116,5 @@ fn outside(doc: &mut Document<'_>, table: &Table<'_>, error: ConfigError) {
     let Some(entry) = table.entry(error.field) else {
         return doc.at(&table.span, &table.path, error, "");
     };
-    let what = format!(
-        "{} is not permitted; it must be {}",
-        entry.shown(),
-        error.allowed
-    );
-    doc.report(&entry, what, "");
+    entry.not_permitted(doc, error.allowed);
 }

@@ -56,6 +56,19 @@ impl Max {
         burst: Span::ZERO,
     };
 
+    /// A limit on bytes a second, reads and writes together.
+    pub const fn of_bandwidth(bandwidth: u64) -> Self {
+        Self {
+            bandwidth,
+            ..Self::NONE
+        }
+    }
+
+    /// A limit on requests a second, reads and writes together.
+    pub const fn of_iops(iops: u64) -> Self {
+        Self { iops, ..Self::NONE }
+    }
+
     /// True if some limit is set.
     pub const fn is_limited(&self) -> bool {
         self.bandwidth
@@ -116,6 +129,30 @@ impl Contract {
         class: Class::BestEffort,
     };
 
+    /// This with a min of this number of bytes a second.
+    #[must_use]
+    pub const fn with_min(self, min: u64) -> Self {
+        Self { min, ..self }
+    }
+
+    /// This with a min of this number of requests a second.
+    #[must_use]
+    pub const fn with_min_iops(self, min_iops: u64) -> Self {
+        Self { min_iops, ..self }
+    }
+
+    /// This with another share.
+    #[must_use]
+    pub const fn with_share(self, share: u16) -> Self {
+        Self { share, ..self }
+    }
+
+    /// This with other limits.
+    #[must_use]
+    pub const fn with_max(self, max: Max) -> Self {
+        Self { max, ..self }
+    }
+
     /// What the drive must set aside for it: bytes and requests a second. For a realtime client that is its max, and a min where its
     /// max says nothing.
     pub(crate) fn reserved(&self) -> Rates {
@@ -158,6 +195,27 @@ pub struct Capacity {
 setters! { Capacity: read: u64, write: u64, iops: u64, read_iops: u64, write_iops: u64 }
 
 impl Capacity {
+    /// A drive that reads and writes this number of bytes a second, and of which nothing else is stated.
+    pub const fn rates(read: u64, write: u64) -> Self {
+        Self {
+            read,
+            write,
+            ..Self::NONE
+        }
+    }
+
+    /// Combines each figure with that of another capacity.
+    #[must_use]
+    pub fn zip(self, other: Self, part: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            read: part(self.read, other.read),
+            write: part(self.write, other.write),
+            iops: part(self.iops, other.iops),
+            read_iops: part(self.read_iops, other.read_iops),
+            write_iops: part(self.write_iops, other.write_iops),
+        }
+    }
+
     /// A drive that can do nothing.
     pub const NONE: Self = Self {
         read: 0,

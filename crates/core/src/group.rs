@@ -49,6 +49,17 @@ pub enum Edit {
     SetCapacity(Option<Capacity>),
 }
 
+impl Edit {
+    /// A new group.
+    pub const fn add_group(id: GroupId, parent: GroupId, contract: Contract) -> Self {
+        Self::AddGroup {
+            id,
+            parent,
+            contract,
+        }
+    }
+}
+
 /// A node of the tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {

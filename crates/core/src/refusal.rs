@@ -18,6 +18,17 @@ pub struct Promised {
     pub millionths: u64,
 }
 
+impl Promised {
+    /// Bytes and requests a second, without the part of a drive that they take.
+    pub const fn rates(bytes: u64, iops: u64) -> Self {
+        Self {
+            bytes,
+            iops,
+            millionths: 0,
+        }
+    }
+}
+
 /// Why a change was refused. Nothing of it is in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

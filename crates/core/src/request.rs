@@ -232,6 +232,24 @@ pub struct Dispatch {
     pub within: u32,
 }
 
+impl Dispatch {
+    /// A whole request without flags, in the first space, of the first stream, under the first tag of the first queue.
+    pub const fn new(op: Op, offset: u64, length: u32) -> Self {
+        Self {
+            queue: QueueId(0),
+            tag: Tag(0),
+            stream: StreamId::from_bits(0),
+            cookie: 0,
+            space: SpaceId(0),
+            op,
+            flags: Flags::NONE,
+            offset,
+            length,
+            within: 0,
+        }
+    }
+}
+
 /// A tag came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {

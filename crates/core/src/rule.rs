@@ -1,6 +1,8 @@
 //! Rules that the fields of a configuration must follow, checked in one way everywhere.
 
+use crate::time::Span;
 use core::fmt;
+use core::ops::RangeInclusive;
 
 /// Whether a rule holds, the field that it is about, the field's value, and what is allowed.
 pub type Rule = (bool, &'static str, u64, &'static str);
@@ -42,6 +44,76 @@ pub fn check(rules: impl IntoIterator<Item = Rule>) -> Result<(), Broken> {
             allowed,
         }),
         None => Ok(()),
+    }
+}
+
+/// Rules, a row each: the field, its value, what must hold of it (a range, or a condition), and what is allowed.
+#[macro_export]
+macro_rules! rules {
+    ($($field:expr, $value:expr, $holds:expr, $allowed:expr;)*) => {
+        [$({
+            let value = $crate::rule::Number::number($value);
+            ($crate::rule::Holds::holds($holds, value), $field, value, $allowed)
+        }),*]
+    };
+}
+
+/// What must hold of a value.
+pub trait Holds {
+    /// Whether it holds of this value.
+    fn holds(self, value: u64) -> bool;
+}
+
+impl Holds for bool {
+    fn holds(self, _: u64) -> bool {
+        self
+    }
+}
+
+impl Holds for RangeInclusive<u64> {
+    fn holds(self, value: u64) -> bool {
+        self.contains(&value)
+    }
+}
+
+/// What a field of a configuration is, as a number: times in nanoseconds, flags as 0 and 1.
+pub trait Number: Copy {
+    /// The number.
+    fn number(self) -> u64;
+    /// `value`, or the largest number that it can hold.
+    fn from_number(value: u64) -> Self;
+}
+
+macro_rules! integers {
+    ($($type:ty)*) => {$(
+        impl Number for $type {
+            fn number(self) -> u64 {
+                self.into()
+            }
+            fn from_number(value: u64) -> Self {
+                Self::try_from(value).unwrap_or(Self::MAX)
+            }
+        }
+    )*};
+}
+
+integers!(u8 u16 u32 u64);
+
+impl Number for Span {
+    fn number(self) -> u64 {
+        self.as_nanos()
+    }
+    fn from_number(value: u64) -> Self {
+        Self::from_nanos(value)
+    }
+}
+
+impl Number for bool {
+    fn number(self) -> u64 {
+        self.into()
+    }
+    fn from_number(value: u64) -> Self {
+        value > 0
     }
 }
 

@@ -7,7 +7,6 @@
 pub use crate::rule::{Allowed, Unit};
 
 use crate::rule::ConfigError;
-use crate::time::Span;
 
 /// Nanoseconds of a millisecond, for bounds and defaults of times.
 pub(crate) const MS: u64 = 1_000_000;
@@ -94,49 +93,6 @@ impl dyn Tuned + '_ {
     }
 }
 
-/// What a field of a configuration is, as a number.
-pub(crate) trait Value: Copy {
-    fn number(self) -> u64;
-    /// `value`, or the largest number that it can hold.
-    fn from_number(value: u64) -> Self;
-}
-
-impl Value for Span {
-    fn number(self) -> u64 {
-        self.as_nanos()
-    }
-    fn from_number(value: u64) -> Self {
-        Self::from_nanos(value)
-    }
-}
-
-impl Value for u32 {
-    fn number(self) -> u64 {
-        self.into()
-    }
-    fn from_number(value: u64) -> Self {
-        Self::try_from(value).unwrap_or(Self::MAX)
-    }
-}
-
-impl Value for u64 {
-    fn number(self) -> u64 {
-        self
-    }
-    fn from_number(value: u64) -> Self {
-        value
-    }
-}
-
-impl Value for bool {
-    fn number(self) -> u64 {
-        self.into()
-    }
-    fn from_number(value: u64) -> Self {
-        value > 0
-    }
-}
-
 /// A field of a configuration by its place in the table.
 #[derive(Debug)]
 pub(crate) struct Field<C> {
@@ -172,8 +128,8 @@ macro_rules! tunables {
             }),*];
 
             const FIELDS: &'static [$crate::tunable::Field<Self>] = &[$($crate::tunable::Field {
-                get: |config| $crate::tunable::Value::number(config.$field),
-                set: |config, value| config.$field = $crate::tunable::Value::from_number(value),
+                get: |config| $crate::rule::Number::number(config.$field),
+                set: |config, value| config.$field = $crate::rule::Number::from_number(value),
             }),*];
 
             /// Checks the tunables.
@@ -196,7 +152,7 @@ macro_rules! tunables {
 
         impl Default for Config {
             fn default() -> Self {
-                Self { $($field: $crate::tunable::Value::from_number($default)),* }
+                Self { $($field: $crate::rule::Number::from_number($default)),* }
             }
         }
 
@@ -228,7 +184,7 @@ macro_rules! words {
             const ALL: &'static [Self] = &[$(Self::$variant),*];
         }
 
-        impl $crate::tunable::Value for $name {
+        impl $crate::rule::Number for $name {
             fn number(self) -> u64 {
                 self as u64
             }

@@ -119,10 +119,7 @@ mod tests {
     #[test]
     fn flushes_are_no_requests_of_a_promise() {
         let mut scenario = Scenario::new("log", demo(Span::ZERO).drive, TIME);
-        let contract = Contract {
-            min_iops: 100,
-            ..Contract::DEFAULT
-        };
+        let contract = Contract::DEFAULT.with_min_iops(100);
         let program = Program {
             writes: 100,
             sync: SyncMode::Fdatasync(1),

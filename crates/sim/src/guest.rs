@@ -75,6 +75,11 @@ impl Guest {
         })
     }
 
+    /// Whether it is to be asked what it does next, and was not going to be.
+    pub(crate) fn is_woken(&mut self) -> bool {
+        self.stream.is_some() && !std::mem::replace(&mut self.ready, true)
+    }
+
     /// Something about it was drawn: another repetition would differ.
     pub(crate) fn has_drawn(&self) -> bool {
         let process = self.process.as_ref();

@@ -1,6 +1,7 @@
 //! The tables of a file for the kernel of a host, which `weir apply` reads.
 
 use super::{CAPACITY, Key, MAX, Shape, contract};
+use crate::document::{Document, Table};
 use weir_core::Span;
 
 /// Every shape of such a file.
@@ -55,24 +56,25 @@ pub(crate) const APPLY_DRIVE: Shape = Shape {
     }],
 };
 
-pub(crate) const QUEUE: Shape = Shape {
-    name: "[drive.NAME.queue]",
-    about: "Settings of the block device's queue: files in its `queue` directory in sysfs.",
-    keys: &[keys! {
-        nr_requests: Count(4, 65_536) or "the kernel's default for the elevator", "256",
-            "The maximum number of requests in the elevator and the drive together, for each hardware queue.";
-        read_ahead: Size(0, 1 << 30, 4096) or "not changed", "\"128KiB\"",
-            "The maximum amount that the page cache reads ahead (`read_ahead_kb`).";
-        nomerges: Count(0, 2) or "not changed", "2",
-            "How requests are merged. 0 merges all adjacent requests, 1 only those that are found without a search, 2 none.";
-        rotational: Flag or "not changed", "true",
-            "Whether the drive has to seek. Elevators and `io.cost` adjust their behaviour to it.";
-        max_transfer: Size(4096, 1 << 30, 1024) or "not changed", "\"128KiB\"",
-            "The maximum size of one command (`max_sectors_kb`). Longer requests are split.";
-        write_back_latency: Time(Span::ZERO, Span::from_secs(60)) or "not changed", "\"75ms\"",
-            "The latency target of write-back throttling (`wbt_lat_usec`). Zero turns the throttling off.";
-    }],
-};
+table! {
+    /// What is set of a device's queue (`[drive.NAME.queue]`); `None` stays as it is.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Queue: QUEUE = "[drive.NAME.queue]",
+        "Settings of the block device's queue: files in its `queue` directory in sysfs.";
+
+    nr_requests: Option<u32> as Count(4, 65_536) or "the kernel's default for the elevator", "256",
+        "The maximum number of requests in the elevator and the drive together, for each hardware queue.";
+    read_ahead: Option<u64> as Size(0, 1 << 30, 4096) or "not changed", "\"128KiB\"",
+        "The maximum amount that the page cache reads ahead (`read_ahead_kb`).";
+    nomerges: Option<u8> as Count(0, 2) or "not changed", "2",
+        "How requests are merged. 0 merges all adjacent requests, 1 only those that are found without a search, 2 none.";
+    rotational: Option<bool> as Flag or "not changed", "true",
+        "Whether the drive has to seek. Elevators and `io.cost` adjust their behaviour to it.";
+    max_transfer: Option<u64> as Size(4096, 1 << 30, 1024) or "not changed", "\"128KiB\"",
+        "The maximum size of one command (`max_sectors_kb`). Longer requests are split.";
+    write_back_latency: Option<Span> as Time(Span::ZERO, Span::from_secs(60)) or "not changed", "\"75ms\"",
+        "The latency target of write-back throttling (`wbt_lat_usec`). Zero turns the throttling off.";
+}
 
 /// The keys that say which cgroup it is.
 static CGROUP: &[Key] = keys! {

@@ -6,7 +6,7 @@ use weir_core::Span;
 /// Most requests a second that a contract can name.
 const IOPS_MAX: u64 = 1_000_000_000_000;
 
-pub(crate) static KEYS: &[Key] = keys! {
+pub(crate) const KEYS: &[Key] = keys! {
     min: Rate or "no promise", "\"10MB/s\"",
         "The guaranteed minimum in bytes per second. It applies in every second in which the client has a request waiting throughout. \
          It requires a drive of known capacity.";
@@ -28,6 +28,13 @@ pub(crate) static KEYS: &[Key] = keys! {
         "The client's low limits under policies with `io.low`. They replace its min. `rbps`, `wbps`, `riops` and `wiops` are rates per \
          second (or `max`); `idle` and `latency` are in microseconds. A rate that the line leaves out is not limited; a time that it \
          leaves out has the policy's value.";
+};
+
+/// The keys of a contract alone.
+pub(crate) const CONTRACT: Shape = Shape {
+    name: "",
+    about: "",
+    keys: &[KEYS],
 };
 
 pub(crate) const MAX: Shape = Shape {

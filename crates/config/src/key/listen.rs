@@ -11,12 +11,12 @@ table! {
     pub struct Listen: LISTEN = "[listen]",
         "The addresses at which clients connect. They cannot be changed while the server runs.";
 
-    nbd: Vec<Address> as List("1 to 64 addresses, no two alike")
+    nbd: Vec<Address> [Vec::new()] as List("1 to 64 addresses, no two alike")
         or "none; required unless a volume has a `vhost` socket of its own or is a block device (`ublk`)",
         "[\"unix:/run/weir/nbd.sock\", \"127.0.0.1:10809\"]",
         "The addresses for NBD clients: `\"unix:/path\"` (at most 107 bytes), `\"127.0.0.1:10809\"`, `\"[::1]:10809\"` or \
          `\"localhost:10809\"`. Port 0 selects any free port. The names of other hosts are not resolved.";
-    metrics: Option<SocketAddr> as Text("an IP address and a port") or "no metrics are served", "\"127.0.0.1:9809\"",
+    metrics: Option<SocketAddr> [None] as Text("an IP address and a port") or "no metrics are served", "\"127.0.0.1:9809\"",
         "The address at which the server answers `GET /metrics` over HTTP, in Prometheus' text format.";
     insecure: bool as Flag = "false", "true",
         "Permits addresses that other machines can reach. There is neither encryption nor a password, so every machine that \
@@ -48,17 +48,17 @@ table! {
     requests_per_connection: u32 as Count(1, 65_536) = "128", "256",
         "The maximum number of requests of one connection that are not answered. When a connection reaches it, the server stops \
          reading from that connection.";
-    bytes_per_connection [64 << 20]: u64 as Size(64 << 10, BYTES_MAX, 1) = "\"64MiB\"", "\"32MiB\"",
+    bytes_per_connection: u64 [64 << 20] as Size(64 << 10, BYTES_MAX, 1) = "\"64MiB\"", "\"32MiB\"",
         "The maximum payload of one connection's requests that are not answered. It must be at least `request_size`. When a \
          connection reaches it, the server stops reading from that connection.";
     unsent_per_connection: u64 as Size(4096, BYTES_MAX, 1) = "\"8MiB\"", "\"1MiB\"",
         "The maximum size of one connection's replies that the client has not read. Beyond it, the server holds the requests of the \
          connection, except those in the drive and up to 1 MiB that a volume in memory processes at a time. One reply always fits.";
-    request_size [32 << 20]: u32 as Size(64 << 10, 32 << 20, 1) = "\"32MiB\"", "\"1MiB\"",
+    request_size: u32 [32 << 20] as Size(64 << 10, 32 << 20, 1) = "\"32MiB\"", "\"1MiB\"",
         "The maximum length of a READ or WRITE request, a power of two. Longer requests fail with EINVAL.";
     handshake_timeout: Span as Time(Span::from_millis(1), Span::from_secs(3600)) = "\"10s\"", "\"2.5s\"",
         "The maximum duration of a handshake. If it takes longer, the server closes the connection.";
-    arena [128 << 20]: u64 as Size(128 << 10, BYTES_MAX, 4096) or "`\"128MiB\"`, or less if the memory of the machine or of the control group does not permit it",
+    arena: u64 [128 << 20] as Size(128 << 10, BYTES_MAX, 4096) or "`\"128MiB\"`, or less if the memory of the machine or of the control group does not permit it",
         "\"64MiB\"",
         "The memory for payloads of each shard (the thread of a drive). It must be at least twice `request_size`, and at least \
          64KiB for each of `connections`. One eighth is used for receive buffers. Half of the rest is guaranteed to `connections` \

@@ -26,16 +26,21 @@ macro_rules! keys {
     (@default) => { $crate::key::DefaultValue::Needed };
 }
 
-/// A table of a file whose keys are the fields of a struct. A row declares both: `field: type as
-/// kind`, then as in `keys!`.
+/// A table of a file whose keys are fields of a struct. A row declares both: `field: type as kind`,
+/// then as in `keys!`. Fields that are no keys come first, each with its documentation and what it is
+/// at the beginning.
 ///
-/// With `[VALUE]` after the field, the key is read by hand. The field has this value until then.
+/// With `[VALUE]` after the type, the key is read by hand. The field has this value until then. With
+/// `{|of| VALUE}` after the key, that is printed; such a key need not be a field. `and KEYS` are further
+/// keys of the table, whose values are its `terms`.
 macro_rules! table {
     (
         $(#[$meta:meta])*
-        pub struct $Type:ident: $SHAPE:ident = $name:literal, $of:literal;
+        pub struct $Type:ident: $SHAPE:ident $(and $KEYS:path)? = $name:literal, $of:literal;
+        $($(#[$doc:meta])+ $plain:ident: $plain_type:ty = $initial:expr;)*
         $(
-            $field:ident $([$until:expr])?: $type:ty as $kind:ident $(($($bounds:tt)*))? $(= $value:literal)? $(or $words:literal)?,
+            $key:ident $({|$me:ident| $shown:expr})? $(: $type:ty $([$until:expr])?)?
+                as $kind:ident $(($($bounds:tt)*))? $(= $value:literal)? $(or $words:literal)?,
             $example:literal,
             $about:literal;
         )*
@@ -44,24 +49,35 @@ macro_rules! table {
             name: $name,
             about: $of,
             keys: &[keys! {
-                $($field: $kind $(($($bounds)*))? $(= $value)? $(or $words)?, $example, $about;)*
-            }],
+                $($key: $kind $(($($bounds)*))? $(= $value)? $(or $words)?, $example, $about;)*
+            } $(, $KEYS)?],
         };
 
         $(#[$meta])*
         pub struct $Type {
-            $(#[doc = $about] pub $field: $type,)*
+            $($(#[$doc])+ pub $plain: $plain_type,)*
+            $($(#[doc = $about] pub $key: $type,)?)*
         }
 
+        #[allow(dead_code, unused_variables, reason = "some tables are never printed, or read by hand")]
         impl $Type {
             /// The value of each key.
             pub(crate) fn values(&self) -> $crate::field::Values {
-                $crate::field::values!($SHAPE; $($field: self.$field,)*)
+                let all = vec![$((stringify!($key), $crate::field::value(
+                    &$SHAPE,
+                    stringify!($key),
+                    &table!(@shown self, $key $(, $me $shown)?),
+                ))),*];
+                $(let all = [all, table!(@further self, $KEYS)].concat();)?
+                all
             }
 
             /// Reads each key that is not read by hand.
-            pub(crate) fn read(doc: &mut Document<'_>, table: &Table<'_>) -> Self {
-                Self { $($field: table!(@read doc, table, $field $([$until])?),)* }
+            pub(crate) fn read<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Self {
+                Self {
+                    $($plain: $initial,)*
+                    $($($key: table!(@read doc, table, $key $([$until])?, $type),)?)*
+                }
             }
         }
 
@@ -71,8 +87,11 @@ macro_rules! table {
             }
         }
     };
-    (@read $doc:ident, $table:ident, $field:ident [$until:expr]) => { $until };
-    (@read $doc:ident, $table:ident, $field:ident) => { $table.field($doc, stringify!($field)) };
+    (@further $this:ident, $KEYS:path) => { $this.terms() };
+    (@shown $this:ident, $key:ident) => { $this.$key };
+    (@shown $this:ident, $key:ident, $me:ident $shown:expr) => {{ let $me = $this; $shown }};
+    (@read $doc:ident, $table:ident, $key:ident [$until:expr], $type:ty) => { $until };
+    (@read $doc:ident, $table:ident, $key:ident, $type:ty) => { $table.field($doc, stringify!($key)) };
 }
 
 mod apply;
@@ -88,12 +107,14 @@ mod scenario;
 mod sheet;
 mod volume;
 
+pub use apply::Queue;
 pub(crate) use apply::{APPLIES, APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, QUEUE};
-pub(crate) use contract::{KEYS as CONTRACTS, MAX};
+pub(crate) use contract::{CONTRACT, KEYS as CONTRACTS, MAX};
 pub use drive::DriveLimits;
 pub(crate) use drive::{CAPACITY, DRIVE, DRIVE_LIMITS};
 pub(crate) use gateways::GATEWAYS;
 pub use gateways::Gateways;
+pub use guest::Cost;
 pub(crate) use guest::{COSTS, GUEST};
 pub(crate) use listen::{LIMITS, LISTEN};
 pub use listen::{Limits, Listen};
@@ -101,13 +122,16 @@ pub(crate) use manage::MANAGE;
 pub use manage::Manage;
 pub(crate) use policy::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY};
 pub(crate) use root::{ROOT, SERVER};
+pub use scenario::Path;
 pub(crate) use scenario::{
     CHANGE, CLIENT, EXPECT, FILE_MOST, FREEZE, GROUP, HOST, HOUR, PATH, PUBLISHED, REQUEST_MOST,
     RW, SCENARIO, SCENARIOS, VARIED,
 };
 pub(crate) use sheet::{FIGURE, FIT, PLAUSIBLE, PROFILE, SHEET};
 pub(crate) use volume::{ATTACH, REMOTE, TENANT, VOLUME};
+pub use volume::{Tenant, Volume};
 
+use crate::field::Values;
 use crate::units::{Size, Time};
 use weir_core::Span;
 use weir_core::tunable::{Tunable, Unit};
@@ -198,6 +222,11 @@ pub(crate) const fn words<T, const N: usize>(pairs: &[(&'static str, T)]) -> [&'
 }
 
 impl Shape {
+    /// Its keys without values.
+    pub(crate) fn unset(&self) -> Values {
+        self.keys().map(|key| (key.name, None)).collect()
+    }
+
     /// What it declares of a key.
     pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys().find(|k| k.name == name)

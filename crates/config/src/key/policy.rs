@@ -1,7 +1,8 @@
 //! The keys of a policy's file. Tunables have tables of their own, in the core.
 
 use super::{DefaultValue, Key, Kind, Shape, words};
-use crate::policy::{ClassKnob, Limit, Min, Share, Target, Words};
+use crate::policy::{ClassKnob, Limit, Min, Share, Target};
+use crate::words::Words;
 use weir_core::Span;
 use weir_core::control::{cost, low, slices};
 use weir_core::tunable::Tunable;

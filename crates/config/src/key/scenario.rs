@@ -1,7 +1,9 @@
 //! Scenarios: what each client does.
 
 use super::{CAPACITY, CONTRACTS, COSTS, GUEST, Key, Kind, Shape, words};
+use crate::document::{Document, Table};
 use crate::scenario::Figure;
+use crate::words::Words;
 use weir_core::Span;
 
 /// Longest request, and longest file.
@@ -159,18 +161,23 @@ pub(crate) const HOST: Shape = Shape {
     }],
 };
 
-pub(crate) const PATH: Shape = Shape {
-    name: "[path]",
-    about: "The path from a client to the server and back, and the server's thread on it.",
-    keys: &[keys! {
-        latency: Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"50us\"",
-            "The network latency in each direction: from the client to the server, and from the server to the client.";
-        turn: Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"10us\"",
-            "The CPU time of one pass of the server's loop (a turn), independent of the number of requests.";
-        processor: Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"4us\"",
-            "The CPU time that each request adds to the turns of the server.";
-    }],
-};
+table! {
+    /// The way from a client to the server and back, and the server's one thread on it.
+    ///
+    /// The thread lives in turns, as the live server's does: a turn takes everything in that is there when it begins, shows it to the
+    /// layer as of that instant, and its answers leave when it ends; what comes meanwhile waits for the next turn. Half of the time that a
+    /// request adds goes to the turn in which it comes, half to the one in which it is answered.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Path: PATH = "[path]",
+        "The path from a client to the server and back, and the server's thread on it.";
+
+    latency: Span as Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"50us\"",
+        "The network latency in each direction: from the client to the server, and from the server to the client.";
+    turn: Span as Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"10us\"",
+        "The CPU time of one pass of the server's loop (a turn), independent of the number of requests.";
+    processor: Span as Time(Span::ZERO, Span::from_secs(1)) = "\"0s\"", "\"4us\"",
+        "The CPU time that each request adds to the turns of the server.";
+}
 
 /// The keys of a group besides its contract; the first is also of a client.
 const NAMED: &[Key] = keys! {
@@ -341,7 +348,7 @@ const PLACE: &[Key] = keys! {
          does. They take none of the virtual machine's own CPU time. It requires `[guest]`.";
 };
 
-const FIGURES: &[&str] = &words::<_, 19>(&Figure::ALL);
+const FIGURES: &[&str] = &words::<_, 19>(Figure::WORDS);
 
 pub(crate) const EXPECT: Shape = Shape {
     name: "[[expect]]",

@@ -14,200 +14,165 @@ enum File {
     Sheet,
 }
 
-/// A table of a file, and the lines (path, value) of a file in which it can stand.
+impl File {
+    /// The lines of a file that is accepted.
+    const fn lines(self) -> &'static str {
+        match self {
+            Server => {
+                r#"
+listen.nbd = ["unix:/run/weir/nbd.sock"]
+drive.fast.capacity = { read = "160MB/s", write = "120MB/s", iops = 20000 }
+drive.fast.limits.volumes = 9
+"#
+            }
+            Apply => {
+                r#"
+drive.fast.capacity = { read = "160MB/s", write = "120MB/s", iops = 20000 }
+drive.fast.device = "/dev/disk/by-id/ata-x"
+drive.fast.policy = "bfq + io.max"
+drive.fast.queue.nomerges = 1
+tenant.acme.drive = "fast"
+tenant.acme.cgroup = "/acme"
+volume.alpha.drive = "fast"
+volume.alpha.cgroup = "/beta"
+"#
+            }
+            Policy => {
+                r#"
+name = "x"
+about = "x"
+elevator = "bfq"
+controllers = ["io.max", "io.low", "io.cost"]
+"#
+            }
+            Profile | Sheet => {
+                r#"
+name = "x"
+about = "x"
+kind = "null"
+service = "30us"
+figure = [{ name = "x", value = "5MB/s", source = "x" }]
+fit.service = { figure = "one-reader", from = "1us", to = "1ms" }
+plausible.service = { from = "1us", to = "1ms" }
+"#
+            }
+        }
+    }
+}
+
+/// A table of a file, and what the lines of that file are in which it can stand: these beside its own or in place of them.
 struct Place {
     shape: &'static Shape,
     file: File,
     path: &'static str,
-    lines: &'static [(&'static str, &'static str)],
+    more: &'static str,
 }
 
-const DISK: (&str, &str) = (
-    "drive.fast.capacity",
-    "{ read = \"160MB/s\", write = \"120MB/s\", iops = 20000 }",
-);
-const NAMED: (&str, &str) = ("drive.fast.limits.volumes", "9");
-const SOCKET: (&str, &str) = ("listen.nbd", "[\"unix:/run/weir/nbd.sock\"]");
-const ETCD: (&str, &str) = ("gateways.etcd", "[\"http://127.0.0.1:2379\"]");
-const VOLUME_LINES: &[(&str, &str)] = &[
-    SOCKET,
-    DISK,
-    NAMED,
-    ("tenant.acme.drive", "\"fast\""),
-    ("tenant.acme.share", "7"),
-    ("volume.alpha.drive", "\"fast\""),
-    ("volume.alpha.file", "\"/var/lib/weir/alpha.img\""),
-    ("volume.alpha.size", "\"1GiB\""),
-    ("volume.alpha.ublk", "true"),
-];
-const ATTACH_LINES: &[(&str, &str)] = &[
-    SOCKET,
-    DISK,
-    NAMED,
-    ("volume.alpha.drive", "\"fast\""),
-    ("volume.alpha.file", "\"/var/lib/weir/alpha.img\""),
-    (
-        "volume.alpha.listen.vhost",
-        "\"/run/weir/alpha.vhost.sock\"",
-    ),
-    ("volume.alpha.listen.call_count", "1"),
-    ("volume.alpha.listen.call_delay", "\"100us\""),
-];
-const REMOTE_LINES: &[(&str, &str)] = &[
-    SOCKET,
-    DISK,
-    NAMED,
-    ("volume.alpha.drive", "\"fast\""),
-    ("volume.alpha.nbd", "\"nbd://localhost/alpha\""),
-];
-const APPLY_LINES: &[(&str, &str)] = &[
-    DISK,
-    ("drive.fast.device", "\"/dev/disk/by-id/ata-x\""),
-    ("drive.fast.policy", "\"bfq + io.max\""),
-    ("drive.fast.queue.nomerges", "1"),
-    ("tenant.acme.drive", "\"fast\""),
-    ("tenant.acme.cgroup", "\"/acme\""),
-    ("volume.alpha.drive", "\"fast\""),
-    ("volume.alpha.cgroup", "\"/beta\""),
-];
-const MODEL: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("kind", "\"null\""),
-    ("service", "\"30us\""),
-    (
-        "figure",
-        "[{ name = \"x\", value = \"5MB/s\", source = \"x\" }]",
-    ),
-    (
-        "fit.service",
-        "{ figure = \"one-reader\", from = \"1us\", to = \"1ms\" }",
-    ),
-    ("plausible.service", "{ from = \"1us\", to = \"1ms\" }"),
-];
+const PARTS: &str = r#"
+drive.fast.capacity =
+drive.fast.capacity.read = "160MB/s"
+drive.fast.capacity.write = "120MB/s"
+"#;
+const MANAGED: &str = r#"
+manage.socket = "/run/weir/manage.sock"
+manage.http = "127.0.0.1:9810"
+manage.token_file = "/var/lib/weir/token"
+"#;
+const STORED: &str = r#"
+tenant.acme.drive = "fast"
+tenant.acme.share = 7
+volume.alpha.drive = "fast"
+volume.alpha.file = "/var/lib/weir/alpha.img"
+volume.alpha.size = "1GiB"
+volume.alpha.ublk = true
+"#;
+const ATTACHED: &str = r#"
+volume.alpha.drive = "fast"
+volume.alpha.file = "/var/lib/weir/alpha.img"
+volume.alpha.listen.vhost = "/run/weir/alpha.vhost.sock"
+volume.alpha.listen.call_count = 1
+volume.alpha.listen.call_delay = "100us"
+"#;
+const FAR: &str = r#"
+volume.alpha.drive = "fast"
+volume.alpha.nbd = "nbd://localhost/alpha"
+"#;
+const LEASED: &str = r#"
+gateways.etcd = ["http://127.0.0.1:2379"]
+gateways.lease = "9s"
+"#;
+const ALL_KNOBS: &str = r#"
+elevator = "contract"
+controllers = ["max", "io.low", "io.latency"]
+"#;
+const HALF_BUDGET: &str = r#"
+derived.max_budget.window = "1s"
+derived.max_budget.percent = 10
+"#;
+const METRICS: &str = r#"listen.metrics = "127.0.0.1:9809""#;
 
-const EVERYTHING: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("elevator", "\"contract\""),
-    ("controllers", "[\"max\", \"io.low\", \"io.latency\"]"),
-];
-
-const BFQ_WITH_ALL: &[(&str, &str)] = &[
-    ("name", "\"x\""),
-    ("about", "\"x\""),
-    ("elevator", "\"bfq\""),
-    ("controllers", "[\"io.max\", \"io.low\", \"io.cost\"]"),
-];
 const PLACES: &[Place] = &[
-    place(&ROOT, Server, "", &[SOCKET, DISK]),
-    place(&DRIVE, Server, "drive.fast", &[SOCKET, DISK, NAMED]),
-    place(
-        &CAPACITY,
-        Server,
-        "drive.fast.capacity",
-        &[
-            SOCKET,
-            ("drive.fast.capacity.read", "\"160MB/s\""),
-            ("drive.fast.capacity.write", "\"120MB/s\""),
-        ],
-    ),
-    place(&DRIVE_LIMITS, Server, "drive.fast.limits", &[SOCKET, DISK]),
-    place(
-        &LISTEN,
-        Server,
-        "listen",
-        &[SOCKET, DISK, ("listen.metrics", "\"127.0.0.1:9809\"")],
-    ),
-    place(
-        &GATEWAYS,
-        Server,
-        "gateways",
-        &[SOCKET, DISK, ETCD, ("gateways.lease", "\"9s\"")],
-    ),
-    place(
-        &MANAGE,
-        Server,
-        "manage",
-        &[
-            SOCKET,
-            DISK,
-            ("manage.socket", "\"/run/weir/manage.sock\""),
-            ("manage.http", "\"127.0.0.1:9810\""),
-            ("manage.token_file", "\"/var/lib/weir/token\""),
-        ],
-    ),
-    place(&LIMITS, Server, "limits", &[SOCKET, DISK]),
-    place(&SERVER, Server, "server", &[SOCKET, DISK]),
-    place(&VOLUME, Server, "volume.alpha", VOLUME_LINES),
-    place(&ATTACH, Server, "volume.alpha.listen", ATTACH_LINES),
-    place(&REMOTE, Server, "volume.alpha.remote", REMOTE_LINES),
-    place(&TENANT, Server, "tenant.acme", VOLUME_LINES),
-    place(&MAX, Server, "tenant.acme.max", VOLUME_LINES),
-    place(&APPLY, Apply, "", APPLY_LINES),
-    place(&APPLY_DRIVE, Apply, "drive.fast", APPLY_LINES),
-    place(&QUEUE, Apply, "drive.fast.queue", APPLY_LINES),
-    place(&APPLY_VOLUME, Apply, "volume.alpha", APPLY_LINES),
-    place(&APPLY_TENANT, Apply, "tenant.acme", APPLY_LINES),
-    place(&POLICY, Policy, "", BFQ_WITH_ALL),
-    place(&KNOBS, Policy, "knobs", EVERYTHING),
-    place(&IO_MAX, Policy, "max", BFQ_WITH_ALL),
-    place(&LOW, Policy, "low", BFQ_WITH_ALL),
-    place(&COST, Policy, "cost", BFQ_WITH_ALL),
-    place(&DERIVED, Policy, "derived", BFQ_WITH_ALL),
-    place(
-        &BUDGET,
-        Policy,
-        "derived.max_budget",
-        &[
-            ("name", "\"x\""),
-            ("about", "\"x\""),
-            ("elevator", "\"bfq\""),
-            ("derived.max_budget.window", "\"1s\""),
-            ("derived.max_budget.percent", "10"),
-        ],
-    ),
-    place(&PROFILE, Profile, "", MODEL),
-    place(&SHEET, Sheet, "", MODEL),
-    place(&FIT, Sheet, "fit.service", MODEL),
-    place(&PLAUSIBLE, Sheet, "plausible.service", MODEL),
-    place(&FIGURE, Sheet, "figure[0]", MODEL),
+    place(&ROOT, Server, "", ""),
+    place(&DRIVE, Server, "drive.fast", ""),
+    place(&CAPACITY, Server, "drive.fast.capacity", PARTS),
+    place(&DRIVE_LIMITS, Server, "drive.fast.limits", ""),
+    place(&LISTEN, Server, "listen", METRICS),
+    place(&GATEWAYS, Server, "gateways", LEASED),
+    place(&MANAGE, Server, "manage", MANAGED),
+    place(&LIMITS, Server, "limits", ""),
+    place(&SERVER, Server, "server", ""),
+    place(&VOLUME, Server, "volume.alpha", STORED),
+    place(&ATTACH, Server, "volume.alpha.listen", ATTACHED),
+    place(&REMOTE, Server, "volume.alpha.remote", FAR),
+    place(&TENANT, Server, "tenant.acme", STORED),
+    place(&MAX, Server, "tenant.acme.max", STORED),
+    place(&APPLY, Apply, "", ""),
+    place(&APPLY_DRIVE, Apply, "drive.fast", ""),
+    place(&QUEUE, Apply, "drive.fast.queue", ""),
+    place(&APPLY_VOLUME, Apply, "volume.alpha", ""),
+    place(&APPLY_TENANT, Apply, "tenant.acme", ""),
+    place(&POLICY, Policy, "", ""),
+    place(&KNOBS, Policy, "knobs", ALL_KNOBS),
+    place(&IO_MAX, Policy, "max", ""),
+    place(&LOW, Policy, "low", ""),
+    place(&COST, Policy, "cost", ""),
+    place(&DERIVED, Policy, "derived", ""),
+    place(&BUDGET, Policy, "derived.max_budget", HALF_BUDGET),
+    place(&PROFILE, Profile, "", ""),
+    place(&SHEET, Sheet, "", ""),
+    place(&FIT, Sheet, "fit.service", ""),
+    place(&PLAUSIBLE, Sheet, "plausible.service", ""),
+    place(&FIGURE, Sheet, "figure[0]", ""),
 ];
 
-const fn place(
-    shape: &'static Shape,
-    file: File,
-    path: &'static str,
-    lines: &'static [(&'static str, &'static str)],
-) -> Place {
+const fn place(shape: &'static Shape, file: File, path: &'static str, more: &'static str) -> Place {
     Place {
         shape,
         file,
         path,
-        lines,
+        more,
     }
 }
 
-/// What a key needs beside it (path, value), or cannot have beside it (path, "").
-fn beside(place: &Place, key: &Key) -> &'static [(&'static str, &'static str)] {
+/// The lines that a key needs beside it; one without a value is one that it cannot have beside it.
+fn beside(place: &Place, key: &Key) -> &'static str {
     match (place.shape.name, key.name) {
-        ("[drive.NAME]", "model") => &[("drive.fast.capacity", "")],
-        ("[volume.NAME]", "device" | "nbd" | "memory") => &[("volume.alpha.file", "")],
-        ("[volume.NAME]", "model") => &[("volume.alpha.file", ""), ("drive.fast.capacity", "")],
-        ("[volume.NAME]", "remote") => &[
-            ("volume.alpha.file", ""),
-            ("volume.alpha.nbd", "\"nbd://localhost/alpha\""),
-        ],
-        ("[volume.NAME]", "shared") => &[ETCD, ("volume.alpha.min", "\"1MB/s\"")],
-        ("[volume.NAME] for the kernel", "unit") => &[("volume.alpha.cgroup", "")],
-        ("[volume.NAME] for the kernel", "tenant") => &[("volume.alpha.cgroup", "\"/acme/alpha\"")],
-        ("[tenant.NAME] for the kernel", "unit") => &[("tenant.acme.cgroup", "")],
-        ("[volume.NAME]" | "[volume.NAME] for the kernel", "class") => {
-            &[("volume.alpha.max.iops", "9")]
+        ("[drive.NAME]", "model") => "drive.fast.capacity =",
+        ("[volume.NAME]", "device" | "nbd" | "memory") => "volume.alpha.file =",
+        ("[volume.NAME]", "model") => "volume.alpha.file =\ndrive.fast.capacity =",
+        ("[volume.NAME]", "remote") => {
+            "volume.alpha.file =\nvolume.alpha.nbd = \"nbd://localhost/alpha\""
         }
+        ("[volume.NAME]", "shared") => {
+            "gateways.etcd = [\"http://127.0.0.1:2379\"]\nvolume.alpha.min = \"1MB/s\""
+        }
+        ("[volume.NAME] for the kernel", "unit") => "volume.alpha.cgroup =",
+        ("[volume.NAME] for the kernel", "tenant") => "volume.alpha.cgroup = \"/acme/alpha\"",
+        ("[tenant.NAME] for the kernel", "unit") => "tenant.acme.cgroup =",
+        ("[volume.NAME]" | "[volume.NAME] for the kernel", "class") => "volume.alpha.max.iops = 9",
         ("[tenant.NAME]" | "[tenant.NAME] for the kernel", "class")
-        | ("max = { ... }", "burst" | "iops_size") => &[("tenant.acme.max.iops", "9")],
-        _ => &[],
+        | ("max = { ... }", "burst" | "iops_size") => "tenant.acme.max.iops = 9",
+        _ => "",
     }
 }
 
@@ -221,12 +186,16 @@ impl Place {
         let at = self.at(key.name);
         let mut lines: Vec<(String, String)> = Vec::new();
         let figure = self.path.starts_with("figure");
-        for (path, line) in self.lines.iter().chain(beside(self, key)) {
-            let same = |l: &(String, String)| l.0 == *path;
-            lines.retain(|l| !same(l));
-            let replaced = *path == at || path.starts_with(&format!("{at}."));
+        let stated = [self.file.lines(), self.more, beside(self, key)].map(str::lines);
+        for (path, line) in stated
+            .into_iter()
+            .flatten()
+            .filter_map(|l| l.split_once(" ="))
+        {
+            lines.retain(|l| l.0 != path);
+            let replaced = path == at || path.starts_with(&format!("{at}."));
             if !line.is_empty() && !replaced {
-                lines.push(((*path).to_owned(), (*line).to_owned()));
+                lines.push((path.to_owned(), line.trim_start().to_owned()));
             }
         }
         match value {

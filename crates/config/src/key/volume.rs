@@ -1,58 +1,119 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
 use super::{Shape, contract, words};
-use crate::notify::CallRule;
-use weir_core::Span;
+use crate::document::{Document, Table};
+use crate::field::{Mirror, Values, mirror, value};
+use crate::notify::{CallRule, Notify, Wakes};
+use crate::storage::{Cache, Remote, Storage};
+use crate::terms;
+use crate::words::Words;
+use std::path::PathBuf;
+use weir_core::{Contract, Knobs, Span};
 
-pub(crate) const VOLUME: Shape = Shape {
-    name: "[volume.NAME]",
-    about: "Storage that clients use as one disk. It is an NBD export of that name, which has 1 to 255 bytes. A volume must have exactly one \
-            kind of storage (`file`, `device`, `nbd`, `memory` or `model`), unless its drive is a model.",
-    keys: &[
-        keys! {
-            drive: Text("the NAME of a `[drive.NAME]`"), "\"fast\"",
-                "The drive on which the volume is.";
-            file: Text("an absolute path") or "none", "\"/var/lib/weir/alpha.img\"",
-                "The volume's data are in this regular file. If the file does not exist, it is created, and `size` is required. It is \
-                 preallocated if the volume has a promise. Its directory must exist.";
-            device: Text("an absolute path") or "none", "\"/dev/disk/by-id/beta\"",
-                "The volume's data are on this block device.";
-            nbd: Text("an NBD URI") or "none", "\"nbd+unix:///alpha?socket=/run/pool.sock\"",
-                "The volume's data are in an export of another NBD server: `nbd://host:port/export` or \
-                 `nbd+unix:///export?socket=/path` (`docs/remote.md`). `[volume.NAME.remote]` has its settings.";
-            remote: Table("`[volume.NAME.remote]`") or "the defaults of that table", "{ connections = 2 }",
-                "Settings for the connections to the server of `nbd`.";
-            memory: Other("`true`") or "none", "true",
-                "The volume's data are in memory. They are zero at the start and lost at the end of the server.";
-            model: Other("the same as `model` of a drive") or "none", "\"demo\"",
-                "The model that takes the place of the volume's drive. All volumes of one drive must have the same model.";
-            size: Size(512, 4096 << 50, 512) or "the size of the file, the device or the export; required for others",
-                "\"8GiB\"",
-                "The size of the volume. For files and devices it must be a multiple of 4096 bytes, unless `cache` is `\"host\"`. A \
-                 reload can increase it (`docs/guests.md`).";
-            read_only: Flag = "false", "true",
-                "Whether the server refuses writes to the volume.";
-            cache: Word(&["direct", "host"]) = "\"direct\"", "\"host\"",
-                "Whether the page cache of the host is used. `\"direct\"` bypasses it. `\"host\"` uses it and is permitted for files \
-                 only; such a volume cannot have a promise.";
-            listen: Table("`[volume.NAME.listen]`") or "NBD only", "{ vhost = \"/run/weir/alpha.vhost.sock\" }",
-                "Access to this volume alone, in addition to NBD or instead of it.";
-            ublk: Flag = "false", "true",
-                "Whether the volume is a block device of this machine, `/dev/ublkbN`. The device has the queue depth and the maximum \
-                 transfer of the drive (`docs/ublk.md`). A reload can also add and remove it.";
-            ublk_number: Count(0, (1 << 20) - 1) or "any free number", "7",
-                "N of `/dev/ublkbN`, if `ublk` is set.";
-            tenant: Text("the NAME of a `[tenant.NAME]`") or "none: the volume is a group of its own", "\"acme\"",
-                "The tenant to which the volume belongs. Both must be on the same drive.";
-            shared: Text("a name of 1 to 64 letters, digits, `.`, `_` and `-`") or "the volume's min applies to this server alone",
-                "\"alpha\"",
-                "The name under which several servers divide one min. All servers on which a volume has this name keep its min \
-                 together: the min is divided among them by demand, and the sum of all parts never exceeds it (`docs/gateways.md`). It \
-                 requires `[gateways]`, a min, and a policy that keeps the min. On each drive, the whole min counts in admission.";
-        },
-        contract::KEYS,
-    ],
-};
+table! {
+    /// What a client sees as one disk: an NBD export (`[volume.NAME]`).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Volume: VOLUME and contract::KEYS = "[volume.NAME]",
+        "Storage that clients use as one disk. It is an NBD export of that name, which has 1 to 255 bytes. A volume must have exactly one \
+         kind of storage (`file`, `device`, `nbd`, `memory` or `model`), unless its drive is a model.";
+
+    /// Its name, which is the export's: 1 to 255 bytes without control characters (NBD would allow 4096).
+    name: String = String::new();
+    /// What holds its data.
+    storage: Storage = Storage::Model;
+    /// Where virtual machines find it, by `vhost-user`: an absolute path of at most 107 bytes.
+    vhost: Option<PathBuf> = None;
+    /// How it and virtual machines wake each other.
+    notify: Notify = Notify::default();
+    /// What it was promised.
+    contract: Contract = Contract::DEFAULT;
+    /// How controllers are set for it.
+    knobs: Knobs = Knobs::NONE;
+
+    drive: String [String::new()] as Text("the NAME of a `[drive.NAME]`"), "\"fast\"",
+        "The drive on which the volume is.";
+    file {|v| v.stored_in("file")} as Text("an absolute path") or "none", "\"/var/lib/weir/alpha.img\"",
+        "The volume's data are in this regular file. If the file does not exist, it is created, and `size` is required. It is \
+         preallocated if the volume has a promise. Its directory must exist.";
+    device {|v| v.stored_in("device")} as Text("an absolute path") or "none", "\"/dev/disk/by-id/beta\"",
+        "The volume's data are on this block device.";
+    nbd {|v| v.remote().map(|r| r.text.clone())} as Text("an NBD URI") or "none", "\"nbd+unix:///alpha?socket=/run/pool.sock\"",
+        "The volume's data are in an export of another NBD server: `nbd://host:port/export` or \
+         `nbd+unix:///export?socket=/path` (`docs/remote.md`). `[volume.NAME.remote]` has its settings.";
+    remote {|v| v.remote().map_or_else(|| REMOTE.unset(), Mirror::values)} as Table("`[volume.NAME.remote]`") or "the defaults of that table", "{ connections = 2 }",
+        "Settings for the connections to the server of `nbd`.";
+    memory {|v| (v.storage == Storage::Memory).then_some(true)} as Other("`true`") or "none", "true",
+        "The volume's data are in memory. They are zero at the start and lost at the end of the server.";
+    model {|v| (v.storage == Storage::Model).then_some("the drive's")} as Other("the same as `model` of a drive") or "none", "\"demo\"",
+        "The model that takes the place of the volume's drive. All volumes of one drive must have the same model.";
+    size: Option<u64> [None] as Size(512, 4096 << 50, 512) or "the size of the file, the device or the export; required for others",
+        "\"8GiB\"",
+        "The size of the volume. For files and devices it must be a multiple of 4096 bytes, unless `cache` is `\"host\"`. A \
+         reload can increase it (`docs/guests.md`).";
+    read_only: bool as Flag = "false", "true",
+        "Whether the server refuses writes to the volume.";
+    cache: Cache [Cache::Direct] as Word(&["direct", "host"]) = "\"direct\"", "\"host\"",
+        "Whether the page cache of the host is used. `\"direct\"` bypasses it. `\"host\"` uses it and is permitted for files \
+         only; such a volume cannot have a promise.";
+    listen {|v| v.attached()} as Table("`[volume.NAME.listen]`") or "NBD only", "{ vhost = \"/run/weir/alpha.vhost.sock\" }",
+        "Access to this volume alone, in addition to NBD or instead of it.";
+    ublk {|v| v.ublk.then_some(true)}: bool as Flag = "false", "true",
+        "Whether the volume is a block device of this machine, `/dev/ublkbN`. The device has the queue depth and the maximum \
+         transfer of the drive (`docs/ublk.md`). A reload can also add and remove it.";
+    ublk_number: Option<u32> [None] as Count(0, (1 << 20) - 1) or "any free number", "7",
+        "N of `/dev/ublkbN`, if `ublk` is set.";
+    tenant: Option<String> [None] as Text("the NAME of a `[tenant.NAME]`") or "none: the volume is a group of its own", "\"acme\"",
+        "The tenant to which the volume belongs. Both must be on the same drive.";
+    shared: Option<String> [None] as Text("a name of 1 to 64 letters, digits, `.`, `_` and `-`") or "the volume's min applies to this server alone",
+        "\"alpha\"",
+        "The name under which several servers divide one min. All servers on which a volume has this name keep its min \
+         together: the min is divided among them by demand, and the sum of all parts never exceeds it (`docs/gateways.md`). It \
+         requires `[gateways]`, a min, and a policy that keeps the min. On each drive, the whole min counts in admission.";
+}
+
+impl Volume {
+    /// The path of storage of a kind.
+    fn stored_in(&self, kind: &str) -> Option<PathBuf> {
+        match &self.storage {
+            Storage::File(path) if kind == "file" => Some(path.clone()),
+            Storage::Device(path) if kind == "device" => Some(path.clone()),
+            _ => None,
+        }
+    }
+
+    /// The export of another server that holds its data.
+    fn remote(&self) -> Option<&Remote> {
+        match &self.storage {
+            Storage::Nbd(remote) => Some(remote),
+            _ => None,
+        }
+    }
+
+    /// The value of each key of `[volume.NAME.listen]`.
+    fn attached(&self) -> Values {
+        let (spin, sleep) = match self.notify.wakes {
+            Wakes::AtOnce => (None, None),
+            Wakes::Spin(span) => (Some(span), None),
+            Wakes::Sleep(span) => (None, Some(span)),
+        };
+        let mut all = vec![
+            ("vhost", value(&ATTACH, "vhost", &self.vhost)),
+            ("spin", value(&ATTACH, "spin", &spin)),
+            ("sleep", value(&ATTACH, "sleep", &sleep)),
+        ];
+        all.extend(self.notify.values());
+        all
+    }
+
+    fn terms(&self) -> Values {
+        terms::values(&self.contract, &self.knobs)
+    }
+}
+
+mirror! {
+    Notify: ATTACH, calls call_count call_delay;
+    Remote: REMOTE, connections requests wait unflushed;
+}
 
 pub(crate) const ATTACH: Shape = Shape {
     name: "[volume.NAME.listen]",
@@ -69,7 +130,7 @@ pub(crate) const ATTACH: Shape = Shape {
             or "none: each kick wakes the server, unless kicks arrive repeatedly without requests",
             "\"200us\"",
             "The minimum time between two wake-ups of the server by one queue. It saves CPU time, but adds latency of up to this time.";
-        calls: Word(&words::<_, 3>(&CallRule::WORDS)) = "\"gather\"", "\"vic\"",
+        calls: Word(&words::<_, 3>(CallRule::WORDS)) = "\"gather\"", "\"vic\"",
             "The rule for notifying a virtual machine of replies (calls). `\"gather\"` uses `call_count` and `call_delay`. `\"vic\"` \
              decides by the number of requests in flight; if there are few, each reply causes a call. `\"spdk\"` decides by the rate of \
              replies: `call_delay` is the time between calls at 120,000 replies per second, and below 60,000 each reply causes a call. \
@@ -101,14 +162,25 @@ pub(crate) const REMOTE: Shape = Shape {
     }],
 };
 
-pub(crate) const TENANT: Shape = Shape {
-    name: "[tenant.NAME]",
-    about: "A group of several volumes of one drive, with one contract for all of them together.",
-    keys: &[
-        keys! {
-            drive: Text("the NAME of a `[drive.NAME]`"), "\"fast\"",
-                "The drive on which the tenant's volumes are.";
-        },
-        contract::KEYS,
-    ],
-};
+table! {
+    /// A group over several volumes of one drive (`[tenant.NAME]`).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Tenant: TENANT and contract::KEYS = "[tenant.NAME]",
+        "A group of several volumes of one drive, with one contract for all of them together.";
+
+    /// Its name: 1 to 255 bytes without control characters.
+    name: String = String::new();
+    /// What it was promised for all its volumes together.
+    contract: Contract = Contract::DEFAULT;
+    /// How controllers are set for all its volumes together.
+    knobs: Knobs = Knobs::NONE;
+
+    drive: String [String::new()] as Text("the NAME of a `[drive.NAME]`"), "\"fast\"",
+        "The drive on which the tenant's volumes are.";
+}
+
+impl Tenant {
+    fn terms(&self) -> Values {
+        terms::values(&self.contract, &self.knobs)
+    }
+}

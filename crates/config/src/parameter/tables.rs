@@ -1,49 +1,9 @@
 //! The tables.
 
 use super::{Parameter, Unit};
-use weir_core::Span;
+use weir_core::rule::Number;
 use weir_model::drive::Config;
 use weir_model::drive::volume::Layout;
-
-/// What a field of a drive's configuration is, as a number.
-trait Number: Copy {
-    fn get(self) -> u64;
-    /// `value`, or the largest number that it can hold.
-    fn from(value: u64) -> Self;
-}
-
-macro_rules! integers {
-    ($($type:ty)*) => {$(
-        impl Number for $type {
-            fn get(self) -> u64 {
-                self.into()
-            }
-            fn from(value: u64) -> Self {
-                Self::try_from(value).unwrap_or(Self::MAX)
-            }
-        }
-    )*};
-}
-
-integers!(u8 u16 u32 u64);
-
-impl Number for Span {
-    fn get(self) -> u64 {
-        self.as_nanos()
-    }
-    fn from(value: u64) -> Self {
-        Self::from_nanos(value)
-    }
-}
-
-impl Number for bool {
-    fn get(self) -> u64 {
-        self.into()
-    }
-    fn from(value: u64) -> Self {
-        value > 0
-    }
-}
 
 /// `key: unit, [field], what it is` for each parameter of a kind; `= value` behind the key if it may be left out.
 macro_rules! parameters {
@@ -54,11 +14,11 @@ macro_rules! parameters {
             about: $about,
             default: parameters!(@default $($default)?),
             get: |drive| match drive {
-                Config::$kind(c) => Number::get(c $($field)+),
+                Config::$kind(c) => Number::number(c $($field)+),
                 other => panic!("{} is no parameter of {}", $key, other.name()),
             },
             set: |drive, value| match drive {
-                Config::$kind(c) => c $($field)+ = Number::from(value),
+                Config::$kind(c) => c $($field)+ = Number::from_number(value),
                 other => panic!("{} is no parameter of {}", $key, other.name()),
             },
         }),*]

@@ -198,18 +198,11 @@ pub(crate) fn allowed(tunable: &Tunable) -> String {
 /// Sets what an entry says.
 pub(super) fn set<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, file: File, config: &mut Config) {
     let example = format!("\"{}\"", file.example());
-    let Some(line) = entry.text(doc, "a line of settings in the form of Linux", &example) else {
-        return;
-    };
-    if let Err((what, help)) = file.read(line, config) {
-        return doc.report(entry, what, &help);
-    }
-    if file == File::Qos && config.validate().is_err() {
-        doc.report(
-            entry,
-            "min must not be above max",
-            "write for example min=50.00 max=150.00",
-        );
+    let wanted = ("a line of settings in the form of Linux", &example[..]);
+    let read = entry.parsed(doc, wanted, |line| file.read(line, config));
+    if read.is_some() && file == File::Qos && config.validate().is_err() {
+        let help = "write for example min=50.00 max=150.00";
+        doc.report(entry, "min must not be above max", help);
         config.min = config.max;
     }
 }

@@ -2,6 +2,7 @@
 
 use super::weight::{self, Node};
 use super::{Controller, Policy};
+use crate::words::words;
 use weir_core::{Capacity, Contract, Knobs, LowKnobs, Max, Span, control, elevator};
 
 /// What becomes of a contract's min.
@@ -55,46 +56,12 @@ pub enum Target {
     Ignored,
 }
 
-/// A knob as files have it: its words.
-pub(crate) trait Words: Copy + PartialEq + 'static {
-    /// Every value with its word.
-    const WORDS: &'static [(&'static str, Self)];
-
-    /// Its word.
-    fn word(self) -> &'static str {
-        let found = Self::WORDS.iter().find(|w| w.1 == self);
-        found.map_or("", |w| w.0)
-    }
-}
-
-impl Words for Min {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("kept", Self::Kept),
-        ("weight", Self::Weight),
-        ("limit", Self::Limit),
-        ("low", Self::Low),
-        ("ignored", Self::Ignored),
-    ];
-}
-
-impl Words for Share {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("weight", Self::Weight), ("ignored", Self::Ignored)];
-}
-
-impl Words for Limit {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("limit", Self::Limit), ("ignored", Self::Ignored)];
-}
-
-impl Words for ClassKnob {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("kept", Self::Kept), ("ignored", Self::Ignored)];
-}
-
-impl Words for Target {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("target", Self::Target), ("ignored", Self::Ignored)];
+words! {
+    Min: "kept" Kept, "weight" Weight, "limit" Limit, "low" Low, "ignored" Ignored;
+    Share: "weight" Weight, "ignored" Ignored;
+    Limit: "limit" Limit, "ignored" Ignored;
+    ClassKnob: "kept" Kept, "ignored" Ignored;
+    Target: "target" Target, "ignored" Ignored;
 }
 
 /// What becomes of each part of a contract.
@@ -332,24 +299,14 @@ mod tests {
     use super::*;
     use crate::policy::find;
 
-    const DRIVE: Capacity = Capacity {
-        read: 250_000_000,
-        write: 250_000_000,
-        ..Capacity::NONE
-    };
+    const DRIVE: Capacity = Capacity::rates(250_000_000, 250_000_000);
 
     fn min(min: u64) -> Contract {
-        Contract {
-            min,
-            ..Contract::DEFAULT
-        }
+        Contract::DEFAULT.with_min(min)
     }
 
     fn share(share: u16) -> Contract {
-        Contract {
-            share,
-            ..Contract::DEFAULT
-        }
+        Contract::DEFAULT.with_share(share)
     }
 
     /// Groups below the root.
@@ -448,10 +405,7 @@ mod tests {
     #[test]
     fn what_no_controller_is_there_for_is_not_told() {
         let contract = Contract {
-            max: Max {
-                bandwidth: 5_000_000,
-                ..Max::NONE
-            },
+            max: Max::of_bandwidth(5_000_000),
             ..Contract::DEFAULT
         };
         let told = |policy: &str| {
@@ -508,10 +462,7 @@ mod tests {
         let limit = |min, bandwidth| {
             let contract = Contract {
                 min,
-                max: Max {
-                    bandwidth,
-                    ..Max::NONE
-                },
+                max: Max::of_bandwidth(bandwidth),
                 ..Contract::DEFAULT
             };
             let told = told(&policy, contract);

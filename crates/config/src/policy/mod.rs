@@ -17,7 +17,6 @@ mod weight;
 mod word;
 
 pub use cost::{cost_model, cost_qos};
-pub(crate) use mapping::Words;
 pub use mapping::{Budget, ClassKnob, Limit, Mapping, Min, Setup, Share, Target};
 pub use print::print;
 pub use unkept::Unkept;

@@ -1,10 +1,11 @@
 //! A policy written as a file: to be read, and to be copied and changed.
 
-use super::{Budget, Controller, Policy, Words, cost};
+use super::{Budget, Controller, Policy, cost};
 use crate::key::Kind;
 use crate::text::{Quoted, block};
 use crate::tunable;
 use crate::units::Time;
+use crate::words::Words;
 use std::fmt::Write as _;
 use weir_core::tunable::{Tunable, Tuned};
 

@@ -3,7 +3,7 @@
 use super::ClassKnob;
 use super::cost;
 use super::{Budget, Controller, Limit, Mapping, Min};
-use super::{Policy, Share, Target, Words, named};
+use super::{Policy, Share, Target, named};
 use crate::document::{Document, Entry, Table};
 use crate::file::head;
 use crate::key::{BUDGET, COST, DERIVED, IO_MAX, KNOBS, LOW, POLICY, Shape};
@@ -11,12 +11,10 @@ use crate::nearest;
 use crate::text::quoted;
 use crate::tunable;
 use crate::value;
+use crate::words::Words;
 use weir_core::control::cost::Config as CostConfig;
 use weir_core::elevator::{self, Kind};
 use weir_core::tunable::Tuned;
-
-/// The table of the tunables of io.cost.
-const COST_KEY: &str = "cost";
 
 /// A policy from its table.
 pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Policy> {
@@ -40,7 +38,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Po
     let own = |controller| controllers.contains(&controller);
     let slices = controller_tunables(doc, table, ("max", &IO_MAX), own(Controller::Slices));
     let low = controller_tunables(doc, table, ("low", &LOW), own(Controller::Low));
-    let cost = cost_tunables(doc, table, &controllers);
+    let cost = cost_tunables(doc, table, own(Controller::Cost));
     Some(Policy {
         word: name?.to_owned(),
         name: name?.to_owned(),
@@ -185,21 +183,11 @@ fn knob<'a, T: Words>(
 /// The elevator with the tunables that the file sets. Those of another elevator have no place in it.
 fn tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, kind: &Kind) -> elevator::Config {
     let mut config = (kind.default)();
-    let stated = table.undeclared();
-    for (other, _) in tunable::tables() {
-        let Some(entry) = stated.entry(other.name) else {
-            continue;
-        };
-        let Some(table) = value::tunable_table(doc, &entry, other) else {
-            continue;
-        };
+    for (other, entry, table) in value::tunable_tables(doc, table) {
         if other.name != kind.name {
             let what = format!("has no effect with elevator \"{}\"", kind.name);
-            doc.report(
-                &entry,
-                what,
-                "remove it, or set the elevator to which it belongs",
-            );
+            let help = "remove it, or set the elevator to which it belongs";
+            doc.report(&entry, what, help);
         } else if let Some(tuned) = config.tuned_mut() {
             value::tunables(doc, &table, tuned);
         }
@@ -215,42 +203,32 @@ fn controller_tunables<'a, T: Tuned + Default>(
     is_there: bool,
 ) -> T {
     let mut config = T::default();
-    let Some(entry) = table.entry(key) else {
-        return config;
-    };
-    let Some(table) = entry.table(doc, shape) else {
-        return config;
-    };
-    if !is_there {
-        let what = format!("has no effect, because the controllers do not include io.{key}");
-        let help = format!("remove it, or add \"io.{key}\" to the controllers");
-        doc.report(&entry, what, &help);
+    if let Some(table) = controller_table(doc, table, (key, shape), is_there) {
+        value::tunables(doc, &table, &mut config);
     }
-    value::tunables(doc, &table, &mut config);
     config
 }
 
-/// The tunables of io.cost.
-fn cost_tunables<'a>(
+/// The table of a controller's tunables, which has no effect without the controller.
+fn controller_table<'a>(
     doc: &mut Document<'a>,
     table: &Table<'a>,
-    controllers: &[Controller],
-) -> CostConfig {
+    (key, shape): (&str, &'static Shape),
+    is_there: bool,
+) -> Option<Table<'a>> {
+    let own = table.entry(key)?.table(doc, shape)?;
+    let what = format!("has no effect, because the controllers do not include io.{key}");
+    let help = format!("remove it, or add \"io.{key}\" to the controllers");
+    table.refuse(doc, key, (!is_there, what, &help));
+    Some(own)
+}
+
+/// The tunables of io.cost.
+fn cost_tunables<'a>(doc: &mut Document<'a>, table: &Table<'a>, is_there: bool) -> CostConfig {
     let mut config = CostConfig::default();
-    let Some(entry) = table.entry(COST_KEY) else {
+    let Some(table) = controller_table(doc, table, ("cost", &COST), is_there) else {
         return config;
     };
-    let Some(table) = entry.table(doc, &COST) else {
-        return config;
-    };
-    if !controllers.contains(&Controller::Cost) {
-        let what = "has no effect, because the controllers do not include io.cost";
-        doc.report(
-            &entry,
-            what,
-            "remove it, or add \"io.cost\" to the controllers",
-        );
-    }
     for (key, file) in [("qos", cost::File::Qos), ("model", cost::File::Model)] {
         if let Some(entry) = table.entry(key) {
             cost::set(doc, &entry, file, &mut config);

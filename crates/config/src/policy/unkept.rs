@@ -111,10 +111,7 @@ mod tests {
             min: 1,
             share: 200,
             class: Class::Idle,
-            max: Max {
-                iops: 1,
-                ..Max::NONE
-            },
+            max: Max::of_iops(1),
             ..Contract::DEFAULT
         };
         let knobs = Knobs {
@@ -151,10 +148,7 @@ mod tests {
         };
         assert_eq!(keys("none"), [""; 0]);
         assert_eq!(keys("io.max"), ["max.iops_size"]);
-        let requests = Contract {
-            min_iops: 1,
-            ..Contract::DEFAULT
-        };
+        let requests = Contract::DEFAULT.with_min_iops(1);
         let found = find("bfq").unwrap().unkept(&requests, Knobs::NONE);
         assert_eq!(
             (found[0].key, found[0].does),

@@ -116,11 +116,9 @@ mod tests {
     };
 
     fn node(parent: Option<usize>, min: u64, share: u16) -> Node {
-        let contract = Contract {
-            min: min * 1_000_000,
-            share,
-            ..Contract::DEFAULT
-        };
+        let contract = Contract::DEFAULT
+            .with_min(min * 1_000_000)
+            .with_share(share);
         Node { parent, contract }
     }
 

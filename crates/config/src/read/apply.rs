@@ -1,32 +1,26 @@
 //! The file of `weir apply`.
 
-use super::{Draft, contract, knobs, named, policy, volume};
+use super::{Draft, named, policy, volume};
+use crate::Policy;
 use crate::document::{Document, Entry, Map, Table};
 use crate::host::{Cgroup, Drive, Member, Queue, UNITS};
-use crate::key::{
-    APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, DriveLimits, Limits, Listen, Manage, QUEUE,
-};
+use crate::key::{APPLY, APPLY_DRIVE, APPLY_TENANT, APPLY_VOLUME, DriveLimits, QUEUE};
 use crate::measured;
-use crate::notify::Notify;
-use crate::places::Places;
 use crate::profile;
-use crate::server::{Cache, Drive as ServedDrive, Server, Storage, Tenant, ThreadPriority, Volume};
+use crate::server::{Drive as ServedDrive, Server, Tenant, Volume};
+use crate::storage::{Cache, Storage, block};
+use crate::terms::{capacity, contract, knobs};
 use crate::text::{path, quoted};
 use crate::tunable;
-use crate::{Policy, server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use weir_core::{Contract, DriveShape, Knobs, Span};
 
-/// What a cgroup is, and with which contract.
+/// A tenant or a volume, and its cgroup.
 struct Read {
-    drive: String,
-    tenant: Option<String>,
+    /// With its contract, in memory.
+    volume: Volume,
     cgroup: Option<Cgroup>,
-    contract: Contract,
-    knobs: Knobs,
     prio_class: Option<&'static str>,
-    name: String,
 }
 
 /// The drives with their members, and the same contracts of volumes in memory, which are checked as those of a server are.
@@ -66,16 +60,9 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
         queue: Queue::default(),
         members: Vec::new(),
     };
-    if !entry.is_table() {
-        // Says so.
-        let _ = entry.table(doc, &APPLY_DRIVE);
-        return drive;
-    }
-    let Some(table) = entry.map(doc).map(|t| t.shaped(&APPLY_DRIVE)) else {
+    let Some(table) = entry.table_and(doc, &APPLY_DRIVE, tunable::and_tables) else {
         return drive;
     };
-    let keys = tunable::and_tables(APPLY_DRIVE.names());
-    doc.check_keys(&table, APPLY_DRIVE.name, &keys);
     let device = doc.required(&table, "device", "set device = \"/dev/disk/by-id/...\"");
     drive.device = device
         .and_then(|e| volume::absolute(doc, &e))
@@ -84,26 +71,15 @@ fn drive<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Drive {
     if doc.required(&table, "policy", help).is_some() {
         drive.policy = policy::policy(doc, &table);
     }
-    drive.capacity = (table.entry("capacity")).and_then(|e| super::capacity(doc, &e));
+    drive.capacity = (table.entry("capacity")).and_then(|e| capacity(doc, &e));
     drive.model = (table.entry("model")).and_then(|e| profile::model(doc, &e));
     if let (None, Some(model)) = (drive.capacity, &drive.model) {
         drive.capacity = measured::least(model);
     }
     if let Some(table) = table.entry("queue").and_then(|e| e.table(doc, &QUEUE)) {
-        drive.queue = queue(doc, &table);
+        drive.queue = Queue::read(doc, &table);
     }
     drive
-}
-
-fn queue<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Queue {
-    Queue {
-        nr_requests: table.count_if_any(doc, "nr_requests"),
-        read_ahead: table.entry("read_ahead").and_then(|e| e.size(doc)),
-        nomerges: table.count_if_any(doc, "nomerges"),
-        rotational: (table.entry("rotational")).and_then(|e| e.boolean(doc)),
-        max_transfer: table.entry("max_transfer").and_then(|e| e.size(doc)),
-        write_back_latency: table.time_if_any(doc, "write_back_latency"),
-    }
 }
 
 fn cgroup<'a>(
@@ -114,16 +90,17 @@ fn cgroup<'a>(
     is_volume: bool,
 ) -> Read {
     let mut read = Read {
-        drive: String::new(),
-        tenant: None,
+        volume: Volume {
+            name: name.to_owned(),
+            storage: Storage::Memory,
+            size: Some(block(&Storage::Memory, Cache::Direct)),
+            ..Volume::default()
+        },
         cgroup: None,
-        contract: Contract::DEFAULT,
-        knobs: Knobs::NONE,
         prio_class: None,
-        name: name.to_owned(),
     };
     let Some(table) = table else { return read };
-    read.drive = volume::drive_name(doc, table);
+    read.volume.drive = volume::drive_name(doc, table);
     let before = doc.found();
     let path = table.entry("cgroup").and_then(|e| cgroup_path(doc, &e));
     let unit = table.entry("unit").and_then(|e| unit_name(doc, &e));
@@ -136,55 +113,51 @@ fn cgroup<'a>(
             None
         }
         (Some(_), Some(_)) => {
-            doc.at(
-                &table.span,
-                at,
-                "cannot have both a cgroup and a unit",
-                "remove one of the two",
-            );
+            let what = "cannot have both a cgroup and a unit";
+            doc.at(&table.span, at, what, "remove one of the two");
             None
         }
         _ => None,
     };
     if is_volume {
-        let tenant = table.entry("tenant");
-        let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
-        read.tenant = tenant.map(str::to_owned);
+        read.volume.tenant = volume::tenant_name(doc, table);
     }
     let classes = ["no-change", "promote-to-rt", "restrict-to-be", "idle"];
     read.prio_class = table.entry("prio_class").and_then(|e| e.word(doc, classes));
-    read.contract = contract(doc, table);
-    read.knobs = knobs(doc, table);
+    read.volume.contract = contract(doc, table);
+    read.volume.knobs = knobs(doc, table);
     read
 }
 
 /// The path of a cgroup that is not the root.
 fn cgroup_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
-    let text = entry.text(doc, "a cgroup's path", "\"/alpha\"")?;
-    let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(char::is_control);
-    if parts.is_some_and(|mut parts| parts.all(is_part)) {
-        return Some(text.to_owned());
-    }
-    let what = format!("{} is not the path of a cgroup", quoted(text));
-    let help = "write the path below the cgroup mount, for example \"/alpha/beta\"; the root cgroup cannot have a contract";
-    doc.report(entry, what, help);
-    None
+    entry.parsed(doc, ("a cgroup's path", "\"/alpha\""), |text| {
+        let parts = text.strip_prefix('/').map(|rest| rest.split('/'));
+        if parts.is_some_and(|mut parts| parts.all(is_part)) {
+            return Ok(text.to_owned());
+        }
+        let what = format!("{} is not the path of a cgroup", quoted(text));
+        let help = "write the path below the cgroup mount, for example \"/alpha/beta\"; the root cgroup cannot have a contract";
+        Err((what, help))
+    })
 }
 
 /// The name of a unit that has a cgroup.
 fn unit_name(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<String> {
-    let text = entry.text(doc, "a unit's name", "\"alpha.service\"")?;
-    let stem = UNITS.iter().find_map(|suffix| text.strip_suffix(suffix));
     let permitted = |b: u8| b.is_ascii_alphanumeric() || b":-_.\\@".contains(&b);
-    if stem.is_some_and(|stem| !stem.is_empty()) && text.bytes().all(permitted) && text != "-.slice"
-    {
-        return Some(text.to_owned());
-    }
-    let what = format!("{} is not a unit with a cgroup", quoted(text));
-    let help = "use a service, a scope or a slice, for example \"alpha.service\"";
-    doc.report(entry, what, help);
-    None
+    entry.parsed(doc, ("a unit's name", "\"alpha.service\""), |text| {
+        let stem = UNITS.iter().find_map(|suffix| text.strip_suffix(suffix));
+        let named = stem.is_some_and(|stem| !stem.is_empty()) && text != "-.slice";
+        if named && text.bytes().all(permitted) {
+            return Ok(text.to_owned());
+        }
+        let what = format!("{} is not a unit with a cgroup", quoted(text));
+        Err((
+            what,
+            "use a service, a scope or a slice, for example \"alpha.service\"",
+        ))
+    })
 }
 
 /// No two drives are one device. Links are for the host to find out.
@@ -194,8 +167,7 @@ fn devices_differ(doc: &mut Document<'_>, drives: &[Drive]) {
         if let Some(other) = other.filter(|_| !drive.device.as_os_str().is_empty()) {
             let at = format!("{}.device", path("drive", &drive.name));
             let what = format!("is already the device of {}", path("drive", &other.name));
-            let help = Some("merge the two drives; a device has one policy".to_owned());
-            doc.keep(doc.places.problem(&at, what, help));
+            doc.fault(&at, what, "merge the two drives; a device has one policy");
         }
     }
 }
@@ -209,32 +181,33 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
     let mut users: BTreeMap<(&str, &Cgroup), (&str, &str)> = BTreeMap::new();
     for (kind, read) in &all {
         let Some(cgroup) = &read.cgroup else { continue };
-        let user = (*kind, read.name.as_str());
-        let first = *users.entry((&read.drive, cgroup)).or_insert(user);
+        let user = (*kind, read.volume.name.as_str());
+        let first = users.entry((&read.volume.drive, cgroup)).or_insert(user);
+        let first = *first;
         if first != user {
             let what = format!("has the same cgroup as {}", path(first.0, first.1));
-            let help =
-                Some("use a different cgroup; a cgroup has one contract on a drive".to_owned());
-            doc.keep(doc.places.problem(&path(kind, &read.name), what, help));
+            let help = "use a different cgroup; a cgroup has one contract on a drive";
+            doc.fault(&path(user.0, user.1), what, help);
         }
     }
     let by_name: BTreeMap<&str, &Read> = all
         .iter()
         .filter(|(kind, _)| *kind == "tenant")
-        .map(|(_, t)| (t.name.as_str(), *t))
+        .map(|(_, t)| (t.volume.name.as_str(), *t))
         .collect();
     for volume in volumes {
-        let tenant = volume.tenant.as_deref().and_then(|t| by_name.get(t));
+        let name = &volume.volume.name;
+        let tenant = volume.volume.tenant.as_deref();
+        let tenant = tenant.and_then(|t| by_name.get(t));
         let (Some(Cgroup::Path(own)), Some(Some(Cgroup::Path(above)))) =
             (&volume.cgroup, tenant.map(|t| &t.cgroup))
         else {
             continue;
         };
         if !own.starts_with(&format!("{above}/")) {
-            let at = format!("{}.cgroup", path("volume", &volume.name));
+            let at = format!("{}.cgroup", path("volume", name));
             let what = format!("is not in {}, the cgroup of its tenant", quoted(above));
-            let help = Some(format!("write \"{above}/{}\"", volume.name));
-            doc.keep(doc.places.problem(&at, what, help));
+            doc.fault(&at, what, &format!("write \"{above}/{name}\""));
         }
     }
     nested(doc, volumes);
@@ -244,12 +217,12 @@ fn cgroups_differ(doc: &mut Document<'_>, tenants: &[Read], volumes: &[Read]) {
 fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
     fn place(volume: &Read) -> Option<(&str, &str)> {
         match &volume.cgroup {
-            Some(Cgroup::Path(path)) => Some((&volume.drive, path)),
+            Some(Cgroup::Path(path)) => Some((&volume.volume.drive, path)),
             _ => None,
         }
     }
     let placed = volumes.iter().rev();
-    let placed = placed.filter_map(|v| Some((place(v)?, v.name.as_str())));
+    let placed = placed.filter_map(|v| Some((place(v)?, v.volume.name.as_str())));
     let by_place: BTreeMap<(&str, &str), &str> = placed.collect();
     for inner in volumes {
         let Some((drive, own)) = place(inner) else {
@@ -258,13 +231,13 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
         let mut above = own.match_indices('/').map(|(end, _)| (drive, &own[..end]));
         let outer = above.find_map(|place| by_place.get(&place));
         if let Some(outer) = outer {
-            let at = format!("{}.cgroup", path("volume", &inner.name));
+            let at = format!("{}.cgroup", path("volume", &inner.volume.name));
             let what = format!("is inside the cgroup of {}", path("volume", outer));
             let help = format!(
                 "define the outer one as [{}], and set it as the tenant of this one",
                 path("tenant", outer)
             );
-            doc.keep(doc.places.problem(&at, what, Some(help)));
+            doc.fault(&at, what, &help);
         }
     }
 }
@@ -272,22 +245,23 @@ fn nested(doc: &mut Document<'_>, volumes: &[Read]) {
 /// Gives a drive its cgroups.
 fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
     let mut places = BTreeMap::new();
-    let own = |read: &&Read| read.drive == drive.name;
+    let own = |read: &&Read| read.volume.drive == drive.name;
     let all = tenants.iter().map(|t| ("tenant", t));
     let all = all.chain(volumes.iter().map(|v| ("volume", v)));
     for (kind, read) in all.filter(|(_, read)| own(read)) {
         let Some(cgroup) = &read.cgroup else { continue };
+        let volume = &read.volume;
         if kind == "tenant" {
-            places.insert(read.name.as_str(), drive.members.len());
+            places.insert(volume.name.as_str(), drive.members.len());
         }
-        let tenant = read.tenant.as_deref();
+        let tenant = volume.tenant.as_deref();
         drive.members.push(Member {
-            key: path(kind, &read.name),
-            name: read.name.clone(),
+            key: path(kind, &volume.name),
+            name: volume.name.clone(),
             cgroup: cgroup.clone(),
             parent: tenant.and_then(|t| places.get(t).copied()),
-            contract: read.contract,
-            knobs: read.knobs,
+            contract: volume.contract,
+            knobs: volume.knobs,
             prio_class: read.prio_class,
         });
     }
@@ -295,57 +269,28 @@ fn members(drive: &mut Drive, tenants: &[Read], volumes: &[Read]) {
 
 /// The same contracts, of volumes that a server would serve.
 fn in_memory(drives: &[Drive], tenants: &[Read], volumes: &[Read]) -> Server {
-    let shape = DriveShape::default();
+    let limits = DriveLimits {
+        requests: 4096,
+        scheduler_tags: 4096,
+        // As large as they need to be: admission makes tables of these sizes.
+        volumes: volumes.len().max(1) as u32,
+        tenants: tenants.len() as u32,
+    };
     let drives = drives.iter().map(|drive| ServedDrive {
-        name: drive.name.clone(),
         policy: drive.policy.clone(),
         capacity: drive.capacity,
-        queues: shape.queues,
-        tags: shape.tags,
-        max_transfer: shape.max_transfer,
-        rotational: false,
-        model: None,
-        path: Span::ZERO,
-        limits: DriveLimits {
-            requests: 4096,
-            scheduler_tags: 4096,
-            // As large as they need to be: admission makes tables of these sizes.
-            volumes: volumes.len().max(1) as u32,
-            tenants: tenants.len() as u32,
-        },
+        ..ServedDrive::new(&drive.name, limits)
     });
     let tenants = tenants.iter().map(|tenant| Tenant {
-        name: tenant.name.clone(),
-        drive: tenant.drive.clone(),
-        contract: tenant.contract,
-        knobs: tenant.knobs,
-    });
-    let volumes = volumes.iter().map(|volume| Volume {
-        name: volume.name.clone(),
-        drive: volume.drive.clone(),
-        storage: Storage::Memory,
-        size: Some(server::block(&Storage::Memory, Cache::Direct)),
-        read_only: false,
-        cache: Cache::Direct,
-        vhost: None,
-        ublk: false,
-        ublk_number: None,
-        notify: Notify::default(),
-        tenant: volume.tenant.clone(),
-        shared: None,
-        contract: volume.contract,
-        knobs: volume.knobs,
+        name: tenant.volume.name.clone(),
+        drive: tenant.volume.drive.clone(),
+        contract: tenant.volume.contract,
+        knobs: tenant.volume.knobs,
     });
     Server {
         drives: drives.collect(),
-        listen: Listen::default(),
-        manage: Manage::default(),
-        gateways: None,
-        limits: Limits::default(),
-        volumes: volumes.collect(),
+        volumes: volumes.iter().map(|v| v.volume.clone()).collect(),
         tenants: tenants.collect(),
-        priority: ThreadPriority::default(),
-        remove_in_use: false,
-        places: Places::default(),
+        ..Server::default()
     }
 }

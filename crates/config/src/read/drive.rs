@@ -2,23 +2,22 @@
 
 use super::policy;
 use crate::document::{Document, Entry, Table};
-use crate::key::{CAPACITY, DRIVE, DRIVE_LIMITS, DriveLimits, Limits};
+use crate::key::{DRIVE, DRIVE_LIMITS, DriveLimits, Limits};
 use crate::measured::{self, rounded};
-use crate::policy::Policy;
 use crate::profile;
 use crate::server::Drive;
+use crate::terms::capacity;
 use crate::text::path;
 use crate::tunable;
 use crate::units::Rate;
-use weir_core::{Capacity, DriveShape, Span};
+use weir_core::Capacity;
 
 /// What a model says of itself; not to be said again.
 pub(crate) const SHAPE_KEYS: &[&str] = &["queues", "tags", "max_transfer", "rotational"];
 
 /// Places in all queues together.
 const PLACES_MAX: u64 = 65_536;
-/// What requests are split to on flash, and on disks and servers across a network.
-const TRANSFER_FLASH: u32 = 128 << 10;
+/// What requests are split to on disks and servers across a network.
 const TRANSFER_LONG: u32 = 1280 << 10;
 /// A server across a network is fast by what it is given at once.
 const TAGS_REMOTE: u16 = 256;
@@ -29,28 +28,10 @@ pub(super) fn drive<'a>(
     entry: &Entry<'a>,
     limits: &Limits,
 ) -> Drive {
-    let mut drive = Drive {
-        name: name.to_owned(),
-        policy: Policy::default(),
-        capacity: None,
-        queues: 1,
-        tags: DriveShape::default().tags,
-        max_transfer: TRANSFER_FLASH,
-        rotational: false,
-        model: None,
-        path: Span::ZERO,
-        limits: drive_limits(doc, None, limits),
-    };
-    if !entry.is_table() {
-        // Says so.
-        let _ = entry.table(doc, &DRIVE);
-        return drive;
-    }
-    let Some(table) = entry.map(doc).map(|t| t.shaped(&DRIVE)) else {
+    let mut drive = Drive::new(name, drive_limits(doc, None, limits));
+    let Some(table) = entry.table_and(doc, &DRIVE, tunable::and_tables) else {
         return drive;
     };
-    let keys = tunable::and_tables(DRIVE.names());
-    doc.check_keys(&table, DRIVE.name, &keys);
     drive.policy = policy::policy(doc, &table);
     drive.capacity = table.entry("capacity").and_then(|e| capacity(doc, &e));
     shape(doc, &table, &mut drive);
@@ -61,7 +42,7 @@ pub(super) fn drive<'a>(
     if let Some(model) = table.entry("model").and_then(|e| profile::model(doc, &e)) {
         set_model(doc, &mut drive, model);
     }
-    drive.path = table.time(doc, "path");
+    drive.path = table.field(doc, "path");
     drive
 }
 
@@ -75,9 +56,9 @@ pub(super) fn set_model(
     for key in SHAPE_KEYS {
         let path = format!("{path}.{key}");
         if doc.places.keys.contains_key(&path) {
-            let what = "cannot be set here, because the drive's model specifies it".to_owned();
+            let what = "cannot be set here, because the drive's model specifies it";
             let help = format!("remove {key}, or set it in the model if the model has this key");
-            doc.keep(doc.places.problem(&path, what, Some(help)));
+            doc.fault(&path, what, &help);
         }
     }
     let shape = model.shape();
@@ -93,7 +74,7 @@ pub(super) fn set_model(
     let places = u64::from(shape.queues) * u64::from(shape.tags);
     if places > PLACES_MAX {
         let what = format!("has {places} tags in total; at most {PLACES_MAX} are permitted");
-        doc.keep(doc.places.problem(&format!("{path}.model"), what, None));
+        doc.fault(&format!("{path}.model"), what, "");
     }
 }
 
@@ -122,23 +103,19 @@ fn possible(
         let best = rounded(most);
         let what = match key {
             "read" | "write" => {
-                format!(
-                    "{} exceeds the maximum of the model, {} {what}",
-                    Rate(stated),
-                    Rate(best)
-                )
+                let [stated, best] = [stated, best].map(Rate);
+                format!("{stated} exceeds the maximum of the model, {best} {what}")
             }
             _ => format!("{stated} exceeds the maximum of the model, {best} random {what} of 4KiB"),
         };
-        let help = "set a lower value, or remove capacity to use the model's minimum".to_owned();
-        let at = format!("{drive}.capacity.{key}");
-        doc.keep(doc.places.problem(&at, what, Some(help)));
+        let help = "set a lower value, or remove capacity to use the model's minimum";
+        doc.fault(&format!("{drive}.capacity.{key}"), what, help);
     }
 }
 
 fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     let before = doc.found();
-    drive.queues = table.count(doc, "queues");
+    drive.queues = table.field(doc, "queues");
     if drive.policy.is_remote() {
         (drive.tags, drive.max_transfer) = (TAGS_REMOTE, TRANSFER_LONG);
     }
@@ -150,7 +127,7 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
         let what = format!("queues * tags is {places}; at most {PLACES_MAX} is permitted");
         doc.at(&table.span, &table.path, what, "");
     }
-    drive.rotational = table.flag(doc, "rotational");
+    drive.rotational = table.field(doc, "rotational");
     if drive.rotational {
         drive.max_transfer = TRANSFER_LONG;
     }
@@ -158,27 +135,6 @@ fn shape<'a>(doc: &mut Document<'a>, table: &Table<'a>, drive: &mut Drive) {
     if let Some(bytes) = transfer.and_then(|e| e.size(doc)) {
         drive.max_transfer = bytes as u32;
     }
-}
-
-pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
-    let table = entry.table(doc, &CAPACITY)?;
-    let help = "set both; promises are checked against the slower of read and write";
-    let read = doc.required(&table, "read", help);
-    let write = doc.required(&table, "write", help);
-    let read = read.and_then(|e| e.rate(doc));
-    let write = write.and_then(|e| e.rate(doc));
-    let mut requests = |key| match table.entry(key) {
-        Some(entry) => entry.count(doc),
-        None => Some(0),
-    };
-    let [iops, read_iops, write_iops] = ["iops", "read_iops", "write_iops"].map(&mut requests);
-    Some(Capacity {
-        read: read?,
-        write: write?,
-        iops: iops?,
-        read_iops: read_iops?,
-        write_iops: write_iops?,
-    })
 }
 
 /// Sizes of the tables; what is not said follows from what connections may take.

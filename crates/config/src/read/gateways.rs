@@ -24,8 +24,8 @@ pub(super) fn gateways<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<G
         let help = "write whole seconds, for example \"5s\"; etcd does not support fractions";
         doc.report(&entry, "must be whole seconds", help);
     }
-    if let Some(entry) = table.entry("prefix") {
-        gateways.prefix = prefix(doc, &entry);
+    if let Some(prefix) = table.entry("prefix").and_then(|e| prefix(doc, &e)) {
+        gateways.prefix = prefix;
     }
     Some(gateways)
 }
@@ -43,17 +43,15 @@ fn endpoints<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<String> {
     }
     let mut all: Vec<String> = Vec::new();
     for element in elements.iter().take(ENDPOINTS_MAX) {
-        let Some(text) = element.text(doc, "a URL", "\"http://127.0.0.1:2379\"") else {
-            continue;
-        };
-        match endpoint(text) {
-            Ok(endpoint) if all.contains(&endpoint) => {
+        let wanted = ("a URL", "\"http://127.0.0.1:2379\"");
+        all.extend(element.parsed(doc, wanted, |text| match endpoint(text) {
+            Ok(at) if all.contains(&at) => {
                 let what = format!("{} is listed twice", quoted(text));
-                doc.report(element, what, "remove one of the two");
+                Err((what, "remove one of the two"))
             }
-            Ok(endpoint) => all.push(endpoint),
-            Err((what, help)) => doc.report(element, format!("{} {what}", quoted(text)), help),
-        }
+            Ok(at) => Ok(at),
+            Err((what, help)) => Err((format!("{} {what}", quoted(text)), help)),
+        }));
     }
     all
 }
@@ -86,27 +84,31 @@ fn of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
-fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> String {
-    let Some(text) = entry.text(doc, "a prefix", "\"/weir\"") else {
-        return String::new();
-    };
-    let mut parts = text.strip_prefix('/').unwrap_or_default().split('/');
-    if !parts.all(|part| !part.is_empty() && part.chars().all(of_name)) || text.len() > PREFIX_MAX {
+fn prefix<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
+    entry.parsed(doc, ("a prefix", "\"/weir\""), |text| {
+        let mut parts = text.strip_prefix('/').unwrap_or_default().split('/');
+        let valid = parts.all(|part| !part.is_empty() && part.chars().all(of_name));
+        if valid && text.len() <= PREFIX_MAX {
+            return Ok(text.to_owned());
+        }
         let what = format!("{} is not a valid prefix of etcd keys", quoted(text));
-        let help = "write a slash before each part and none at the end, for example \"/weir\"";
-        doc.report(entry, what, help);
-    }
-    text.to_owned()
+        Err((
+            what,
+            "write a slash before each part and none at the end, for example \"/weir\"",
+        ))
+    })
 }
 
 /// The name of a min that several servers keep.
 pub(super) fn name<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<String> {
-    let text = entry.text(doc, "a name", "\"alpha\"")?;
-    if text.is_empty() || text.len() > NAME_MAX || !text.chars().all(of_name) {
+    entry.parsed(doc, ("a name", "\"alpha\""), |text| {
+        if (1..=NAME_MAX).contains(&text.len()) && text.chars().all(of_name) {
+            return Ok(text.to_owned());
+        }
         let what = format!("{} is not a valid name", quoted(text));
-        let help = "use 1 to 64 letters, digits, dots, underscores and hyphens";
-        doc.report(entry, what, help);
-        return None;
-    }
-    Some(text.to_owned())
+        Err((
+            what,
+            "use 1 to 64 letters, digits, dots, underscores and hyphens",
+        ))
+    })
 }

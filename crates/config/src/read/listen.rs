@@ -1,8 +1,8 @@
 //! `[listen]` and `[limits]`.
 
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Table, refuse};
 use crate::key::{LIMITS, LISTEN, Limits, Listen};
-use crate::listen::{Address, Id, Owner};
+use crate::listen::Address;
 use crate::text::{join, quoted};
 use crate::units::Size;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -31,7 +31,15 @@ pub(super) fn listen<'a>(
     }
     let metrics = table.entry("metrics");
     listen.metrics = metrics.and_then(|e| metrics_address(doc, &e, &listen));
-    sockets(doc, &table, &mut listen, other_sockets);
+    let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
+    let (none, what) = (
+        !any && !listen.nbd.is_empty(),
+        "requires a Unix socket, and nbd has none",
+    );
+    refuse!(doc, table;
+        "socket_mode", none, what, "remove it, or add \"unix:/path\" to nbd";
+        "socket_owner", none, what, "remove it, or add \"unix:/path\" to nbd";
+    );
     listen
 }
 
@@ -48,30 +56,6 @@ fn listed<'a>(
         doc.at(&table.span, &at, "clients have no way to connect", HELP);
     }
     entry
-}
-
-/// Mode and owner of Unix sockets.
-fn sockets<'a>(
-    doc: &mut Document<'a>,
-    table: &Table<'a>,
-    listen: &mut Listen,
-    other_sockets: bool,
-) {
-    let mode = table.entry("socket_mode");
-    let owner = table.entry("socket_owner");
-    let any = other_sockets || listen.nbd.iter().any(|a| matches!(a, Address::Unix(_)));
-    for entry in [&mode, &owner].into_iter().flatten() {
-        if !any && !listen.nbd.is_empty() {
-            let help = "remove it, or add \"unix:/path\" to nbd";
-            doc.report(entry, "requires a Unix socket, and nbd has none", help);
-        }
-    }
-    if let Some(mode) = mode.and_then(|e| socket_mode(doc, &e)) {
-        listen.socket_mode = mode;
-    }
-    if let Some(owner) = owner.and_then(|e| socket_owner(doc, &e)) {
-        listen.socket_owner = owner;
-    }
 }
 
 fn addresses<'a>(doc: &mut Document<'a>, entry: &Entry<'a>, insecure: bool) -> Vec<Address> {
@@ -122,11 +106,8 @@ pub(super) fn socket_path(
 ) -> Option<PathBuf> {
     if !path.starts_with('/') || path.contains('\0') || path.ends_with('/') {
         let help = "write an absolute path that ends in the socket's name";
-        doc.report(
-            entry,
-            format!("{} is not a valid socket path", quoted(path)),
-            help,
-        );
+        let what = format!("{} is not a valid socket path", quoted(path));
+        doc.report(entry, what, help);
         return None;
     }
     if path.len() > SOCKET_PATH_MAX {
@@ -146,23 +127,14 @@ pub(super) fn tcp(
     text: &str,
     insecure: bool,
 ) -> Option<SocketAddr> {
-    let local = |port: &str| {
-        Some(SocketAddr::new(
-            Ipv4Addr::LOCALHOST.into(),
-            port.parse().ok()?,
-        ))
-    };
+    let local = |port: u16| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     let parsed = match text.strip_prefix("localhost:") {
-        Some(port) => local(port),
+        Some(port) => port.parse().ok().map(local),
         None => text.parse().ok(),
     };
     let Some(address) = parsed else {
-        let help = address_help(text);
-        doc.report(
-            entry,
-            format!("{} is not an address and a port", quoted(text)),
-            &help,
-        );
+        let what = format!("{} is not an address and a port", quoted(text));
+        doc.report(entry, what, &address_help(text));
         return None;
     };
     if !address.ip().to_canonical().is_loopback() && !insecure {
@@ -211,11 +183,8 @@ fn metrics_address(
 ) -> Option<SocketAddr> {
     let text = entry.text(doc, "an address", "\"127.0.0.1:9809\"")?;
     if text.starts_with("unix:") {
-        doc.report(
-            entry,
-            "metrics cannot be served on a Unix socket",
-            "use an IP address and a port, for example \"127.0.0.1:9809\"",
-        );
+        let help = "use an IP address and a port, for example \"127.0.0.1:9809\"";
+        doc.report(entry, "metrics cannot be served on a Unix socket", help);
         return None;
     }
     let address = tcp(doc, entry, text, listen.insecure)?;
@@ -225,53 +194,6 @@ fn metrics_address(
         return None;
     }
     Some(address)
-}
-
-pub(super) fn socket_mode(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
-    let text = entry.text(doc, "permission bits in a string", "\"0660\"")?;
-    let mode = u32::from_str_radix(text, 8).ok();
-    let mode =
-        mode.filter(|m| *m <= 0o777 && (3..=4).contains(&text.len()) && !text.starts_with('+'));
-    if mode.is_none() {
-        doc.report(
-            entry,
-            format!(
-                "{} is not an octal mode, \"0000\" to \"0777\"",
-                quoted(text)
-            ),
-            "write for example \"0660\"",
-        );
-    }
-    mode
-}
-
-pub(super) fn socket_owner(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Owner> {
-    let text = entry.text(doc, "an owner", "\"user:group\"")?;
-    let (user, group) = text.split_once(':').unwrap_or((text, ""));
-    let odd = |text: &str| text.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control());
-    let owner = Owner {
-        user: id(user),
-        group: id(group),
-    };
-    if owner == Owner::default() || odd(user) || odd(group) {
-        let help = "write \"user:group\", \"user\" or \":group\", by name or number";
-        doc.report(
-            entry,
-            format!("{} is not a valid owner", quoted(text)),
-            help,
-        );
-        return None;
-    }
-    Some(owner)
-}
-
-/// A user or a group by name or number.
-pub(super) fn id(text: &str) -> Option<Id> {
-    match text.parse() {
-        _ if text.is_empty() => None,
-        Ok(number) => Some(Id::Number(number)),
-        Err(_) => Some(Id::Name(text.to_owned())),
-    }
 }
 
 pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
@@ -302,18 +224,11 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
         && doc.found() == before
         && limits.arena < needed
     {
-        doc.report(
-            &entry,
-            format!(
-                "an arena of {} is too small for {} connections",
-                Size(limits.arena),
-                limits.connections
-            ),
-            &format!(
-                "set the arena to at least \"{}\", or reduce connections",
-                Size(needed)
-            ),
-        );
+        let (arena, needed) = (Size(limits.arena), Size(needed));
+        let connections = limits.connections;
+        let what = format!("an arena of {arena} is too small for {connections} connections");
+        let help = format!("set the arena to at least \"{needed}\", or reduce connections");
+        doc.report(&entry, what, &help);
     }
     limits
 }
@@ -321,11 +236,8 @@ pub(super) fn limits<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Limits {
 fn request_size(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<u32> {
     let size = entry.size(doc)?;
     if !size.is_power_of_two() {
-        doc.report(
-            entry,
-            format!("{} is not a power of two", entry.shown()),
-            "write for example \"32MiB\"",
-        );
+        let what = format!("{} is not a power of two", entry.shown());
+        doc.report(entry, what, "write for example \"32MiB\"");
         return None;
     }
     Some(size as u32)

@@ -1,8 +1,8 @@
 //! `[manage]`.
 
-use super::listen::{id, socket_mode, socket_owner, socket_path, tcp};
+use super::listen::{socket_path, tcp};
 use super::volume::absolute;
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Table, refuse};
 use crate::key::{Listen, MANAGE, Manage};
 use crate::listen::{Address, Id};
 use crate::text::quoted;
@@ -11,52 +11,39 @@ use std::path::{Component, PathBuf};
 
 /// Most users, groups, and places of storage.
 const ELEMENTS_MAX: usize = 256;
+const SOCKET_HELP: &str =
+    "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"";
 
 /// `listen`: the addresses that are taken already.
 pub(super) fn manage<'a>(doc: &mut Document<'a>, root: &Table<'a>, listen: &Listen) -> Manage {
-    let mut manage = Manage::default();
     let Some(table) = root.entry("manage").and_then(|e| e.table(doc, &MANAGE)) else {
-        return manage;
+        return Manage::default();
     };
+    let mut manage = Manage::read(doc, &table);
     manage.socket = socket(doc, &table, listen);
+    let [unix, web] = ["socket", "http"].map(|key| table.entry(key).is_some());
     for key in ["socket_mode", "socket_owner", "users", "groups"] {
-        if let Some(entry) = table.entry(key)
-            && table.entry("socket").is_none()
-        {
-            doc.report(
-                &entry,
-                "requires socket, which is not set",
-                "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"",
-            );
-        }
+        let what = "requires socket, which is not set";
+        table.refuse(doc, key, (!unix, what, SOCKET_HELP));
     }
-    if let Some(mode) = table
-        .entry("socket_mode")
-        .and_then(|e| socket_mode(doc, &e))
-    {
-        manage.socket_mode = mode;
-    }
-    if let Some(owner) = table
-        .entry("socket_owner")
-        .and_then(|e| socket_owner(doc, &e))
-    {
-        manage.socket_owner = owner;
-    }
+    refuse!(doc, table;
+        "storage", !unix && !web, "requires socket or http, and neither is set", SOCKET_HELP;
+        "token_file", !web, "requires http, which is not set",
+            "remove it, or set http, for example http = \"127.0.0.1:9810\"";
+        "manual", !web, "is for the dashboard, which needs http",
+            "remove it, or set where browsers connect, for example http = \"127.0.0.1:9810\"";
+    );
     manage.users = ids(doc, &table, "users");
     manage.groups = ids(doc, &table, "groups");
     manage.http = table.entry("http").and_then(|e| http(doc, &e, listen));
     manage.token_file = token_file(doc, &table);
-    manage.manual = manual(doc, &table);
-    manage.storage = table.entry("storage").map(|e| storage(doc, &table, &e));
+    manage.manual = table.entry("manual").and_then(|e| absolute(doc, &e));
+    manage.storage = table.entry("storage").map(|e| storage(doc, &e));
     manage
 }
 
 /// Directories and devices.
-fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
-    if table.entry("socket").is_none() && table.entry("http").is_none() {
-        let help = "remove it, or set socket, for example socket = \"/run/weir/manage.sock\"";
-        doc.report(entry, "requires socket or http, and neither is set", help);
-    }
+fn storage<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Vec<PathBuf> {
     let elements = elements(doc, entry, "[\"/var/lib/weir\"]", "paths");
     let mut all = Vec::new();
     for element in &elements {
@@ -64,10 +51,8 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> 
             continue;
         };
         if path.components().any(|part| part == Component::ParentDir) {
-            let what = format!(
-                "{} contains \"..\", which is not permitted",
-                quoted(&path.display().to_string())
-            );
+            let path = quoted(&path.display().to_string());
+            let what = format!("{path} contains \"..\", which is not permitted");
             doc.report(element, what, "write the path without \"..\"");
         }
         all.push(path);
@@ -84,10 +69,8 @@ fn elements<'a>(
 ) -> Vec<Entry<'a>> {
     let mut elements = entry.array(doc, example).unwrap_or_default();
     if elements.len() > ELEMENTS_MAX {
-        let what = format!(
-            "has {} {called}; at most {ELEMENTS_MAX} are permitted",
-            elements.len()
-        );
+        let count = elements.len();
+        let what = format!("has {count} {called}; at most {ELEMENTS_MAX} are permitted");
         doc.report(entry, what, "");
         elements.truncate(ELEMENTS_MAX);
     }
@@ -130,53 +113,30 @@ fn http(doc: &mut Document<'_>, entry: &Entry<'_>, listen: &Listen) -> Option<So
 }
 
 fn token_file<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> {
-    let http = table.entry("http");
     let Some(entry) = table.entry("token_file") else {
-        if let Some(http) = http {
-            let help = "add token_file = \"/var/lib/weir/token\"; the server creates the file if it does not exist";
-            doc.report(&http, "requires token_file", help);
-        }
+        let help = "add token_file = \"/var/lib/weir/token\"; the server creates the file if it does not exist";
+        table.refuse(doc, "http", (true, "requires token_file", help));
         return None;
     };
-    if http.is_none() {
-        let help = "remove it, or set http, for example http = \"127.0.0.1:9810\"";
-        doc.report(&entry, "requires http, which is not set", help);
-    }
-    let text = entry.text(doc, "a path", "\"/var/lib/weir/token\"")?;
-    if !text.starts_with('/') || text.contains('\0') || text.ends_with('/') {
-        let what = format!("{} is not an absolute path of a file", quoted(text));
-        doc.report(&entry, what, "write for example \"/var/lib/weir/token\"");
-        return None;
-    }
-    Some(PathBuf::from(text))
-}
-
-fn manual<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<PathBuf> {
-    let entry = table.entry("manual")?;
-    if table.entry("http").is_none() {
-        let help =
-            "remove it, or set where browsers connect, for example http = \"127.0.0.1:9810\"";
-        doc.report(&entry, "is for the dashboard, which needs http", help);
-    }
-    absolute(doc, &entry)
+    entry.parsed(doc, ("a path", "\"/var/lib/weir/token\""), |text| {
+        if !text.starts_with('/') || text.contains('\0') || text.ends_with('/') {
+            let what = format!("{} is not an absolute path of a file", quoted(text));
+            return Err((what, "write for example \"/var/lib/weir/token\""));
+        }
+        Ok(PathBuf::from(text))
+    })
 }
 
 /// A list of users or groups.
 fn ids<'a>(doc: &mut Document<'a>, table: &Table<'a>, key: &str) -> Vec<Id> {
-    let entry = table.entry(key);
-    let Some(entry) = entry else {
+    let Some(entry) = table.entry(key) else {
         return Vec::new();
     };
     let elements = elements(doc, &entry, "[\"operator\", \"1001\"]", "names");
-    let mut all = Vec::new();
-    for element in &elements {
-        let Some(text) = element.text(doc, "a name or a number", "\"operator\" or \"1001\"") else {
-            continue;
-        };
-        match id(text) {
-            Some(id) => all.push(id),
-            None => doc.report(element, "is empty", "write a name, or a number as text"),
-        }
-    }
-    all
+    let mut id = |element: &Entry<'a>| {
+        let wanted = ("a name or a number", "\"operator\" or \"1001\"");
+        let empty = ("is empty", "write a name, or a number as text");
+        element.parsed(doc, wanted, |text| Id::of(text).ok_or(empty))
+    };
+    elements.iter().filter_map(&mut id).collect()
 }

@@ -1,7 +1,6 @@
 //! From the file's tables to values, one table at a time. What tables say about each other is checked in [`crate::check`].
 
 mod apply;
-mod contract;
 mod drive;
 mod gateways;
 mod listen;
@@ -10,14 +9,14 @@ mod policy;
 mod volume;
 
 use crate::document::{Document, Entry, Map, Table};
+use crate::field::Mirror;
 use crate::key::{ROOT, SERVER};
-use crate::server::{Server, ThreadPriority};
+use crate::server::Server;
 use crate::text::quoted;
 use std::collections::BTreeSet;
 
 pub(crate) use apply::host;
-pub(crate) use contract::{contract, knobs};
-pub(crate) use drive::{SHAPE_KEYS, capacity};
+pub(crate) use drive::SHAPE_KEYS;
 
 /// A server as far as it could be read.
 #[derive(Debug)]
@@ -45,25 +44,22 @@ pub(crate) fn server<'a>(doc: &mut Document<'a>, map: &'a Map) -> Draft {
     });
     let tenants = named(doc, &root, "tenant", &mut broken, volume::tenant);
     let volumes = named(doc, &root, "volume", &mut broken, volume::volume);
-    let (priority, remove_in_use) = process(doc, &root);
     let sockets = volumes.iter().any(volume::Unsettled::has_socket);
     let found = sockets || volumes.iter().any(volume::Unsettled::is_device);
     let listen = listen::listen(doc, &root, (sockets, found));
-    let mut draft = Draft {
-        server: Server {
-            drives,
-            manage: manage::manage(doc, &root, &listen),
-            gateways: gateways::gateways(doc, &root),
-            listen,
-            limits,
-            volumes: Vec::new(),
-            tenants,
-            priority,
-            remove_in_use,
-            places: crate::places::Places::default(),
-        },
-        broken,
+    let mut server = Server {
+        drives,
+        manage: manage::manage(doc, &root, &listen),
+        gateways: gateways::gateways(doc, &root),
+        listen,
+        limits,
+        tenants,
+        ..Server::default()
     };
+    if let Some(table) = root.entry("server").and_then(|e| e.table(doc, &SERVER)) {
+        server.fill(doc, &table);
+    }
+    let mut draft = Draft { server, broken };
     draft.server.volumes = volume::settle(doc, &mut draft, volumes);
     volume::check_sockets(doc, &draft.server);
     if draft.server.drives.is_empty() && root.entry("drive").is_none() {
@@ -102,20 +98,3 @@ fn named<'a, T>(
 
 /// Longest name, bytes. NBD permits 4096; logs and metrics would not thank us.
 const NAME_MAX: usize = 255;
-
-/// The priority of the threads, and whether a reload may remove volumes that have clients.
-fn process<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> (ThreadPriority, bool) {
-    let table = root.entry("server");
-    let Some(table) = table.and_then(|e| e.table(doc, &SERVER)) else {
-        return Default::default();
-    };
-    let priorities = [
-        ThreadPriority::Auto,
-        ThreadPriority::Normal,
-        ThreadPriority::High,
-    ];
-    (
-        table.word(doc, "priority", priorities),
-        table.flag(doc, "remove_in_use"),
-    )
-}

@@ -2,7 +2,6 @@
 
 use crate::document::{Document, Entry, Table};
 use crate::policy::{self, Policy, Refused};
-use crate::tunable;
 use crate::value;
 use std::path::{Path, PathBuf};
 
@@ -14,14 +13,7 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
     };
     let is_known = chosen.is_some();
     let mut policy = chosen.unwrap_or_default();
-    let tuned = drive.undeclared();
-    for (kind, _) in tunable::tables() {
-        let Some(entry) = tuned.entry(kind.name) else {
-            continue;
-        };
-        let Some(table) = value::tunable_table(doc, &entry, kind) else {
-            continue;
-        };
+    for (kind, entry, table) in value::tunable_tables(doc, drive) {
         // Otherwise nobody knows which policy was meant.
         if !is_known {
             continue;
@@ -30,11 +22,8 @@ pub(super) fn policy<'a>(doc: &mut Document<'a>, drive: &Table<'a>) -> Policy {
             policy.tune_from(doc, &table);
         } else {
             let what = format!("has no effect under policy \"{}\"", policy.name);
-            doc.report(
-                &entry,
-                what,
-                "remove it, or set the policy to which it belongs",
-            );
+            let help = "remove it, or set the policy to which it belongs";
+            doc.report(&entry, what, help);
         }
     }
     policy

@@ -1,16 +1,19 @@
 //! `[volume.NAME]` and `[tenant.NAME]`.
 
-use super::{Draft, contract, drive, gateways, knobs, listen};
-use crate::document::{Document, Entry, Table};
+use super::{Draft, drive, gateways, listen};
+use crate::document::{Document, Entry, Table, refuse};
+use crate::field::Mirror;
 use crate::key::{ATTACH, REMOTE, TENANT, VOLUME};
 use crate::listen::Address;
 use crate::notify::{CallRule, Notify, Wakes};
 use crate::profile;
-use crate::server::{Cache, Remote, Server, Storage, Tenant, Volume, block};
+use crate::server::{Server, Tenant, Volume};
+use crate::storage::{Cache, Remote, Storage, block};
+use crate::terms::{contract, knobs};
 use crate::text::{path, quoted};
 use std::path::PathBuf;
-use weir_core::{Contract, Knobs, Span};
-use weir_wire::nbd::Uri;
+use weir_core::Span;
+use weir_wire::nbd::{Uri, UriError};
 
 const STORAGE: &[&str] = &["file", "device", "nbd", "memory", "model"];
 const STORAGE_HELP: &str = "set one of file = \"/path\", device = \"/dev/...\", nbd = \"nbd://...\", memory = true, model = \"...\"";
@@ -57,12 +60,9 @@ pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
         let Some(at) = &volume.vhost else { continue };
         let key = format!("{}.listen.vhost", path("volume", &volume.name));
         if let Some((other, _)) = taken.iter().find(|(_, taken)| *taken == at) {
-            let what = format!(
-                "{} is already used by {other}",
-                quoted(&at.display().to_string())
-            );
-            let help = Some("use a different path for each".to_owned());
-            doc.keep(doc.places.problem(&key, what, help));
+            let at = quoted(&at.display().to_string());
+            let what = format!("{at} is already used by {other}");
+            doc.fault(&key, what, "use a different path for each");
         }
         taken.push((key, at));
     }
@@ -70,50 +70,42 @@ pub(super) fn check_sockets(doc: &mut Document<'_>, server: &Server) {
 
 pub(super) fn tenant<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Tenant {
     let table = entry.table(doc, &TENANT);
-    let mut tenant = Tenant {
-        name: name.to_owned(),
-        drive: String::new(),
-        contract: Contract::DEFAULT,
-        knobs: Knobs::NONE,
-    };
-    if let Some(table) = table {
-        tenant.drive = drive_name(doc, &table);
-        tenant.contract = contract(doc, &table);
-        tenant.knobs = knobs(doc, &table);
-    }
-    tenant
+    let name = name.to_owned();
+    table.map_or_else(
+        || Tenant {
+            name: name.clone(),
+            ..Tenant::default()
+        },
+        |table| Tenant {
+            name: name.clone(),
+            drive: drive_name(doc, &table),
+            contract: contract(doc, &table),
+            knobs: knobs(doc, &table),
+        },
+    )
 }
 
 pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) -> Unsettled<'a> {
     let mut unsettled = Unsettled {
-        volume: Volume {
-            name: name.to_owned(),
-            drive: String::new(),
-            storage: Storage::Model,
-            size: None,
-            read_only: false,
-            cache: Cache::Direct,
-            vhost: None,
-            notify: Notify::default(),
-            ublk: false,
-            ublk_number: None,
-            tenant: None,
-            shared: None,
-            contract: Contract::DEFAULT,
-            knobs: Knobs::NONE,
-        },
+        volume: Volume::default(),
         path: entry.path.clone(),
         model: None,
         storage: None,
         socket: false,
     };
+    name.clone_into(&mut unsettled.volume.name);
     let Some(table) = entry.table(doc, &VOLUME) else {
         return unsettled;
     };
-    unsettled.volume.drive = drive_name(doc, &table);
+    unsettled.volume = Volume {
+        name: name.to_owned(),
+        drive: drive_name(doc, &table),
+        contract: contract(doc, &table),
+        knobs: knobs(doc, &table),
+        ..Volume::read(doc, &table)
+    };
     let storage_known = storage(doc, &table, &mut unsettled);
     let volume = &mut unsettled.volume;
-    volume.read_only = table.flag(doc, "read_only");
     if let Some(entry) = table.entry("cache") {
         volume.cache = cache(doc, &entry, &volume.storage).unwrap_or_default();
     }
@@ -129,14 +121,9 @@ pub(super) fn volume<'a>(doc: &mut Document<'a>, name: &str, entry: &Entry<'a>) 
         volume.vhost = path.and_then(|e| vhost_path(doc, &e));
         volume.notify = notify(doc, attach);
     }
-    volume.ublk = table.flag(doc, "ublk");
     volume.ublk_number = device_number(doc, &table, volume.ublk);
-    let tenant = table.entry("tenant");
-    let tenant = tenant.and_then(|e| e.text(doc, "a tenant's name", "\"acme\""));
-    volume.tenant = tenant.map(str::to_owned);
+    volume.tenant = tenant_name(doc, &table);
     volume.shared = table.entry("shared").and_then(|e| gateways::name(doc, &e));
-    volume.contract = contract(doc, &table);
-    volume.knobs = knobs(doc, &table);
     unsettled
 }
 
@@ -145,6 +132,12 @@ pub(super) fn drive_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Strin
     let entry = doc.required(table, "drive", help);
     let name = entry.and_then(|e| e.text(doc, "a drive's name", "\"fast\""));
     name.unwrap_or_default().to_owned()
+}
+
+pub(super) fn tenant_name<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<String> {
+    let name = table.entry("tenant")?;
+    let name = name.text(doc, "a tenant's name", "\"acme\"")?;
+    Some(name.to_owned())
 }
 
 /// Reads what holds the data; false if that stays unknown.
@@ -161,9 +154,9 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
         }
     };
     unsettled.storage = Some(entry.clone());
-    if let (Some(more), None) = (table.entry("remote"), table.entry("nbd")) {
-        doc.report(&more, "requires nbd as the volume's storage", "remove it");
-    }
+    refuse!(doc, table;
+        "remote", table.entry("nbd").is_none(), "requires nbd as the volume's storage", "remove it";
+    );
     let file = table.entry("file").is_some();
     let storage = if file || table.entry("device").is_some() {
         let kind = if file { Storage::File } else { Storage::Device };
@@ -173,11 +166,8 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
     } else if table.entry("memory").is_some() {
         match entry.boolean(doc) {
             Some(false) => {
-                doc.report(
-                    entry,
-                    "can only be true",
-                    "remove it for another kind of storage",
-                );
+                let help = "remove it for another kind of storage";
+                doc.report(entry, "can only be true", help);
                 None
             }
             value => value.map(|_| Storage::Memory),
@@ -193,76 +183,52 @@ fn storage<'a>(doc: &mut Document<'a>, table: &Table<'a>, unsettled: &mut Unsett
 
 /// The export of another server that holds the data.
 fn remote<'a>(doc: &mut Document<'a>, table: &Table<'a>, entry: &Entry<'a>) -> Option<Remote> {
-    let text = entry.text(doc, "an NBD URI", "\"nbd://localhost:10809/alpha\"")?;
-    let uri: Uri = match text.parse() {
-        Ok(uri) => uri,
-        Err(error) => {
-            doc.report(
-                entry,
-                error.to_string(),
-                "write for example nbd://10.0.0.2:10809/alpha; see docs/remote.md",
-            );
-            return None;
-        }
-    };
+    const HELP: &str = "write for example nbd://10.0.0.2:10809/alpha; see docs/remote.md";
+    let wanted = ("an NBD URI", "\"nbd://localhost:10809/alpha\"");
+    let remote = entry.parsed(doc, wanted, |text| {
+        let uri: Uri = text.parse().map_err(|error| (error, HELP))?;
+        Ok::<_, (UriError, &str)>(Remote::new(uri, text))
+    })?;
     let more = table.entry("remote").and_then(|e| e.table(doc, &REMOTE));
     let more = more.unwrap_or_else(|| Table::absent(&REMOTE));
-    Some(Remote {
-        uri,
-        text: text.to_owned(),
-        connections: more.count(doc, "connections"),
-        requests: more.count(doc, "requests"),
-        wait: more.time(doc, "wait"),
-        unflushed: more.size(doc, "unflushed"),
-    })
+    Some(remote.filled(doc, &more))
 }
 
 pub(super) fn absolute(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
-    let text = entry.text(doc, "a path", "\"/var/lib/weir/alpha.img\"")?;
-    if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
-        let what = format!("{} is not an absolute path", quoted(text));
-        let help = "write the path from \"/\" on; a relative path would depend on where the server is started";
-        doc.report(entry, what, help);
-        return None;
-    }
-    Some(PathBuf::from(text))
+    entry.parsed(doc, ("a path", "\"/var/lib/weir/alpha.img\""), |text| {
+        if !text.starts_with('/') || text.contains('\0') || text.len() > PATH_MAX {
+            let what = format!("{} is not an absolute path", quoted(text));
+            let help = "write the path from \"/\" on; a relative path would depend on where the server is started";
+            return Err((what, help));
+        }
+        Ok(PathBuf::from(text))
+    })
 }
 
 /// How virtual machines and the volume wake each other.
 fn notify<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Notify {
-    let spin = table.time_if_any(doc, "spin");
-    let sleep = table.time_if_any(doc, "sleep");
-    let call_delay = table.time(doc, "call_delay");
-    if let (Some(_), Some(_), Some(entry)) = (spin, sleep, table.entry("sleep")) {
-        doc.report(
-            &entry,
-            "cannot be combined with spin",
-            "remove spin or sleep",
-        );
-    }
+    let spin: Option<Span> = table.field(doc, "spin");
+    let sleep: Option<Span> = table.field(doc, "sleep");
     let wakes = spin.map(Wakes::Spin).or_else(|| sleep.map(Wakes::Sleep));
-    let calls = table.word(doc, "calls", CallRule::WORDS.map(|w| w.1));
-    if let (CallRule::Spdk, Span::ZERO, Some(entry)) = (calls, call_delay, table.entry("calls")) {
-        let help = "set call_delay, for example call_delay = \"100us\", which is the base of the time between calls";
-        doc.report(&entry, "\"spdk\" requires call_delay", help);
-    }
-    Notify {
+    let notify = Notify {
         wakes: wakes.unwrap_or_default(),
-        calls,
-        call_count: table.count(doc, "call_count"),
-        call_delay,
-    }
+        ..Notify::default().filled(doc, table)
+    };
+    let at_once = notify.calls == CallRule::Spdk && notify.call_delay == Span::ZERO;
+    refuse!(doc, table;
+        "sleep", spin.is_some() && sleep.is_some(), "cannot be combined with spin", "remove spin or sleep";
+        "calls", at_once, "\"spdk\" requires call_delay",
+            "set call_delay, for example call_delay = \"100us\", which is the base of the time between calls";
+    );
+    notify
 }
 
 /// Of a volume that is a block device: the number that it is to have.
 fn device_number<'a>(doc: &mut Document<'a>, table: &Table<'a>, ublk: bool) -> Option<u32> {
-    let entry = table.entry("ublk_number")?;
-    if !ublk {
-        let help = "remove it, or set ublk = true";
-        doc.report(&entry, "requires ublk = true", help);
-        return None;
-    }
-    entry.count(doc)
+    refuse!(doc, table;
+        "ublk_number", !ublk, "requires ublk = true", "remove it, or set ublk = true";
+    );
+    table.entry("ublk_number").filter(|_| ublk)?.count(doc)
 }
 
 /// A path at which a socket can be.
@@ -273,20 +239,15 @@ fn vhost_path(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<PathBuf> {
 
 fn cache(doc: &mut Document<'_>, entry: &Entry<'_>, storage: &Storage) -> Option<Cache> {
     let cache = entry.word(doc, [Cache::Direct, Cache::Host])?;
-    if !matches!(storage, Storage::File(_) | Storage::Device(_)) {
-        doc.report(
-            entry,
-            "is supported for files and devices only",
-            "remove it",
-        );
-        return None;
-    }
-    if matches!(storage, Storage::Device(_)) && cache == Cache::Host {
-        let what = "\"host\" is supported for files only, because a device is always accessed past the page cache";
-        doc.report(entry, what, "remove it");
-        return None;
-    }
-    Some(cache)
+    let what = match (storage, cache) {
+        (Storage::File(_), _) | (Storage::Device(_), Cache::Direct) => return Some(cache),
+        (Storage::Device(_), Cache::Host) => {
+            "\"host\" is supported for files only, because a device is always accessed past the page cache"
+        }
+        _ => "is supported for files and devices only",
+    };
+    doc.report(entry, what, "remove it");
+    None
 }
 
 /// The size. Whether one must be given is not known yet of a volume that leaves its storage to its drive.
@@ -338,16 +299,10 @@ pub(super) fn settle(
         let before = doc.found();
         match &u.storage {
             None if on.model.is_some() && u.volume.size.is_none() => {
-                let at = format!("{}.size", u.path);
-                let what = "is missing".to_owned();
-                doc.keep(doc.places.problem(&at, what, Some(SIZE_HELP.to_owned())));
+                doc.fault(&format!("{}.size", u.path), "is missing", SIZE_HELP);
             }
             None if on.model.is_none() && draft.is_sound(&path("drive", &on.name)) => {
-                let what = "the volume has no storage".to_owned();
-                doc.keep(
-                    doc.places
-                        .problem(&u.path, what, Some(STORAGE_HELP.to_owned())),
-                );
+                doc.fault(&u.path, "the volume has no storage", STORAGE_HELP);
             }
             Some(entry) if on.model.is_some() && u.model.is_none() => {
                 let what = format!(

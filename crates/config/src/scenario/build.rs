@@ -226,10 +226,7 @@ pub(super) fn one_device(scenario: &mut Scenario, filesystem: Option<FilesystemK
     let room = filesystem.map_or(0, FilesystemKind::room);
     scenario.filesystem = filesystem.map(|kind| Filesystem {
         kind,
-        region: Region {
-            start: device,
-            length: room,
-        },
+        region: Region::new(device, room),
     });
     scenario.spaces = vec![device + room];
     scenario.places = vec![0];

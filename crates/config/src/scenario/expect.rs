@@ -1,6 +1,7 @@
 //! What is asked of a result, and what was published of the same.
 
 use crate::units::{Rate, Time};
+use crate::words::Words;
 use std::fmt;
 use weir_core::Span;
 
@@ -143,9 +144,8 @@ impl Expect {
     }
 }
 
-impl Figure {
-    /// All there are, by the words of a file.
-    pub const ALL: [(&'static str, Self); 19] = [
+impl Words for Figure {
+    const WORDS: &'static [(&'static str, Self)] = &[
         ("bandwidth", Self::Bandwidth),
         ("iops", Self::Iops),
         ("worst_second", Self::WorstSecond),
@@ -166,11 +166,20 @@ impl Figure {
         ("guest_busy", Self::GuestBusy),
         ("backend_busy", Self::BackendBusy),
     ];
+}
+
+impl Figure {
+    /// All there are, by the words of a file.
+    pub fn all() -> impl Iterator<Item = (&'static str, Self)> {
+        Self::WORDS.iter().copied()
+    }
 
     /// Its word in a file.
     pub fn name(self) -> &'static str {
-        let known = Self::ALL.iter().find(|f| f.1 == self);
-        known.map_or("percentile", |f| f.0)
+        match self.word() {
+            "" => "percentile",
+            word => word,
+        }
     }
 }
 
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn figures_are_called_what_files_call_them() {
-        for (word, figure) in Figure::ALL {
+        for (word, figure) in Figure::all() {
             assert_eq!(figure.name(), word);
         }
         assert_eq!(Figure::Percentile(123).name(), "percentile");

@@ -4,8 +4,11 @@ use super::read::stated_guest as stated;
 use crate::document::{Document, Table};
 use crate::key::GUEST;
 use crate::units::Time;
+use crate::words::words;
 use std::fmt;
 use weir_core::Span;
+
+pub use crate::key::Cost;
 
 /// What every virtual machine of a scenario is like, and its back end.
 ///
@@ -83,29 +86,9 @@ pub enum Calls {
     Spdk(Span),
 }
 
-/// Times of a guest's processor and the back end's. Without `[guest.cost]` they are orders of
-/// magnitude for processors of 2011 and a hypervisor without posted interrupts. They are assumed,
-/// because seed and patch do not state them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cost {
-    /// Guest: to put a request into the ring, with all that its block layer does.
-    pub request: Span,
-    /// Guest: to take a response from the ring and end its request.
-    pub response: Span,
-    /// Guest: to be interrupted and to return.
-    pub interrupt: Span,
-    /// Either side: to notify the other, as a hypercall or a write to an event descriptor.
-    pub event: Span,
-    /// On the way: until the other processor notices.
-    pub ipi: Span,
-    /// Back end: to wake its thread.
-    pub wake: Span,
-    /// Back end: to look at a ring after a kick.
-    pub look: Span,
-    /// Back end: to take a request from the ring and submit it.
-    pub take: Span,
-    /// Back end: to put a response into the ring.
-    pub answer: Span,
+words! {
+    Ring: "xen" Xen, "xen-before-2011" XenBefore2011, "virtio" Virtio;
+    Threads: "each" Each, "one" One;
 }
 
 impl Guest {

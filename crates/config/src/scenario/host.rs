@@ -1,5 +1,6 @@
 //! The host between the clients' system calls and the drive: page cache, file system and adapter.
 
+use crate::words::words;
 use weir_core::{DriveShape, Span, elevator, merge};
 use weir_model::load::{Pattern, Program, Region, SyncMode};
 
@@ -126,6 +127,11 @@ pub enum FilesystemKind {
     Ext4,
     /// btrfs.
     Btrfs,
+}
+
+words! {
+    Plug: "cache" Cache, "all" All, "none" None;
+    FilesystemKind: "ext4" Ext4, "btrfs" Btrfs;
 }
 
 impl FilesystemKind {

@@ -180,10 +180,7 @@ impl ClientSpec {
             priority: Priority::default(),
             program,
             space: SpaceId(0),
-            region: Region {
-                start: 0,
-                length: 0,
-            },
+            region: Region::new(0, 0),
             buffered: None,
             flags: Flags::NONE,
             write_back: false,
@@ -336,10 +333,7 @@ impl Scenario {
             group,
             space: SpaceId(self.spaces.len() as u32 - 1),
             sequence: place,
-            region: Region {
-                start: 0,
-                length: size,
-            },
+            region: Region::new(0, size),
             guest: place,
             ..ClientSpec::new(program)
         });

@@ -2,19 +2,7 @@
 
 use weir_core::{Instant, Span};
 
-/// The way from a client to the server and back, and the server's one thread on it.
-///
-/// The thread lives in turns, as the live server's does: a turn takes everything in that is there when it begins, shows it to the
-/// layer as of that instant, and its answers leave when it ends; what comes meanwhile waits for the next turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Path {
-    /// From the client to the server, and as long back.
-    pub latency: Span,
-    /// Time of a turn, whatever it does.
-    pub turn: Span,
-    /// Time that each request adds to turns: half of it to the one in which it comes, half to the one in which it is answered.
-    pub processor: Span,
-}
+pub use crate::key::Path;
 
 impl Path {
     /// No way at all: clients call the layer.

@@ -2,8 +2,9 @@
 
 use super::distribution::Written;
 use super::{ClientSpec, Scenario};
-use crate::print::{print_capacity, print_contract};
+use crate::field::{Value, print};
 use crate::profile;
+use crate::terms::{capacity_values, values};
 use crate::text::Quoted;
 use crate::units::{Rate, Size as Bytes, Time};
 use std::fmt::{self, Formatter};
@@ -27,7 +28,8 @@ impl fmt::Display for Printed<'_> {
         writeln!(f, "repetitions = 1")?;
         writeln!(f, "drives = [{}]", profile::word(&scenario.drive))?;
         if let Some(capacity) = &scenario.capacity {
-            print_capacity(f, capacity)?;
+            let capacity = Value::Table(capacity_values(Some(*capacity)));
+            writeln!(f, "capacity = {capacity}")?;
         }
         if let Some(freeze) = scenario.freeze {
             let times = [freeze.first, freeze.length, freeze.every];
@@ -43,7 +45,7 @@ impl fmt::Display for Printed<'_> {
                 if group.parent != ROOT {
                     writeln!(f, "parent = \"{}\"", scenario.called(group.parent))?;
                 }
-                print_contract(f, &group.contract, &group.knobs)?;
+                print(f, &values(&group.contract, &group.knobs))?;
             }
         }
         for client in &scenario.clients {
@@ -52,7 +54,7 @@ impl fmt::Display for Printed<'_> {
         for change in &scenario.changes {
             writeln!(f, "\n[[change]]\nwhen = \"{}\"", Time(change.at))?;
             writeln!(f, "whose = \"{}\"", scenario.called(change.group))?;
-            print_contract(f, &change.contract, &Knobs::NONE)?;
+            print(f, &values(&change.contract, &Knobs::NONE))?;
         }
         Ok(())
     }
@@ -73,7 +75,7 @@ fn print_played(f: &mut Formatter<'_>, scenario: &Scenario, client: &ClientSpec)
     match (client.group.0 as usize).checked_sub(1) {
         Some(at) if scenario.owner(client.group).is_some() => {
             let group = &scenario.groups[at];
-            print_contract(f, &group.contract, &group.knobs)
+            print(f, &values(&group.contract, &group.knobs))
         }
         _ => writeln!(f, "group = \"{}\"", scenario.called(client.group)),
     }

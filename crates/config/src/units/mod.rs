@@ -50,6 +50,13 @@ pub struct UnitError {
     pub help: String,
 }
 
+impl UnitError {
+    /// What is wrong, and what to write.
+    pub(crate) fn said(self) -> (String, String) {
+        (self.to_string(), self.help)
+    }
+}
+
 /// What is wrong with a text that is not a size, a rate or a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

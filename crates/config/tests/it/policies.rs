@@ -89,100 +89,17 @@ fn policy_of(elevator: &str) -> Policy {
     of.expect("every elevator has a policy").clone()
 }
 
-/// What one may write wrongly: the file's lines, then what is said.
-const WRONG: &[(&str, &str)] = &[
-    ("nothing", ""),
-    ("not TOML", "name = \"x\nelevator"),
-    ("no elevator", "name = \"x\"\nabout = \"x\""),
-    (
-        "a name with a space",
-        "name = \"my policy\"\nabout = \"x\"\nelevator = \"bfq\"",
-    ),
-    (
-        "a name that is no text",
-        "name = 5\nabout = \"x\"\nelevator = \"bfq\"",
-    ),
-    (
-        "nothing about it",
-        "name = \"x\"\nabout = \"\\nx\"\nelevator = \"bfq\"",
-    ),
-    (
-        "an unknown key",
-        "name = \"x\"\nabout = \"x\"\nelevater = \"bfq\"",
-    ),
-    (
-        "a key of another file",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncapacity = 5",
-    ),
-    (
-        "a tunable without its table",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\nslice_idle = \"8ms\"",
-    ),
-    (
-        "an elevator that is misspelt",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bqf\"",
-    ),
-    (
-        "an elevator that there is not",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"noop\"",
-    ),
-    (
-        "controllers that are no list",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = \"io.max\"",
-    ),
-    (
-        "controllers: misspelt, unknown, twice, no text",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\ncontrollers = [\"io.mx\", \"io.weight\", \"io.max\", \"io.max\", 5]",
-    ),
-    (
-        "a knob that is misspelt, and a word of it",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[knobs]\nmn = \"weight\"\nshare = \"wieght\"",
-    ),
-    (
-        "knobs that elevator and controllers do not have",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\n[knobs]\nmin = \"kept\"\nshare = \"weight\"\nmax = \"limit\"\nclass = \"kept\"\nlatency = \"target\"",
-    ),
-    (
-        "knobs that are no table",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\nknobs = \"kept\"",
-    ),
-    (
-        "tunables of another elevator",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"contract\"\n[bfq]\nslice_idle = \"8ms\"",
-    ),
-    (
-        "tunables: misspelt, out of bounds, without a unit, of another kind",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[bfq]\nslice_idel = \"8ms\"\ntimeout_sync = \"2min\"\nfifo_expire_sync = 125\nback_seek_max = \"1000B\"\nback_seek_penalty = 0\nlow_latency = 1\ncharge = \"time\"",
-    ),
-    (
-        "tunables that contradict each other",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[bfq]\nstrict_guarantees = true\nslice_idle = \"0s\"",
-    ),
-    (
-        "something derived that the elevator does not have",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"contract\"\n[derived]\nmax_budget = { window = \"1s\", percent = 10 }",
-    ),
-    (
-        "something derived that is stated, too, and out of bounds",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[bfq]\nmax_budget = \"4MiB\"\n[derived]\nmax_budget = { window = \"2min\", percent = 0 }",
-    ),
-    (
-        "something derived without its parts",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"bfq\"\n[derived]\nmax_budget = { windov = \"1s\" }",
-    ),
-    (
-        "io.cost: a setting misspelt, one beyond its bounds, and a table without the controller",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\ncost = { qos = \"ctrl=user rcpt=95.00\", model = \"rbps=9MB\" }",
-    ),
-    (
-        "io.cost: bounds that contradict each other, and a key of it",
-        "name = \"x\"\nabout = \"x\"\nelevator = \"none\"\ncontrollers = [\"io.cost\"]\ncost = { qos = \"min=60 max=50\", modell = \"\" }",
-    ),
-    (
-        "the name of another",
-        "name = \"bfq\"\nabout = \"x\"\nelevator = \"bfq\"",
-    ),
-];
+/// What one may write wrongly, as the golden file shows it: the name of a case, and the file's lines.
+fn wrong(held: &str) -> Vec<(&str, String)> {
+    let cases = held.split("\n\n").take_while(|case| !case.starts_with('"'));
+    let read = cases.map(|case| {
+        let lines: Vec<&str> = (case.lines())
+            .filter_map(|line| line.strip_prefix("| "))
+            .collect();
+        (case.lines().next().unwrap_or_default(), lines.join("\n"))
+    });
+    read.collect()
+}
 
 /// Words that choose no policy.
 const WORDS: &[&str] = &[
@@ -208,15 +125,17 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
     let scratch = std::env::temp_dir().join(format!("weir-policies-{}", std::process::id()));
     fs::create_dir_all(&scratch).expect("writable");
     let file = scratch.join("my.toml");
+    let golden = "tests/golden/policy-files.txt";
+    let held = fs::read_to_string(folder(golden)).expect("part of the source");
     let mut all = String::new();
-    for (what, text) in WRONG {
-        fs::write(&file, text).expect("writable");
+    for (what, text) in wrong(&held) {
+        fs::write(&file, &text).expect("writable");
         let problems = policy::load(&file).expect_err(what);
         writeln!(all, "{what}").unwrap();
         for line in text.lines() {
             writeln!(all, "| {line}").unwrap();
         }
-        located(text, &problems);
+        located(&text, &problems);
         for problem in &problems {
             writeln!(all, "! {}", problem.to_string().replace('\n', "\n! ")).unwrap();
         }
@@ -243,7 +162,7 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
     }
     fs::remove_dir_all(&scratch).expect("it was made here");
     let all = all.replace(&format!("{}/", scratch.display()), "");
-    check("tests/golden/policy-files.txt", &all);
+    check(golden, &all);
 }
 
 /// A policy in a file is served as one that comes with Weir is; its tunables can be set beside it.

@@ -5,6 +5,8 @@ use crate::common::held;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 use weir_config::{DriveReload, Plan, Problem, Server, parse, plan, reload};
 use weir_core::{Contract, Edit, GroupId, Instant, Knobs, Layer, SpaceId, Span};
 
@@ -55,11 +57,12 @@ listen = { vhost = "/run/weir/d.sock" }
 "#;
 
 /// What comes of replacing parts of the running file.
-fn after(replaced: &[(&str, &str)]) -> Result<Vec<DriveReload>, Vec<Problem>> {
+fn after<S: AsRef<str>>(replaced: &[(S, S)]) -> Result<Vec<DriveReload>, Vec<Problem>> {
     let old = read(RUNNING);
     let text = replaced
         .iter()
         .fold(RUNNING.to_owned(), |text, (from, to)| {
+            let (from, to) = (from.as_ref(), to.as_ref());
             assert!(text.contains(from), "{from}");
             text.replacen(from, to, 1)
         });
@@ -68,7 +71,7 @@ fn after(replaced: &[(&str, &str)]) -> Result<Vec<DriveReload>, Vec<Problem>> {
 
 #[test]
 fn nothing() {
-    for drive in after(&[]).unwrap() {
+    for drive in after::<&str>(&[]).unwrap() {
         assert_eq!(drive.edits, []);
         assert!(drive.added.is_empty() && drive.removed.is_empty() && drive.changed.is_empty());
     }
@@ -143,11 +146,7 @@ fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
             size: None,
         },
         Edit::RemoveGroup(GroupId(3)),
-        Edit::AddGroup {
-            id: GroupId(4),
-            parent: GroupId(0),
-            contract: Contract::DEFAULT,
-        },
+        Edit::add_group(GroupId(4), GroupId(0), Contract::DEFAULT),
         Edit::SetSpace {
             id: SpaceId(2),
             size: Some(1 << 20),
@@ -157,77 +156,17 @@ fn what_stays_keeps_its_slot_and_what_comes_takes_a_free_one() {
     assert_eq!(drives[0].plan.volumes["a"].group, GroupId(2));
 }
 
-/// What is replaced in the running file.
-const RESTARTS: &[&[(&str, &str)]] = &[
-    &[("nbd.sock", "other.sock"), ("9809", "9808")],
-    &[("metrics", "socket_mode = \"0660\"\nmetrics")],
-    &[("metrics", "socket_owner = \"weir\"\nmetrics")],
-    &[("connections = 64", "connections = 65")],
-    &[(
-        "connections = 64",
-        "arena = \"64MiB\"\nconnections = 64\nhandshake_timeout = \"1s\"",
-    )],
-    &[("policy = \"bfq\"", "policy = \"none\"")],
-    &[(
-        "policy = \"bfq\"",
-        "policy = \"bfq\"\nbfq.slice_idle = \"1ms\"",
-    )],
-    &[(
-        "policy = \"bfq\"",
-        "policy = \"bfq\"\ntags = 64\nrotational = true",
-    )],
-    &[
-        ("policy = \"bfq\"", "policy = \"bfq\"\nmodel = \"demo\""),
-        ("y\"\nmemory = true", "y\""),
-    ],
-    &[
-        ("volumes = 4", "volumes = 5"),
-        ("tenants = 2", "requests = 9000"),
-    ],
-    &[
-        ("[drive.y]", "[drive.z]"),
-        ("drive = \"y\"", "drive = \"z\""),
-    ],
-    &[("\"/a\"", "\"/b\"")],
-    &[("file = \"/a\"", "device = \"/a\"")],
-    &[("size = \"1GiB\"", "size = \"512MiB\"")],
-    &[("size = \"1GiB\"", "cache = \"direct\"\nread_only = true")],
-    &[
-        ("min = \"30MB/s\"", "cache = \"host\""),
-        ("min = \"50MB/s\"", ""),
-    ],
-    &[("tenant = \"t\"\n", "")],
-    &[
-        ("x\"\nmin = \"50MB/s\"", "y\""),
-        ("drive = \"x\"\nfile", "drive = \"y\"\nfile"),
-        ("min = \"30MB/s\"", ""),
-    ],
-    &[("[limits]", "[server]\npriority = \"high\"\n[limits]")],
-    &[(
-        "[limits]",
-        "[gateways]\netcd = [\"http://10.0.0.1:2379\"]\n[limits]",
-    )],
-    &[("/run/weir/d.sock", "/run/weir/e.sock")],
-    &[("/run/weir/d.sock\"", "/run/weir/d.sock\", spin = \"20us\"")],
-    &[("listen = { vhost = \"/run/weir/d.sock\" }", "")],
-    // The path is free once d is gone, and not before.
-    &[("[volume.d]", "[volume.e]")],
-    // There is room for all once b is gone, and not before.
-    &[("[volume.b]", "[volume.c]"), ("[volume.d]", CROWD)],
-];
-
-const CROWD: &str = "
-[volume.e]
-drive = \"x\"
-memory = true
-size = \"1MiB\"
-[volume.f]
-drive = \"x\"
-memory = true
-size = \"1MiB\"
-[tenant.u]
-drive = \"x\"
-[volume.d]";
+/// What is replaced in the running file: the lines `"FROM" -> "TO"` of a case of the golden file.
+fn replaced(case: &str) -> Vec<(String, String)> {
+    let plain = |text: &str| {
+        let inner = text.trim().strip_prefix('"')?.strip_suffix('"')?;
+        Some(inner.replace("\\n", "\n").replace("\\\"", "\""))
+    };
+    let pairs = case.lines().filter_map(|line| line.split_once(" -> "));
+    pairs
+        .filter_map(|(from, to)| plain(from).zip(plain(to)))
+        .collect()
+}
 
 #[test]
 fn a_volume_comes_and_goes_with_its_socket() {
@@ -241,21 +180,25 @@ fn a_volume_comes_and_goes_with_its_socket() {
     assert_eq!(gone.unwrap()[1].removed, ["d"]);
 }
 
-/// `tests/golden/reload.txt` has the texts.
+/// `tests/golden/reload.txt` has what is replaced, and the texts. The last two: a path is free, and there is room, once a volume is
+/// gone, and not before.
 #[test]
 fn what_needs_a_restart() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reload.txt");
+    let held = fs::read_to_string(&golden).expect("part of the source");
     let mut all = String::new();
-    for replaced in RESTARTS {
-        for (from, to) in *replaced {
+    for case in held.split_terminator("\n\n") {
+        let replaced = replaced(case);
+        for (from, to) in &replaced {
             writeln!(all, "{from:?} -> {to:?}").unwrap();
         }
-        let problems = after(replaced).expect_err("not while it runs");
+        let problems = after(&replaced).expect_err("not while it runs");
         for problem in problems {
             writeln!(all, "{problem}").unwrap();
         }
         all.push('\n');
     }
-    held::check("tests/golden/reload.txt", &all);
+    held::check(golden, &all);
 }
 
 /// Groups with their parents, contracts and knobs, and spaces with their sizes.

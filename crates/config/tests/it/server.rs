@@ -266,10 +266,7 @@ fn slots_follow_names() {
     assert_eq!(x.member(GroupId(4)), Some(Member::Volume("b")));
     assert_eq!(x.member(ROOT), Some(Member::Drive("x")));
     assert_eq!(x.member(GroupId(9)), None);
-    let promised = |min| Contract {
-        min,
-        ..Contract::DEFAULT
-    };
+    let promised = |min| Contract::DEFAULT.with_min(min);
     let add = |id, parent, contract| Edit::AddGroup {
         id: GroupId(id),
         parent: GroupId(parent),
@@ -331,10 +328,7 @@ fn refusals_of_a_running_layer_have_names() {
     layer.change(Instant::ZERO, &plan.edits).unwrap();
     let greedy = Edit::SetContract {
         id: plan.volumes["a"].group,
-        contract: Contract {
-            min: 60_000_000,
-            ..Contract::DEFAULT
-        },
+        contract: Contract::DEFAULT.with_min(60_000_000),
     };
     let refusal = layer.change(Instant::ZERO, &[greedy]).unwrap_err();
     assert_eq!(

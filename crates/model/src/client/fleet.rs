@@ -168,10 +168,7 @@ impl Fleet {
                         error,
                     }
                 })?;
-            let all = Region {
-                start: 0,
-                length: connection.session().size,
-            };
+            let all = Region::new(0, connection.session().size);
             let region = member.region.unwrap_or(all);
             let client = Client::new(&member.program, member.seed, region).map_err(|error| {
                 FleetError::Program {

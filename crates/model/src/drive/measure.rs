@@ -6,7 +6,7 @@
 use crate::drive::{Config, hdd, volume};
 use weir_core::random::Xorshift;
 use weir_core::rule::Broken;
-use weir_core::{Capacity, Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+use weir_core::{Capacity, Dispatch, Instant, Op, QueueId, Tag};
 
 /// Maximum number of commands in flight.
 const DEPTH: u32 = 256;
@@ -53,11 +53,7 @@ impl Config {
             Self::Volume(volume) => together(volume),
             Self::Hdd(_) | Self::Ssd(_) => {
                 let (all, beginning) = (at_least(self, u64::MAX)?, at_least(self, BEST)?);
-                Ok(each(
-                    each(all, beginning, u64::max),
-                    at_most(self)?,
-                    u64::max,
-                ))
+                Ok(all.zip(beginning, u64::max).zip(at_most(self)?, u64::max))
             }
         }
     }
@@ -172,7 +168,7 @@ fn weakest(volume: &volume::Config, span: u64) -> Result<Option<Capacity>, Broke
             continue;
         };
         least = Some(least.map_or(this, |that| {
-            each(this, that, |a, b| match (a, b) {
+            this.zip(that, |a, b| match (a, b) {
                 (0, bound) | (bound, 0) => bound,
                 (a, b) => a.min(b),
             })
@@ -186,9 +182,9 @@ fn together(volume: &volume::Config) -> Result<Capacity, Broken> {
     let mut sum: Option<Capacity> = None;
     for (member, count) in kinds(&volume.members) {
         let one = member.most()?;
-        let these = each(one, one, |rate, _| rate.saturating_mul(count));
+        let these = one.zip(one, |rate, _| rate.saturating_mul(count));
         sum = Some(sum.map_or(these, |sum| {
-            each(these, sum, |a, b| match (a, b) {
+            these.zip(sum, |a, b| match (a, b) {
                 (0, _) | (_, 0) => 0,
                 (a, b) => a.saturating_add(b),
             })
@@ -207,17 +203,6 @@ fn kinds(members: &[Config]) -> Vec<(&Config, u64)> {
         }
     }
     kinds
-}
-
-/// Combines two capacities field by field.
-fn each(a: Capacity, b: Capacity, part: impl Fn(u64, u64) -> u64) -> Capacity {
-    Capacity {
-        read: part(a.read, b.read),
-        write: part(a.write, b.write),
-        iops: part(a.iops, b.iops),
-        read_iops: part(a.read_iops, b.read_iops),
-        write_iops: part(a.write_iops, b.write_iops),
-    }
 }
 
 /// Commands of one kind and one length in one range of a drive.
@@ -290,14 +275,7 @@ impl Load {
             Dispatch {
                 queue: QueueId((tag % u32::from(queues)) as u16),
                 tag: Tag(tag),
-                stream: StreamId::from_bits(0),
-                cookie: 0,
-                space: SpaceId(0),
-                op: self.op,
-                flags: Flags::NONE,
-                offset: self.from + place % places * length,
-                length: length as u32,
-                within: 0,
+                ..Dispatch::new(self.op, self.from + place % places * length, length as u32)
             }
         }
     }

@@ -5,23 +5,11 @@
 //! (the simulator) and in real time (the server).
 //!
 //! ```
-//! use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+//! use weir_core::{Dispatch, Instant, Op};
 //! use weir_model::drive::{Drive, null};
 //!
 //! let mut drive = null::Config::demo().build()?;
-//! let command = Dispatch {
-//!     queue: QueueId(0),
-//!     tag: Tag(0),
-//!     stream: StreamId::from_bits(0),
-//!     cookie: 0,
-//!     space: SpaceId(0),
-//!     op: Op::Read,
-//!     flags: Flags::NONE,
-//!     offset: 0,
-//!     length: 4096,
-//!     within: 0,
-//! };
-//! drive.submit(Instant::ZERO, &command).expect("the queue is empty");
+//! drive.submit(Instant::ZERO, &Dispatch::new(Op::Read, 0, 4096)).expect("the queue is empty");
 //! // 30 us of service, then 4096 bytes at 250 MB/s.
 //! assert_eq!(drive.next_completion(), Some(Instant::from_nanos(46_384)));
 //! # Ok::<(), weir_core::rule::Broken>(())

@@ -4,7 +4,7 @@ use crate::drive::{Busy, Drive, Ended};
 use Box;
 use Vec;
 use weir_core::random::Rng;
-use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, SpaceId, Span, StreamId, Tag};
+use weir_core::{Dispatch, DriveShape, Flags, Instant, Op, QueueId, Span, StreamId, Tag};
 
 /// Any drive, for tests that draw its kind.
 impl Drive for Box<dyn Drive> {
@@ -61,18 +61,7 @@ impl Client {
 
 /// A read of 4 KiB at offset zero, as a base for other commands.
 pub(crate) fn command() -> Dispatch {
-    Dispatch {
-        queue: QueueId(0),
-        tag: Tag(0),
-        stream: StreamId::from_bits(0),
-        cookie: 0,
-        space: SpaceId(0),
-        op: Op::Read,
-        flags: Flags::NONE,
-        offset: 0,
-        length: 4096,
-        within: 0,
-    }
+    Dispatch::new(Op::Read, 0, 4096)
 }
 
 /// A client's results.
@@ -184,13 +173,8 @@ impl<D: Drive> Load<D> {
             queue: QueueId((tag % queues) as u16),
             tag: Tag(tag),
             stream: StreamId::from_bits(client as u64),
-            cookie: 0,
-            space: SpaceId(0),
-            op: c.op,
             flags: c.flags,
-            offset: if c.op == Op::Flush { 0 } else { offset },
-            length: c.length,
-            within: 0,
+            ..Dispatch::new(c.op, if c.op == Op::Flush { 0 } else { offset }, c.length)
         };
         self.drive
             .submit(self.now, &command)

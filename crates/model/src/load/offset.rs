@@ -277,10 +277,7 @@ mod tests {
             files: 3,
             ..Program::sequential_reads(512, 1)
         };
-        let region = Region {
-            start: 100,
-            length: 3 * 1_024 + 2,
-        };
+        let region = Region::new(100, 3 * 1_024 + 2);
         let mut o = Offsets::new(&program, region);
         let mut rng = Rng::new(0);
         let drawn: Vec<u64> = (0..7).map(|_| o.draw(Op::Read, &mut rng).0 - 100).collect();

@@ -1,7 +1,7 @@
 //! A client program as data.
 
 use weir_core::rule::{self, Broken, Rule};
-use weir_core::{Instant, Span};
+use weir_core::{Instant, Span, rules};
 
 /// A client: its requests, its queue depth, its rate, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -240,6 +240,13 @@ pub struct Region {
     pub length: u64,
 }
 
+impl Region {
+    /// The `length` bytes from `start` on.
+    pub const fn new(start: u64, length: u64) -> Self {
+        Self { start, length }
+    }
+}
+
 const HOUR: Span = Span::from_secs(3_600);
 
 /// The permitted lengths of active periods and pauses.
@@ -318,34 +325,21 @@ impl Program {
             }
         };
         let file = region.length / u64::from(self.files.max(1));
-        let fits = file >= u64::from(max) && region.start.checked_add(region.length).is_some();
-        let rules = [
-            (self.writes <= 100, "writes", self.writes.into(), "0 to 100"),
-            (every >= 1, "sync", every.into(), "at least 1 write"),
-            (min >= 1, "size.min", min.into(), "at least 1 byte"),
-            (step >= 1, "size.step", step.into(), "at least 1 byte"),
-            (max >= min, "size.max", max.into(), "at least size.min"),
-            (
-                (1..=65_536).contains(&self.depth),
-                "depth",
-                self.depth.into(),
-                "1 to 65536",
-            ),
-            (
-                (least..=HOUR).contains(&time),
-                arrival,
-                time.as_nanos(),
-                "at most an hour (3600000000000 ns); an interval at least 1 ns",
-            ),
-            (
-                fits,
-                "region.length",
-                region.length,
-                "at least the largest request for each file, and end below 2^64",
-            ),
-        ];
-        let more = self.rules_of_place_and_time(max);
-        rule::check(more.into_iter().chain(self.rules_of_choice()).chain(rules))
+        let place = region.start.checked_add(region.length);
+        rule::check(self.rules_of_place_and_time(max))?;
+        rule::check(self.rules_of_choice())?;
+        rule::check(rules! {
+            "writes", self.writes, 0..=100, "0 to 100";
+            "sync", every, every >= 1, "at least 1 write";
+            "size.min", min, min >= 1, "at least 1 byte";
+            "size.step", step, step >= 1, "at least 1 byte";
+            "size.max", max, max >= min, "at least size.min";
+            "depth", self.depth, 1..=65_536, "1 to 65536";
+            arrival, time, (least..=HOUR).contains(&time),
+                "at most an hour (3600000000000 ns); an interval at least 1 ns";
+            "region.length", region.length, file >= u64::from(max) && place.is_some(),
+                "at least the largest request for each file, and end below 2^64";
+        })
     }
 }
 
@@ -371,27 +365,13 @@ impl Program {
             Arrival::Batches { low } => low,
             _ => 0,
         };
-        [
-            (
-                range.contains(&value),
-                name,
-                value.into(),
-                "an exponent of zipf up to 100, h of pareto between 0 and 1, or a deviation of normal of 0 to below 100, in millionths",
-            ),
-            (
-                center <= 1_000_000,
-                "skew.center",
-                center.into(),
-                "0 to 1, in millionths",
-            ),
-            (random <= 100, "pattern.random", random.into(), "0 to 100"),
-            (
-                low == 0 || low < self.depth,
-                "arrival.low",
-                low.into(),
-                "less than the depth",
-            ),
-        ]
+        rules! {
+            name, value, range,
+                "an exponent of zipf up to 100, h of pareto between 0 and 1, or a deviation of normal of 0 to below 100, in millionths";
+            "skew.center", center, 0..=1_000_000, "0 to 1, in millionths";
+            "pattern.random", random, 0..=100, "0 to 100";
+            "arrival.low", low, low == 0 || low < self.depth, "less than the depth";
+        }
     }
 
     /// The rules for files, zones and activity, with requests of up to `most` bytes.
@@ -400,50 +380,16 @@ impl Program {
         let works = self.activity.map_or(HOUR, |a| a.on);
         let rests = self.activity.map_or(HOUR, |a| a.off);
         let some = Span::from_nanos(1)..=HOUR;
-        [
-            (
-                (1..=1_024).contains(&self.files),
-                "files",
-                self.files.into(),
-                "1 to 1024",
-            ),
-            (
-                (1..=65_536).contains(&self.think_every),
-                "think_every",
-                self.think_every.into(),
-                "1 to 65536",
-            ),
-            (
-                zone >= u64::from(most),
-                "zones.size",
-                zone,
-                "at least the largest request",
-            ),
-            (
-                self.zones.is_none() || self.pattern == Pattern::Sequential,
-                "zones.size",
-                zone,
-                "left out unless the pattern is sequential",
-            ),
-            (
-                self.start_spread <= HOUR,
-                "start_spread",
-                self.start_spread.as_nanos(),
-                "at most an hour (3600000000000 ns)",
-            ),
-            (
-                some.contains(&works),
-                "activity.on",
-                works.as_nanos(),
-                BETWEEN,
-            ),
-            (
-                some.contains(&rests),
-                "activity.off",
-                rests.as_nanos(),
-                BETWEEN,
-            ),
-        ]
+        let unzoned = self.zones.is_none() || self.pattern == Pattern::Sequential;
+        rules! {
+            "files", self.files, 1..=1_024, "1 to 1024";
+            "think_every", self.think_every, 1..=65_536, "1 to 65536";
+            "zones.size", zone, zone >= u64::from(most), "at least the largest request";
+            "zones.size", zone, unzoned, "left out unless the pattern is sequential";
+            "start_spread", self.start_spread, 0..=HOUR.as_nanos(), "at most an hour (3600000000000 ns)";
+            "activity.on", works, some.contains(&works), BETWEEN;
+            "activity.off", rests, some.contains(&rests), BETWEEN;
+        }
     }
 }
 
@@ -481,10 +427,7 @@ impl Size {
 mod tests {
     use super::*;
 
-    const REGION: Region = Region {
-        start: 0,
-        length: 1 << 20,
-    };
+    const REGION: Region = Region::new(0, 1 << 20);
 
     type Spoil = fn(&mut Program);
 
@@ -555,10 +498,7 @@ mod tests {
             spoil(&mut program);
             assert_eq!(program.validate(REGION).map_err(|e| e.field), Err(key));
         }
-        let beyond = Region {
-            start: u64::MAX,
-            length: 4096,
-        };
+        let beyond = Region::new(u64::MAX, 4096);
         assert!(good.validate(beyond).is_err());
     }
 

@@ -151,10 +151,7 @@ fn run(answer: Answer, program: &Program, patience: Duration) -> (Meter, Result<
     let config = ClientConfig::new("one");
     let connection = Connection::open(&server(answer), config, Duration::from_mins(1)).unwrap();
     assert_eq!(connection.session().size, SIZE);
-    let region = Region {
-        start: 0,
-        length: SIZE,
-    };
+    let region = Region::new(0, SIZE);
     let client = Client::new(program, 1, region).unwrap();
     let mut meter = Meter::new(0, 60_000_000_000);
     let settings = weir_model::client::Settings {
@@ -297,10 +294,7 @@ fn a_fleet_that_cannot_start_says_whose_fault_it_is() {
         "{error}"
     );
     let large = Member {
-        region: Some(Region {
-            start: 0,
-            length: 512,
-        }),
+        region: Some(Region::new(0, 512)),
         ..member("c", reads(1))
     };
     let error = fleet(server(well), vec![large]).run(|_| {}).unwrap_err();

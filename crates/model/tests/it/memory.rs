@@ -1,7 +1,7 @@
 //! Memory use of a model.
 
 use weir_core::random::Rng;
-use weir_core::{Dispatch, Flags, Instant, Op, QueueId, SpaceId, StreamId, Tag};
+use weir_core::{Dispatch, Instant, Op, QueueId, Tag};
 use weir_model::drive::{Drive, ssd};
 
 /// A flash drive of 512 GB with 8184 tags, fully written.
@@ -29,21 +29,11 @@ fn overwrite(drive: &mut ssd::Ssd, size: u64, commands: u64) {
                 }
             }
         });
+        let op = [Op::Write, Op::Read][tag as usize % 2];
         let command = Dispatch {
             queue: QueueId((tag / 1023) as u16),
             tag: Tag(tag),
-            stream: StreamId::from_bits(0),
-            cookie: 0,
-            space: SpaceId(0),
-            op: if tag.is_multiple_of(2) {
-                Op::Write
-            } else {
-                Op::Read
-            },
-            flags: Flags::NONE,
-            offset: random.range(0, size / 4096 - 1) * 4096,
-            length: 4096,
-            within: 0,
+            ..Dispatch::new(op, random.range(0, size / 4096 - 1) * 4096, 4096)
         };
         assert!(drive.submit(now, &command).is_ok());
     }

@@ -78,21 +78,13 @@ impl Drive for Ata {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::{Flags, QueueId, SpaceId, StreamId, Tag};
+    use weir_core::Tag;
     use weir_model::drive::null;
 
     fn command(tag: u32, op: Op) -> Dispatch {
         Dispatch {
-            queue: QueueId(0),
             tag: Tag(tag),
-            stream: StreamId::from_bits(0),
-            cookie: 0,
-            space: SpaceId(0),
-            op,
-            flags: Flags::NONE,
-            offset: 0,
-            length: if op == Op::Flush { 0 } else { 4096 },
-            within: 0,
+            ..Dispatch::new(op, 0, if op == Op::Flush { 0 } else { 4096 })
         }
     }
 

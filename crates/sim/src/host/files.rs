@@ -100,10 +100,7 @@ mod tests {
             let spec = scenario.tenant(&name, Contract::DEFAULT, 1 << 20, program);
             spec.space = weir_core::SpaceId(0);
             spec.buffered = (i != 5).then(Buffered::default);
-            spec.region = Region {
-                start: start * PAGE,
-                length: pages * PAGE,
-            };
+            spec.region = Region::new(start * PAGE, pages * PAGE);
         }
         let mut files = Files::new(&scenario.clients);
         let base = |client| files.base(client).map(|base| base / PAGE);

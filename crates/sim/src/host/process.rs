@@ -497,48 +497,19 @@ fn check(spec: &ClientSpec, buffered: &Buffered) -> Result<(), Error> {
         SyncMode::Never => u32::MAX,
         SyncMode::Flush(every) | SyncMode::Fdatasync(every) => every,
     };
-    let (copy, wakeup) = (buffered.copy.as_nanos(), buffered.wakeup.as_nanos());
-    let read_ahead = buffered.read_ahead.into();
-    let rules = [
-        (program.depth == 1, "depth", program.depth.into(), "1"),
-        (program.files == 1, "files", program.files.into(), "1"),
-        (
-            pages(spec.region.start),
-            "region.start",
-            spec.region.start,
-            "a multiple of 4096 bytes",
-        ),
-        (
-            !program.fua,
-            "fua",
-            1,
-            "off: fdatasync makes buffered writes durable",
-        ),
-        (
-            program.writes == 0 || every <= 65_536,
-            "sync",
-            every.into(),
-            "every 1 to 65536 writes: write-back without fdatasync is not modelled",
-        ),
-        (
-            pages(read_ahead) && read_ahead <= 16 << 20,
-            "read_ahead",
-            read_ahead,
-            "a multiple of 4096 bytes, at most 16777216",
-        ),
-        (
-            (1..=1_000_000_000).contains(&copy),
-            "copy",
-            copy,
-            "1 to 1000000000 ns (1 s)",
-        ),
-        (
-            wakeup <= 1_000_000_000,
-            "wakeup",
-            wakeup,
-            "at most 1000000000 ns (1 s)",
-        ),
-    ];
+    let read_ahead = u64::from(buffered.read_ahead);
+    let rules = weir_core::rules! {
+        "depth", program.depth, 1..=1, "1";
+        "files", program.files, 1..=1, "1";
+        "region.start", spec.region.start, pages(spec.region.start), "a multiple of 4096 bytes";
+        "fua", true, !program.fua, "off: fdatasync makes buffered writes durable";
+        "sync", every, program.writes == 0 || every <= 65_536,
+            "every 1 to 65536 writes: write-back without fdatasync is not modelled";
+        "read_ahead", read_ahead, pages(read_ahead) && read_ahead <= 16 << 20,
+            "a multiple of 4096 bytes, at most 16777216";
+        "copy", buffered.copy, 1..=1_000_000_000, "1 to 1000000000 ns (1 s)";
+        "wakeup", buffered.wakeup, 0..=1_000_000_000, "at most 1000000000 ns (1 s)";
+    };
     weir_core::rule::check(rules).map_err(|broken| Error::Buffered {
         client: spec.name.clone(),
         key: broken.field,

@@ -57,9 +57,7 @@ impl Run<'_> {
     }
 
     pub(super) fn wake_guest(&mut self, client: u32) {
-        let guest = &mut self.guests[client as usize];
-        if !guest.ready && guest.stream.is_some() {
-            guest.ready = true;
+        if self.guests[client as usize].is_woken() {
             self.ready.push_back(client);
         }
     }
@@ -263,8 +261,7 @@ impl Run<'_> {
             let guest = &mut self.guests[client as usize];
             let process = guest.process.as_mut();
             let waited = process.is_some_and(|p| p.fetched(self.now, fetch, parts, well));
-            if waited && !guest.ready && guest.stream.is_some() {
-                guest.ready = true;
+            if waited && guest.is_woken() {
                 self.ready.push_back(client);
             }
         }

@@ -128,11 +128,7 @@ fn open(
         groups => GroupId(groups as u32 + 1),
     };
     if group != ROOT {
-        let add = Edit::AddGroup {
-            id: group,
-            parent: ROOT,
-            contract: Contract::DEFAULT,
-        };
+        let add = Edit::add_group(group, ROOT, Contract::DEFAULT);
         change(layer, Instant::ZERO, add)?;
     }
     let spec = StreamSpec {

@@ -91,10 +91,7 @@ pub fn latency(
     let mut scenario = built.expect("what comes with Weir can be played");
     let count = scenario.clients.len() as u64;
     for (number, client) in (0..).zip(&mut scenario.clients) {
-        client.region = Region {
-            start: number * file,
-            length: file,
-        };
+        client.region = Region::new(number * file, file);
         // What a drive is fitted to is not to depend on how its host's wake-ups fell.
         if let Some(buffered) = &mut client.buffered {
             buffered.wakeup = Span::ZERO;

@@ -278,20 +278,14 @@ fn program(rng: &mut Rng, longest: u32, iops: u64) -> Program {
 }
 
 fn contract(rng: &mut Rng, bytes: u64, iops: u64) -> Contract {
-    let mut contract = Contract {
-        share: pick(rng, &[10, 100, 100, 1000]),
-        ..Contract::DEFAULT
-    };
+    let mut contract = Contract::DEFAULT.with_share(pick(rng, &[10, 100, 100, 1000]));
     match rng.range(0, 5) {
         0 => {}
         1 | 2 => contract.min_iops = rng.range(1, iops),
         _ => contract.min = rng.range(1_000, bytes),
     }
     let least = contract.min.max(contract.min_iops * 64 * 1024).max(100_000);
-    let max = Max {
-        bandwidth: least * rng.range(1, 6),
-        ..Max::NONE
-    };
+    let max = Max::of_bandwidth(least * rng.range(1, 6));
     match rng.range(0, 9) {
         0 => (contract.class, contract.max) = (Class::Realtime, max),
         1 | 2 => contract.max = max,

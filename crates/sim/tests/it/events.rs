@@ -63,16 +63,10 @@ fn a_client_is_there_from_its_coming_to_its_going() {
 fn a_max_holds_from_its_change_on_and_a_refused_change_is_noted() {
     let mut s = scenario(1, 8);
     let limited = Contract {
-        max: Max {
-            bandwidth: 10_000_000,
-            ..Max::NONE
-        },
+        max: Max::of_bandwidth(10_000_000),
         ..Contract::DEFAULT
     };
-    let greedy = Contract {
-        min: 300_000_000,
-        ..Contract::DEFAULT
-    };
+    let greedy = Contract::DEFAULT.with_min(300_000_000);
     s.actions = vec![
         at(3_000, set(1, greedy)),
         at(1_000, set(1, limited)),

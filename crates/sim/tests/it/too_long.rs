@@ -155,10 +155,7 @@ fn slices_count_the_commands_of_a_request_that_is_not_split_before() {
         ..weir_sim::Path::DIRECT
     };
     let contract = Contract {
-        max: weir_core::Max {
-            iops: 100,
-            ..weir_core::Max::NONE
-        },
+        max: weir_core::Max::of_iops(100),
         ..Contract::DEFAULT
     };
     let reads = Program::sequential_reads(1 << 20, 4);

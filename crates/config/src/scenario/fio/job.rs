@@ -2,8 +2,8 @@
 
 use super::place::{Device, place};
 use super::value::{base, bytes, count, flag, say, size, size_of, time, time_range};
-use super::{Line, Section, refuse};
-use crate::document::Document;
+use super::{Line, Section};
+use crate::document::{Document, refuse};
 use crate::key::{FILE_MOST, HOUR, REQUEST_MOST};
 use crate::nearest;
 use crate::problem::Problem;
@@ -111,9 +111,9 @@ pub(super) fn job(
     ends(doc, section, &mut program, place.amount);
     let offsets = [place.offset, place.increment];
     if buffered {
-        refuse::buffered(doc, section, &program, offsets);
+        super::refuse::buffered(doc, section, &program, offsets);
     } else {
-        refuse::direct(doc, section, &program, offsets);
+        super::refuse::direct(doc, section, &program, offsets);
     }
     let priority = priority(doc, section);
     let last = place.increment.saturating_mul(jobs.unwrap_or(1) - 1);
@@ -124,16 +124,13 @@ pub(super) fn job(
         priority,
         unclassed: unclassed(doc, section, priority),
         file: file(doc, section),
-        region: Region {
-            start: place.offset,
-            length: place.length?,
-        },
+        region: Region::new(place.offset, place.length?),
         increment: place.increment,
         runtime: times.runtime,
         ramp: times.ramp,
     };
     let end = place.offset.saturating_add(last);
-    refuse::short_enough(doc, section, end.saturating_add(job.region.length));
+    super::refuse::short_enough(doc, section, end.saturating_add(job.region.length));
     if let (Err(error), true) = (job.program.validate(job.region), doc.found() == before) {
         doc.at(&section.at, section.name, error, "");
     }
@@ -239,12 +236,8 @@ fn block(doc: &mut Document<'_>, section: &Section<'_>, base: u64, writes: u8) -
         return None;
     }
     let Some(value) = of_kind(line.value.unwrap_or_default(), writes, "4096") else {
-        say(
-            doc,
-            line,
-            "cannot have different sizes for reads, writes and trims",
-            "write one size for all, or two jobs",
-        );
+        let what = "cannot have different sizes for reads, writes and trims";
+        say(doc, line, what, "write one size for all, or two jobs");
         return None;
     };
     let one = |text: &str| {
@@ -340,23 +333,15 @@ fn depth(doc: &mut Document<'_>, section: &Section<'_>) -> u32 {
     let engines: Vec<(&str, bool)> = (ASYNC.iter().map(|e| (*e, true)))
         .chain(SYNC.iter().map(|e| (*e, false)))
         .collect();
-    let several = word(
-        doc,
-        section,
-        "ioengine",
-        &engines,
-        "use one of these; other engines are not supported",
-    );
+    let help = "use one of these; other engines are not supported";
+    let several = word(doc, section, "ioengine", &engines, help);
     // What was refused is not said twice.
     let several = several.unwrap_or_else(|| section.get("ioengine").is_some());
-    if let Some(line) = section.get("iodepth").filter(|_| depth > 1 && !several) {
-        say(
-            doc,
-            line,
+    refuse!(doc, section;
+        "iodepth", depth > 1 && !several,
             "requests in flight require an asynchronous engine; fio's default engine makes one system call at a time",
-            "set ioengine=libaio",
-        );
-    }
+            "set ioengine=libaio";
+    );
     depth
 }
 
@@ -378,17 +363,12 @@ fn pattern(
         parts.filter(|parts| *parts != [100; 2])
     });
     for name in ["random_distribution", "percentage_random"] {
-        if let Some(line) = section.get(name).filter(|_| !random) {
-            let what = "has no effect for a sequential job";
-            notes.at(&line.at, name, what, "");
-        }
+        section.note(notes, name, (!random, "has no effect for a sequential job"));
     }
-    if let (true, Some(_), Some(_), Some(line)) =
-        (random, skew, part, section.get("percentage_random"))
-    {
-        let what = "cannot be combined with random_distribution";
-        say(doc, line, what, "remove one of the two");
-    }
+    refuse!(doc, section;
+        "percentage_random", random && skew.is_some() && part.is_some(),
+            "cannot be combined with random_distribution", "remove one of the two";
+    );
     pattern_of(random, skew, part, again)
 }
 
@@ -405,13 +385,8 @@ fn skewed(doc: &mut Document<'_>, line: &Line<'_>) -> Option<Skew> {
 
 fn zones(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Zones> {
     let modes = [("none", false), ("strided", true)];
-    let strided = word(
-        doc,
-        section,
-        "zonemode",
-        &modes,
-        "use one of these; zoned drives are not supported",
-    );
+    let help = "use one of these; zoned drives are not supported";
+    let strided = word(doc, section, "zonemode", &modes, help);
     let used = size(doc, section, "zonesize", base, 1..=FILE_MOST);
     let range = size(doc, section, "zonerange", base, 1..=FILE_MOST);
     let skip = size(doc, section, "zoneskip", base, 0..=FILE_MOST).unwrap_or(0);
@@ -423,20 +398,13 @@ fn zones(doc: &mut Document<'_>, section: &Section<'_>, base: u64) -> Option<Zon
         return None;
     }
     let Some(used) = used else {
-        doc.at(
-            &section.at,
-            "zonesize",
-            "is missing",
-            "set zonesize, for example zonesize=16k",
-        );
+        let help = "set zonesize, for example zonesize=16k";
+        doc.at(&section.at, "zonesize", "is missing", help);
         return None;
     };
-    if let Some(line) = section
-        .get("zonerange")
-        .filter(|_| range.is_some_and(|r| r != used))
-    {
-        say(doc, line, "must be equal to zonesize", "remove it");
-    }
+    refuse!(doc, section;
+        "zonerange", range.is_some_and(|r| r != used), "must be equal to zonesize", "remove it";
+    );
     Some(Zones { size: used, skip })
 }
 
@@ -445,14 +413,9 @@ fn flushes(doc: &mut Document<'_>, section: &Section<'_>) -> SyncMode {
     let every = kinds.map(|name| count(doc, section, name, 0..=65_536).filter(|n| *n > 0));
     match every {
         [Some(_), Some(_)] => {
-            if let Some(line) = section.get("fdatasync") {
-                say(
-                    doc,
-                    line,
-                    "cannot be combined with fsync",
-                    "remove one of the two",
-                );
-            }
+            refuse!(doc, section;
+                "fdatasync", true, "cannot be combined with fsync", "remove one of the two";
+            );
             SyncMode::Never
         }
         [Some(n), None] | [None, Some(n)] => SyncMode::Fdatasync(n as u32),
@@ -471,15 +434,11 @@ fn arrival(
     let processes = [("linear", false), ("poisson", true)];
     let poisson = word(doc, section, "rate_process", &processes, "").unwrap_or(false);
     let think = time(doc, section, "thinktime", MICRO).filter(|t| *t > Span::ZERO);
-    if let (Some(line), true) = (section.get("thinktime"), think.is_some() && depth > 1) {
-        let help = "set iodepth=1, or use rate_iops";
-        say(
-            doc,
-            line,
+    refuse!(doc, section;
+        "thinktime", think.is_some() && depth > 1,
             "cannot be combined with iodepth above 1: fio would pause the whole job, but Weir would pause each request on its own",
-            help,
-        );
-    }
+            "set iodepth=1, or use rate_iops";
+    );
     let rate = rates(doc, section, "rate", 1..=1 << 50, base);
     let iops = rates(doc, section, "rate_iops", 1..=SECOND, base);
     let both = [rate.is_some(), iops.is_some(), think.is_some()];
@@ -491,10 +450,9 @@ fn arrival(
         Size::Fixed(bytes) => Some(u64::from(bytes)),
         Size::Range { .. } | Size::Split(_) => None,
     };
-    if let (Some(line), None, true) = (section.get("rate"), bytes, rate.is_some()) {
-        let what = "requires a bs of one size";
-        say(doc, line, what, "use rate_iops instead");
-    }
+    refuse!(doc, section;
+        "rate", bytes.is_none() && rate.is_some(), "requires a bs of one size", "use rate_iops instead";
+    );
     let interval = |ns: u64| Span::from_nanos(ns.clamp(1, 3_600 * SECOND));
     let intervals = match (rate, iops) {
         (Some(rate), _) => {
@@ -505,14 +463,9 @@ fn arrival(
         (None, None) => [None; 2],
     };
     let limited = limited(intervals, writes as u8, poisson);
-    if let (Some(line), None) = (section.get("rate_process"), limited) {
-        say(
-            doc,
-            line,
-            "requires a rate",
-            "set rate_iops, for example rate_iops=200",
-        );
-    }
+    refuse!(doc, section;
+        "rate_process", limited.is_none(), "requires a rate", "set rate_iops, for example rate_iops=200";
+    );
     let low = batches(doc, notes, section, depth, limited.is_some());
     match limited {
         Some(limited) => limited,
@@ -556,10 +509,7 @@ fn batches(
     paced: bool,
 ) -> u32 {
     for name in ["iodepth_low", "iodepth_batch_complete_min"] {
-        if let Some(line) = section.get(name).filter(|_| paced) {
-            let what = "has no effect for a job with a rate";
-            notes.at(&line.at, name, what, "");
-        }
+        section.note(notes, name, (paced, "has no effect for a job with a rate"));
     }
     let least = count(doc, section, "iodepth_batch_complete_min", 0..=65_536);
     let taken = least.unwrap_or(1).max(1) as u32;
@@ -617,12 +567,8 @@ fn file(doc: &mut Document<'_>, section: &Section<'_>) -> Option<String> {
     let name = line.value.unwrap_or_default();
     if name.is_empty() || name.contains(':') {
         let what = format!("{} is not one file", quoted(name));
-        doc.at(
-            &line.value_at,
-            line.name,
-            what,
-            "write one file; nrfiles=4 gives a job several files of its own",
-        );
+        let help = "write one file; nrfiles=4 gives a job several files of its own";
+        doc.at(&line.value_at, line.name, what, help);
         return None;
     }
     Some(name.to_owned())

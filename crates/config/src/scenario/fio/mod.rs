@@ -131,12 +131,8 @@ fn jobs(whole: &Whole, device: &Device) -> Result<Read, Vec<Problem>> {
     }
     let sections = sections(&mut doc, &mut notes, text);
     if sections.is_empty() && doc.found() == 0 {
-        doc.at(
-            &(0..0),
-            "",
-            "the file has no job",
-            "add a section, for example [reader], with its options below",
-        );
+        let help = "add a section, for example [reader], with its options below";
+        doc.at(&(0..0), "", "the file has no job", help);
     }
     let mut jobs: Vec<Job> = Vec::new();
     let mut phases = Phases::default();
@@ -222,12 +218,8 @@ fn sections<'a>(
         }
         if let Some(rest) = line.strip_prefix('[') {
             let Some(name) = rest.strip_suffix(']') else {
-                doc.at(
-                    &span,
-                    "",
-                    "the section's name is not closed",
-                    "close it with ]",
-                );
+                let what = "the section's name is not closed";
+                doc.at(&span, "", what, "close it with ]");
                 continue;
             };
             if name != "global" && name.eq_ignore_ascii_case("global") {
@@ -264,12 +256,10 @@ fn sections<'a>(
                 ..line
             }),
             (Some(false), Some(section)) => section.lines.push(line),
-            _ => doc.at(
-                &line.at,
-                line.name,
-                "is before the first section",
-                "add [global] above it",
-            ),
+            _ => {
+                let what = "is before the first section";
+                doc.at(&line.at, line.name, what, "add [global] above it");
+            }
         }
     }
     sections
@@ -281,6 +271,20 @@ impl<'a> Section<'a> {
         let of_size = |name: &&str| ["bs", "bsrange", "bssplit"].contains(name);
         let names = self.lines.iter().rev().map(|l| l.name);
         names.into_iter().find(of_size).unwrap_or("bs")
+    }
+
+    /// Refuses an option if this holds and the option is there.
+    fn refuse(&self, doc: &mut Document<'_>, name: &str, (holds, what, help): (bool, &str, &str)) {
+        if let Some(line) = self.get(name).filter(|_| holds) {
+            value::say(doc, line, what, help);
+        }
+    }
+
+    /// Notes what is to be known of an option if this holds and the option is there.
+    fn note(&self, notes: &mut Document<'_>, name: &str, (holds, what): (bool, &str)) {
+        if let Some(line) = self.get(name).filter(|_| holds) {
+            notes.at(&line.at, name, what, "");
+        }
     }
 
     /// The last that is said of an option.

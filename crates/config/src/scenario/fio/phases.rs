@@ -59,14 +59,11 @@ impl<'a> Phases<'a> {
         let mut begins = self.begin;
         if let Some(line) = section.get("wait_for") {
             let name = line.value.unwrap_or_default();
-            match self.ends.iter().find(|e| e.0 == name) {
-                Some((_, end)) => begins = begins.max(*end),
-                None => say(
-                    doc,
-                    line,
-                    "is not the name of an earlier job",
-                    "write the name of an earlier job, or stonewall",
-                ),
+            if let Some((_, end)) = self.ends.iter().find(|e| e.0 == name) {
+                begins = begins.max(*end);
+            } else {
+                let help = "write the name of an earlier job, or stonewall";
+                say(doc, line, "is not the name of an earlier job", help);
             }
         }
         let waits = if stonewall { "stonewall" } else { "wait_for" };
@@ -98,12 +95,9 @@ impl<'a> Phases<'a> {
             let what = "the phases take more than one hour together";
             doc.at(&section.at, section.name, what, "reduce runtime");
         }
-        if job.ramp > Span::ZERO && program.start >= job.ramp {
-            let what = "counts from the beginning of the run, so that a job that begins later is measured from its own beginning";
-            if let Some(line) = section.get("ramp_time") {
-                notes.at(&line.at, line.name, what, "");
-            }
-        }
+        let late = job.ramp > Span::ZERO && program.start >= job.ramp;
+        let what = "counts from the beginning of the run, so that a job that begins later is measured from its own beginning";
+        section.note(notes, "ramp_time", (late, what));
         self.end = self.end.max(end);
         self.ends.push((section.name, end));
     }

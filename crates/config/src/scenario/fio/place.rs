@@ -142,12 +142,8 @@ fn part(
         return None;
     };
     let Some(whole) = whole() else {
-        say(
-            doc,
-            line,
-            "is a part of a file of unknown length",
-            "write bytes, for example 1g, or set filesize=1g; percentages of a device, for example filename=/dev/nvme0n1, are supported",
-        );
+        let help = "write bytes, for example 1g, or set filesize=1g; percentages of a device, for example filename=/dev/nvme0n1, are supported";
+        say(doc, line, "is a part of a file of unknown length", help);
         return None;
     };
     let part = u128::from(whole) * u128::from(percent) / 100;

@@ -1,15 +1,19 @@
 //! Jobs that fio or Linux would refuse, and what the page cache of the model does not do.
 
+use super::Section;
 use super::value::say;
-use super::{Line, Section};
 use crate::document::Document;
 use crate::key::FILE_MOST;
 use crate::scenario::PAGE;
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use weir_model::load::{Program, SyncMode};
 
-/// A rule: whether it holds, the option that states the value, and what is wrong and what to do if the rule does not hold.
-type Rule = (bool, &'static str, &'static str, &'static str);
+/// Tells the rules that do not hold, a row each: whether the rule holds, the option that states the value, and what is wrong and what to do.
+macro_rules! rules {
+    ($doc:expr, $section:expr; $($holds:expr, $name:expr, $what:expr, $help:expr;)*) => {
+        $(rule($doc, $section, $holds, ($name, $what, $help));)*
+    };
+}
 
 /// Refuses a file that would be longer than any can be.
 pub(super) fn short_enough(doc: &mut Document<'_>, section: &Section<'_>, end: u64) {
@@ -35,16 +39,12 @@ pub(super) fn direct(
         "write a multiple of 512, or remove direct=1"
     };
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
-    rules(
-        doc,
-        section,
-        &[
-            (whole, section.size_option(), NOT_SECTORS, size),
-            (sectors(offsets[0]), "offset", NOT_SECTORS, HELP),
-            (sectors(offsets[1]), "offset_increment", NOT_SECTORS, HELP),
-            (sectors(zones[0]), "zonesize", NOT_SECTORS, HELP),
-            (sectors(zones[1]), "zoneskip", NOT_SECTORS, HELP),
-        ],
+    rules!(doc, section;
+        whole, section.size_option(), NOT_SECTORS, size;
+        sectors(offsets[0]), "offset", NOT_SECTORS, HELP;
+        sectors(offsets[1]), "offset_increment", NOT_SECTORS, HELP;
+        sectors(zones[0]), "zonesize", NOT_SECTORS, HELP;
+        sectors(zones[1]), "zoneskip", NOT_SECTORS, HELP;
     );
 }
 
@@ -59,61 +59,39 @@ pub(super) fn buffered(
     const PAGES: &str = "must be a multiple of 4KiB, the page size of the page cache";
     let pages = |bytes: u64| bytes.is_multiple_of(PAGE);
     let unsynced = program.writes > 0 && program.sync == SyncMode::Never;
-    rules(
-        doc,
-        section,
-        &[
-            (
-                program.depth == 1,
-                "iodepth",
-                "requests in flight are not supported through the page cache, where a job makes one system call at a time",
-                DIRECT,
-            ),
-            (
-                program.files == 1,
-                "nrfiles",
-                "files are not supported through the page cache",
-                DIRECT,
-            ),
-            (
-                !program.fua,
-                "sync",
-                "is not supported through the page cache",
-                "use fdatasync=1 instead, or set direct=1 to bypass the page cache",
-            ),
-            (pages(offsets[0]), "offset", PAGES, "write a multiple of 4k"),
-            (
-                pages(offsets[1]),
-                "offset_increment",
-                PAGES,
-                "write a multiple of 4k",
-            ),
-            (
-                !unsynced,
-                "rw",
-                "is not supported through the page cache without fdatasync=1, because write-back is not modelled",
-                "set fdatasync=1, or set direct=1 to bypass the page cache",
-            ),
-        ],
+    rules!(doc, section;
+        program.depth == 1, "iodepth",
+            "requests in flight are not supported through the page cache, where a job makes one system call at a time", DIRECT;
+        program.files == 1, "nrfiles", "files are not supported through the page cache", DIRECT;
+        !program.fua, "sync", "is not supported through the page cache",
+            "use fdatasync=1 instead, or set direct=1 to bypass the page cache";
+        pages(offsets[0]), "offset", PAGES, "write a multiple of 4k";
+        pages(offsets[1]), "offset_increment", PAGES, "write a multiple of 4k";
+        !unsynced, "rw",
+            "is not supported through the page cache without fdatasync=1, because write-back is not modelled",
+            "set fdatasync=1, or set direct=1 to bypass the page cache";
     );
 }
 
-/// Tells the rules that do not hold, each at the option that states the value.
-fn rules(doc: &mut Document<'_>, section: &Section<'_>, rules: &[Rule]) {
-    for &(_, name, what, help) in rules.iter().filter(|r| !r.0) {
-        let binary = |l: &Line<'_>| {
-            l.value
-                .is_some_and(|v| v.to_ascii_lowercase().ends_with("ib"))
-        };
-        let help = match section.get(name) {
-            Some(line) if section.get("kb_base").is_none() && binary(line) => {
-                "write 4k for 4096 bytes; fio reads KiB as 1000 bytes unless kb_base=1000"
-            }
-            _ => help,
-        };
-        match section.get(name) {
-            Some(line) => say(doc, line, what, help),
-            None => doc.at(&section.at, name, what, help),
-        }
+/// Tells a rule that does not hold at the option that states the value.
+fn rule(
+    doc: &mut Document<'_>,
+    section: &Section<'_>,
+    holds: bool,
+    (name, what, help): (&str, &str, &str),
+) {
+    if holds {
+        return;
     }
+    let Some(line) = section.get(name) else {
+        return doc.at(&section.at, name, what, help);
+    };
+    let value = line.value.map(str::to_ascii_lowercase);
+    let binary = value.is_some_and(|v| v.ends_with("ib"));
+    let help = if binary && section.get("kb_base").is_none() {
+        "write 4k for 4096 bytes; fio reads KiB as 1000 bytes unless kb_base=1000"
+    } else {
+        help
+    };
+    say(doc, line, what, help);
 }

@@ -90,32 +90,21 @@ pub(super) fn size_of(
 ) -> Option<u64> {
     let value = line.value.unwrap_or_default();
     if value.ends_with('%') {
-        say(
-            doc,
-            line,
-            "is a part of a file of unknown length",
-            "write bytes, for example 1g",
-        );
+        let help = "write bytes, for example 1g";
+        say(doc, line, "is a part of a file of unknown length", help);
         return None;
     }
     let found = bytes(value, base);
     match found.filter(|bytes| range.contains(bytes)) {
         None if found.is_some() => {
-            let what = format!(
-                "must be between {} and {} bytes",
-                range.start(),
-                range.end()
-            );
+            let (least, most) = range.into_inner();
+            let what = format!("must be between {least} and {most} bytes");
             say(doc, line, &what, "");
             None
         }
         None => {
-            say(
-                doc,
-                line,
-                "is not a number of bytes",
-                "write for example 4096, 4k or 1g",
-            );
+            let help = "write for example 4096, 4k or 1g";
+            say(doc, line, "is not a number of bytes", help);
             None
         }
         found => found,
@@ -133,11 +122,8 @@ pub(super) fn count(
     let number = line.value.and_then(|v| bytes(v, 1024));
     let number = number.filter(|n| range.contains(n));
     if number.is_none() {
-        let what = format!(
-            "must be a whole number from {} to {}",
-            range.start(),
-            range.end()
-        );
+        let (least, most) = range.into_inner();
+        let what = format!("must be a whole number from {least} to {most}");
         say(doc, line, &what, "");
     }
     number
@@ -153,12 +139,8 @@ pub(super) fn time(
     let line = section.get(name)?;
     let time = span(line.value.unwrap_or_default(), unit);
     if time.is_none() {
-        say(
-            doc,
-            line,
-            "is not a time of at most one hour",
-            "write for example 10, 500ms or 1m",
-        );
+        let help = "write for example 10, 500ms or 1m";
+        say(doc, line, "is not a time of at most one hour", help);
     }
     time
 }
@@ -177,11 +159,12 @@ pub(super) fn time_range(
     let ends = span(least, unit).zip(span(most, unit));
     let found = ends.filter(|(least, most)| least <= most);
     if found.is_none() {
+        let help = "write for example 10-20 or 0ms-500ms";
         say(
             doc,
             line,
             "is not a range of times of at most one hour",
-            "write for example 10-20 or 0ms-500ms",
+            help,
         );
     }
     found.map(|(least, most)| (least, most - least))

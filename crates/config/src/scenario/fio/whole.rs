@@ -176,15 +176,7 @@ impl Whole {
     }
 
     fn said(&self, (file, line): (usize, u32), key: &str, message: String, help: &str) -> Problem {
-        Problem {
-            file: self.files[file].clone(),
-            line,
-            column: 1,
-            key: key.to_owned(),
-            message,
-            help: (!help.is_empty()).then(|| help.to_owned()),
-            exceeds: false,
-        }
+        Problem::new(&self.files[file], (line, 1), key, message, help)
     }
 }
 

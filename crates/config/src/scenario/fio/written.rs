@@ -6,8 +6,9 @@ use crate::scenario::Merging;
 use crate::scenario::print::{print_kind, print_times};
 use crate::text::Quoted;
 use crate::units::{Size as Bytes, Time};
+use crate::words::Words;
 use std::fmt::{self, Write};
-use weir_core::{Priority, PriorityClass, Span};
+use weir_core::{Priority, Span};
 
 /// The text of a scenario's file that plays these jobs.
 pub(super) fn written(name: &str, jobs: &[Job]) -> String {
@@ -63,11 +64,7 @@ fn print_job(f: &mut String, job: &Job, all: &[Job]) -> fmt::Result {
     writeln!(f, "direct = {}", !job.buffered)?;
     print_times(f, program)?;
     if job.priority != Priority::default() {
-        let class = match job.priority.class {
-            PriorityClass::Realtime => "realtime",
-            PriorityClass::BestEffort => "best-effort",
-            PriorityClass::Idle => "idle",
-        };
+        let class = job.priority.class.word();
         writeln!(f, "ionice = \"{class}:{}\"", job.priority.level)?;
     }
     writeln!(f, "# A contract, if grouping is \"each\":")?;

@@ -4,19 +4,30 @@ use super::super::build::{Clients, Stated};
 use super::super::class::{UNCLASSED, Why, of_priority};
 use super::super::distribution::{distribution, parts, pattern_of};
 use super::{checked, contract, first_of_contract};
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Table, refuse};
 use crate::key::{CLIENT, FILE_MOST as FILE, HOUR, REQUEST_MOST as REQUEST, RW};
-use crate::read::knobs;
 use crate::scenario::host::{NOT_SECTORS, SECTOR, in_sectors};
 use crate::scenario::rate::limited;
 use crate::scenario::{Buffered, ClientSpec, PAGE};
+use crate::terms::knobs;
 use crate::text::quoted;
-use crate::units::{Rate, Size as Bytes, Time};
+use crate::units::{Rate, Size as Bytes, Time, UnitError};
+use crate::words::Words;
 use weir_core::rule::Broken;
 use weir_core::{Class, Contract, GroupId, Priority, PriorityClass, ROOT, Span};
 use weir_model::load::{
     Activity, Arrival, Pattern, Program, Region, Size, Skew, Split, SyncMode, Zones,
 };
+
+/// Values that are refused where something holds: a row each, with what is wrong with the value.
+macro_rules! refuse_shown {
+    ($doc:expr, $table:expr, $help:expr; $($key:expr, $holds:expr, $what:expr;)*) => {$({
+        let shown = $table.entry($key).map(|entry| entry.shown());
+        let what = format!("{} {}", shown.unwrap_or_default(), $what);
+        let holds = $holds;
+        $table.refuse($doc, $key, (holds, what, $help));
+    })*};
+}
 
 /// What is wrong with a program, by the key that says it.
 const KEYS: &[(&str, &str)] = &[
@@ -40,9 +51,9 @@ pub(super) fn clients<'a>(
     let before = doc.found();
     let table = entry.table(doc, &CLIENT)?;
     let name = super::name(doc, &table);
-    let count = table.count_if_any(doc, "numjobs");
-    let number = table.count(doc, "first");
-    let buffered = !table.flag(doc, "direct");
+    let count: Option<u64> = table.field(doc, "numjobs");
+    let number = table.field(doc, "first");
+    let buffered = !table.field::<bool>(doc, "direct");
     let program = program(doc, &table, buffered);
     let region = region(doc, &table, count.unwrap_or(1));
     let group = table.entry("group");
@@ -65,9 +76,9 @@ pub(super) fn clients<'a>(
         }),
         write_back: write_back(doc, &table, buffered),
         empty_kicks: empty_kicks(doc, &table, stated.scenario.guest.is_some()),
-        deadline: table.time_if_any(doc, "deadline"),
-        arrives: table.time(doc, "arrives"),
-        leaves: table.time_if_any(doc, "leaves"),
+        deadline: table.field(doc, "deadline"),
+        arrives: table.field(doc, "arrives"),
+        leaves: table.field(doc, "leaves"),
         ..ClientSpec::new(program)
     };
     let file = named(doc, &table, "file", "a file's name", "\"table\"");
@@ -130,11 +141,10 @@ fn class(
 
 /// Whether direct writes stand for the page cache's writing back.
 fn write_back<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> bool {
-    if let Some(entry) = table.entry("writeback").filter(|_| buffered) {
-        let what = "is not supported for writes through the page cache";
-        doc.report(&entry, what, "set direct = true, or remove it");
-    }
-    table.flag(doc, "writeback")
+    refuse!(doc, table;
+        "writeback", buffered, "is not supported for writes through the page cache", "set direct = true, or remove it";
+    );
+    table.field(doc, "writeback")
 }
 
 /// The name of something that clients share.
@@ -152,13 +162,11 @@ fn named<'a>(
 
 /// Notifications without a request. Neither these nor a virtual machine's name mean anything where there are no virtual machines.
 fn empty_kicks<'a>(doc: &mut Document<'a>, table: &Table<'a>, guests: bool) -> u32 {
-    for key in ["guest", "empty_kicks"] {
-        if let Some(entry) = table.entry(key).filter(|_| !guests) {
-            let what = "requires virtual machines";
-            doc.report(&entry, what, "add [guest], or remove it");
-        }
-    }
-    table.count(doc, "empty_kicks")
+    refuse!(doc, table;
+        "guest", !guests, "requires virtual machines", "add [guest], or remove it";
+        "empty_kicks", !guests, "requires virtual machines", "add [guest], or remove it";
+    );
+    table.field(doc, "empty_kicks")
 }
 
 /// The contract of a client that is in a group of its own.
@@ -169,18 +177,13 @@ fn own_contract<'a>(
     grouped: bool,
 ) -> Contract {
     if let Some(entry) = first_of_contract(table).filter(|_| in_group || !grouped) {
-        let (what, help) = if in_group {
-            (
-                "cannot be set for a client that is in a group",
-                "set it in the [[group]]",
-            )
+        if in_group {
+            let what = "cannot be set for a client that is in a group";
+            doc.report(&entry, what, "set it in the [[group]]");
         } else {
-            (
-                "cannot be set for a client in the root group",
-                "set grouping = \"each\", or put the client into a [[group]]",
-            )
-        };
-        doc.report(&entry, what, help);
+            let help = "set grouping = \"each\", or put the client into a [[group]]";
+            doc.report(&entry, "cannot be set for a client in the root group", help);
+        }
     }
     contract(doc, table)
 }
@@ -190,8 +193,8 @@ fn own_contract<'a>(
 fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(Region, u64)> {
     let size = doc.required(table, "size", "set size, for example size = \"1GiB\"");
     let size = size.and_then(|e| e.size(doc));
-    let offset = table.size(doc, "offset");
-    let increment = table.size(doc, "offset_increment");
+    let offset: u64 = table.field(doc, "offset");
+    let increment: u64 = table.field(doc, "offset_increment");
     let size = size?;
     let end = offset + increment * count.saturating_sub(1) + size;
     if end > FILE {
@@ -199,57 +202,47 @@ fn region<'a>(doc: &mut Document<'a>, table: &Table<'a>, count: u64) -> Option<(
         let what = format!("the file would be longer than {}", Bytes(FILE));
         doc.report(&entry, what, "reduce size or offset");
     }
-    let region = Region {
-        start: offset,
-        length: size,
-    };
+    let region = Region::new(offset, size);
     Some((region, increment))
 }
 
 fn program<'a>(doc: &mut Document<'a>, table: &Table<'a>, buffered: bool) -> Option<Program> {
     let before = doc.found();
     let rw = table.word(doc, "rw", RW);
-    let mix: u8 = table.count(doc, "rwmixread");
+    let mix: u8 = table.field(doc, "rwmixread");
     let random = rw.starts_with("rand");
     let writes = match rw.trim_start_matches("rand") {
         "read" => 0,
         "write" => 100,
         _ => 100 - mix,
     };
-    if let Some(entry) = table
-        .entry("rwmixread")
-        .filter(|_| writes == 0 || rw.ends_with("write") && rw != "readwrite")
-    {
-        let help = if random {
-            "remove it, or set rw = \"randrw\""
-        } else {
-            "remove it, or set rw = \"rw\""
-        };
-        let what = format!("has no effect with rw = \"{rw}\"");
-        doc.report(&entry, what, help);
-    }
+    let one_kind = writes == 0 || rw.ends_with("write") && rw != "readwrite";
+    let mixed = if random { "randrw" } else { "rw" };
+    refuse!(doc, table;
+        "rwmixread", one_kind, format!("has no effect with rw = \"{rw}\""), &format!("remove it, or set rw = \"{mixed}\"");
+    );
     let bs = table.entry("bs");
     // What is wrong with it was said; the rest is looked at all the same.
     let size = bs.and_then(|e| block(doc, &e));
     let size = size.unwrap_or(Size::Fixed(4096));
     let (start, start_spread) = start_delay(doc, table);
-    let runtime = table.time_if_any(doc, "runtime");
+    let runtime: Option<Span> = table.field(doc, "runtime");
     let program = Program {
         pattern: pattern(doc, table, random),
         zones: zones(doc, table),
-        files: table.count(doc, "nrfiles"),
+        files: table.field(doc, "nrfiles"),
         writes,
         fua: table.word(doc, "sync", [false, true]),
         sync: sync(doc, table),
         size,
-        depth: table.count(doc, "iodepth"),
+        depth: table.field(doc, "iodepth"),
         arrival: arrival(doc, table, size, writes),
         think_every: think_every(doc, table),
         activity: activity(doc, table),
         start,
         start_spread,
         stop: runtime.map(|r| start + r),
-        requests: table.count_if_any(doc, "number_ios"),
+        requests: table.field(doc, "number_ios"),
     };
     if buffered {
         through_the_cache(doc, table, &program);
@@ -264,32 +257,26 @@ fn pattern<'a>(doc: &mut Document<'a>, table: &Table<'a>, random: bool) -> Patte
     let skew = skew.and_then(|e| skewed(doc, &e));
     let part = table.entry("percentage_random");
     let part = part.and_then(|e| partly(doc, &e));
-    let again = table.flag(doc, "norandommap");
+    let again = table.field(doc, "norandommap");
     for key in ["random_distribution", "percentage_random", "norandommap"] {
-        if let Some(entry) = table.entry(key).filter(|_| !random) {
-            doc.report(
-                &entry,
-                "has no effect for a sequential client",
-                "remove it, or set rw = \"randread\"",
-            );
-        }
+        let what = "has no effect for a sequential client";
+        table.refuse(
+            doc,
+            key,
+            (!random, what, "remove it, or set rw = \"randread\""),
+        );
     }
-    if let (Some(_), Some(_), Some(entry)) = (skew, part, table.entry("percentage_random")) {
-        let what = "cannot be combined with random_distribution";
-        doc.report(&entry, what, "remove one of the two");
-    }
+    refuse!(doc, table;
+        "percentage_random", skew.is_some() && part.is_some(), "cannot be combined with random_distribution", "remove one of the two";
+    );
     pattern_of(random, skew, part, again)
 }
 
 fn skewed<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Skew> {
-    let text = entry.text(doc, "a distribution", "\"zipf:1.1\"")?;
-    match distribution(text, 1_000_000) {
-        Ok(skew) => skew,
-        Err((what, help)) => {
-            doc.report(entry, format!("{} {what}", quoted(text)), &help);
-            None
-        }
-    }
+    let said = |text, (what, help)| (format!("{} {what}", quoted(text)), help);
+    entry.parsed(doc, ("a distribution", "\"zipf:1.1\""), |text| {
+        distribution(text, 1_000_000).map_err(|wrong| said(text, wrong))
+    })?
 }
 
 /// How many reads and writes in a hundred are at random; `None` where all are.
@@ -308,30 +295,21 @@ fn partly<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<[u8; 2]> {
 
 fn zones<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Zones> {
     let size = table.entry("zonesize");
-    if let Some(entry) = table.entry("zoneskip").filter(|_| size.is_none()) {
-        doc.report(
-            &entry,
-            "requires zonesize",
-            "set zonesize, for example zonesize = \"16KiB\"",
-        );
-    }
-    let skip = table.size(doc, "zoneskip");
+    refuse!(doc, table;
+        "zoneskip", size.is_none(), "requires zonesize", "set zonesize, for example zonesize = \"16KiB\"";
+    );
+    let skip = table.field(doc, "zoneskip");
     let size = size?.size(doc)?;
     Some(Zones { size, skip })
 }
 
 fn activity<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Activity> {
-    let on = table.time_if_any(doc, "on");
-    let off = table.time_if_any(doc, "off");
-    for (key, other) in [("on", "off"), ("off", "on")] {
-        if let Some(entry) = table.entry(key).filter(|_| table.entry(other).is_none()) {
-            doc.report(
-                &entry,
-                format!("requires {other}"),
-                &format!("set {other}, for example {other} = \"1s\""),
-            );
-        }
-    }
+    let on: Option<Span> = table.field(doc, "on");
+    let off: Option<Span> = table.field(doc, "off");
+    refuse!(doc, table;
+        "on", table.entry("off").is_none(), "requires off", "set off, for example off = \"1s\"";
+        "off", table.entry("on").is_none(), "requires on", "set on, for example on = \"1s\"";
+    );
     Some(Activity { on: on?, off: off? })
 }
 
@@ -339,15 +317,12 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
     let mut found = SyncMode::Never;
     let mut first = None;
     for key in ["fsync", "fdatasync", "flush"] {
-        let every @ 1.. = table.count(doc, key) else {
+        let every @ 1.. = table.field(doc, key) else {
             continue;
         };
-        if let (Some(first), Some(entry)) = (first, table.entry(key)) {
-            doc.report(
-                &entry,
-                format!("cannot be combined with {first}"),
-                "remove one of the two",
-            );
+        if let Some(first) = first {
+            let what = format!("cannot be combined with {first}");
+            table.refuse(doc, key, (true, what, "remove one of the two"));
         }
         first = Some(key);
         found = match key {
@@ -360,66 +335,36 @@ fn sync<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> SyncMode {
 
 /// After how many answers it thinks.
 fn think_every<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> u32 {
-    let entry = table.entry("thinktime_blocks");
-    if let Some(entry) = entry.filter(|_| table.entry("thinktime").is_none()) {
-        let what = "requires thinktime";
-        doc.report(
-            &entry,
-            what,
-            "set thinktime, for example thinktime = \"100ms\"",
-        );
-    }
-    table.count(doc, "thinktime_blocks")
+    refuse!(doc, table;
+        "thinktime_blocks", table.entry("thinktime").is_none(), "requires thinktime",
+            "set thinktime, for example thinktime = \"100ms\"";
+    );
+    table.field(doc, "thinktime_blocks")
 }
 
 fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8) -> Arrival {
     let poisson = poisson(doc, table);
     let rate = table.entry("rate");
-    let bytes = rate.as_ref().and_then(|e| {
-        rates(
-            doc,
-            e,
-            |text| text.parse::<Rate>().ok().map(|r| r.0),
-            |e, doc| e.rate(doc),
-        )
-    });
+    let of_bytes = |text: &str| text.parse::<Rate>().ok().map(|r| r.0);
+    let bytes = rate.as_ref().and_then(|e| rates(doc, e, of_bytes));
     let iops = table.entry("rate_iops");
-    let per_second = iops.as_ref().and_then(|e| {
-        rates(
-            doc,
-            e,
-            |text| text.parse().ok().filter(|n| *n <= 1_000_000_000),
-            |e, doc| e.count(doc),
-        )
-    });
-    let think = table.time(doc, "thinktime");
-    if let (Some(entry), Some(_)) = (&iops, &rate) {
-        doc.report(
-            entry,
-            "cannot be combined with rate",
-            "remove one of the two",
-        );
-    }
-    if let (Some(entry), true) = (table.entry("thinktime"), rate.is_some() || iops.is_some()) {
-        doc.report(
-            &entry,
-            "cannot be combined with a rate",
-            "remove one of the two; with a rate, requests are sent independently of replies",
-        );
-    }
+    let of_requests = |text: &str| text.parse().ok().filter(|n| *n <= 1_000_000_000);
+    let per_second = iops.as_ref().and_then(|e| rates(doc, e, of_requests));
+    let think = table.field(doc, "thinktime");
+    refuse!(doc, table;
+        "rate_iops", rate.is_some(), "cannot be combined with rate", "remove one of the two";
+        "thinktime", rate.is_some() || iops.is_some(), "cannot be combined with a rate",
+            "remove one of the two; with a rate, requests are sent independently of replies";
+    );
     let intervals = match (bytes, per_second, size) {
         (Some(bytes), _, Size::Fixed(each)) => bytes.map(|bytes| {
             let ns = u128::from(each) * 1_000_000_000 / u128::from(bytes?);
             Some(ns.clamp(1, u128::from(HOUR.as_nanos())) as u64)
         }),
         (Some(_), ..) => {
-            if let Some(entry) = &rate {
-                doc.report(
-                    entry,
-                    "requires a bs of one size",
-                    "set rate_iops, for example rate_iops = 200",
-                );
-            }
+            refuse!(doc, table;
+                "rate", true, "requires a bs of one size", "set rate_iops, for example rate_iops = 200";
+            );
             [None; 2]
         }
         (None, Some(per_second), _) => {
@@ -444,24 +389,18 @@ fn arrival<'a>(doc: &mut Document<'a>, table: &Table<'a>, size: Size, writes: u8
 /// Whether the times between requests are drawn.
 fn poisson<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> bool {
     let paced = table.entry("rate").is_some() || table.entry("rate_iops").is_some();
-    if let Some(entry) = table.entry("rate_process").filter(|_| !paced) {
-        let what = "requires a rate";
-        doc.report(&entry, what, "set rate_iops, for example rate_iops = 200");
-    }
+    refuse!(doc, table;
+        "rate_process", !paced, "requires a rate", "set rate_iops, for example rate_iops = 200";
+    );
     table.word(doc, "rate_process", [false, true])
 }
 
 /// Whether one rate holds for reads and writes together.
 fn together<'a>(doc: &mut Document<'a>, table: &Table<'a>, intervals: [Option<Span>; 2]) -> bool {
     let one = intervals[0].is_some() && intervals[0] == intervals[1];
-    if let Some(entry) = table.entry("rate_for").filter(|_| !one) {
-        let what = "requires one rate for reads and writes";
-        doc.report(
-            &entry,
-            what,
-            "set rate_iops, for example rate_iops = 200, or remove it",
-        );
-    }
+    refuse!(doc, table;
+        "rate_for", !one, "requires one rate for reads and writes", "set rate_iops, for example rate_iops = 200, or remove it";
+    );
     table.word(doc, "rate_for", [false, true])
 }
 
@@ -470,10 +409,9 @@ fn rates<'a>(
     doc: &mut Document<'a>,
     entry: &Entry<'a>,
     read: impl Fn(&str) -> Option<u64>,
-    one: impl Fn(&Entry<'a>, &mut Document<'a>) -> Option<u64>,
 ) -> Option<[Option<u64>; 2]> {
     let Some((reads, writes)) = entry.as_text().and_then(|text| text.split_once(',')) else {
-        return one(entry, doc).map(|rate| [Some(rate); 2]);
+        return entry.number(doc).map(|rate| [Some(rate); 2]);
     };
     let rate = |text: &str| match text.trim() {
         "" => Some(None),
@@ -482,10 +420,8 @@ fn rates<'a>(
     let both = rate(reads).zip(rate(writes)).map(|(r, w)| [r, w]);
     let found = both.filter(|both| *both != [None; 2]);
     if found.is_none() {
-        let what = format!(
-            "{} is not a rate for reads and one for writes",
-            quoted(entry.as_text().unwrap_or_default())
-        );
+        let text = quoted(entry.as_text().unwrap_or_default());
+        let what = format!("{text} is not a rate for reads and one for writes");
         let help = "write one rate for both, or two in quotes, separated by a comma; an empty one is no limit";
         doc.report(entry, what, help);
     }
@@ -501,7 +437,7 @@ fn batches<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<u32> {
         let what = format!("cannot be combined with {other}");
         doc.report(&entry, what, "remove one of the two");
     }
-    let depth: u32 = table.count(doc, "iodepth");
+    let depth: u32 = table.field(doc, "iodepth");
     (low != depth).then_some(low)
 }
 
@@ -556,14 +492,10 @@ fn time_range<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<(Span, Sp
 }
 
 fn moment(text: &str) -> Result<Span, Said> {
-    let time: Time =
-        (text.trim().parse()).map_err(|e: crate::units::UnitError| (e.to_string(), e.help))?;
+    let time: Time = text.trim().parse().map_err(UnitError::said)?;
     if time.0 > HOUR {
-        let what = format!(
-            "must be between {} and {}, not {time}",
-            Time(Span::ZERO),
-            Time(HOUR)
-        );
+        let [least, most] = [Span::ZERO, HOUR].map(Time);
+        let what = format!("must be between {least} and {most}, not {time}");
         return Err((what, String::new()));
     }
     Ok(time.0)
@@ -573,8 +505,7 @@ fn moment(text: &str) -> Result<Span, Said> {
 type Said = (String, String);
 
 fn bytes(text: &str) -> Result<u32, Said> {
-    let size: Bytes =
-        (text.trim().parse()).map_err(|e: crate::units::UnitError| (e.to_string(), e.help))?;
+    let size: Bytes = text.trim().parse().map_err(UnitError::said)?;
     if !(1..=REQUEST).contains(&size.0) {
         let what = format!("a request must have 1B to {}, not {size}", Bytes(REQUEST));
         return Err((what, String::new()));
@@ -608,11 +539,8 @@ fn split(text: &str) -> Result<Size, Said> {
         parts.push((bytes(size)?, percent));
     }
     if parts.len() > Split::MOST {
-        let what = format!(
-            "has {} sizes; at most {} are permitted",
-            parts.len(),
-            Split::MOST
-        );
+        let (count, most) = (parts.len(), Split::MOST);
+        let what = format!("has {count} sizes; at most {most} are permitted");
         return Err((what, String::new()));
     }
     let sum: u32 = parts.iter().map(|p| u32::from(p.1)).sum();
@@ -625,20 +553,12 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
     let entry = table.entry("ionice")?;
     let text = entry.text(doc, "an I/O priority", "\"best-effort:4\"")?;
     let (class, level) = text.split_once(':').unwrap_or((text, "4"));
-    let class = match class {
-        "realtime" => Some(PriorityClass::Realtime),
-        "best-effort" => Some(PriorityClass::BestEffort),
-        "idle" => Some(PriorityClass::Idle),
-        _ => None,
-    };
+    let class = PriorityClass::named(class);
     let level = level.parse::<u8>().ok().filter(|l| *l < 8);
     let (Some(class), Some(level)) = (class, level) else {
         let help = "write \"realtime\", \"best-effort\" or \"idle\"; a level from 0 to 7 can be appended, for example \"best-effort:7\"";
-        doc.report(
-            &entry,
-            format!("{} is not an I/O priority", quoted(text)),
-            help,
-        );
+        let what = format!("{} is not an I/O priority", quoted(text));
+        doc.report(&entry, what, help);
         return None;
     };
     Some(Priority { class, level })
@@ -646,40 +566,19 @@ fn ionice<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Option<Priority> {
 
 /// One call at a time, and writes that are synced: see the virtual host.
 fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
-    let direct = "set direct = true to bypass the page cache";
-    let mut refuse = |key: &str, what: &str| {
-        if let Some(entry) = table.entry(key) {
-            doc.report(&entry, format!("{} {what}", entry.shown()), direct);
-        }
-    };
-    if program.depth > 1 {
-        refuse(
-            "iodepth",
-            "requests in flight are not supported through the page cache, where a client makes one system call at a time",
-        );
-    }
-    if program.fua {
-        refuse("sync", "is not supported through the page cache");
-    }
-    if program.files > 1 {
-        refuse("nrfiles", "files are not supported through the page cache");
-    }
-    match program.sync {
-        SyncMode::Flush(_) => refuse(
-            "flush",
-            "is not supported through the page cache, where a process calls fdatasync",
-        ),
-        SyncMode::Never if program.writes > 0 => {
-            refuse(
-                "rw",
-                "is not supported through the page cache without fdatasync = 1, because write-back is not modelled",
-            );
-        }
-        _ => {}
-    }
+    let flushes = matches!(program.sync, SyncMode::Flush(_));
+    let unsynced = program.sync == SyncMode::Never && program.writes > 0;
+    refuse_shown!(doc, table, "set direct = true to bypass the page cache";
+        "iodepth", program.depth > 1,
+            "requests in flight are not supported through the page cache, where a client makes one system call at a time";
+        "sync", program.fua, "is not supported through the page cache";
+        "nrfiles", program.files > 1, "files are not supported through the page cache";
+        "flush", flushes, "is not supported through the page cache, where a process calls fdatasync";
+        "rw", unsynced,
+            "is not supported through the page cache without fdatasync = 1, because write-back is not modelled";
+    );
     for key in ["offset", "offset_increment"] {
-        let entry = table.entry(key);
-        if let Some(entry) = entry {
+        if let Some(entry) = table.entry(key) {
             entry.size_from(doc, 0, PAGE);
         }
     }
@@ -689,22 +588,13 @@ fn through_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Pr
 fn past_the_cache<'a>(doc: &mut Document<'a>, table: &Table<'a>, program: &Program) {
     let sectors = |bytes: u64| bytes.is_multiple_of(SECTOR);
     let zones = program.zones.map_or([0, 0], |z| [z.size, z.skip]);
-    let rules = [
-        (in_sectors(&program.size), "bs"),
-        (sectors(table.size(doc, "offset")), "offset"),
-        (
-            sectors(table.size(doc, "offset_increment")),
-            "offset_increment",
-        ),
-        (sectors(zones[0]), "zonesize"),
-        (sectors(zones[1]), "zoneskip"),
-    ];
-    for (_, key) in rules.into_iter().filter(|r| !r.0) {
-        if let Some(entry) = table.entry(key) {
-            let what = format!("{} {NOT_SECTORS}", entry.shown());
-            doc.report(&entry, what, "write a multiple of 512B");
-        }
-    }
+    refuse_shown!(doc, table, "write a multiple of 512B";
+        "bs", !in_sectors(&program.size), NOT_SECTORS;
+        "offset", !sectors(table.field(doc, "offset")), NOT_SECTORS;
+        "offset_increment", !sectors(table.field(doc, "offset_increment")), NOT_SECTORS;
+        "zonesize", !sectors(zones[0]), NOT_SECTORS;
+        "zoneskip", !sectors(zones[1]), NOT_SECTORS;
+    );
 }
 
 /// Whether the program fits its region, by the words of the file.
@@ -717,13 +607,8 @@ fn check<'a>(doc: &mut Document<'a>, table: &Table<'a>, client: &ClientSpec) {
         } = error;
         let known = KEYS.iter().find(|k| field.starts_with(k.0));
         let key = known.map_or(field, |k| k.1);
-        let span = table.span_of(key);
         let path = crate::text::join(&table.path, key);
-        doc.at(
-            &span,
-            &path,
-            format!("{value} is not permitted; it must be {allowed}"),
-            "",
-        );
+        let what = format!("{value} is not permitted; it must be {allowed}");
+        doc.at(&table.span_of(key), &path, what, "");
     }
 }

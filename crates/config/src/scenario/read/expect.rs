@@ -3,7 +3,8 @@
 use super::super::Scenario;
 use super::super::expect::{Asked, Bounds, Expect, Figure, Part, Published, Value, Whose};
 use super::{list, named_client};
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Table, refuse};
+use crate::field::Field;
 use crate::key::{EXPECT, PUBLISHED};
 use crate::nearest;
 use crate::policy;
@@ -18,13 +19,8 @@ pub(super) fn expects<'a>(
     scenario: &Scenario,
     cases: &[String],
 ) -> Vec<Expect> {
-    let entry = root.entry("expect");
-    let entries = entry.and_then(|e| e.array(doc, "[[expect]]"));
     let mut all = Vec::new();
-    for entry in entries.unwrap_or_default() {
-        let Some(table) = entry.table(doc, &EXPECT) else {
-            continue;
-        };
+    for (entry, table) in doc.tables(root, "expect", &EXPECT) {
         let policies = table.entry("policies").map(|e| policies(doc, &e));
         if let Some(asked) = asked(doc, &entry, &table, scenario, cases) {
             all.push(Expect {
@@ -55,13 +51,8 @@ fn asked<'a>(
     };
     if *kind != "figure" {
         for key in ["client", "at_least", "at_most", "beside", "beside_case"] {
-            if let Some(entry) = table.entry(key) {
-                doc.report(
-                    &entry,
-                    format!("cannot be combined with {kind}"),
-                    "remove it; it belongs to a figure",
-                );
-            }
+            let what = format!("cannot be combined with {kind}");
+            table.refuse(doc, key, (true, what, "remove it; it belongs to a figure"));
         }
     }
     match *kind {
@@ -91,18 +82,13 @@ fn bounds<'a>(
     scenario: &Scenario,
     cases: &[String],
 ) -> Option<Bounds> {
-    let figures = Figure::ALL.map(|f| f.1);
-    let figure = table.entry("figure")?.word(doc, figures)?;
+    let figure = Figure::read(doc, &table.entry("figure")?)?;
     let beside = table.entry("beside").and_then(|e| policy(doc, &e));
     let entry_of_case = table.entry("beside_case");
     let beside_case = entry_of_case.as_ref().and_then(|e| case(doc, e, cases));
-    if let (Some(entry), Some(_)) = (&entry_of_case, &beside) {
-        doc.report(
-            entry,
-            "cannot be combined with beside",
-            "remove one of the two",
-        );
-    }
+    refuse!(doc, table;
+        "beside_case", beside.is_some(), "cannot be combined with beside", "remove one of the two";
+    );
     let is_part = beside.is_some() || entry_of_case.is_some();
     let mut bound = |key| {
         let entry = table.entry(key)?;
@@ -114,11 +100,8 @@ fn bounds<'a>(
     };
     let (at_least, at_most) = (bound("at_least"), bound("at_most"));
     if table.entry("at_least").is_none() && table.entry("at_most").is_none() {
-        doc.report(
-            entry,
-            "at_least or at_most is missing",
-            "set at_least or at_most",
-        );
+        let help = "set at_least or at_most";
+        doc.report(entry, "at_least or at_most is missing", help);
     }
     Some(Bounds {
         figure,
@@ -173,11 +156,8 @@ fn percent<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Part> {
     });
     if part.is_none() {
         let what = format!("{} is not a percentage", quoted(text));
-        doc.report(
-            entry,
-            what,
-            "write a number with at most four decimal places and %, for example \"2.5%\"",
-        );
+        let help = "write a number with at most four decimal places and %, for example \"2.5%\"";
+        doc.report(entry, what, help);
     }
     part.map(Part)
 }
@@ -210,29 +190,25 @@ pub(super) fn published<'a>(
     scenario: &Scenario,
     cases: &[String],
 ) -> Vec<Published> {
-    let entry = root.entry("published");
-    let entries = entry.and_then(|e| e.array(doc, "[[published]]"));
-    let entries = entries.unwrap_or_default();
-    entries
-        .iter()
-        .filter_map(|e| one(doc, e, scenario, cases))
+    let tables = doc.tables(root, "published", &PUBLISHED).into_iter();
+    tables
+        .filter_map(|(_, table)| one(doc, &table, scenario, cases))
         .collect()
 }
 
 fn one<'a>(
     doc: &mut Document<'a>,
-    entry: &Entry<'a>,
+    table: &Table<'a>,
     scenario: &Scenario,
     cases: &[String],
 ) -> Option<Published> {
-    let table = entry.table(doc, &PUBLISHED)?;
-    let policy = doc.required(&table, "policy", "write policy = \"none\"");
+    let policy = doc.required(table, "policy", "write policy = \"none\"");
     let policy = policy.and_then(|e| self::policy(doc, &e));
-    let figure = doc.required(&table, "figure", "write figure = \"mean\"");
-    let figure = figure.and_then(|e| e.word(doc, Figure::ALL.map(|f| f.1)));
-    let value_entry = doc.required(&table, "value", "write value = \"38.7ms\"");
+    let figure = doc.required(table, "figure", "write figure = \"mean\"");
+    let figure = figure.and_then(|e| Figure::read(doc, &e));
+    let value_entry = doc.required(table, "value", "write value = \"38.7ms\"");
     let value = figure.and_then(|f| value(doc, &value_entry?, f));
-    doc.required(&table, "source", "write source = \"a paper, page 7\"");
+    doc.required(table, "source", "write source = \"a paper, page 7\"");
     let text =
         |doc: &mut Document<'a>, key| table.entry(key).and_then(|e| e.text(doc, "a text", ""));
     let drive = text(doc, "drive").map(str::to_owned);
@@ -242,7 +218,7 @@ fn one<'a>(
         case,
         policy: policy?,
         figure: figure?,
-        whose: whose(doc, &table, scenario)?,
+        whose: whose(doc, table, scenario)?,
         value: value?,
         source: text(doc, "source")?.to_owned(),
     })

@@ -1,7 +1,7 @@
 //! Virtual machines: their rings, what comes of notifications, and what everything costs.
 
-use super::super::guest::{Calls, Cost, Guest, Kicks, Ring, Threads};
-use crate::document::{Document, Entry, Table};
+use super::super::guest::{Calls, Cost, Guest, Kicks, Ring};
+use crate::document::{Document, Entry, Table, refuse};
 use crate::key::{COSTS, GUEST};
 use crate::nearest;
 use crate::text::quoted;
@@ -14,20 +14,16 @@ const LONGEST: Span = Span::from_millis(10);
 pub(super) fn guest<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Guest> {
     let entry = root.entry("guest")?;
     let table = entry.table(doc, &GUEST)?;
-    if let Some(path) = root.entry("path") {
-        doc.report(
-            &path,
-            "cannot be combined with guest",
-            "remove one of the two; a client reaches the block layer either through a guest's ring or over a path",
-        );
-    }
+    refuse!(doc, root;
+        "path", true, "cannot be combined with guest",
+            "remove one of the two; a client reaches the block layer either through a guest's ring or over a path";
+    );
     Some(stated(doc, &table))
 }
 
 /// The virtual machines of a table, with the defaults of keys that it does not have.
 pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Guest {
-    let rings = [Ring::Xen, Ring::XenBefore2011, Ring::Virtio];
-    let ring = table.word(doc, "ring", rings);
+    let ring = table.field(doc, "ring");
     let most = if ring == Ring::Virtio { 32_768 } else { 512 };
     let slots = table.entry("slots").and_then(|e| slots(doc, &e, most));
     let longest = table.entry("longest");
@@ -35,16 +31,16 @@ pub(in crate::scenario) fn stated<'a>(doc: &mut Document<'a>, table: &Table<'a>)
     let kicks = table.entry("kicks").and_then(|e| kicks(doc, &e));
     let calls = table.entry("calls").and_then(|e| calls(doc, &e));
     let cost = table.entry("cost").and_then(|e| e.table(doc, &COSTS));
-    let cost = cost.unwrap_or_else(|| Table::absent(&COSTS));
+    let cost = cost.map_or_else(Cost::default, |cost| Cost::read(doc, &cost));
     Guest {
         ring,
         slots: slots.unwrap_or_else(|| Guest::slots(ring)),
         longest: longest.map_or_else(|| Guest::longest(ring), |bytes| bytes as u32),
-        plug: table.count(doc, "plug"),
-        threads: table.word(doc, "threads", [Threads::Each, Threads::One]),
+        plug: table.field(doc, "plug"),
+        threads: table.field(doc, "threads"),
         kicks: kicks.unwrap_or(Kicks::AtOnce),
         calls: calls.unwrap_or(Calls::AtOnce),
-        cost: costs(doc, &cost),
+        cost,
     }
 }
 
@@ -80,12 +76,8 @@ fn policy<'a>(
     };
     let wanted = example.split_ascii_whitespace().count();
     if words.len() != wanted + 1 {
-        let whole = format!("{name} {example}");
-        let what = format!(
-            "{} is not of the form {}",
-            quoted(text),
-            quoted(whole.trim_end())
-        );
+        let whole = quoted(format!("{name} {example}").trim_end());
+        let what = format!("{} is not of the form {whole}", quoted(text));
         doc.report(entry, what, "");
         return None;
     }
@@ -119,11 +111,8 @@ fn number(
     let number = text.parse().ok().filter(|n| (1..=most).contains(n));
     if number.is_none() {
         let what = format!("{} is not a number of {of}", quoted(text));
-        doc.report(
-            entry,
-            what,
-            &format!("write a whole number from 1 to {most}"),
-        );
+        let help = format!("write a whole number from 1 to {most}");
+        doc.report(entry, what, &help);
     }
     number
 }
@@ -163,20 +152,5 @@ fn calls(doc: &mut Document<'_>, entry: &Entry<'_>) -> Option<Calls> {
         ["spdk", base] => span(doc, entry, base).map(Calls::Spdk),
         ["vic"] => Some(Calls::Vic),
         _ => Some(Calls::AtOnce),
-    }
-}
-
-fn costs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Cost {
-    let mut part = |key| table.time(doc, key);
-    Cost {
-        request: part("request"),
-        response: part("response"),
-        interrupt: part("interrupt"),
-        event: part("event"),
-        ipi: part("ipi"),
-        wake: part("wake"),
-        look: part("look"),
-        take: part("take"),
-        answer: part("answer"),
     }
 }

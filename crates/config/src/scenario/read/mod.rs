@@ -14,14 +14,14 @@ use super::build::{Choice, Clients, Stated, one_device};
 use super::script::Facts;
 use super::{
     Adapter, Buffered, CLIENTS, Change, ClientSpec, FilesystemKind, Merging, NrRequests, Path,
-    Plug, RESERVED, Scenario,
+    RESERVED, Scenario,
 };
 use crate::admission::contradicted;
-use crate::document::{Document, Entry, Table};
+use crate::document::{Document, Entry, Table, refuse};
 use crate::key::{self, CHANGE, FREEZE, GROUP, HOST, PATH};
 use crate::nearest;
 use crate::profile;
-use crate::read::{capacity, contract as read_contract, knobs};
+use crate::terms::{capacity, contract as read_contract, knobs};
 use crate::text::{is_name, join, quoted};
 use weir_core::{Contract, GroupId, ROOT, Span};
 use weir_model::drive::Freeze;
@@ -52,7 +52,7 @@ pub(super) fn stated<'a>(
 ) -> Option<Stated> {
     let before = doc.found();
     tune(doc, root, None);
-    let duration = root.time(doc, "duration");
+    let duration = root.field(doc, "duration");
     let chosen = choice.seconds.map(|s| Span::from_secs(s.into()));
     let drive = choice.drive.clone();
     let mut scenario = Scenario::new(name, drive, chosen.unwrap_or(duration));
@@ -60,30 +60,29 @@ pub(super) fn stated<'a>(
     let groups = groups(doc, root, &mut scenario);
     let grouped = root.word(doc, "grouping", [true, false]);
     let (buffered, filesystem) = host(doc, root, &mut scenario);
-    scenario.run_in = root.time(doc, "run_in");
-    scenario.warm_up = root.time(doc, "warm_up");
+    scenario.run_in = root.field(doc, "run_in");
+    scenario.warm_up = root.field(doc, "warm_up");
     let capacity = root.entry("capacity").and_then(|e| capacity(doc, &e));
     scenario.capacity = capacity.or(choice.capacity);
     scenario.freeze = freeze(doc, root);
-    scenario.path = path(doc, root).unwrap_or(Path::DIRECT);
+    let path = root.entry("path").and_then(|e| e.table(doc, &PATH));
+    scenario.path = path.map_or(Path::DIRECT, |path| Path::read(doc, &path));
     scenario.guest = guest::guest(doc, root);
     let files = root.word(doc, "layout", [false, true]);
     if filesystem.is_some() && (!files || scenario.guest.is_some()) {
-        let (what, help) = if files {
-            (
-                "cannot be combined with guest, because clients in virtual machines do not use the host's file system",
-                "remove one of them",
-            )
-        } else {
-            ("requires layout = \"files\"", "set layout = \"files\"")
-        };
+        let mut said = ("requires layout = \"files\"", "set layout = \"files\"");
+        if files {
+            said.0 = "cannot be combined with guest, because clients in virtual machines do not use the host's file system";
+            said.1 = "remove one of them";
+        }
+        let (what, help) = said;
         doc.at(&root.span_of("host"), "host.filesystem", what, help);
     }
     let mut stated = Stated {
         scenario,
         groups,
         capacity,
-        meant_for: root.rate(doc, "meant_for"),
+        meant_for: root.field(doc, "meant_for"),
         grouped,
     };
     let clients = clients(doc, root, &stated, buffered);
@@ -140,7 +139,7 @@ pub(super) fn facts<'a>(
         shows_clients: root.word(doc, "table", [true, false]),
         drives: drives.unwrap_or_else(|| vec!["demo".to_owned()]),
         policies: policies.unwrap_or(default),
-        repetitions: root.count(doc, "repetitions"),
+        repetitions: root.field(doc, "repetitions"),
         expects: expect::expects(doc, root, scenario, cases),
         published: expect::published(doc, root, scenario, cases),
     }
@@ -195,11 +194,8 @@ fn ending_client<'a>(
     let client = scenario.clients.iter().find(|c| c.name == name);
     if client.is_some_and(|c| c.program.requests.is_none()) {
         let what = format!("{} has no end", quoted(&name));
-        doc.report(
-            entry,
-            what,
-            "set number_ios in that client, for example number_ios = 1000",
-        );
+        let help = "set number_ios in that client, for example number_ios = 1000";
+        doc.report(entry, what, help);
     }
     Some(name)
 }
@@ -221,13 +217,13 @@ fn host<'a>(
         ata: adapter && shape.queues == 1 && shape.tags <= NCQ,
     };
     scenario.merging = Merging {
-        nomerges: table.count(doc, "nomerges"),
-        plug: table.word(doc, "plug", [Plug::Cache, Plug::All, Plug::None]),
+        nomerges: table.field(doc, "nomerges"),
+        plug: table.field(doc, "plug"),
     };
     let buffered = Buffered {
-        read_ahead: table.size(doc, "read_ahead") as u32,
-        copy: table.time(doc, "copy"),
-        wakeup: table.time(doc, "wakeup"),
+        read_ahead: table.field(doc, "read_ahead"),
+        copy: table.field(doc, "copy"),
+        wakeup: table.field(doc, "wakeup"),
         ..Buffered::default()
     };
     let kinds = [FilesystemKind::Ext4, FilesystemKind::Btrfs].map(Some);
@@ -260,52 +256,31 @@ fn nr_requests_of<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<NrReq
     entry.choice(doc, &["linux"]).map(|_| NrRequests::Linux)
 }
 
-fn path<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Path> {
-    let table = root.entry("path")?.table(doc, &PATH)?;
-    Some(Path {
-        latency: table.time(doc, "latency"),
-        turn: table.time(doc, "turn"),
-        processor: table.time(doc, "processor"),
-    })
-}
-
 fn freeze<'a>(doc: &mut Document<'a>, root: &Table<'a>) -> Option<Freeze> {
-    let entry = root.entry("freeze")?;
-    let table = entry.table(doc, &FREEZE)?;
-    let [first, length, every] = ["first", "length", "every"].map(|key| {
-        let entry = doc.required(
-            &table,
-            key,
-            "write { first = \"1s\", length = \"1s\", every = \"5s\" }",
-        );
-        entry.and_then(|e| e.time(doc))
-    });
-    let freeze = Freeze {
-        first: first?,
-        length: length?,
-        every: every?,
-    };
-    if !freeze.is_valid() {
-        let what = "must be shorter than every";
-        doc.at(
-            &table.span_of("length"),
-            &join(&table.path, "length"),
-            what,
-            "reduce length, or increase every",
-        );
+    let table = root.entry("freeze")?.table(doc, &FREEZE)?;
+    let before = doc.found();
+    for key in ["first", "length", "every"] {
+        let help = "write { first = \"1s\", length = \"1s\", every = \"5s\" }";
+        doc.required(&table, key, help);
     }
+    let freeze = Freeze {
+        first: table.field(doc, "first"),
+        length: table.field(doc, "length"),
+        every: table.field(doc, "every"),
+    };
+    if doc.found() > before {
+        return None;
+    }
+    refuse!(doc, table;
+        "length", !freeze.is_valid(), "must be shorter than every", "reduce length, or increase every";
+    );
     Some(freeze)
 }
 
 /// Contracts that take the place of others.
 fn changes<'a>(doc: &mut Document<'a>, root: &Table<'a>, stated: &Stated) -> Vec<Change> {
-    let entry = root.entry("change");
-    let entries = entry.and_then(|e| e.array(doc, "[[change]]"));
     let mut changes = Vec::new();
-    for entry in entries.unwrap_or_default() {
-        let Some(table) = entry.table(doc, &CHANGE) else {
-            continue;
-        };
+    for (_, table) in doc.tables(root, "change", &CHANGE) {
         let at = doc.required(&table, "when", "write when = \"2s\"");
         let at = at.and_then(|e| e.time(doc));
         let whose = doc.required(&table, "whose", "write whose = \"reader\"");
@@ -364,20 +339,12 @@ fn groups<'a>(
     root: &Table<'a>,
     scenario: &mut Scenario,
 ) -> Vec<(String, bool)> {
-    let entry = root.entry("group");
-    let entries = entry.and_then(|e| e.array(doc, "[[group]]"));
     let mut groups: Vec<(String, bool)> = Vec::new();
-    for entry in entries.unwrap_or_default() {
-        let Some(table) = entry.table(doc, &GROUP) else {
-            continue;
-        };
+    for (entry, table) in doc.tables(root, "group", &GROUP) {
         let name = name(doc, &table).unwrap_or_default();
         if groups.iter().any(|g| g.0 == name) && !name.is_empty() {
-            doc.report(
-                &entry,
-                format!("two groups have the name {}", quoted(&name)),
-                "rename one of them",
-            );
+            let what = format!("two groups have the name {}", quoted(&name));
+            doc.report(&entry, what, "rename one of them");
         }
         let parent = table.entry("parent").and_then(|e| group(doc, &e, &groups));
         let contract = contract(doc, &table);
@@ -468,15 +435,11 @@ fn inner_groups<'a>(
     for (clients, entry) in all.iter().zip(entries) {
         let group = clients.first.group;
         if group != ROOT && stated.scenario.groups.iter().any(|g| g.parent == group) {
-            let what = format!(
-                "group {} contains groups, so that it cannot contain a client",
-                quoted(&stated.groups[group.0 as usize - 1].0)
-            );
-            doc.report(
-                entry,
-                what,
-                "create a group for this client; clients must be in groups without subgroups",
-            );
+            let name = quoted(&stated.groups[group.0 as usize - 1].0);
+            let what = format!("group {name} contains groups, so that it cannot contain a client");
+            let help =
+                "create a group for this client; clients must be in groups without subgroups";
+            doc.report(entry, what, help);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::geometry::Geometry;
 use super::{Hdd, Seek, Zone};
-use weir_core::rule::{self, Broken, Rule};
-use weir_core::{DriveShape, Span};
+use weir_core::rule::{self, Broken};
+use weir_core::{DriveShape, Span, rules};
 
 /// Number of zones.
 pub const ZONES: usize = 3;
@@ -77,112 +77,32 @@ impl Config {
     /// # Errors
     /// The first parameter outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), Broken> {
-        rule::check(self.mechanics().into_iter().chain(self.electronics()))
-    }
-
-    fn mechanics(&self) -> [Rule; 7] {
         let zone = |ok: fn(&Zone) -> bool| self.zones.iter().position(|z| !ok(z));
         let bytes =
             zone(|z| (1 << 20..=1 << 44).contains(&z.bytes) && z.bytes.is_multiple_of(4096));
         let rate = zone(|z| (1_000_000..=1_000_000_000).contains(&z.rate));
-        let Seek {
-            track,
-            average,
-            full,
-        } = self.seek;
-        let [t, a, f, settle] = [track, average, full, self.settle].map(Span::as_nanos);
-        [
-            (
-                bytes.is_none(),
-                ["outer.bytes", "middle.bytes", "inner.bytes"][bytes.unwrap_or(0)],
-                bytes.map_or(0, |z| self.zones[z].bytes),
-                "a multiple of 4096 bytes, 1 MiB to 16 TiB",
-            ),
-            (
-                rate.is_none(),
-                ["outer.rate", "middle.rate", "inner.rate"][rate.unwrap_or(0)],
-                rate.map_or(0, |z| self.zones[z].rate),
-                "1000000 to 1000000000 bytes/s",
-            ),
-            (
-                (3600..=15_000).contains(&self.rpm),
-                "rpm",
-                self.rpm.into(),
-                "3600 to 15000",
-            ),
-            (
-                (1_000..=100_000_000).contains(&t),
-                "seek.track",
-                t,
-                "1000 to 100000000 ns (1 us to 100 ms)",
-            ),
-            (t <= a, "seek.average", a, "at least seek.track"),
-            (
-                a <= f && f <= 1_000_000_000,
-                "seek.full",
-                f,
-                "at least seek.average, at most 1000000000 ns (1 s)",
-            ),
-            (
-                settle <= 10_000_000,
-                "settle",
-                settle,
-                "0 to 10000000 ns (10 ms)",
-            ),
-        ]
-    }
-
-    fn electronics(&self) -> [Rule; 8] {
         let fastest = self.zones.iter().map(|z| z.rate).max().unwrap_or(0);
-        let (tags, segments) = (u64::from(self.tags), u64::from(self.segments));
-        let (ageing, overhead) = (self.ageing.as_nanos(), self.overhead.as_nanos());
-        let (segment, cache) = (u64::from(self.segment), self.write_cache);
-        let flush = self.flush.as_nanos();
-        [
-            ((1..=32).contains(&tags), "tags", tags, "1 to 32"),
-            (
-                (1_000_000..=60_000_000_000).contains(&ageing),
-                "ageing",
-                ageing,
-                "1000000 to 60000000000 ns (1 ms to 60 s)",
-            ),
-            (
-                overhead <= 10_000_000,
-                "overhead",
-                overhead,
-                "0 to 10000000 ns (10 ms)",
-            ),
-            (
-                (fastest..=10_000_000_000).contains(&self.link),
-                "link",
-                self.link,
-                "the fastest zone's rate to 10000000000 bytes/s",
-            ),
-            (
-                (1..=64).contains(&segments),
-                "segments",
-                segments,
-                "1 to 64",
-            ),
-            (
-                segment <= 64 << 20,
-                "segment",
-                segment,
-                "0 to 67108864 bytes (64 MiB)",
-            ),
-            (
-                cache <= 1 << 30,
-                "write_cache",
-                cache,
-                "0 to 1073741824 bytes (1 GiB)",
-            ),
-            (
-                flush <= 1_000_000_000,
-                "flush",
-                flush,
-                "0 to 1000000000 ns (1 s)",
-            ),
-        ]
+        let seek = self.seek;
+        let full = seek.average..=Span::from_secs(1);
+        rule::check(rules! {
+            ["outer.bytes", "middle.bytes", "inner.bytes"][bytes.unwrap_or(0)],
+                bytes.map_or(0, |z| self.zones[z].bytes), bytes.is_none(), "a multiple of 4096 bytes, 1 MiB to 16 TiB";
+            ["outer.rate", "middle.rate", "inner.rate"][rate.unwrap_or(0)],
+                rate.map_or(0, |z| self.zones[z].rate), rate.is_none(), "1000000 to 1000000000 bytes/s";
+            "rpm", self.rpm, 3600..=15_000, "3600 to 15000";
+            "seek.track", seek.track, 1_000..=100_000_000, "1000 to 100000000 ns (1 us to 100 ms)";
+            "seek.average", seek.average, seek.track <= seek.average, "at least seek.track";
+            "seek.full", seek.full, full.contains(&seek.full), "at least seek.average, at most 1000000000 ns (1 s)";
+            "settle", self.settle, 0..=10_000_000, "0 to 10000000 ns (10 ms)";
+            "tags", self.tags, 1..=32, "1 to 32";
+            "ageing", self.ageing, 1_000_000..=60_000_000_000, "1000000 to 60000000000 ns (1 ms to 60 s)";
+            "overhead", self.overhead, 0..=10_000_000, "0 to 10000000 ns (10 ms)";
+            "link", self.link, fastest..=10_000_000_000, "the fastest zone's rate to 10000000000 bytes/s";
+            "segments", self.segments, 1..=64, "1 to 64";
+            "segment", self.segment, 0..=64 << 20, "0 to 67108864 bytes (64 MiB)";
+            "write_cache", self.write_cache, 0..=1 << 30, "0 to 1073741824 bytes (1 GiB)";
+            "flush", self.flush, 0..=1_000_000_000, "0 to 1000000000 ns (1 s)";
+        })
     }
 
     /// Builds the disk, empty, with its head at the outer edge.

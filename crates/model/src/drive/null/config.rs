@@ -2,7 +2,7 @@
 
 use super::Null;
 use weir_core::rule::{self, Broken};
-use weir_core::{Capacity, DriveShape, Span};
+use weir_core::{Capacity, DriveShape, Span, rules};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -55,48 +55,21 @@ impl Config {
     /// # Errors
     /// The first parameter outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), Broken> {
-        let [service, tick, wake] = [self.service, self.tick, self.wake].map(Span::as_nanos);
-        let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
-        rule::check([
-            (
-                service <= 10 * SECOND,
-                "service",
-                service,
-                "0 to 10000000000 ns (10 s)",
-            ),
-            (tags >= 1, "tags", tags, "1 to 65535"),
-            ((1..=1024).contains(&queues), "queues", queues, "1 to 1024"),
-            (
-                self.link == 0 || (1_000..=1_000_000_000_000).contains(&self.link),
-                "link",
-                self.link,
-                "1000 to 1000000000000 bytes/s, or 0 for no bound",
-            ),
-            (
-                tick == 0 || (1_000..=SECOND).contains(&tick),
-                "tick",
-                tick,
-                "1000 to 1000000000 ns (1 us to 1 s), or 0 for none",
-            ),
-            (
-                tick == 0 || self.lump() > 0,
-                "tick",
-                tick,
-                "0 ns (none) unless the link carries at least one byte a tick",
-            ),
-            (
-                wake == 0 || (1_000..=SECOND).contains(&wake),
-                "wake",
-                wake,
-                "1000 to 1000000000 ns (1 us to 1 s), or 0 for at once",
-            ),
-            (
-                (4096..=64 << 20).contains(&self.command) && self.command.is_multiple_of(512),
-                "command",
-                self.command.into(),
-                "a multiple of 512 from 4096 to 67108864 bytes",
-            ),
-        ])
+        let [tick, wake] = [self.tick, self.wake].map(Span::as_nanos);
+        let short = |time: u64| time == 0 || (1_000..=SECOND).contains(&time);
+        let link = self.link == 0 || (1_000..=1_000_000_000_000).contains(&self.link);
+        let command = (4096..=64 << 20).contains(&self.command);
+        rule::check(rules! {
+            "service", self.service, 0..=10 * SECOND, "0 to 10000000000 ns (10 s)";
+            "tags", self.tags, 1..=65_535, "1 to 65535";
+            "queues", self.queues, 1..=1024, "1 to 1024";
+            "link", self.link, link, "1000 to 1000000000000 bytes/s, or 0 for no bound";
+            "tick", tick, short(tick), "1000 to 1000000000 ns (1 us to 1 s), or 0 for none";
+            "tick", tick, tick == 0 || self.lump() > 0, "0 ns (none) unless the link carries at least one byte a tick";
+            "wake", wake, short(wake), "1000 to 1000000000 ns (1 us to 1 s), or 0 for at once";
+            "command", self.command, command && self.command.is_multiple_of(512),
+                "a multiple of 512 from 4096 to 67108864 bytes";
+        })
     }
 
     /// Builds the drive, idle.

@@ -4,7 +4,7 @@ use super::*;
 use Vec;
 use proptest::prelude::*;
 use std::vec;
-use weir_core::{Flags, QueueId, SpaceId, StreamId};
+use weir_core::QueueId;
 
 fn at(ns: u64) -> Instant {
     Instant::from_nanos(ns)
@@ -12,16 +12,8 @@ fn at(ns: u64) -> Instant {
 
 fn command(tag: u32, op: Op, length: u32) -> Dispatch {
     Dispatch {
-        queue: QueueId(0),
         tag: Tag(tag),
-        stream: StreamId::from_bits(0),
-        cookie: 0,
-        space: SpaceId(0),
-        op,
-        flags: Flags::NONE,
-        offset: 0,
-        length,
-        within: 0,
+        ..Dispatch::new(op, 0, length)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Ssd;
 use super::blocks::{BLOCKS_MAX, UNIT, count};
-use weir_core::rule::{self, Broken, Rule};
-use weir_core::{DriveShape, Span};
+use weir_core::rule::{self, Broken};
+use weir_core::{DriveShape, Span, rules};
 
 /// Parameters of a flash drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,158 +97,35 @@ impl Config {
     /// # Errors
     /// The first parameter outside the range that its documentation states.
     pub fn validate(&self) -> Result<(), Broken> {
-        rule::check(
-            self.host()
-                .into_iter()
-                .chain(self.flash())
-                .chain(self.buffers()),
-        )
-    }
-
-    fn host(&self) -> [Rule; 7] {
-        let (tags, queues) = (u64::from(self.tags), u64::from(self.queues));
-        let (overhead, command) = (self.overhead.as_nanos(), self.command.as_nanos());
         let size = (1 << 30..=64 << 40).contains(&self.size) && self.size.is_multiple_of(UNIT);
-        let window = self.window.as_nanos();
-        [
-            (
-                size,
-                "size",
-                self.size,
-                "a multiple of 4096 bytes, 1 GiB to 64 TiB",
-            ),
-            ((1..=1024).contains(&tags), "tags", tags, "1 to 1024"),
-            ((1..=128).contains(&queues), "queues", queues, "1 to 128"),
-            (
-                (1_000_000..=100_000_000_000).contains(&self.link),
-                "link",
-                self.link,
-                "1000000 to 100000000000 bytes/s",
-            ),
-            (
-                overhead <= 10_000_000,
-                "overhead",
-                overhead,
-                "0 to 10000000 ns (10 ms)",
-            ),
-            (
-                command <= 1_000_000,
-                "command",
-                command,
-                "0 to 1000000 ns (1 ms)",
-            ),
-            (
-                (1_000..=100_000_000).contains(&window),
-                "window",
-                window,
-                "1000 to 100000000 ns (1 us to 100 ms)",
-            ),
-        ]
-    }
-
-    fn flash(&self) -> [Rule; 9] {
-        let (channels, dies) = (u64::from(self.channels), u64::from(self.dies));
-        let (page, block) = (u64::from(self.page), u64::from(self.block));
-        let [read, program, erase, suspend] =
-            [self.read, self.program, self.erase, self.suspend].map(Span::as_nanos);
-        let whole = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
-        [
-            (
-                (1..=64).contains(&channels),
-                "channels",
-                channels,
-                "1 to 64",
-            ),
-            ((1..=64).contains(&dies), "dies", dies, "1 to 64"),
-            (
-                (1_000_000..=10_000_000_000).contains(&self.channel),
-                "channel",
-                self.channel,
-                "1000000 to 10000000000 bytes/s",
-            ),
-            (
-                whole,
-                "page",
-                page,
-                "a multiple of 4096 bytes, at most 262144",
-            ),
-            (
-                (1_000..=10_000_000).contains(&read),
-                "read",
-                read,
-                "1000 to 10000000 ns (1 us to 10 ms)",
-            ),
-            (
-                (1_000..=100_000_000).contains(&program),
-                "program",
-                program,
-                "1000 to 100000000 ns (1 us to 100 ms)",
-            ),
-            (
-                erase <= 1_000_000_000,
-                "erase",
-                erase,
-                "0 to 1000000000 ns (1 s)",
-            ),
-            (
-                suspend <= 100_000_000,
-                "suspend",
-                suspend,
-                "0 to 100000000 ns (100 ms)",
-            ),
-            (
-                (16..=65_536).contains(&block),
-                "block",
-                block,
-                "16 to 65536 pages",
-            ),
-        ]
-    }
-
-    fn buffers(&self) -> [Rule; 7] {
-        let (spare, filled) = (u64::from(self.spare), u64::from(self.filled));
-        let flush = self.flush.as_nanos();
-        let blocks = u64::from(self.units_per_block()).max(1);
-        let blocks = count(self.size, blocks as u32, spare);
-        [
-            (
-                self.read_ahead <= 16 << 20,
-                "read_ahead",
-                self.read_ahead.into(),
-                "0 to 16777216 bytes (16 MiB)",
-            ),
-            (
-                self.favour <= 16 << 30,
-                "favour",
-                self.favour,
-                "0 to 17179869184 bytes (16 GiB)",
-            ),
-            (
-                self.write_buffer <= 16 << 30,
-                "write_buffer",
-                self.write_buffer,
-                "0 to 17179869184 bytes (16 GiB)",
-            ),
-            (
-                flush <= 1_000_000_000,
-                "flush",
-                flush,
-                "0 to 1000000000 ns (1 s)",
-            ),
-            (
-                (10..=2000).contains(&spare),
-                "spare",
-                spare,
-                "10 to 2000 per mille",
-            ),
-            (filled <= 100, "filled", filled, "0 to 100 per cent"),
-            (
-                blocks <= BLOCKS_MAX,
-                "block",
-                self.block.into(),
-                "so large that the drive has at most 60000 blocks",
-            ),
-        ]
+        let page = u64::from(self.page);
+        let page = (UNIT..=256 << 10).contains(&page) && page.is_multiple_of(UNIT);
+        let blocks = count(self.size, self.units_per_block().max(1), self.spare.into());
+        rule::check(rules! {
+            "size", self.size, size, "a multiple of 4096 bytes, 1 GiB to 64 TiB";
+            "tags", self.tags, 1..=1024, "1 to 1024";
+            "queues", self.queues, 1..=128, "1 to 128";
+            "link", self.link, 1_000_000..=100_000_000_000, "1000000 to 100000000000 bytes/s";
+            "overhead", self.overhead, 0..=10_000_000, "0 to 10000000 ns (10 ms)";
+            "command", self.command, 0..=1_000_000, "0 to 1000000 ns (1 ms)";
+            "window", self.window, 1_000..=100_000_000, "1000 to 100000000 ns (1 us to 100 ms)";
+            "channels", self.channels, 1..=64, "1 to 64";
+            "dies", self.dies, 1..=64, "1 to 64";
+            "channel", self.channel, 1_000_000..=10_000_000_000, "1000000 to 10000000000 bytes/s";
+            "page", self.page, page, "a multiple of 4096 bytes, at most 262144";
+            "read", self.read, 1_000..=10_000_000, "1000 to 10000000 ns (1 us to 10 ms)";
+            "program", self.program, 1_000..=100_000_000, "1000 to 100000000 ns (1 us to 100 ms)";
+            "erase", self.erase, 0..=1_000_000_000, "0 to 1000000000 ns (1 s)";
+            "suspend", self.suspend, 0..=100_000_000, "0 to 100000000 ns (100 ms)";
+            "block", self.block, 16..=65_536, "16 to 65536 pages";
+            "read_ahead", self.read_ahead, 0..=16 << 20, "0 to 16777216 bytes (16 MiB)";
+            "favour", self.favour, 0..=16 << 30, "0 to 17179869184 bytes (16 GiB)";
+            "write_buffer", self.write_buffer, 0..=16 << 30, "0 to 17179869184 bytes (16 GiB)";
+            "flush", self.flush, 0..=1_000_000_000, "0 to 1000000000 ns (1 s)";
+            "spare", self.spare, 10..=2000, "10 to 2000 per mille";
+            "filled", self.filled, 0..=100, "0 to 100 per cent";
+            "block", self.block, blocks <= BLOCKS_MAX, "so large that the drive has at most 60000 blocks";
+        })
     }
 
     /// Builds the drive, idle.

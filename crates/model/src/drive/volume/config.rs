@@ -2,7 +2,7 @@
 
 use super::{Layout, Volume};
 use weir_core::rule::{self, Broken};
-use weir_core::{Capacity, DriveShape};
+use weir_core::{Capacity, DriveShape, rules};
 
 /// Maximum number of drives in a volume, including those of its members.
 const DRIVES_MAX: u64 = 64;
@@ -57,32 +57,14 @@ impl Config {
             // A linear volume has no chunk.
             Layout::Linear => 4096,
         };
-        rule::check([
-            (
-                !self.members.is_empty() && drives <= DRIVES_MAX,
-                "members",
-                drives,
-                "1 to 64 drives",
-            ),
-            (
-                chunk.is_power_of_two() && (4096..=4 << 20).contains(&chunk),
-                "chunk",
-                chunk,
-                "a power of two, 4096 to 4194304 bytes (4 KiB to 4 MiB)",
-            ),
-            (
-                self.layout != Layout::Linear || unknown.is_none(),
-                "members",
-                unknown.unwrap_or(0) as u64,
-                "drives with a size but for the last, counted from zero",
-            ),
-            (
-                chunk <= smallest.unwrap_or(u64::MAX),
-                "chunk",
-                chunk,
-                "at most the size of the smallest member",
-            ),
-        ])
+        let known = self.layout != Layout::Linear || unknown.is_none();
+        let power = chunk.is_power_of_two() && (4096..=4 << 20).contains(&chunk);
+        rule::check(rules! {
+            "members", drives, !self.members.is_empty() && drives <= DRIVES_MAX, "1 to 64 drives";
+            "chunk", chunk, power, "a power of two, 4096 to 4194304 bytes (4 KiB to 4 MiB)";
+            "members", unknown.unwrap_or(0) as u64, known, "drives with a size but for the last, counted from zero";
+            "chunk", chunk, 0..=smallest.unwrap_or(u64::MAX), "at most the size of the smallest member";
+        })
     }
 
     /// Builds the volume, with empty drives.
@@ -130,19 +112,10 @@ impl Config {
             .iter()
             .map(crate::drive::Config::capacity)
             .collect();
-        let all = all?;
         // Zero is no bound.
-        let least = |part: fn(&Capacity) -> u64| {
-            let bounds = all.iter().map(part).filter(|bound| *bound > 0);
-            bounds.min().unwrap_or(0)
-        };
-        Some(Capacity {
-            read: least(|c| c.read),
-            write: least(|c| c.write),
-            iops: least(|c| c.iops),
-            read_iops: least(|c| c.read_iops),
-            write_iops: least(|c| c.write_iops),
-        })
+        let least = |a: u64, b: u64| if a == 0 || b == 0 { a.max(b) } else { a.min(b) };
+        let weakest = all?.into_iter().reduce(|a, b| a.zip(b, least));
+        Some(weakest.unwrap_or(Capacity::NONE))
     }
 
     /// Number of drives in it and in its members, volumes not counted.

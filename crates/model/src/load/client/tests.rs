@@ -9,10 +9,7 @@ use weir_core::Span;
 
 mod apart;
 
-const REGION: Region = Region {
-    start: 1 << 20,
-    length: 1 << 20,
-};
+const REGION: Region = Region::new(1 << 20, 1 << 20);
 
 fn us(n: u64) -> Instant {
     Instant::ZERO + Span::from_micros(n)
@@ -307,10 +304,7 @@ fn every_program_keeps_its_bounds_and_comes_to_its_end() {
     let mut rng = Rng::new(9);
     for _ in 0..2_000 {
         let program = drawn(&mut rng);
-        let region = Region {
-            start: rng.range(0, 1 << 40),
-            length: rng.range(18_000, 80_000),
-        };
+        let region = Region::new(rng.range(0, 1 << 40), rng.range(18_000, 80_000));
         let mut client = Client::new(&program, rng.next_u64(), region).unwrap();
         let (mut now, mut issued, mut syncing, mut last_due) =
             (Instant::ZERO, 0, false, Instant::ZERO);
@@ -487,15 +481,7 @@ fn a_flush_is_no_arrival_of_an_open_loop() {
         arrival: Arrival::Even { interval },
         ..Program::random_reads(4096, 4)
     };
-    let mut c = Client::new(
-        &program,
-        7,
-        Region {
-            start: 0,
-            length: 1 << 20,
-        },
-    )
-    .unwrap();
+    let mut c = Client::new(&program, 7, Region::new(0, 1 << 20)).unwrap();
     let (mut now, mut writes, mut flushes) = (Instant::ZERO, 0, 0);
     while now < us(1000) {
         match c.next(now) {

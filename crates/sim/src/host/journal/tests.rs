@@ -13,10 +13,7 @@ struct Alone {
 
 impl Alone {
     fn new(kind: FilesystemKind) -> Self {
-        let region = Region {
-            start: START * PAGE,
-            length: kind.room(),
-        };
+        let region = Region::new(START * PAGE, kind.room());
         Self {
             journal: Journal::new(Filesystem { kind, region }),
             now: Instant::ZERO,

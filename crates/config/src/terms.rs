@@ -1,0 +1,112 @@
+//! Contracts and capacities as keys of a file.
+
+use crate::document::{Document, Entry, Table};
+use crate::field::{Field, Mirror, Show, Value, Values, mirror};
+use crate::key::{CAPACITY, CONTRACT, Key, MAX};
+use crate::low;
+use crate::words::words;
+use weir_core::{Capacity, Class, Contract, Knobs, LowKnobs, Max, PriorityClass};
+
+mirror! {
+    Capacity: CAPACITY, read write iops read_iops write_iops;
+    Contract: CONTRACT, min min_iops share max class;
+    Knobs: CONTRACT, latency low;
+    Max: MAX, bandwidth read_bandwidth write_bandwidth iops read_iops write_iops iops_size burst;
+}
+
+words! {
+    Class: "realtime" Realtime, "best-effort" BestEffort, "idle" Idle;
+    PriorityClass: "realtime" Realtime, "best-effort" BestEffort, "idle" Idle;
+}
+
+/// The value of each key of a contract.
+pub(crate) fn values(contract: &Contract, knobs: &Knobs) -> Values {
+    [contract.values(), knobs.values()].concat()
+}
+
+/// What the table promises. Whether it can be kept is the core's to say.
+pub(crate) fn contract<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Contract {
+    Contract::DEFAULT.filled(doc, table)
+}
+
+/// How the table sets controllers.
+pub(crate) fn knobs<'a>(doc: &mut Document<'a>, table: &Table<'a>) -> Knobs {
+    Knobs::NONE.filled(doc, table)
+}
+
+/// The value of each key of a capacity; none is set if it is not known.
+pub(crate) fn capacity_values(capacity: Option<Capacity>) -> Values {
+    capacity.map_or_else(|| CAPACITY.unset(), |capacity| capacity.values())
+}
+
+/// A capacity, if both rates are stated and nothing is wrong with it.
+pub(crate) fn capacity<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Capacity> {
+    let table = entry.table(doc, &CAPACITY)?;
+    let before = doc.found();
+    let help = "set both; promises are checked against the slower of read and write";
+    doc.required(&table, "read", help);
+    doc.required(&table, "write", help);
+    let capacity = Capacity::NONE.filled(doc, &table);
+    (doc.found() == before).then_some(capacity)
+}
+
+impl Show for LowKnobs {
+    fn value(&self, _: &Key) -> Option<Value> {
+        (*self != Self::NONE).then(|| Value::Text(low::line(self)))
+    }
+}
+
+impl Field for LowKnobs {
+    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
+        let example = "\"rbps=10485760 idle=1000 latency=100\"";
+        entry.parsed(
+            doc,
+            ("a line of settings in the form of Linux", example),
+            low::read,
+        )
+    }
+
+    fn absent(_: &Key) -> Self {
+        Self::NONE
+    }
+}
+
+impl Show for Max {
+    /// A table that is not set where nothing is limited.
+    fn value(&self, _: &Key) -> Option<Value> {
+        Some(Value::Table(if self.is_limited() {
+            self.values()
+        } else {
+            MAX.unset()
+        }))
+    }
+}
+
+impl Field for Max {
+    /// The limits; a rate alone is that of reads and writes together.
+    fn read<'a>(doc: &mut Document<'a>, entry: &Entry<'a>) -> Option<Self> {
+        if entry.is_text() {
+            return Some(Self {
+                bandwidth: entry.any_rate(doc)?,
+                ..Self::NONE
+            });
+        }
+        let before = doc.found();
+        let table = entry.table(doc, &MAX)?;
+        let max = Self::NONE.filled(doc, &table);
+        if max.iops_size > 0 && max.iops | max.read_iops | max.write_iops == 0 {
+            let what = "requires a limit on requests";
+            let help = "add iops, read_iops or write_iops, or remove iops_size";
+            table.refuse(doc, "iops_size", (true, what, help));
+        }
+        if !max.is_limited() && doc.found() == before {
+            let help = "set for example bandwidth = \"50MB/s\" or iops = 5000, or remove max";
+            doc.report(entry, "must have at least one limit", help);
+        }
+        Some(max)
+    }
+
+    fn absent(_: &Key) -> Self {
+        Self::NONE
+    }
+}
