@@ -95,6 +95,19 @@ impl Site {
         self.client.send(method, path, body, None).unwrap()
     }
 
+    /// Changes a volume.
+    pub(crate) fn set(&self, volume: &str, words: Value) -> Outcome {
+        self.send("PATCH", &format!("/v1/volumes/{volume}"), &words)
+    }
+
+    /// Checks that a request is refused with this status and a reason that has this part.
+    #[track_caller]
+    pub(crate) fn refuses(&self, method: &str, path: &str, body: &Value, refusal: (u16, &str)) {
+        let (status, why) = self.refused(method, path, body);
+        let is_so = status == refusal.0 && why.contains(refusal.1);
+        assert!(is_so, "{method} {path} {body}: {status} {why}");
+    }
+
     /// The status and the reason of a refusal.
     pub(crate) fn refused(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
         let asked: Result<Outcome, Error> = self.client.send(method, path, body, None);
