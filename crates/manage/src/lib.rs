@@ -42,6 +42,7 @@ use weir_serve::{Doors, Explainer, Server};
 use access::{Access, Peer};
 use control::{Control, How, Patience};
 use gateways::Gateways;
+use view::View;
 use watcher::Watcher;
 
 /// Threads that may wait: for shards, and for changes.
@@ -105,6 +106,14 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
+    /// How things stand.
+    pub(crate) fn view(&self) -> View {
+        View {
+            published: self.control.published(),
+            sample: self.watcher.last(),
+        }
+    }
+
     /// Tells those that listen of a change that was made.
     pub(crate) fn told(&self, outcome: &Outcome) {
         if outcome.change.number > 0 {

@@ -1,6 +1,7 @@
 //! How things stand, from the configuration in force and the last sample.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::api::{
     Budget, Contract, Counts, Drive, DriveFigures, SecondCounts, Status, Tenant, TenantFigures,
@@ -14,15 +15,15 @@ use crate::sample::{Sample, seconds};
 
 /// The configuration in force, and the last sample, which may be of before or after it.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
-    pub(crate) published: &'a Published,
-    pub(crate) sample: &'a Sample,
+pub(crate) struct View {
+    pub(crate) published: Arc<Published>,
+    pub(crate) sample: Arc<Sample>,
 }
 
-impl View<'_> {
+impl View {
     /// All of it.
     pub(crate) fn status(&self, uptime_seconds: u64, ready: bool) -> Status {
-        let published = self.published;
+        let published = &self.published;
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds,

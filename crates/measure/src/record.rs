@@ -629,6 +629,17 @@ impl Record {
         self.series_mb_per_s = Some(series.mb_per_s(end_ns));
         self
     }
+
+    /// Returns the bandwidth over time as points (seconds at the middle of each step, MB/s); none
+    /// without a series.
+    pub fn series(&self) -> Vec<(f64, f64)> {
+        let step_s = self.series_step_s.unwrap_or_default();
+        let values = self.series_mb_per_s.iter().flatten();
+        let points = values.enumerate();
+        points
+            .map(|(i, mb_per_s)| ((i as f64 + 0.5) * step_s, *mb_per_s))
+            .collect()
+    }
 }
 
 /// Integers that can be above 2^53 as strings.

@@ -5,7 +5,7 @@ use super::work::Outcome;
 use crate::judge;
 use weir_measure::explain::Place;
 use weir_measure::promise::Fate;
-use weir_measure::{Histogram, Record, RingsPerSecond, SplitUs, TOTAL};
+use weir_measure::{Histogram, Record, RingsPerSecond, TOTAL};
 
 /// The repetitions of a cell taken together.
 #[derive(Debug)]
@@ -43,47 +43,42 @@ pub(super) struct Promise {
     pub(super) fate: Fate,
 }
 
-/// Where the time of a mean request went, in microseconds: parts that add up to its latency.
+/// Where the time of a mean request went, in microseconds: parts that add up to its latency, in the order of [`Self::NAMES`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Split {
-    /// Held by a controller.
-    pub(super) held: f64,
-    /// In the elevator while others were served.
-    pub(super) elevator: f64,
-    /// In the elevator while the drive was kept for somebody's next request.
-    pub(super) idling: f64,
-    /// In the drive, which worked on others.
-    pub(super) queue: f64,
-    /// Being served.
-    pub(super) service: f64,
-    /// Outside: page cache, system calls.
-    pub(super) host: f64,
-}
+pub(super) struct Split(pub(super) [f64; 6]);
 
 impl Split {
-    pub(super) const NAMES: [&'static str; 6] = [
-        Place::Held.words(),
-        Place::Elevator.words(),
-        Place::Idling.words(),
-        Place::Queue.words(),
-        Place::Service.words(),
-        Place::Host.words(),
+    /// The places: held by a controller; in the elevator while others were served, and while the drive was kept for somebody's next
+    /// request; in the drive, which worked on others; being served; outside, in page cache and system calls.
+    const PLACES: [Place; 6] = [
+        Place::Held,
+        Place::Elevator,
+        Place::Idling,
+        Place::Queue,
+        Place::Service,
+        Place::Host,
     ];
 
-    /// The parts, in the order of [`Self::NAMES`].
-    pub(super) fn parts(&self) -> [f64; 6] {
+    pub(super) const NAMES: [&'static str; 6] = {
+        let [a, b, c, d, e, f] = Self::PLACES;
         [
-            self.held,
-            self.elevator,
-            self.idling,
-            self.queue,
-            self.service,
-            self.host,
+            a.words(),
+            b.words(),
+            c.words(),
+            d.words(),
+            e.words(),
+            f.words(),
         ]
+    };
+
+    /// The time in a place.
+    pub(super) fn at(&self, place: Place) -> f64 {
+        let at = Self::PLACES.iter().position(|p| *p == place);
+        at.map_or(0.0, |at| self.0[at])
     }
 
     pub(super) fn total(&self) -> f64 {
-        self.parts().iter().sum()
+        self.0.iter().sum()
     }
 
     /// A part of the whole, 0 to 1.
@@ -94,7 +89,7 @@ impl Split {
 
     /// Of all requests of these records, each counting once.
     fn of<'a>(records: impl Iterator<Item = &'a Record>) -> Self {
-        let (mut sum, mut requests) = (Self::default(), 0.0);
+        let (mut sum, mut requests) = ([0.0; 6], 0.0);
         for record in records {
             let Some(split) = record.split_us else {
                 continue;
@@ -102,31 +97,20 @@ impl Split {
             let n = record.requests as f64;
             requests += n;
             let mean = record.latency_us.map_or(0.0, |latency| latency.mean);
-            sum.add(&split, mean, n);
+            let (idling, queue) = (split.idle.unwrap_or(0.0), split.queue.unwrap_or(0.0));
+            let parts = [
+                split.limit,
+                (split.elevator - idling).max(0.0),
+                idling,
+                queue,
+                (split.drive - queue).max(0.0),
+                (mean - split.total()).max(0.0),
+            ];
+            for (sum, part) in sum.iter_mut().zip(parts) {
+                *sum += part * n;
+            }
         }
-        sum.divided(f64::max(requests, 1.0))
-    }
-
-    fn add(&mut self, split: &SplitUs, latency: f64, n: f64) {
-        let idling = split.idle.unwrap_or(0.0);
-        let queue = split.queue.unwrap_or(0.0);
-        self.held += split.limit * n;
-        self.elevator += (split.elevator - idling).max(0.0) * n;
-        self.idling += idling * n;
-        self.queue += queue * n;
-        self.service += (split.drive - queue).max(0.0) * n;
-        self.host += (latency - split.total()).max(0.0) * n;
-    }
-
-    fn divided(self, by: f64) -> Self {
-        Self {
-            held: self.held / by,
-            elevator: self.elevator / by,
-            idling: self.idling / by,
-            queue: self.queue / by,
-            service: self.service / by,
-            host: self.host / by,
-        }
+        Self(sum.map(|sum| sum / f64::max(requests, 1.0)))
     }
 }
 
@@ -161,7 +145,7 @@ impl Pooled {
 
     /// Mean latency as the back end of virtual machines sees it, in microseconds, if there were any.
     pub(super) fn backend_us(&self) -> Option<f64> {
-        let backend = self.split.total() - self.split.host;
+        let backend = self.split.total() - self.split.at(Place::Host);
         (self.rings.is_some() && backend > 0.0).then_some(backend)
     }
 

@@ -15,7 +15,7 @@ use crate::policies::is_none;
 use weir_config::scenario::{Asked, Expect};
 use weir_lab::report::{CompareReport, ComparedCell, ComparedDrive, ComparedOverTime};
 use weir_measure::number::{deviation, figure};
-use weir_measure::{Latency, Record, TOTAL};
+use weir_measure::{Latency, TOTAL};
 
 /// A cell, pooled.
 type Pool = (Cell, Pooled);
@@ -89,20 +89,16 @@ fn one(
                 target_mb_per_s: pooled.target_mb_per_s,
                 total_mb_per_s: pooled.total_mb_per_s,
                 busy: pooled.busy,
-                parts_us: pooled.split.parts().to_vec(),
+                parts_us: pooled.split.0.to_vec(),
                 why: if plan.on[cell.on].knows_waits() {
                     why::sentence(&plan.script, plan.policy(*cell), pooled, &beside)
                 } else {
                     why::of_kernel(pooled)
                 },
-                clients: Vec::new(),
-                trouble: Vec::new(),
-                asked: Vec::new(),
-                figures: Vec::new(),
-                headline: None,
                 rings: pooled.rings,
                 backend_us: pooled.backend_us(),
                 over_time,
+                ..ComparedCell::default()
             }
         });
     let shown = shown.collect();
@@ -208,7 +204,7 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
     let latency = windows.filter_map(|(i, w)| Some((middle(i), w.mean()? / 1e3)));
     let of = |client: &str| outcome.records.iter().find(|r| r.client == client);
     let (mine, all) = (of(target)?, of(TOTAL)?);
-    let (mine, all) = (series(mine), series(all));
+    let (mine, all) = (mine.series(), all.series());
     let others = all
         .iter()
         .zip(&mine)
@@ -224,13 +220,6 @@ fn over_time(outcome: &Outcome, target: &str) -> Option<ComparedOverTime> {
         target_mb_per_s: mine,
         states: states.clone(),
     })
-}
-
-/// A record's bandwidth over time.
-fn series(record: &Record) -> Vec<(f64, f64)> {
-    let step = record.series_step_s.unwrap_or_default();
-    let values = record.series_mb_per_s.iter().flatten().enumerate();
-    values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect()
 }
 
 /// How to read what virtual machines add.

@@ -117,8 +117,8 @@ impl Rest {
         let none = beside.none.filter(|none| rest(none) > 0.0);
         let left = none.map(|none| rest(pooled) / rest(none));
         Self {
-            held: noticed(split.held),
-            idling: noticed(split.idling),
+            held: noticed(split.at(Place::Held)),
+            idling: noticed(split.at(Place::Idling)),
             left: left.filter(|left| *left <= 1.0 - NOTICEABLE),
         }
     }
@@ -160,7 +160,7 @@ pub(super) fn verdict(
 
 /// The largest part of the time, and what it is called.
 fn main_part(split: &Split) -> Option<(f64, &'static str)> {
-    let parts = split.parts().into_iter().zip(Split::NAMES);
+    let parts = split.0.into_iter().zip(Split::NAMES);
     let largest = parts.max_by(|a, b| a.0.total_cmp(&b.0));
     largest.filter(|(part, _)| *part > 0.0)
 }
@@ -196,26 +196,14 @@ mod tests {
     }
 
     fn queued() -> Split {
-        Split {
-            queue: 38_000.0,
-            service: 1_000.0,
-            ..Split::default()
-        }
+        Split([0.0, 0.0, 0.0, 38_000.0, 1_000.0, 0.0])
     }
 
     #[test]
     fn the_largest_part_is_named_and_what_became_of_the_others() {
         let none = pooled(queued(), queued(), 0.1, 500.1);
-        let served = Split {
-            service: 99.0,
-            host: 1.0,
-            ..Split::default()
-        };
-        let waiting = Split {
-            idling: 80.0,
-            service: 20.0,
-            ..Split::default()
-        };
+        let served = Split([0.0, 0.0, 0.0, 0.0, 99.0, 1.0]);
+        let waiting = Split([0.0, 0.0, 80.0, 0.0, 20.0, 0.0]);
         let bfq = pooled(served, waiting, 40.0, 90.0);
         let beside = Beside {
             none: Some(&none),

@@ -26,22 +26,21 @@ pub(crate) struct Site {
 impl Site {
     /// Starts one on a drive `fast` that is modelled, with what `volumes` says.
     pub(crate) fn start(scratch: &Scratch, volumes: &str) -> Self {
-        let path = |name| scratch.path(name).display().to_string();
+        let path = |name| scratch.at(name);
         let text = format!(
             "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nsocket = \"{}\"\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n{volumes}",
             path("nbd.sock"),
             path("manage.sock"),
             path("token"),
         );
-        Self::of(scratch, &text, &[])
+        Self::of(scratch, &text, "")
     }
 
     /// Starts one with this file, whose token is in the file `token`, and with further arguments.
-    pub(crate) fn of(scratch: &Scratch, text: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn of(scratch: &Scratch, text: &str, options: &str) -> Self {
         scratch.file("weir.toml", text);
         scratch.file("token", TOKEN);
-        let arguments = [&["serve", "weir.toml"], arguments].concat();
-        let server = start(&mut weir(scratch, &arguments));
+        let server = start(&mut weir(scratch, &format!("serve weir.toml {options}")));
         wait("the dashboard is said", || server.says("dashboard at "));
         let log = server.log.lock().unwrap().clone();
         let (_, url) = log.split_once("dashboard at ").unwrap();

@@ -47,6 +47,16 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// The path of a file as text.
+    pub(crate) fn at(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// The text of a file.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).expect(name)
+    }
+
     /// A file with a text in it.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         self.bytes(name, text.as_bytes())
@@ -88,9 +98,22 @@ pub(crate) fn program_of(name: &str) -> PathBuf {
     program
 }
 
-/// The command, run in `scratch`, with an environment that does not depend on the user that runs the test.
-pub(crate) fn weir(scratch: &Scratch, arguments: &[&str]) -> Command {
-    in_scratch(scratch, Path::new(env!("CARGO_BIN_EXE_weir")), arguments)
+/// The words of a command line. Single quotes hold words together.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (at, part) in line.split('\'').enumerate() {
+        match at % 2 {
+            0 => words.extend(part.split_whitespace()),
+            _ => words.push(part),
+        }
+    }
+    words
+}
+
+/// The command with the arguments of a line, run in `scratch`, with an environment that does not depend on the user that runs the test.
+pub(crate) fn weir(scratch: &Scratch, line: &str) -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_weir"));
+    in_scratch(scratch, program, &words(line))
 }
 
 /// A program of the workspace, run as [`weir`] is.
@@ -161,31 +184,53 @@ pub(crate) fn get(port: u16, path: &str) -> Option<String> {
 /// What a command said, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Said {
+    /// Its arguments.
+    line: String,
     pub(crate) status: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Runs the command to its end.
-pub(crate) fn run(scratch: &Scratch, arguments: &[&str]) -> Said {
-    let output = weir(scratch, arguments)
-        .output()
-        .expect("the command can be started");
+impl Said {
+    /// The same of a command that must have ended with this status.
+    #[track_caller]
+    pub(crate) fn ended(self, status: i32) -> Self {
+        assert_eq!(self.status, Some(status), "{self:#?}");
+        self
+    }
+}
+
+/// Checks that a text has a part.
+#[track_caller]
+pub(crate) fn has(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in\n{text}");
+}
+
+/// Runs the command with the arguments of a line to its end.
+pub(crate) fn run(scratch: &Scratch, line: &str) -> Said {
+    run_with(scratch, &words(line))
+}
+
+/// Runs the command with these arguments to its end.
+pub(crate) fn run_with(scratch: &Scratch, arguments: &[&str]) -> Said {
+    let output = in_scratch(scratch, Path::new(env!("CARGO_BIN_EXE_weir")), arguments).output();
+    let output = output.expect("the command can be started");
     Said {
+        line: arguments.join(" "),
         status: output.status.code(),
         out: String::from_utf8(output.stdout).expect("text"),
         err: String::from_utf8(output.stderr).expect("text"),
     }
 }
 
-/// Compares what commands say with the file `tests/golden/NAME.txt`; with `WEIR_BLESS=1` in the environment writes the file
-/// instead. The scratch directory is written as `DIR`.
-pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &[&[&str]]) {
+/// Compares what commands, one a line, say with the file `tests/golden/NAME.txt`; with `WEIR_BLESS=1` in the environment writes the
+/// file instead. The scratch directory is written as `DIR`.
+pub(crate) fn golden(name: &str, scratch: &Scratch, commands: &str) {
     let mut text = String::new();
-    for arguments in commands {
-        let said = run(scratch, arguments);
+    for line in commands.lines() {
+        let said = run(scratch, line);
         let end = said.status.unwrap_or(-1);
-        text.extend(["$ weir ", &arguments.join(" "), "\n"]);
+        text.extend(["$ weir ", &said.line, "\n"]);
         text += &said.out;
         for line in said.err.lines() {
             text += format!("! {line}").trim_end();
@@ -210,11 +255,22 @@ pub(crate) fn golden_text(name: &str, actual: &str) {
     );
 }
 
+/// What the document `docs/NAME` says from `begin` up to `end`, which follows it: prose, whose only place it is.
+pub(crate) fn prose(name: &str, begin: &str, end: &str) -> String {
+    let page = fs::read_to_string(root().join("docs").join(name)).expect("a document");
+    let (at, _) = page.split_once(begin).expect(begin);
+    let said = &page[at.len()..];
+    said[..said.find(end).expect(end)].to_owned()
+}
+
+/// The workspace's directory.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// Compares a text with the document `docs/NAME`; with `WEIR_BLESS=1` in the environment writes it there before. `test` prints it.
 pub(crate) fn document(name: &str, test: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
-        .join(name);
+    let path = root().join("docs").join(name);
     if std::env::var_os("WEIR_BLESS").is_some() {
         fs::write(&path, text).expect("writable");
     }
@@ -229,6 +285,14 @@ pub(crate) fn document(name: &str, test: &str, text: &str) {
 pub(crate) fn records(text: &str) -> Vec<Value> {
     let read = |line| serde_json::from_str(line).expect("an object a line");
     text.lines().map(read).collect()
+}
+
+/// The record whose keys have these values.
+#[track_caller]
+pub(crate) fn record_of<'a>(records: &'a [Value], values: &[(&str, &str)]) -> &'a Value {
+    let is = |r: &&Value| values.iter().all(|(key, value)| r[key] == *value);
+    let found = records.iter().find(is);
+    found.unwrap_or_else(|| panic!("no record of {values:?}"))
 }
 
 /// Waits until `done`; gives up after a time that no machine needs.

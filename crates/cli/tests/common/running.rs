@@ -1,12 +1,15 @@
 //! A server that a test has started.
 
-use super::signal;
+use super::{Scratch, signal, weir};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use weir_model::client::Address;
+use std::time::Duration;
+use weir_model::client::{Address, ConnectError, Connection, Fleet, Member};
+use weir_model::load::Program;
+use weir_wire::nbd::client::HandshakeConfig;
 
 /// A running server.
 pub(crate) struct Running {
@@ -39,6 +42,37 @@ pub(crate) fn start(command: &mut Command) -> Running {
         reader,
     }
 }
+
+/// Starts a server with the file `weir.toml` of the directory.
+pub(crate) fn serve(scratch: &Scratch) -> Running {
+    start(&mut weir(scratch, "serve weir.toml"))
+}
+
+/// A client of an export, connected.
+pub(crate) fn open(address: &Address, export: &str) -> Result<Connection, ConnectError> {
+    Connection::open(address, HandshakeConfig::new(export), PATIENCE)
+}
+
+/// Clients, each of which runs a program on an export, for a time.
+pub(crate) fn fleet(address: &Address, clients: &[(&str, Program)], length: Duration) -> Fleet {
+    let members = (1..).zip(clients).map(|(seed, (export, program))| Member {
+        name: (*export).to_owned(),
+        export: (*export).to_owned(),
+        program: *program,
+        region: None,
+        seed,
+    });
+    Fleet {
+        address: address.clone(),
+        members: members.collect(),
+        warm_up: Duration::ZERO,
+        length,
+        patience: PATIENCE,
+    }
+}
+
+/// How long a server is waited for.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Running {
     pub(crate) fn says(&self, what: &str) -> bool {

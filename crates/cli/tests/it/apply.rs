@@ -1,6 +1,6 @@
 //! `weir apply`: what it refuses, and that it leaves a host alone that it cannot set.
 
-use crate::common::{Scratch, golden, run};
+use crate::common::{Scratch, golden, has, run};
 use std::fs;
 
 const CONTRACTS: &str = r#"
@@ -32,22 +32,22 @@ fn apply_refuses() {
     golden(
         "apply-refuses",
         &scratch,
-        &[
-            &["apply"],
-            &["apply", "absent.toml"],
-            &["apply", "good.toml", "--restore"],
-            &["apply", "good.toml", "--dry-run", "--check"],
-            &["apply", "--restore", "--watch"],
-            &["apply", "good.toml", "--root", "."],
-            &["apply", "good.toml", "--root", "good.toml", "--dry-run"],
-            &["apply", "good.toml", "--root", ".", "--watch"],
-            &["apply", "served.toml"],
-            &["apply", "root.toml"],
-            &["apply", "neither.toml"],
-            &["apply", "word.toml"],
-            &["apply", "more.toml"],
-            &["check", "server.toml"],
-        ],
+        "\
+apply
+apply absent.toml
+apply good.toml --restore
+apply good.toml --dry-run --check
+apply --restore --watch
+apply good.toml --root .
+apply good.toml --root good.toml --dry-run
+apply good.toml --root . --watch
+apply served.toml
+apply root.toml
+apply neither.toml
+apply word.toml
+apply more.toml
+check server.toml
+",
     );
 }
 
@@ -55,21 +55,13 @@ fn apply_refuses() {
 fn a_host_without_the_device_is_left_alone() {
     let scratch = Scratch::new();
     scratch.file("contracts.toml", CONTRACTS);
-    let apply = |rest: &[&str]| {
-        run(
-            &scratch,
-            &[&["apply", "--journal", "journal"], rest].concat(),
-        )
-    };
+    let apply = |rest: &str| run(&scratch, &format!("apply --journal journal {rest}"));
     for option in ["--check", "--dry-run", "--watch"] {
-        let said = apply(&["contracts.toml", option]);
-        assert_eq!(said.status, Some(1), "{}", said.err);
-        let what = "drive.fast.device: No such file or directory";
-        assert!(said.err.contains(what), "{}", said.err);
+        let said = apply(&format!("contracts.toml {option}")).ended(1);
+        has(&said.err, "drive.fast.device: No such file or directory");
         assert!(!scratch.path("journal").exists());
     }
-    let said = apply(&["--restore"]);
-    assert_eq!(said.status, Some(0));
+    let said = apply("--restore").ended(0);
     assert!(said.out.starts_with("nothing to restore"), "{}", said.out);
 }
 
@@ -78,9 +70,8 @@ fn what_is_no_block_device_is_refused() {
     let scratch = Scratch::new();
     let text = CONTRACTS.replace("/dev/weir-has-no-such-device", "/dev/null");
     scratch.file("contracts.toml", &text);
-    let said = run(&scratch, &["apply", "contracts.toml", "--dry-run"]);
-    assert_eq!(said.status, Some(1));
-    assert!(said.err.contains("Block device required"), "{}", said.err);
+    let said = run(&scratch, "apply contracts.toml --dry-run").ended(1);
+    has(&said.err, "Block device required");
 }
 
 /// A host as files that anybody can write: one disk, cgroups of version 2, and one unit that runs.
@@ -137,11 +128,11 @@ fn a_recorded_host_shows_the_whole_plan_with_what_is_refused() {
     golden(
         "apply-recorded",
         &scratch,
-        &[
-            &["apply", "bfq.toml", "--dry-run", "--root", "host"],
-            &["apply", "all.toml", "--dry-run", "--root", "host"],
-            &["apply", "contract.toml", "--dry-run", "--root", "host"],
-            &["apply", "all.toml", "--check", "--root", "host"],
-        ],
+        "\
+apply bfq.toml --dry-run --root host
+apply all.toml --dry-run --root host
+apply contract.toml --dry-run --root host
+apply all.toml --check --root host
+",
     );
 }

@@ -1,7 +1,7 @@
 //! What was published of notification between guests and their back end, beside what comes out here: the tables of `docs/coalescing.md`
 //! are what the scenarios `ring`, `coalescing` and `storm` give.
 
-use crate::common::{Scratch, document, records, run};
+use crate::common::{Scratch, document, prose, record_of, records, run};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -13,15 +13,10 @@ struct Played {
 impl Played {
     /// Of one repetition on these drives; `seconds` if not the scenario's.
     fn new(scenario: &str, drives: &[&str], seconds: Option<&str>) -> Self {
-        let mut arguments = vec!["compare", scenario, "--json", "-", "--repetitions", "1"];
-        if let Some(seconds) = seconds {
-            arguments.extend(["--seconds", seconds]);
-        }
-        for drive in drives {
-            arguments.extend(["--drive", drive]);
-        }
-        let said = run(&Scratch::new(), &arguments);
-        assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+        let mut line = format!("compare {scenario} --json - --repetitions 1");
+        line.extend(seconds.map(|seconds| format!(" --seconds {seconds}")));
+        line.extend(drives.iter().map(|drive| format!(" --drive {drive}")));
+        let said = run(&Scratch::new(), &line).ended(0);
         Self {
             records: records(&said.out),
         }
@@ -29,14 +24,13 @@ impl Played {
 
     /// The record of a client.
     fn of(&self, drive: &str, case: &str, policy: &str, client: &str) -> &Value {
-        let is = |r: &&Value| {
-            r["drive"] == drive
-                && r["case"] == case
-                && r["policy"] == policy
-                && r["client"] == client
-        };
-        let found = self.records.iter().find(is);
-        found.unwrap_or_else(|| panic!("{drive}, {case}, {policy}, {client}"))
+        let of = [
+            ("drive", drive),
+            ("case", case),
+            ("policy", policy),
+            ("client", client),
+        ];
+        record_of(&self.records, &of)
     }
 
     fn cell(&self, drive: &str, case: &str) -> Cell {
@@ -99,12 +93,6 @@ fn lower(old: f64, new: f64) -> String {
 fn row<T: AsRef<str>>(page: &mut String, cells: &[T]) {
     let cells: Vec<&str> = cells.iter().map(AsRef::as_ref).collect();
     let _ = writeln!(page, "| {} |", cells.join(" | "));
-}
-
-fn head(page: &mut String, titles: &[&str], texts: usize) {
-    row(page, titles);
-    let lines = (0..titles.len()).map(|at| if at < texts { "---" } else { "---:" });
-    row(page, &lines.collect::<Vec<_>>());
 }
 
 /// Drives that turn, which take a minute, and those that do not.
@@ -187,26 +175,21 @@ impl All {
 }
 
 fn page() -> String {
-    let mut page = HEAD.to_owned();
+    let prose = |begin, row| prose("coalescing.md", begin, row);
+    let mut page = prose("# Notifications", "| 115 |");
     let all = All::new();
-    head(&mut page, &["Claim", "Published", "In Weir", "Verdict"], 4);
     latencies(&mut page, &all);
     loads(&mut page, &all);
     targets(&mut page, &all);
     coalescing(&mut page, &all);
     let drives = || SLOW.iter().chain(&FAST);
-    page.push_str(SWEEP);
-    let mut titles = vec!["Drive".to_owned()];
-    titles.extend(DEPTHS.iter().map(|n| format!("N = {n}")));
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    head(&mut page, &titles, 1);
+    page += &prose("\n## Gain", "| seagate-no-ncq |");
     for drive in drives() {
         let mut cells = vec![(*drive).to_owned()];
         cells.extend(DEPTHS.map(|n| all.gain(drive, &n.to_string())));
         row(&mut page, &cells);
     }
-    page.push_str(LOADED);
-    head(&mut page, RINGS, 3);
+    page += &prose("\n## Every load", "| seagate-no-ncq |");
     for drive in drives() {
         for load in ["2", "32"].iter().chain(&LOADS) {
             for rule in ["old", "new"] {
@@ -214,8 +197,7 @@ fn page() -> String {
             }
         }
     }
-    page.push_str(COALESCED);
-    head(&mut page, RINGS, 3);
+    page += &prose("\n## Every policy", "| samsung-970-pro |");
     let loads = [
         "1",
         "2",
@@ -233,6 +215,7 @@ fn page() -> String {
             }
         }
     }
+    page += &prose("\n## A storm", "| calm |");
     storm(&mut page, &all.storm);
     page
 }
@@ -438,21 +421,6 @@ const HALVES: &str = "in part: it appears on a target that takes a millisecond f
 
 const BUSY: &str = "in part: a kick requires a back end that sleeps, and with these costs, it is busy nearly all the time";
 
-const RINGS: &[&str] = &[
-    "Drive",
-    "Load",
-    "Rule",
-    "Guest's latency",
-    "Back end's latency",
-    "MB/s",
-    "Kicks/s",
-    "Calls/s",
-    "Calls per request",
-    "Wake-ups/s",
-    "Guest's processor",
-    "Back end's processor",
-];
-
 fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
     let mut cells: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
     cells.extend([time(cell.guest), time(cell.backend)]);
@@ -466,18 +434,6 @@ fn full(page: &mut String, names: [&str; 3], cell: &Cell) {
 
 /// Neighbours of a guest that kicks without work.
 fn storm(page: &mut String, played: &Played) {
-    page.push_str(STORM);
-    let titles = [
-        "Case",
-        "Each neighbour",
-        "Worst second of any neighbour",
-        "Loss of each, relative to calm",
-        "Loss, relative to the minimum",
-        "Storming guest (limit 10 MB/s)",
-        "Wake-ups/s",
-        "Back end's processor",
-    ];
-    head(page, &titles, 1);
     let mb_per_s = |case, client: &str| {
         let record = played.of("demo", case, "contract", client);
         number(&record["bandwidth_mb_per_s"])
@@ -508,103 +464,6 @@ fn storm(page: &mut String, played: &Played) {
         );
     }
 }
-
-const HEAD: &str = "\
-# Notifications between guest and server
-
-With this page you can judge how notifications between a guest and its back end affect latency, throughput and processor time, and which published claims
-about them hold in Weir's simulation. You can use it when you choose [the notification keys of a virtual disk](guests.md#notifications-between-guest-and-server).
-A guest notifies its back end of requests (a *kick*), and the back end notifies the guest of responses (a *call*). Each notification costs processor time on
-both sides. If a notification is omitted or late, it costs latency. xen-devel discussed this in 2011 under \"blkback: Fix block I/O latency issue\" (P. Vincent, K. R. Wilk).
-
-Three scenarios measure the proposals of that discussion in virtual time. They use the server's own rings and notification ([Code tour: rings](rings.md)).
-To repeat the measurements, run:
-
-    weir compare ring                        when the back end asks for the next kick, before 2011 and since
-    weir compare coalescing                  every policy of notification
-    weir compare storm --check               a guest that kicks without work beside promised ones
-    weir compare ring --drive stripe-8 --case 2-old --case 2-new
-
-`WEIR_BLESS=1 cargo test -p weir --test it coalescing::` runs all of them and writes this page again.
-
-## The model
-
-A guest (`[guest]` in [Scenario files](scenarios.md)) has one processor, a ring, and a thread of the back end. The processor and the thread each do one
-thing at a time.
-
-    client ─► request ─► … plug … ─► publish ─► event ─► ipi ─► wake ─► look ─► take ─► layer, drive
-                guest's processor    does the back end want it?   back end's thread          │
-    client ◄─ response ◄─ interrupt ◄─ ipi ◄─ event ◄─ does the guest want it? ◄─ answer ◄────┘
-
-Nine of these steps cost time (`[guest.cost]`). The discussion states none of these costs:
-
-- In the scenario `ring`, the costs come from other publications. Together, they are 31 us for a single request on the drive. `weir scenarios ring` prints
-  the sources. The cost of a request on either side is known only as a bound, 7.7 us.
-- In the other two scenarios, the costs are **assumed**, as orders of magnitude. Together, they are 28 us.
-
-The costs make no difference if the drive takes milliseconds, but they are the largest part of the rows for `scsi-debug`. On that drive, the slower of the
-back end and the guest decides whether the back end ever sleeps, and a kick requires a back end that sleeps. For example, with the assumed costs, the
-scenario `ring` has 4,982 kicks/s under the load `mixed-sizes`. If `take` costs 2 us, `answer` 1 us and `wake` 3 us, it has 26,700.
-
-Some further choices are Weir's own: 8 KiB and 8 GiB for the small random requests of orion, the parts of a file that are read and written, and the length
-of a run. The following is not modelled: several processors of a guest, copies, cache misses of a wake-up, and other work of the processors.
-
-The guest's latency is from the request of its program to the response. The latency of the back end (Dom-0) is from the time when it has the request, or the
-last part of a request that the guest splits, to the completion by the drive. There are two rules for the next kick. *Before 2011*, the back end requests it
-when all requests that it has taken are completed (`xen-before-2011`). *Since then*, it requests it when it has taken all requests (`xen`).
-
-## Claims and results
-
-The numbers of the claims continue those of [Published results, reproduced](published.md). A claim *appears* if the figure is within a factor of 1.5 of the
-published figure, or if it is shown and no number was published. Figures in pairs are before 2011 and since then, and pairs without a unit are kicks per
-second.
-
-Three drives stand for iSCSI targets. `iscsi-1ms` completes requests at whole milliseconds, and `iscsi-1ms-each` completes each request after one
-millisecond. `iscsi-memory` is as fast as its link, whose speed is set to match the published rate. Its result is therefore the share of requests that kick.
-
-";
-
-const SWEEP: &str = "
-## Gain by the number of requests
-
-This table shows how much lower the guest's mean latency is since 2011, with N small random requests in flight, half of them writes. `stripe-n` is n disks
-like `seagate-st3808110as`. `seagate-no-ncq` is that disk without command queueing.
-
-";
-
-const LOADED: &str = "
-## Every load under both rules
-
-The latencies of guest and back end are means. The processor columns are percentages of one processor's time, for the costs of the ring. The loads `2` and
-`32` have this number of small random requests in flight.
-
-";
-
-const COALESCED: &str = "
-## Every policy
-
-This table uses a virtqueue, and its column *Rule* contains the policy. The policies towards the back end are `at-once`, `spin 50us`, `sleep 200us` and
-`throttle 5000` (Linux's answer to XSA-332). The policies towards the guest are `delay 100us 8` (that of NVMe), `vic` (by commands in flight) and `spdk
-50us` (by the rate).
-
-- With one request in flight, neither `vic` nor `spdk` delays it, and `delay` delays it by its whole time.
-- With 32 requests in flight, 0.25 calls for each request are enough for all three policies towards the guest. Only these three make a saturated back end
-  faster.
-- Spinning pays if the next request arrives within its time, but it occupies a processor.
-
-";
-
-const STORM: &str = "
-## A storm of empty kicks
-
-This table shows whether a guest that kicks without a request can harm its neighbours. Four guests with a promise of 20 MB/s each under `contract`, on a
-drive of 250 MB/s, share one thread of the back end with a fifth guest, which kicks a million times per second without a request.
-
-Kicks that arrive during a check of the ring count as one, and guests are served in turn. A storm therefore takes idle time, and one check between two
-requests of the other guests. This costs no throughput while the drive is the limit. If the thread is the limit (`--drive samsung-970-pro`), `at-once` takes
-3 % of the neighbours' throughput (515 MB/s each), and `throttle` takes less than 0.1 %.
-
-";
 
 #[test]
 fn the_page_is_what_the_scenarios_give() {

@@ -1,8 +1,7 @@
 //! What the commands say, rightly used and wrongly.
 
-use crate::common::{Scratch, golden, run, weir};
+use crate::common::{Scratch, golden, has, run, weir};
 use std::fs;
-use std::io::Read;
 use std::process::Stdio;
 
 const GOOD: &str = r#"
@@ -74,29 +73,28 @@ fn usage() {
     golden(
         "usage",
         &scratch,
-        &[
-            &[],
-            &["--help"],
-            &["demo", "--help"],
-            &["compare", "--help"],
-            &["serve", "--help"],
-            &["calibrate", "--help"],
-            &["init", "--help"],
-            &["check", "--help"],
-            &["explain", "--help"],
-            &["replay", "--help"],
-            &["policies", "--help"],
-            &["drives", "--help"],
-            &["drives", "fit", "--help"],
-            &["drives", "validation", "--help"],
-            &["drives", "figures", "--help"],
-            &["scenarios", "--help"],
-            &["completion", "--help"],
-            &["man", "--help"],
-            &["demos"],
-            &["check"],
-            &["--log", "loud", "policies"],
-        ],
+        "
+--help
+demo --help
+compare --help
+serve --help
+calibrate --help
+init --help
+check --help
+explain --help
+replay --help
+policies --help
+drives --help
+drives fit --help
+drives validation --help
+drives figures --help
+scenarios --help
+completion --help
+man --help
+demos
+check
+--log loud policies
+",
     );
 }
 
@@ -105,7 +103,11 @@ fn lists() {
     golden(
         "lists",
         &Scratch::new(),
-        &[&["policies"], &["drives"], &["scenarios"]],
+        "\
+policies
+drives
+scenarios
+",
     );
 }
 
@@ -125,15 +127,15 @@ fn drives() {
     golden(
         "drives",
         &scratch,
-        &[
-            &["drives", "scsi-debug"],
-            &["drives", "two.toml"],
-            &["drives", "bad.toml"],
-            &["drives", "nowhere.toml"],
-            &["drives", "samsung-970"],
-            &["drives", "floppy"],
-            &["drives", "fit", "floppy"],
-        ],
+        "\
+drives scsi-debug
+drives two.toml
+drives bad.toml
+drives nowhere.toml
+drives samsung-970
+drives floppy
+drives fit floppy
+",
     );
 }
 
@@ -143,19 +145,19 @@ fn policies() {
     golden(
         "policies",
         &scratch,
-        &[
-            &["policies", "none"],
-            &["policies", "bfq"],
-            &["policies", "contract"],
-            &["policies", "io.max + bfq-linux + io.latency"],
-            &["policies", "bqf"],
-            &["policies", "nowhere.toml"],
-        ],
+        "\
+policies none
+policies bfq
+policies contract
+policies 'io.max + bfq-linux + io.latency'
+policies bqf
+policies nowhere.toml
+",
     );
     // What is printed is a policy; one that is another under the same name is refused.
-    let said = run(&scratch, &["policies", "bfq"]);
+    let said = run(&scratch, "policies bfq");
     scratch.file("mine.toml", &said.out);
-    let again = run(&scratch, &["policies", "mine.toml"]);
+    let again = run(&scratch, "policies mine.toml");
     assert_eq!((again.status, &again.out), (Some(0), &said.out));
     scratch.file(
         "mine.toml",
@@ -163,9 +165,8 @@ fn policies() {
             .out
             .replace("charge = \"linux\"", "charge = \"service\""),
     );
-    let other = run(&scratch, &["policies", "mine.toml"]);
-    assert_eq!(other.status, Some(1));
-    assert!(other.err.contains("use another name"), "{}", other.err);
+    let other = run(&scratch, "policies mine.toml").ended(1);
+    has(&other.err, "use another name");
 }
 
 #[test]
@@ -175,32 +176,32 @@ fn demo_refuses() {
     golden(
         "demo-refuses",
         &scratch,
-        &[
-            &["demo", "--seconds", "0"],
-            &["demo", "--seconds", "long"],
-            &["demo", "--policy", "contrakt"],
-            &["demo", "--policy", "bfq + none"],
-            &["demo", "--scenario", "share"],
-            &["demo", "--on", "linux"],
-            &["demo", "--file", "a", "--device", "b"],
-            &["demo", "--on", "sim", "--file", "a"],
-            &["demo", "--on", "sim", "--priority", "high"],
-            &["demo", "--priority", "highest"],
-            &["demo", "--drive", "plextor-px-256m5"],
-            &["demo", "--drive", "nowhere.toml"],
-            &["demo", "--drive", "demo", "--file", "a"],
-            &["demo", "--html", "nowhere/demo.html"],
-            &["demo", "--html", "."],
-            &["demo", "--html", "-"],
-            &["demo", "--json", "nowhere/demo.json"],
-            &["demo", "--file", "."],
-            &["demo", "--file", "text"],
-            &["demo", "--file", "nowhere/image"],
-            &["demo", "--device", "missing"],
-            &["demo", "--device", "text"],
-            &["demo", "--device", "/dev/null"],
-            &["demo", "--file", "/dev/null"],
-        ],
+        "\
+demo --seconds 0
+demo --seconds long
+demo --policy contrakt
+demo --policy 'bfq + none'
+demo --scenario share
+demo --on linux
+demo --file a --device b
+demo --on sim --file a
+demo --on sim --priority high
+demo --priority highest
+demo --drive plextor-px-256m5
+demo --drive nowhere.toml
+demo --drive demo --file a
+demo --html nowhere/demo.html
+demo --html .
+demo --html -
+demo --json nowhere/demo.json
+demo --file .
+demo --file text
+demo --file nowhere/image
+demo --device missing
+demo --device text
+demo --device /dev/null
+demo --file /dev/null
+",
     );
     assert_eq!(scratch.names(), ["text"], "nothing is left");
 }
@@ -235,7 +236,7 @@ min = "10MB/s"
 #[test]
 fn check() {
     let scratch = Scratch::new();
-    let run = scratch.path("").display().to_string();
+    let run = scratch.at("");
     let here = |text: &str| text.replace("/run/weir/", &run);
     let [good, modelled] = [GOOD, MODELLED].map(here);
     scratch.file("good.toml", &good);
@@ -253,7 +254,7 @@ fn check() {
     scratch.file("beyond.toml", &beyond.replace("memory = true\n", ""));
     // Images that are there, that can be made, and that cannot be had.
     scratch.file("alpha.img", &"x".repeat(8192));
-    let here = scratch.path("").display().to_string();
+    let here = scratch.at("");
     // Not every file system can be read past the page cache.
     let image = |name: &str, path: &str, more: &str| {
         let cached = "drive = \"plain\"\ncache = \"host\"";
@@ -278,25 +279,24 @@ fn check() {
     golden(
         "check",
         &scratch,
-        &[
-            &["check", "good.toml"],
-            &["check", "bad.toml"],
-            &["check", "full.toml"],
-            &["check", "warned.toml"],
-            &["check", "modelled.toml"],
-            &["check", "beyond.toml"],
-            &["check", "lost.toml"],
-            &["check", "missing.toml"],
-            &["check", "."],
-        ],
+        "\
+check good.toml
+check bad.toml
+check full.toml
+check warned.toml
+check modelled.toml
+check beyond.toml
+check lost.toml
+check missing.toml
+check .
+",
     );
     images_are_listed(&scratch);
 }
 
 /// What `check` says of images: where each is, how large, and what is to be made.
 fn images_are_listed(scratch: &Scratch) {
-    let said = run(scratch, &["check", "files.toml"]);
-    assert_eq!(said.status, Some(0), "{}", said.err);
+    let said = run(scratch, "check files.toml").ended(0);
     // Whether the machine's disk turns, as drive.plain's does not, is the machine's.
     let mut told = said.err.lines();
     assert!(
@@ -312,7 +312,7 @@ fn images_are_listed(scratch: &Scratch) {
         let words = line.expect(&said.out).split_whitespace();
         words.map(str::to_owned).collect::<Vec<_>>()
     };
-    let image = |name: &str| scratch.path(name).display().to_string();
+    let image = |name: &str| scratch.at(name);
     assert_eq!(row("one")[1..4], [&image("alpha.img"), "8KiB", "8KiB"]);
     assert_eq!(
         row("two")[1..6],
@@ -326,41 +326,32 @@ fn images_are_listed(scratch: &Scratch) {
 fn serve_refuses() {
     let scratch = Scratch::new();
     scratch.file("bad.toml", BAD);
-    let here =
-        |text: &str| text.replace("/run/weir", &scratch.path("nowhere").display().to_string());
+    let here = |text: &str| text.replace("/run/weir", &scratch.at("nowhere"));
     scratch.file("nowhere.toml", &here(GOOD));
     scratch.file("renamed", &here(GOOD));
     golden(
         "serve-refuses",
         &scratch,
-        &[
-            &["serve", "missing.toml"],
-            &["serve", "bad.toml"],
-            &["serve", "--log", "error", "nowhere.toml"],
-            &["serve"],
-            &["serve", "missing.img"],
-            &["serve", "."],
-            &["serve", "renamed"],
-            &["serve", "bad.toml", "--memory", "1MiB"],
-            &["serve", "bad.toml", "--read-only"],
-            &["serve", "--memory", "1"],
-            &["serve", "--memory", "1G"],
-            &["serve", "--memory", "1MiB", "--listen", "nowhere"],
-            &["serve", "--memory", "1MiB", "--listen", "0.0.0.0:10809"],
-            &["serve", "--memory", "1MiB", "--insecure"],
-            &["serve", "bad.toml", "--listen", "0.0.0.0:1", "--insecure"],
-            &["serve", "--memory", "1MiB", "--capacity", "100M"],
-            &["serve", "--memory", "1MiB", "--min", "1MB/s"],
-            &[
-                "serve",
-                "--memory",
-                "1MiB",
-                "--min",
-                "1MB/s",
-                "--capacity",
-                "1MB/s",
-            ],
-        ],
+        "\
+serve missing.toml
+serve bad.toml
+serve --log error nowhere.toml
+serve
+serve missing.img
+serve .
+serve renamed
+serve bad.toml --memory 1MiB
+serve bad.toml --read-only
+serve --memory 1
+serve --memory 1G
+serve --memory 1MiB --listen nowhere
+serve --memory 1MiB --listen 0.0.0.0:10809
+serve --memory 1MiB --insecure
+serve bad.toml --listen 0.0.0.0:1 --insecure
+serve --memory 1MiB --capacity 100M
+serve --memory 1MiB --min 1MB/s
+serve --memory 1MiB --min 1MB/s --capacity 1MB/s
+",
     );
 }
 
@@ -370,7 +361,7 @@ fn an_image_of_another_program_is_noted() {
     let mut image = vec![0; 8192];
     image[..4].copy_from_slice(b"QFI\xfb");
     let image = scratch.bytes("disk.qcow2", &image).display().to_string();
-    let text = GOOD.replace("/run/weir/", &scratch.path("").display().to_string());
+    let text = GOOD.replace("/run/weir/", &scratch.at(""));
     let text = text.replacen(
         "memory = true\nsize = \"1GiB\"",
         &format!("file = \"{image}\""),
@@ -378,15 +369,13 @@ fn an_image_of_another_program_is_noted() {
     );
     scratch.file("weir.toml", &text);
     let noted = "the file is a qcow2 image, but the server serves its bytes unchanged";
-    let said = run(&scratch, &["check", "weir.toml"]);
-    assert!(
-        said.err
-            .contains(&format!("note: weir.toml:13:8: volume.alpha.file: {noted}")),
-        "{}",
-        said.err
+    let said = run(&scratch, "check weir.toml");
+    has(
+        &said.err,
+        &format!("note: weir.toml:13:8: volume.alpha.file: {noted}"),
     );
-    let said = run(&scratch, &["serve", &image, "--run", "true"]);
-    assert!(said.err.contains(noted), "{}", said.err);
+    let said = run(&scratch, &format!("serve {image} --run true"));
+    has(&said.err, noted);
 }
 
 #[test]
@@ -397,19 +386,19 @@ fn replay_refuses() {
     golden(
         "replay-refuses",
         &scratch,
-        &[
-            &["replay", "missing"],
-            &["replay", "."],
-            &["replay", "text"],
-            &["replay", "empty"],
-        ],
+        "\
+replay missing
+replay .
+replay text
+replay empty
+",
     );
 }
 
 #[test]
 fn the_environment_is_checked_like_the_command_line() {
     let scratch = Scratch::new();
-    let output = weir(&scratch, &["policies"])
+    let output = weir(&scratch, "policies")
         .env("WEIR_LOG", "loud")
         .output()
         .unwrap();
@@ -424,29 +413,15 @@ fn the_environment_is_checked_like_the_command_line() {
 #[test]
 fn nobody_reading_is_no_failure() {
     let scratch = Scratch::new();
-    for arguments in [
-        &["policies"][..],
-        &["demo", "--on", "sim", "--seconds", "1"],
-        &["--help"],
-    ] {
-        let mut child = weir(&scratch, arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    for line in ["policies", "demo --on sim --seconds 1", "--help"] {
+        let mut command = weir(&scratch, line);
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
         drop(child.stdout.take());
-        let mut said = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
-        assert!(child.wait().unwrap().success(), "{arguments:?}: {said}");
-        assert!(
-            !said.contains("panic") && !said.contains("error"),
-            "{arguments:?}: {said}"
-        );
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        let is_well = !said.contains("panic") && !said.contains("error");
+        assert!(ended.status.success() && is_well, "{line}: {said}");
     }
 }
 
@@ -454,24 +429,9 @@ fn nobody_reading_is_no_failure() {
 fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
     let scratch = Scratch::new();
     let page = scratch.file("old.html", "old");
-    let said = run(
-        &scratch,
-        &["demo", "--html", "old.html", "--json", "nowhere/x"],
-    );
-    assert_eq!(said.status, Some(1));
+    run(&scratch, "demo --html old.html --json nowhere/x").ended(1);
     assert_eq!(fs::read_to_string(&page).unwrap(), "old");
-    let said = run(
-        &scratch,
-        &[
-            "demo",
-            "--on",
-            "sim",
-            "--seconds",
-            "1",
-            "--html",
-            "old.html",
-        ],
-    );
+    let said = run(&scratch, "demo --on sim --seconds 1 --html old.html");
     // Beside what policies make of contracts.
     let mut told = said.err.lines().filter(|line| !line.starts_with("note: "));
     assert_eq!(
@@ -486,22 +446,20 @@ fn a_file_that_is_there_keeps_what_is_in_it_until_there_are_results() {
 #[test]
 fn every_command_has_a_manual_page_and_is_completed() {
     let scratch = Scratch::new();
-    let help = run(&scratch, &["--help"]).out;
+    let help = run(&scratch, "--help").out;
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = lines.map_while(|line| line.split_whitespace().next());
     let names: Vec<&str> = names.filter(|name| *name != "help").collect();
     assert!(names.contains(&"serve"), "{names:?}");
     for shell in ["bash", "fish", "zsh"] {
-        let said = run(&scratch, &["completion", shell]);
-        assert_eq!(said.status, Some(0), "{}", said.err);
+        let said = run(&scratch, &format!("completion {shell}")).ended(0);
         let is_completed = |name: &&str| said.out.contains(*name);
         assert!(names.iter().all(is_completed), "{shell}: {}", said.out);
     }
-    let said = run(&scratch, &["man", "pages/man1"]);
-    assert_eq!(said.status, Some(0), "{}", said.err);
+    run(&scratch, "man pages/man1").ended(0);
     for name in names {
         let page = scratch.path(&format!("pages/man1/weir-{name}.1"));
         let page = fs::read_to_string(page).unwrap();
-        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+        has(&page, ".SH SYNOPSIS");
     }
 }

@@ -1,7 +1,7 @@
 //! Comparisons: what they refuse, what they say, and that auditors find nothing.
 
 use crate::common;
-use crate::common::{Said, Scratch, golden, golden_text, run, signal, weir};
+use crate::common::{Said, Scratch, golden, golden_text, has, record_of, run, signal, weir};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -51,88 +51,66 @@ fn compare_refuses() {
     golden(
         "compare-refuses",
         &scratch,
-        &[
-            &["compare"],
-            &["compare", "latencies"],
-            &["compare", "latency", "--drive", "plextor-px-256m5"],
-            &["compare", "latency", "--drive", "floppy"],
-            &["compare", "latency", "--drive", "nowhere.toml"],
-            &["compare", "latency", "--drive", "bad.toml"],
-            &["compare", "latency", "--drive", "unknown.toml"],
-            &[
-                "compare",
-                "latency",
-                "--drive",
-                "disk.toml",
-                "--drive",
-                "slower.toml",
-            ],
-            &["compare", "latency", "--policy", "io.latncy"],
-            &["compare", "latency", "--policy", "noop"],
-            &["compare", "latency", "--policy", "bfq + none"],
-            &["compare", "latency", "--policy", "nowhere.toml"],
-            &["compare", "latency", "--policy", "bad.toml"],
-            &["compare", "latency", "--case", "reader"],
-            &["compare", "max", "--case", "readers"],
-            &["compare", "s-suite", "--case", "readers"],
-            &["compare", "nowhere.toml"],
-            &["compare", "jobs.fio"],
-            &["scenarios", "--from", "jobs.fio"],
-            &["scenarios", "--from", "asks-nothing.toml"],
-            &["scenarios", "--from", "nowhere.fio"],
-            &["scenarios", "--from", "-"],
-            &["scenarios", "--from"],
-            &["scenarios", "latency", "--from", "jobs.fio"],
-            &["compare", "asks-nothing.toml", "--check"],
-            &["compare", "latency", "--repetitions", "0"],
-            &["compare", "latency", "--repetitions", "1000000"],
-            &["compare", "latency", "--jobs", "0"],
-            &["compare", "latency", "--seconds", "0"],
-            &["compare", "latency", "--seconds", "many"],
-            &["compare", "latency", "--html", "-"],
-            &["compare", "latency", "--html", "nowhere/page.html"],
-            &["compare", "latency", "--json", "nowhere/records.json"],
-        ],
+        "\
+compare
+compare latencies
+compare latency --drive plextor-px-256m5
+compare latency --drive floppy
+compare latency --drive nowhere.toml
+compare latency --drive bad.toml
+compare latency --drive unknown.toml
+compare latency --drive disk.toml --drive slower.toml
+compare latency --policy io.latncy
+compare latency --policy noop
+compare latency --policy 'bfq + none'
+compare latency --policy nowhere.toml
+compare latency --policy bad.toml
+compare latency --case reader
+compare max --case readers
+compare s-suite --case readers
+compare nowhere.toml
+compare jobs.fio
+scenarios --from jobs.fio
+scenarios --from asks-nothing.toml
+scenarios --from nowhere.fio
+scenarios --from -
+scenarios --from
+scenarios latency --from jobs.fio
+compare asks-nothing.toml --check
+compare latency --repetitions 0
+compare latency --repetitions 1000000
+compare latency --jobs 0
+compare latency --seconds 0
+compare latency --seconds many
+compare latency --html -
+compare latency --html nowhere/page.html
+compare latency --json nowhere/records.json
+",
     );
-    let left = [
-        "asks-nothing.toml",
-        "bad.toml",
-        "disk.toml",
-        "jobs.fio",
-        "slower.toml",
-        "unknown.toml",
-    ];
-    assert_eq!(scratch.names(), left, "nothing is left");
+    let left = "asks-nothing.toml bad.toml disk.toml jobs.fio slower.toml unknown.toml";
+    assert_eq!(scratch.names().join(" "), left, "nothing is left");
 }
 
-fn compare(scratch: &Scratch, arguments: &[&str]) -> Said {
-    let said = run(scratch, &[&["compare"], arguments].concat());
-    assert_eq!(said.status, Some(0), "{}", said.err);
-    said
+fn compare(scratch: &Scratch, arguments: &str) -> Said {
+    run(scratch, &format!("compare {arguments}")).ended(0)
 }
 
 /// A short comparison on a disk and on a null drive.
-const SHORT: [&str; 9] = [
-    "latency",
-    "--drive",
-    "disk.toml",
-    "--drive",
-    "demo",
-    "--repetitions",
-    "2",
-    "--seconds",
-    "1",
-];
+const SHORT: &str = "latency --drive disk.toml --drive demo --repetitions 2 --seconds 1";
+
+/// The page of a short comparison.
+fn page(scratch: &Scratch, scenario: &str) -> String {
+    let short = format!("{scenario} --repetitions 1 --seconds 2 --html page.html");
+    compare(scratch, &short);
+    scratch.read("page.html")
+}
 
 /// The shipped scenarios with most to plot, each with all of its cases, policies and drives.
 #[test]
 fn the_page_of_the_largest_scenarios_has_less_than_2_mb() {
     let scratch = Scratch::new();
     for name in ["bandwidth-latency", "interleaved", "video"] {
-        let page = ["--html", "page.html"];
-        let short = ["--repetitions", "1", "--seconds", "2"];
-        compare(&scratch, &[&[name][..], &short, &page].concat());
-        let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+        let page = page(&scratch, name);
         assert!(page.len() <= 2_000_000, "{name}: {} bytes", page.len());
     }
 }
@@ -152,10 +130,7 @@ fn a_page_says_first_what_its_scenario_asks_for() {
         ("latency-sporadic", "the mean latency of the target is"),
         ("storm", "the part of all promises that is kept is"),
     ] {
-        let page = ["--html", "page.html"];
-        let short = ["--repetitions", "1", "--seconds", "2"];
-        compare(&scratch, &[&[name][..], &short, &page].concat());
-        let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+        let page = page(&scratch, name);
         let (_, lead) = page.split_once("<p class=\"lead\">").expect(name);
         let (lead, _) = lead.split_once("</p>").expect(name);
         assert!(lead.contains(said), "{name}: {lead}");
@@ -165,26 +140,8 @@ fn a_page_says_first_what_its_scenario_asks_for() {
 #[test]
 fn a_suite_is_played_for_one_page() {
     let scratch = Scratch::new();
-    let said = compare(
-        &scratch,
-        &[
-            "s-suite",
-            "--drive",
-            "demo",
-            "--policy",
-            "none",
-            "--policy",
-            "contract",
-            "--repetitions",
-            "1",
-            "--seconds",
-            "1",
-            "--html",
-            "page.html",
-            "--json",
-            "records.json",
-        ],
-    );
+    let line = "s-suite --drive demo --policy none --policy contract --repetitions 1 --seconds 1 --html page.html --json records.json";
+    let said = compare(&scratch, line);
     let heads = said.out.lines().filter_map(|l| l.strip_prefix("# "));
     let heads: Vec<&str> = heads.collect();
     let names = [
@@ -197,7 +154,7 @@ fn a_suite_is_played_for_one_page() {
         "latency",
     ];
     assert_eq!(heads, names);
-    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    let page = scratch.read("page.html");
     for name in names {
         assert!(page.contains(&format!("<h2>{name} on demo</h2>")), "{name}");
     }
@@ -210,7 +167,7 @@ fn a_suite_is_played_for_one_page() {
         assert!(page.contains(picture), "{picture}");
     }
     assert!(!page.contains("src=\"http") && !page.contains("href=\"http"));
-    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let records = scratch.read("records.json");
     let mut played: Vec<String> = Vec::new();
     for record in common::records(&records) {
         let name = record["scenario"].as_str().expect("a name").to_owned();
@@ -221,19 +178,21 @@ fn a_suite_is_played_for_one_page() {
     assert_eq!(played, names);
 }
 
+/// A command line under these policies.
+fn under(line: &str, policies: &[&str]) -> String {
+    let policies = policies.iter().map(|policy| format!(" --policy {policy}"));
+    line.to_owned() + &policies.collect::<String>()
+}
+
 #[test]
 fn a_table_for_each_drive() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
-    let policies = ["none", "io.latency", "bfq", "contract"].map(|p| ["--policy", p]);
-    let said = compare(&scratch, &[&SHORT[..], &policies.concat()].concat());
+    let policies = ["none", "io.latency", "bfq", "contract"];
+    let said = compare(&scratch, &under(SHORT, &policies));
     golden_text("compare", &said.out);
     // The target's priority is no class, since it has no max.
-    assert!(
-        said.err.contains("client[0].ionice: has no effect"),
-        "{}",
-        said.err
-    );
+    has(&said.err, "client[0].ionice: has no effect");
     let last = said.err.lines().last().expect("it says how many");
     assert!(
         last.starts_with("32 runs in ") && last.ends_with(" s"),
@@ -245,16 +204,11 @@ fn a_table_for_each_drive() {
 fn the_scenarios_of_the_demo_are_compared_on_any_drive() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
-    let one = ["--repetitions", "1", "--seconds", "2"];
     for scenario in ["contract", "equal-readers", "shares", "max"] {
         for drive in ["demo", "disk.toml"] {
-            let words = [&[scenario, "--drive", drive], &one[..]].concat();
-            let said = compare(&scratch, &words);
-            assert!(
-                said.out.contains("\nnone"),
-                "{scenario} on {drive}: {}",
-                said.out
-            );
+            let line = format!("{scenario} --drive {drive} --repetitions 1 --seconds 2");
+            let said = compare(&scratch, &line);
+            has(&said.out, "\nnone");
             assert!(!said.out.contains("case"), "it has one: {}", said.out);
         }
     }
@@ -264,9 +218,8 @@ fn the_scenarios_of_the_demo_are_compared_on_any_drive() {
 fn records_are_in_order_and_say_where_time_went() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
-    let page = ["--json", "-", "--html", "page.html"];
-    let said = compare(&scratch, &[&SHORT[..], &page].concat());
-    assert!(said.err.contains("wrote page.html"), "{}", said.err);
+    let said = compare(&scratch, &format!("{SHORT} --json - --html page.html"));
+    has(&said.err, "wrote page.html");
     let records = common::records(&said.out);
     let mut at = records.iter();
     for drive in ["disk", "demo"] {
@@ -292,7 +245,7 @@ fn records_are_in_order_and_say_where_time_went() {
         }
     }
     assert_eq!(at.next(), None);
-    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    let page = scratch.read("page.html");
     for word in [
         "disk",
         "demo",
@@ -342,37 +295,18 @@ source = "a paper"
 fn a_scenario_of_ones_own_is_compared_and_checked() {
     let scratch = Scratch::new();
     scratch.file("own.toml", OWN);
-    let words = [
-        "own.toml",
-        "--repetitions",
-        "1",
-        "--seconds",
-        "1",
-        "--check",
-    ];
-    let under = |policies: &[&str]| {
-        let policies: Vec<&str> = policies.iter().flat_map(|p| ["--policy", p]).collect();
-        run(&scratch, &[&["compare"], &words[..], &policies].concat())
-    };
-    let both = under(&["none", "contract"]);
-    assert_eq!(both.status, Some(1), "{}", both.err);
+    let check = "compare own.toml --repetitions 1 --seconds 1 --check";
+    let both = run(&scratch, &under(check, &["none", "contract"])).ended(1);
     let failed = "error: 1 of 4 requirements are not met:\n  demo, none: The small got 0.26 of 10 MB/s promised and fell short in 1 of 1 s, at worst 3% of what it was owed (second 1), because of a neighbour: large-09.";
-    assert!(both.err.contains(failed), "{}", both.err);
-    for words in [
-        "bandwidth of total",
-        "contract: The bandwidth of total is",
-        "of that under none, as asked (at least 90%).",
-        "contract: mean 400 us published (a paper); here",
-    ] {
-        assert!(both.out.replace('\n', " ").contains(words), "{}", both.out);
-    }
+    has(&both.err, failed);
+    let text = both.out.replace('\n', " ");
+    has(&text, "bandwidth of total");
+    has(&text, "contract: The bandwidth of total is");
+    has(&text, "of that under none, as asked (at least 90%).");
+    has(&text, "contract: mean 400 us published (a paper); here");
     // Beside none nothing is known where none is not played.
-    let alone = under(&["contract"]);
-    assert!(
-        alone.err.contains("is not known of that under none"),
-        "{}",
-        alone.err
-    );
+    let alone = run(&scratch, &under(check, &["contract"]));
+    has(&alone.err, "is not known of that under none");
 }
 
 #[test]
@@ -381,20 +315,15 @@ fn a_job_file_of_fio_is_compared() {
     let jobs = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=1\ntime_based\ngroup_reporting\n\
                 [a]\nrw=randread\niodepth=4\n[b]\nrw=read\nbs=128k\nnumjobs=2\n";
     scratch.file("jobs.fio", jobs);
-    let said = compare(&scratch, &["jobs.fio", "--repetitions", "1", "--json", "-"]);
-    assert!(
-        said.err
-            .contains("jobs.fio:7:1: group_reporting: has no effect"),
-        "{}",
-        said.err
-    );
+    let said = compare(&scratch, "jobs.fio --repetitions 1 --json -");
+    has(&said.err, "jobs.fio:7:1: group_reporting: has no effect");
     let drive =
         "no --drive given: jobs is played on samsung-970-pro; run `weir drives` for a list\n";
-    assert!(said.err.contains(drive), "{}", said.err);
-    let short = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
-    let shown = compare(&scratch, &short);
+    has(&said.err, drive);
+    let short = "jobs.fio --repetitions 1 --policy none";
+    let shown = compare(&scratch, short);
     assert!(shown.out.starts_with(drive), "{}", shown.out);
-    let chosen = compare(&scratch, &[&short[..], &["--drive", "demo"]].concat());
+    let chosen = compare(&scratch, &format!("{short} --drive demo"));
     let all = chosen.out + &chosen.err;
     assert!(!all.contains("no --drive"), "{all}");
     let clients = common::records(&said.out);
@@ -407,8 +336,7 @@ fn a_job_file_of_fio_is_compared() {
             .all(|r| r["scenario"] == "jobs" && r["requests"] != 0)
     );
     scratch.file("bad.fio", &jobs.replace("iodepth", "io_depth"));
-    let said = run(&scratch, &["compare", "bad.fio"]);
-    assert_eq!(said.status, Some(1));
+    let said = run(&scratch, "compare bad.fio").ended(1);
     let told = "bad.fio:10:1: io_depth: unknown option\n  help: did you mean iodepth?\n1 problem\n";
     assert_eq!(said.err, told);
 }
@@ -419,12 +347,11 @@ fn each_job_is_measured_over_its_own_time() {
     let jobs = "[global]\nrw=randread\nsize=256m\ndirect=1\ntime_based\nnorandommap\nioengine=libaio\niodepth=4\n\
                 [short]\nruntime=1\n[long]\nruntime=6\n[late]\nstartdelay=4\nruntime=2\n";
     scratch.file("jobs.fio", jobs);
-    let options = ["jobs.fio", "--repetitions", "1", "--policy", "none"];
-    let said = compare(&scratch, &[&options[..], &["--json", "-"]].concat());
+    let said = compare(&scratch, "jobs.fio --repetitions 1 --policy none --json -");
     let records = common::records(&said.out);
     let number = |record: &Value, key: &str| record[key].as_f64().unwrap_or_default();
     for (client, begins, seconds) in [("short", 0.0, 1.0), ("long", 0.0, 6.0), ("late", 4.0, 2.0)] {
-        let record = records.iter().find(|r| r["client"] == client).unwrap();
+        let record = record_of(&records, &[("client", client)]);
         for key in ["bandwidth_mb_per_s", "worst_second_mb_per_s"] {
             let got = number(record, key);
             assert!((220.0..240.0).contains(&got), "{key}: {record}");
@@ -446,15 +373,12 @@ fn a_key_of_a_contract_is_changed_on_the_command_line() {
     let jobs = "[global]\nrw=randread\nsize=256m\ndirect=1\ntime_based\nruntime=2\nioengine=libaio\niodepth=4\n\
                 [a]\n[b]\nnumjobs=3\n";
     scratch.file("jobs.fio", jobs);
-    let options = ["jobs.fio", "--repetitions", "1", "--policy", "contract"];
-    let set = ["--set", "a.max=10MB/s", "--set", "b-02.max.iops=1000"];
-    let said = compare(
-        &scratch,
-        &[&options[..], &set[..], &["--json", "-"]].concat(),
-    );
+    let options = "jobs.fio --repetitions 1 --policy contract";
+    let set = "--set a.max=10MB/s --set b-02.max.iops=1000";
+    let said = compare(&scratch, &format!("{options} {set} --json -"));
     let records = common::records(&said.out);
     let got = |client: &str| {
-        let record = records.iter().find(|r| r["client"] == client).unwrap();
+        let record = record_of(&records, &[("client", client)]);
         record["bandwidth_mb_per_s"].as_f64().unwrap_or_default()
     };
     for (client, expected) in [("a", 10.0), ("b-02", 4.096)] {
@@ -479,15 +403,9 @@ fn a_key_of_a_contract_is_changed_on_the_command_line() {
             "a.mx does not end in one of the keys min, min_iops, share, max, class",
         ),
     ] {
-        let said = run(
-            &scratch,
-            &[&["compare"], &options[..], &["--set", set]].concat(),
-        );
-        assert!(
-            said.status != Some(0) && said.err.contains(told),
-            "{}",
-            said.err
-        );
+        let said = run(&scratch, &format!("compare {options} --set {set}"));
+        assert_ne!(said.status, Some(0));
+        has(&said.err, told);
     }
 }
 
@@ -496,15 +414,15 @@ fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
     let scratch = Scratch::new();
     let jobs = "[a]\nrw=read\nbs=64k\ndirect=1\nsize=16m\nramp_time=2\nruntime=10\n";
     scratch.file("jobs.fio", jobs);
-    let said = compare(&scratch, &["jobs.fio", "--policy", "none"]);
+    let said = compare(&scratch, "jobs.fio --policy none");
     let row = said.out.lines().find(|line| line.starts_with("a  "));
     let row = row.unwrap_or_else(|| panic!("{}", said.out));
-    assert!(row.contains("ended in the warm-up"), "{row}");
+    has(&row, "ended in the warm-up");
     assert!(!row.contains("0.00"), "{row}");
     let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        words.contains("Not measured: a. The measurement begins after a warm-up of 2.00 s"),
-        "{words}"
+    has(
+        &words,
+        "Not measured: a. The measurement begins after a warm-up of 2.00 s",
     );
 }
 
@@ -514,24 +432,19 @@ fn equal_rows_have_a_reason_and_a_remedy() {
     let scratch = Scratch::new();
     let jobs = "[global]\nrw=randread\nsize=64m\ndirect=1\ntime_based\nruntime=1\nioengine=libaio\n\
                 [a]\niodepth=4\n[b]\niodepth=64\n";
-    let short = ["jobs.fio", "--repetitions", "1"];
-    let policies = |names: &[&'static str]| -> Vec<&'static str> {
-        let names = names.iter().flat_map(|name| ["--policy", name]);
-        short.into_iter().chain(names).collect()
-    };
-    let words = |names: &[&'static str]| {
-        let said = compare(&scratch, &policies(names));
+    let words = |names: &[&str]| {
+        let said = compare(&scratch, &under("jobs.fio --repetitions 1", names));
         said.out.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     scratch.file("jobs.fio", jobs);
     let said = words(&["none", "io.max", "io.cost", "contract"]);
     let reason = "none and io.max give equal results, because no client has a contract for them to act on. Add max,";
-    assert!(said.contains(reason), "{said}");
+    has(&said, reason);
     let prioritised = format!("{jobs}prio=7\n");
     scratch.file("jobs.fio", &prioritised);
     let said = words(&["none", "io.cost"]);
     let reason = "none and io.cost give equal results, because all clients are in one group";
-    assert!(said.contains(reason), "{said}");
+    has(&said, reason);
 }
 
 /// A job file, and what it comes to as a scenario's file, give the same records; with contracts in it they differ.
@@ -542,54 +455,38 @@ fn a_job_file_becomes_a_scenario_to_add_contracts_to() {
                 [hot]\nrw=randread\nrandom_distribution=zipf:1.1\niodepth=4\n[b]\nrw=write\nbs=128k\nnumjobs=2\n";
     scratch.file("jobs.fio", jobs);
     scratch.file("jobs.ini", jobs);
-    let printed = run(&scratch, &["scenarios", "--from", "jobs.fio"]);
-    assert_eq!(printed.status, Some(0), "{}", printed.err);
-    assert!(
-        printed.err.contains("jobs.fio:7:1: unlink: has no effect"),
-        "{}",
-        printed.err
-    );
+    let printed = run(&scratch, "scenarios --from jobs.fio").ended(0);
+    has(&printed.err, "jobs.fio:7:1: unlink: has no effect");
     scratch.file("mine.toml", &printed.out);
-    let short = ["--repetitions", "1", "--policy", "contract", "--json", "-"];
-    let play = |file| compare(&scratch, &[&[file][..], &short].concat()).out;
+    let short = "--repetitions 1 --policy contract --json -";
+    let play = |file| compare(&scratch, &format!("{file} {short}")).out;
     let played = play("jobs.fio");
     assert_eq!(play("mine.toml"), played);
     assert!(printed.out.contains("\ngrouping = \"each\"\n"));
     let contracts = printed.out.replacen("# max = ", "max = ", 1);
     scratch.file("mine.toml", &contracts);
     assert_ne!(play("mine.toml"), played);
-    let ini = run(&scratch, &["scenarios", "--from", "jobs.ini"]);
+    let ini = run(&scratch, "scenarios --from jobs.ini");
     assert_eq!(ini.out, printed.out.replacen("jobs.fio", "jobs.ini", 1));
 }
 
 #[test]
 fn what_is_divided_is_shown() {
     let scratch = Scratch::new();
-    let one = [
-        "--repetitions",
-        "1",
-        "--seconds",
-        "2",
-        "--policy",
-        "contract",
-    ];
-    let shares = compare(&scratch, &[&["shares"], &one[..]].concat());
-    assert!(
-        shares.out.contains("1.00 : 2.00 : 4.00 : 8.00"),
-        "{}",
-        shares.out
-    );
-    let max = compare(&scratch, &[&["max", "--check"], &one[..]].concat());
-    assert!(max.out.contains("of max 5, 10, 20, 40"), "{}", max.out);
+    let one = "--repetitions 1 --seconds 2 --policy contract";
+    let shares = compare(&scratch, &format!("shares {one}"));
+    has(&shares.out, "1.00 : 2.00 : 4.00 : 8.00");
+    let max = compare(&scratch, &format!("max --check {one}"));
+    has(&max.out, "of max 5, 10, 20, 40");
 }
 
 #[test]
 fn auditors_find_nothing() {
     let scratch = Scratch::new();
     scratch.file("disk.toml", DISK);
-    let policies = ["--policy", "none", "--policy", "contract", "--audit"];
-    let audited = compare(&scratch, &[&SHORT[..], &policies].concat());
-    let plain = compare(&scratch, &[&SHORT[..], &policies[..4]].concat());
+    let line = under(SHORT, &["none", "contract"]);
+    let audited = compare(&scratch, &format!("{line} --audit"));
+    let plain = compare(&scratch, &line);
     assert_eq!(audited.out, plain.out, "they only watch");
 }
 
@@ -615,43 +512,38 @@ rw = "randread"
 fn where_nothing_is_drawn_there_is_one_run() {
     let scratch = Scratch::new();
     scratch.file("cases.toml", CASES);
-    let words = ["cases.toml", "--seconds", "1", "--json", "records.json"];
-    let said = compare(&scratch, &words);
+    let line = "cases.toml --seconds 1 --json records.json";
+    let said = compare(&scratch, line);
     let told =
         "Nothing is drawn on demo (in-order): one run of each, since 4 would all be the same.";
     let out = said.out.replace('\n', " ");
     assert!(out.contains(told) && out.contains("up to 4 runs"), "{out}");
-    assert!(said.err.contains("10 runs in "), "{}", said.err);
-    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    has(&said.err, "10 runs in ");
+    let records = common::records(&scratch.read("records.json"));
     let repeats = |case: &str| {
-        let records = records.lines().map(|l| serde_json::from_str(l).unwrap());
-        let records: Vec<Value> = records.collect();
-        let mine = records.into_iter().filter(|r| r["case"] == case);
+        let mine = records.iter().filter(|r| r["case"] == case);
         let total = mine.filter(|r| r["client"] == "total");
-        let repeats = total.map(|r| (r["policy"].to_string(), r["repeat"].as_u64()));
-        repeats
-            .map(|(_, repeat)| repeat.unwrap())
-            .collect::<Vec<_>>()
+        let repeats = total.map(|r| r["repeat"].as_u64().unwrap());
+        repeats.collect::<Vec<_>>()
     };
     assert_eq!(repeats("in-order"), [0, 0]);
     assert_eq!(repeats("anywhere"), [0, 1, 2, 3, 0, 1, 2, 3]);
-    let words = [&words[..], &["--case", "in-order"]].concat();
-    let said = compare(&scratch, &words);
+    let line = format!("{line} --case in-order");
+    let said = compare(&scratch, &line);
     let told = "Nothing is drawn: one run of each";
     let out = said.out.replace('\n', " ");
     assert!(
         out.contains(told) && out.contains("got: mean of one run"),
         "{out}"
     );
-    assert!(said.err.contains("2 runs in "), "{}", said.err);
+    has(&said.err, "2 runs in ");
     // The figures are those of each of them.
-    let one = compare(&scratch, &[&words[..], &["--repetitions", "1"]].concat());
+    let one = compare(&scratch, &format!("{line} --repetitions 1"));
     let table = |said: &Said| {
         said.out
             .split("A promise is kept")
             .next()
-            .unwrap()
-            .to_owned()
+            .map(str::to_owned)
     };
     assert_eq!(table(&said), table(&one));
     assert!(!one.out.contains("Nothing is drawn"), "{}", one.out);
@@ -663,8 +555,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     scratch.file("own.toml", OWN);
     let words = "compare own.toml --seconds 1 --repetitions 10000 --check --json records.json --html page.html \
                  --policy none --policy contract";
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let mut command = weir(&scratch, &words);
+    let mut command = weir(&scratch, words);
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     let mut err = BufReader::new(child.stderr.take().unwrap());
@@ -675,7 +566,7 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
     }
     // It says so once each has been played.
     assert!(line.starts_with("about "), "{line}");
-    assert!(line.contains(" left for 20000 runs, "), "{line}");
+    has(&line, " left for 20000 runs, ");
     signal(&child, Signal::INT);
     let (mut out, mut rest) = (String::new(), String::new());
     let mut stdout = child.stdout.take().unwrap();
@@ -691,17 +582,17 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
         missing.contains(" of 10000 ") && missing.ends_with(check),
         "{last}"
     );
-    assert!(rest.contains(&format!("{played} runs in ")), "{rest}");
+    has(&rest, &format!("{played} runs in "));
     assert!(!rest.contains("error"), "{rest}");
     let said = out.replace('\n', " ");
     let note = format!("Interrupted: {played} of 20000 runs; missing: ");
     assert!(said.contains(&note), "{out}");
     for policy in ["\nnone ", "\ncontract "] {
-        assert!(out.contains(policy), "{out}");
+        has(&out, policy);
     }
-    let page = std::fs::read_to_string(scratch.path("page.html")).unwrap();
+    let page = scratch.read("page.html");
     assert!(page.contains(&note) && !page.contains("NaN"));
-    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let records = scratch.read("records.json");
     assert_eq!(records.lines().count(), played * 17);
     assert_eq!(scratch.names(), ["own.toml", "page.html", "records.json"]);
 }
@@ -710,15 +601,8 @@ fn an_interrupt_shows_what_there_is_and_says_what_is_missing() {
 fn an_interrupt_in_the_first_run_leaves_nothing_behind() {
     let scratch = Scratch::new();
     scratch.file("own.toml", OWN);
-    let words = [
-        "compare",
-        "own.toml",
-        "--seconds",
-        "3600",
-        "--json",
-        "records.json",
-    ];
-    let mut command = weir(&scratch, &words);
+    let line = "compare own.toml --seconds 3600 --json records.json";
+    let mut command = weir(&scratch, line);
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = piped.spawn().unwrap();
     common::wait("it begins", || scratch.names().len() == 2);
@@ -739,7 +623,7 @@ fn a_p99_is_the_same_wherever_it_stands() {
                 [[client]]\nname = \"scan\"\nrw = \"read\"\nbs = \"1MiB\"\niodepth = 4\nsize = \"10GiB\"\ndirect = true\n\
                 [[expect]]\nfigure = \"p99\"\nclient = \"db\"\nat_most = \"1ms\"\n";
     scratch.file("p.toml", text);
-    let out = compare(&scratch, &["p.toml", "--repetitions", "5"]).out;
+    let out = compare(&scratch, "p.toml --repetitions 5").out;
     let after = |start: &str, skip: usize| {
         let mut line = out.lines().filter(|line| line.starts_with(start));
         let line = line.next_back().unwrap_or_else(|| panic!("{start}: {out}"));

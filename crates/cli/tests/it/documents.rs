@@ -15,7 +15,7 @@
 //! for seconds, `init`, which writes, and comparisons under Linux: their options, and the drives, policies and scenarios that they name, are looked up.
 
 use crate::common::running::{Running, start};
-use crate::common::{Said, Scratch, files_below, run, weir};
+use crate::common::{Said, Scratch, files_below, root, run, run_with, weir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -38,10 +38,6 @@ const PLACEHOLDERS: [(&str, &str, &str); 9] = [
 
 const CONFIG: &str = "listen.nbd = [\"127.0.0.1:0\"]\n[drive.fast]\n\
     [volume.alpha]\ndrive = \"fast\"\nmemory = true\nsize = \"1MiB\"\n";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// A command line, and where it stands.
 struct Line {
@@ -156,7 +152,7 @@ fn wrong_weir(
         if !asked.insert(owned) {
             return None;
         }
-        let said = run(scratch, arguments);
+        let said = run_with(scratch, arguments);
         (!well(&said)).then(|| format!("{arguments:?}: {}", said.err))
     };
     let well = |said: &Said| said.status == Some(0);
@@ -311,7 +307,7 @@ fn every_command_line_of_every_document_is_one() {
     for job in ["job.fio", "jobs.fio"] {
         scratch.file(job, "[a]\nrw=randread\nsize=64m\n");
     }
-    scratch.file("mine.toml", &run(&scratch, &["policies", "bfq"]).out);
+    scratch.file("mine.toml", &run(&scratch, "policies bfq").out);
     let (mut counts, mut wrong) = ([0; PROGRAMS.len()], Vec::new());
     let mut asked = BTreeSet::new();
     for line in documents().iter().flat_map(|path| lines(path)) {
@@ -342,7 +338,7 @@ const LIVE: &str = "[drive.fast]\ncapacity = { read = \"900MB/s\", write = \"800
 
 /// Starts a server in `scratch`, at `NAME.sock`, with a volume for each of the names.
 fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
-    let at = scratch.path("").display().to_string();
+    let at = scratch.at("");
     let mut text = format!(
         "[listen]\nnbd = [\"unix:{at}/{name}.nbd\"]\n[manage]\nsocket = \"{at}/{name}.sock\"\nstorage = [\"{at}\"]\n{LIVE}"
     );
@@ -356,13 +352,13 @@ fn serve(scratch: &Scratch, name: &str, volumes: &[&str]) -> Running {
     }
     let file = format!("{name}.toml");
     scratch.file(&file, &text);
-    start(&mut weir(scratch, &["serve", &file]))
+    start(&mut weir(scratch, &format!("serve {file}")))
 }
 
 /// A command line that asks a server, as one that asks a server here; `None` if it names a command without what it takes, waits, or needs another
 /// server.
 fn request(scratch: &Scratch, words: &[String]) -> Option<Vec<String>> {
-    let at = scratch.path("").display().to_string();
+    let at = scratch.at("");
     let has = |word: &str| words.iter().any(|w| w == word);
     let least = match (words.get(1)?.as_str(), words.get(2).map(String::as_str)) {
         ("ctl", Some("set" | "add" | "grow" | "--socket")) => 5,
@@ -417,7 +413,7 @@ fn run_all(scratch: &Scratch, make: impl Fn(&[String]) -> Option<Vec<String>>) -
         };
         if done.insert(made.clone()) {
             let words: Vec<&str> = made.iter().map(String::as_str).collect();
-            let said = run(scratch, &words);
+            let said = run_with(scratch, &words);
             if said.status != Some(0) {
                 wrong.push(format!("{}\n  {}", line.place, said.err.trim_end()));
             }
@@ -495,8 +491,8 @@ fn comparisons_and_plans_play_as_they_stand() {
     let jobs = "[global]\nsize=64m\ndirect=1\n[reader]\nrw=randread\n[writer]\nrw=write\n";
     scratch.file("job.fio", jobs);
     scratch.file("jobs.fio", jobs);
-    scratch.file("policy.toml", &run(&scratch, &["policies", "bfq"]).out);
-    scratch.file("mine.toml", &run(&scratch, &["scenarios", "latency"]).out);
+    scratch.file("policy.toml", &run(&scratch, "policies bfq").out);
+    scratch.file("mine.toml", &run(&scratch, "scenarios latency").out);
     let fleet = "name = \"fleet\"\ndrives = [\"demo\"]\nduration = \"1s\"\ngrouping = \"each\"\n[[client]]\nname = \"a\"\nrw = \"randread\"\n\
         direct = true\nsize = \"64MiB\"\nmin = \"5MB/s\"\n";
     scratch.file("fleet.toml", fleet);

@@ -1,6 +1,6 @@
 //! `weir drives`: rightly used and wrongly.
 
-use crate::common::{Scratch, golden, run};
+use crate::common::{Scratch, golden, has, run};
 
 const SHEET: &str = r#"
 name = "mine"
@@ -39,35 +39,33 @@ fn drives() {
     golden(
         "drives-fit",
         &scratch,
-        &[
-            &["drives"],
-            &["drives", "figures"],
-            &["drives", "scsi-debug"],
-            &["drives", "./known.toml"],
-            &["drives", "fit", "scsi-debug"],
-            &["drives", "fit", "known.toml"],
-            &["drives", "scsi-debgu"],
-            &["drives", "fit", "floppy"],
-            &["drives", "fit", "demo"],
-            &["drives", "fit", "nowhere.toml"],
-            &["drives", "fit", "unknown-figure.toml"],
-            &["drives", "fit", "untied.toml"],
-            &["drives", "fit", "no-tolerance.toml"],
-            &["drives", "fit", "a-rate.toml"],
-            &["drives", "fit", "wrong.toml"],
-            &["drives", "validation", "scsi-debug", "--sets", "-1"],
-            &["drives", "validation", "scsi-debug", "--jobs", "0"],
-        ],
+        "\
+drives
+drives figures
+drives scsi-debug
+drives ./known.toml
+drives fit scsi-debug
+drives fit known.toml
+drives scsi-debgu
+drives fit floppy
+drives fit demo
+drives fit nowhere.toml
+drives fit unknown-figure.toml
+drives fit untied.toml
+drives fit no-tolerance.toml
+drives fit a-rate.toml
+drives fit wrong.toml
+drives validation scsi-debug --sets -1
+drives validation scsi-debug --jobs 0
+",
     );
 }
 
 #[test]
 fn a_fitted_profile_can_be_used() {
     let scratch = Scratch::new();
-    let fitted = run(&scratch, &["drives", "fit", "scsi-debug"]);
-    assert_eq!(fitted.status, Some(0), "{}", fitted.err);
+    let fitted = run(&scratch, "drives fit scsi-debug").ended(0);
     scratch.file("fitted.toml", &fitted.out);
-    let shown = run(&scratch, &["drives", "fitted.toml"]);
-    assert_eq!(shown.status, Some(0), "{}", shown.err);
-    assert!(shown.out.contains("255"), "{}", shown.out);
+    let shown = run(&scratch, "drives fitted.toml").ended(0);
+    has(&shown.out, "255");
 }

@@ -1,8 +1,8 @@
 //! What a server makes of a system that is not as it usually is.
 
 use crate::common;
-use crate::common::Scratch;
-use crate::common::running::{Running, start};
+use crate::common::running::{Running, serve, start};
+use crate::common::{Scratch, has};
 use std::process::Command;
 
 fn config(scratch: &Scratch, rest: &str) {
@@ -16,7 +16,7 @@ fn config(scratch: &Scratch, rest: &str) {
 
 /// The command behind another that prepares its process: `prefix` with the command and its arguments.
 fn behind(scratch: &Scratch, prefix: &[&str]) -> Command {
-    let weir = common::weir(scratch, &["serve", "weir.toml"]);
+    let weir = common::weir(scratch, "serve weir.toml");
     let mut command = Command::new(prefix[0]);
     command.args(&prefix[1..]).arg(weir.get_program());
     command.args(weir.get_args()).current_dir(scratch.path(""));
@@ -49,8 +49,8 @@ fn a_refused_io_uring_is_said_once_with_the_consequence() {
     common::wait("it is said", || server.says("io_uring is not available"));
     let log = server.log.lock().unwrap().clone();
     assert_eq!(log.matches("io_uring is not available").count(), 1, "{log}");
-    assert!(log.contains("Operation not permitted"), "{log}");
-    assert!(log.contains("delays all clients of its shard"), "{log}");
+    has(&log, "Operation not permitted");
+    has(&log, "delays all clients of its shard");
     server.end();
 }
 
@@ -84,7 +84,7 @@ fn nice(server: &Running) -> Vec<i32> {
 fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
     let scratch = Scratch::new();
     config(&scratch, "[drive.other]\n[server]\npriority = \"high\"\n");
-    let server = start(&mut common::weir(&scratch, &["serve", "weir.toml"]));
+    let server = serve(&scratch);
     let refused = server.says("server.priority");
     let nice_raised = nice(&server);
     assert!(!nice_raised.is_empty());
@@ -95,7 +95,7 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
     server.end();
     // Where nobody asks for it, they are raised, too, where that is permitted.
     config(&scratch, "");
-    let server = start(&mut common::weir(&scratch, &["serve", "weir.toml"]));
+    let server = serve(&scratch);
     assert_eq!(nice(&server)[0], nice_raised[0]);
     assert!(!server.says("server.priority"));
     server.end();
@@ -118,7 +118,7 @@ fn shards_are_raised_where_that_is_permitted_and_it_is_said_once_where_not() {
     common::wait("it is said", || server.says("server.priority"));
     let log = server.log.lock().unwrap().clone();
     assert_eq!(log.matches("server.priority").count(), 1, "{log}");
-    assert!(log.contains("delay its clients"), "{log}");
+    has(&log, "delay its clients");
     assert!(nice(&server).iter().all(|n| *n > -10));
     server.end();
 }

@@ -1,10 +1,10 @@
 //! `weir explain` and the what-if of `weir replay`, on what a live server has recorded.
 
-use crate::common::running::{Running, start};
-use crate::common::{Scratch, run, weir};
+use crate::common::running::{fleet, start};
+use crate::common::{Scratch, has, run, weir};
 use serde_json::Value;
 use std::time::Duration;
-use weir_model::client::{Address, Fleet, Member};
+use weir_model::client::Address;
 use weir_model::load::Program;
 
 /// A modelled drive first come, first served, of which alpha is promised more than beta leaves it.
@@ -20,24 +20,12 @@ fn config(scratch: &Scratch) {
 }
 
 fn load(address: &Address) {
-    let member = |export: &str, program| Member {
-        name: export.to_owned(),
-        export: export.to_owned(),
-        program,
-        region: None,
-        seed: 1,
-    };
-    let fleet = Fleet {
-        address: address.clone(),
-        members: vec![
-            member("alpha", Program::random_reads(16 << 10, 2)),
-            member("beta", Program::sequential_reads(128 << 10, 24)),
-        ],
-        warm_up: Duration::ZERO,
-        length: Duration::from_millis(3500),
-        patience: Duration::from_mins(1),
-    };
-    let outcomes = fleet.run(|_| {}).unwrap();
+    let clients = [
+        ("alpha", Program::random_reads(16 << 10, 2)),
+        ("beta", Program::sequential_reads(128 << 10, 24)),
+    ];
+    let outcomes = fleet(address, &clients, Duration::from_millis(3500)).run(|_| {});
+    let outcomes = outcomes.unwrap();
     assert!(outcomes.iter().all(|o| o.error.is_none()));
 }
 
@@ -45,20 +33,16 @@ fn load(address: &Address) {
 fn recorded() -> Scratch {
     let scratch = Scratch::new();
     config(&scratch);
-    let server: Running = start(&mut weir(
-        &scratch,
-        &["serve", "weir.toml", "--record", "record"],
-    ));
+    let server = start(&mut weir(&scratch, "serve weir.toml --record record"));
     load(&server.address);
     server.end();
     scratch
 }
 
 /// What a command says that succeeds without a word on standard error.
-fn said(scratch: &Scratch, arguments: &[&str]) -> String {
-    let said = run(scratch, arguments);
-    let ended = (said.status, said.err.as_str());
-    assert_eq!(ended, (Some(0), ""), "{arguments:?}: {}", said.out);
+fn said(scratch: &Scratch, line: &str) -> String {
+    let said = run(scratch, line).ended(0);
+    assert_eq!(said.err, "", "{line}: {}", said.out);
     said.out
 }
 
@@ -86,22 +70,12 @@ fn number(cell: &str) -> f64 {
 #[test]
 fn a_record_says_why_and_what_would_have_been() {
     let scratch = recorded();
-    let explain = [
-        "explain",
-        "alpha",
-        "--record",
-        "record",
-        "--config",
-        "weir.toml",
-    ];
-    let text = said(&scratch, &explain).replace('\n', " ");
+    let explain = "explain alpha --record record --config weir.toml";
+    let text = said(&scratch, explain).replace('\n', " ");
     assert!(text.starts_with("A request of alpha takes "), "{text}");
-    assert!(text.contains("in the drive's queue for "), "{text}");
-    assert!(text.contains("by a neighbour: beta;"), "{text}");
-    let json = said(
-        &scratch,
-        &[&explain[..], &["--json", "--since", "2s"]].concat(),
-    );
+    has(&text, "in the drive's queue for ");
+    has(&text, "by a neighbour: beta;");
+    let json = said(&scratch, &format!("{explain} --json --since 2s"));
     let json: Value = serde_json::from_str(&json).unwrap();
     let parts = json["parts"].as_array().unwrap().iter();
     let parts: f64 = parts.map(|part| part["us"].as_f64().unwrap()).sum();
@@ -112,10 +86,13 @@ fn a_record_says_why_and_what_would_have_been() {
     assert_eq!(json["cause"], "neighbour", "{json}");
     assert_eq!(json["neighbours"][0]["name"], "beta", "{json}");
     // Without the configuration, volumes are numbers.
-    assert!(said(&scratch, &["explain", "2", "--record", "record"]).contains("neighbour: 3;"));
+    has(
+        &said(&scratch, "explain 2 --record record"),
+        "neighbour: 3;",
+    );
 
-    let replay = ["replay", "record", "--config", "weir.toml"];
-    let table = said(&scratch, &[&replay[..], &["--policy", "contract"]].concat());
+    let contract = "replay record --config weir.toml --policy contract";
+    let table = said(&scratch, contract);
     let [was, would] = rows(&table, "alpha");
     // Promised seconds, of which all are kept now.
     assert!(number(&was[4]) == 0.0 && number(&was[5]) > 0.0, "{table}");
@@ -124,32 +101,20 @@ fn a_record_says_why_and_what_would_have_been() {
         "{table}"
     );
     assert!(number(&would[0]) > 4.0 * number(&was[0]), "{table}");
-    let table = said(
-        &scratch,
-        &[
-            &replay[..],
-            &["--policy", "contract", "--set", "beta.max=50MB/s"],
-        ]
-        .concat(),
-    );
+    let table = said(&scratch, &format!("{contract} --set beta.max=50MB/s"));
     let [was, would] = rows(&table, "beta");
     assert!(
         number(&was[0]) > 100.0 && number(&would[0]) < 51.0,
         "{table}"
     );
-    let table = said(
-        &scratch,
-        &["replay", "record", "--drive", "samsung-970-pro"],
-    );
+    let faster = "replay record --drive samsung-970-pro";
+    let table = said(&scratch, faster);
     let [was, would] = rows(&table, "3");
     assert!(
         number(&would[0]) > 2.0 * number(&was[0]),
         "a faster drive has more to do: {table}"
     );
-    let open = said(
-        &scratch,
-        &["replay", "record", "--drive", "samsung-970-pro", "--open"],
-    );
+    let open = said(&scratch, &format!("{faster} --open"));
     let [was, would] = rows(&open, "3");
     assert!(
         (number(&would[0]) / number(&was[0]) - 1.0).abs() < 0.05,
@@ -162,8 +127,7 @@ fn a_record_says_why_and_what_would_have_been() {
 fn several_policies_have_a_row_each_with_their_promises() {
     let scratch = recorded();
     let words = "replay record --config weir.toml --policy bfq --policy contract --policy bfq";
-    let words: Vec<&str> = words.split_whitespace().collect();
-    let table = said(&scratch, &words);
+    let table = said(&scratch, words);
     let promised = |policy: &str| {
         let own = table.lines().skip_while(|line| !line.starts_with("alpha "));
         let mut cells = own.map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -184,11 +148,8 @@ fn several_policies_have_a_row_each_with_their_promises() {
 #[test]
 fn recommended_contracts_are_admitted() {
     let scratch = recorded();
-    let lines = said(
-        &scratch,
-        &["replay", "record", "--config", "weir.toml", "--recommend"],
-    );
-    let written = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();
+    let lines = said(&scratch, "replay record --config weir.toml --recommend");
+    let written = scratch.read("weir.toml");
     let mut text = written.replace("min = \"20MB/s\"\n", "");
     for (kind, name) in [("tenant", "acme"), ("volume", "alpha"), ("volume", "beta")] {
         let table = format!("[{kind}.\"{name}\"]\n");
@@ -198,63 +159,48 @@ fn recommended_contracts_are_admitted() {
         text = text.replace(&table, &format!("{table}{own}\n"));
     }
     scratch.file("proposed.toml", &text);
-    let said = run(&scratch, &["check", "proposed.toml"]);
+    let said = run(&scratch, "check proposed.toml");
     assert_eq!(said.status, Some(0), "{lines}{}{}", said.out, said.err);
 }
 
 #[test]
 fn what_cannot_be_explained_or_played_is_refused_with_help() {
     let scratch = recorded();
-    let refused = |arguments: &[&str], help: &str| {
-        let said = run(&scratch, arguments);
-        assert!(
-            said.status.is_some_and(|status| status > 0),
-            "{arguments:?}: {}",
-            said.out
-        );
-        assert!(said.err.contains(help), "{arguments:?}: {}", said.err);
-    };
+    let known = "the recording has 1, 2, 3; set --config";
+    refused(&scratch, "explain gamma --record record", known);
+    refused(&scratch, "explain alpha --record weir.toml", "not a record");
     refused(
-        &["explain", "gamma", "--record", "record"],
-        "the recording has 1, 2, 3; set --config",
-    );
-    refused(
-        &["explain", "alpha", "--record", "weir.toml"],
-        "not a record",
-    );
-    refused(
-        &["explain", "alpha", "--record", "missing"],
+        &scratch,
+        "explain alpha --record missing",
         "cannot read missing",
     );
-    refused(
-        &["explain", "1", "--record", "record", "--since", "5"],
-        "5m",
-    );
-    refused(&["replay", "record", "--policy", "contract"], "--drive");
+    refused(&scratch, "explain 1 --record record --since 5", "5m");
+    refused(&scratch, "replay record --policy contract", "--drive");
+}
+
+/// Runs a command that must fail with this help.
+fn refused(scratch: &Scratch, line: &str, help: &str) {
+    let said = run(scratch, line);
+    assert!(said.status.is_some_and(|status| status > 0), "{said:?}");
+    has(&said.err, help);
 }
 
 #[test]
 fn what_would_have_been_is_refused_with_help_where_it_cannot_be_known() {
     let scratch = recorded();
-    let refused = |arguments: &[&str], help: &str| {
-        let arguments = [&["replay", "record"], arguments].concat();
-        let said = run(&scratch, &arguments);
-        let ended = said.status.is_some_and(|status| status > 0);
-        assert!(
-            ended && said.err.contains(help),
-            "{arguments:?}: {}",
-            said.err
-        );
-    };
-    let on_demo = |arguments: &[&str], help: &str| {
-        refused(&[&["--drive", "demo"], arguments].concat(), help);
-    };
-    refused(&["--policy", "contract"], "--drive");
-    refused(&["--policy", "none", "--recommend"], "cannot be used with");
-    on_demo(&["--policy", "contracts"], "contract");
-    on_demo(&["--set", "1.min=2GB/s"], "would add up to");
-    on_demo(&["--set", "1.min=20MB"], "a size, not a rate");
-    on_demo(&["--set", "1.size=2"], "min_iops");
-    on_demo(&["--set", "gamma.min=2MB/s"], "the recording has 1, 2, 3");
-    on_demo(&["--audit"], "cannot be used with");
+    for (options, help) in [
+        ("--policy contract", "--drive"),
+        ("--policy none --recommend", "cannot be used with"),
+        ("--drive demo --policy contracts", "contract"),
+        ("--drive demo --set 1.min=2GB/s", "would add up to"),
+        ("--drive demo --set 1.min=20MB", "a size, not a rate"),
+        ("--drive demo --set 1.size=2", "min_iops"),
+        (
+            "--drive demo --set gamma.min=2MB/s",
+            "the recording has 1, 2, 3",
+        ),
+        ("--drive demo --audit", "cannot be used with"),
+    ] {
+        refused(&scratch, &format!("replay record {options}"), help);
+    }
 }

@@ -50,9 +50,9 @@ fn names(list: &str) -> Vec<String> {
 }
 
 /// Every command line that is held.
-fn commands() -> Vec<Vec<String>> {
+fn commands() -> Vec<String> {
     let scratch = Scratch::new();
-    let list = |kind: &str| names(&run(&scratch, &[kind]).out);
+    let list = |kind: &str| names(&run(&scratch, kind).out);
     let mut all: Vec<String> = ["scenarios", "drives", "policies"]
         .iter()
         .flat_map(|kind| {
@@ -93,20 +93,17 @@ fn commands() -> Vec<Vec<String>> {
         ]
         .map(str::to_owned),
     );
-    all.iter()
-        .map(|line| line.split(' ').map(str::to_owned).collect())
-        .collect()
+    all
 }
 
 /// Everything that a command writes, without times of this machine.
-fn everything(arguments: &[String]) -> String {
+fn everything(line: &str) -> String {
     let scratch = Scratch::new();
     scratch.file("weir.toml", SERVER);
     scratch.file("refused.toml", REFUSED);
     scratch.file("job.fio", JOB);
     let before = files(&scratch.path(""));
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let said = run(&scratch, &words);
+    let said = run(&scratch, line);
     let mut text = format!("status {:?}\n{}", said.status, said.out);
     let timeless = |line: &&str| {
         let timed = [" runs in ", " searches in ", " left for "];
@@ -125,7 +122,7 @@ fn everything(arguments: &[String]) -> String {
             writeln!(text, "== {name}\n{content}").expect("a String takes anything");
         }
     }
-    text.replace(&scratch.path("").display().to_string(), "DIR")
+    text.replace(&scratch.at(""), "DIR")
 }
 
 /// The files below a directory, sorted.
@@ -156,14 +153,14 @@ fn commands_write_the_same_as_before() {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(arguments) = commands.get(at) else {
+                    let Some(command) = commands.get(at) else {
                         break;
                     };
-                    let text = everything(arguments);
-                    let line = format!("{:016x} {}\n", digest(&text), arguments.join(" "));
+                    let text = everything(command);
+                    let line = format!("{:016x} {command}\n", digest(&text));
                     if let Some(show) = &show {
                         fs::create_dir_all(show).expect("writable");
-                        let name = arguments.join(" ").replace('/', "_");
+                        let name = command.replace('/', "_");
                         fs::write(show.join(name), &text).expect("writable");
                     }
                     lines.lock().unwrap_or_else(PoisonError::into_inner)[at] = line;

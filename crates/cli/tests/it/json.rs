@@ -6,51 +6,19 @@ use std::collections::BTreeMap;
 use weir_measure::keys::{KEYS, Key, When, page};
 
 /// Runs of every kind: with and without promises, with cases, in virtual time and live.
-const RUNS: &[&[&str]] = &[
-    &["demo", "--on", "sim", "--seconds", "2"],
-    &["demo", "--on", "sim", "--seconds", "1", "--scenario", "max"],
-    &["demo", "--seconds", "1", "--policy", "contract"],
-    &[
-        "compare",
-        "latency",
-        "--drive",
-        "demo",
-        "--seconds",
-        "1",
-        "--repetitions",
-        "1",
-    ],
-    &["compare", "ring", "--drive", "demo", "--case", "2-new"],
-    &["compare", "mixed.fio", "--drive", "demo"],
-    &[
-        "compare",
-        "quiet.toml",
-        "--drive",
-        "demo",
-        "--policy",
-        "none",
-    ],
-    &["compare", "late.fio", "--drive", "demo", "--policy", "none"],
-    &["compare", "startup", "--drive", "demo", "--case", "idle"],
-    &[
-        "compare",
-        "video",
-        "--drive",
-        "demo",
-        "--case",
-        "idle",
-        "--seconds",
-        "1",
-    ],
-    &[
-        "compare",
-        "contract",
-        "--seconds",
-        "1",
-        "--repetitions",
-        "1",
-    ],
-];
+const RUNS: &str = "\
+demo --on sim --seconds 2
+demo --on sim --seconds 1 --scenario max
+demo --seconds 1 --policy contract
+compare latency --drive demo --seconds 1 --repetitions 1
+compare ring --drive demo --case 2-new
+compare mixed.fio --drive demo
+compare quiet.toml --drive demo --policy none
+compare late.fio --drive demo --policy none
+compare startup --drive demo --case idle
+compare video --drive demo --case idle --seconds 1
+compare contract --seconds 1 --repetitions 1
+";
 
 /// Reads, writes and flushes of one client, and one behind enough others that it starves.
 const MIXED: &str = "[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=2\ntime_based\n[both]\nrw=randrw\nbs=4k\nfdatasync=4\n\
@@ -144,9 +112,8 @@ fn every_key_that_is_printed_is_documented_and_every_documented_one_printed() {
     scratch.file("late.fio", LATE);
     scratch.file("quiet.toml", QUIET);
     let (mut clients, mut totals) = (Seen::default(), Seen::default());
-    for arguments in RUNS {
-        let said = run(&scratch, &[arguments, &["--json", "-"][..]].concat());
-        assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+    for line in RUNS.lines() {
+        let said = run(&scratch, &format!("{line} --json -")).ended(0);
         for record in records(&said.out) {
             if record["client"] == "total" {
                 totals.line(&record);

@@ -1,7 +1,7 @@
 //! What people read when something is wrong: configurations, commands and machines, each with the exact message.
 
 use crate::common;
-use crate::common::running::start;
+use crate::common::running::{fleet, open, serve};
 use crate::common::{Scratch, golden_text, run, weir};
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 use std::time::Duration;
-use weir_wire::nbd::client::HandshakeConfig;
+use weir_model::load::Program;
 
 /// Nothing is wrong with it.
 const GOOD: &str = r#"[drive.fast]
@@ -214,40 +214,33 @@ const CONFIGURATIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// Commands that are refused, on files that cannot be what they are taken for.
-const COMMANDS: &[&[&str]] = &[
-    &["check", "missing.toml"],
-    &["check", "empty"],
-    &["check", "binary"],
-    &["check", "."],
-    &["check", "pipe"],
-    &["check", "/dev/zero"],
-    &["check", "endless"],
-    &["serve", "pipe"],
-    &["serve", "/dev/zero"],
-    &[
-        "serve",
-        "--log",
-        "off",
-        "--record",
-        "none/record",
-        "weir.toml",
-    ],
-    &["replay", "missing"],
-    &["replay", "."],
-    &["replay", "pipe"],
-    &["replay", "/dev/zero"],
-    &["replay", "text"],
-    &["compare", "latency", "--drive", "missing.toml"],
-    &["compare", "latency", "--drive", "./pipe"],
-    &["compare", "latency", "--drive", "/dev/zero"],
-    &["drives", "floppy"],
-    &["drives", "hitachi"],
-    &["drives", "./pipe"],
-    &["drives", "fit", "/dev/zero"],
-    &["demo", "--file", "pipe"],
-    &["demo", "--device", "pipe"],
-    &["demo", "--drive", "/dev/zero"],
-];
+const COMMANDS: &str = "\
+check missing.toml
+check empty
+check binary
+check .
+check pipe
+check /dev/zero
+check endless
+serve pipe
+serve /dev/zero
+serve --log off --record none/record weir.toml
+replay missing
+replay .
+replay pipe
+replay /dev/zero
+replay text
+compare latency --drive missing.toml
+compare latency --drive ./pipe
+compare latency --drive /dev/zero
+drives floppy
+drives hitachi
+drives ./pipe
+drives fit /dev/zero
+demo --file pipe
+demo --device pipe
+demo --drive /dev/zero
+";
 
 /// The machine that all this happens on: what it has is taken as long as this lives.
 struct Machine {
@@ -269,7 +262,7 @@ impl Machine {
         assert!(pipe.unwrap().success());
         fs::write(scratch.path("held.img"), [0; 4096]).unwrap();
         let held = "drive.d = {}\nlisten.nbd = [\"127.0.0.1:0\"]\nvolume.v = { drive = \"d\", file = \"DIR/held.img\", cache = \"host\" }\n";
-        let held = held.replace("DIR", &scratch.path("").display().to_string());
+        let held = held.replace("DIR", &scratch.at(""));
         let held = weir_config::parse("", &held).unwrap();
         let image = weir_serve::backend::open(&held.volumes[0]).unwrap();
         Self {
@@ -285,7 +278,7 @@ impl Machine {
     }
 
     fn directory(&self) -> String {
-        let path = self.scratch.path("").display().to_string();
+        let path = self.scratch.at("");
         path.trim_end_matches('/').to_owned()
     }
 
@@ -296,8 +289,8 @@ impl Machine {
     }
 
     /// What a command says, without what differs between machines and runs.
-    fn says(&self, arguments: &[&str]) -> String {
-        let said = run(&self.scratch, arguments);
+    fn says(&self, line: &str) -> String {
+        let said = run(&self.scratch, line);
         let mut text = String::new();
         // What the kernel says of this machine's disk is not the same everywhere.
         let mut lines = said.err.lines();
@@ -337,7 +330,7 @@ fn what_is_wrong_is_said_with_where_and_what_to_do() {
     machine.scratch.file("weir.toml", &machine.here(GOOD));
     let before = machine.scratch.names();
     let mut text = format!("The file that is changed below:\n\n{GOOD}\n");
-    assert_eq!(machine.says(&["check", "weir.toml"]), "= 0\n");
+    assert_eq!(machine.says("check weir.toml"), "= 0\n");
     for (number, (what, from, to)) in (1..).zip(CONFIGURATIONS) {
         assert!(GOOD.contains(from), "{what}: {from}");
         // The last place, where there are several.
@@ -348,18 +341,14 @@ fn what_is_wrong_is_said_with_where_and_what_to_do() {
         for line in to.lines() {
             let _ = writeln!(text, "| {line}");
         }
-        let _ = writeln!(text, "{}", machine.says(&["check", "weir.toml"]));
+        let _ = writeln!(text, "{}", machine.says("check weir.toml"));
         assert_eq!(machine.scratch.names(), before, "{what}: nothing is made");
     }
     machine.scratch.file("weir.toml", &machine.here(GOOD));
-    for (number, arguments) in (CONFIGURATIONS.len() + 1..).zip(COMMANDS) {
-        let _ = writeln!(text, "{number}. weir {}", arguments.join(" "));
-        let _ = writeln!(text, "{}", machine.says(arguments));
-        assert_eq!(
-            machine.scratch.names(),
-            before,
-            "{arguments:?}: nothing is left"
-        );
+    for (number, line) in (CONFIGURATIONS.len() + 1..).zip(COMMANDS.lines()) {
+        let _ = writeln!(text, "{number}. weir {line}");
+        let _ = writeln!(text, "{}", machine.says(line));
+        assert_eq!(machine.scratch.names(), before, "{line}: nothing is left");
     }
     golden_text("messages", &text);
 }
@@ -376,8 +365,8 @@ fn serve_says_what_check_says() {
         let at = GOOD.rfind(from).unwrap();
         let changed = [&GOOD[..at], to, &GOOD[at + from.len()..]].concat();
         machine.scratch.file("weir.toml", &machine.here(&changed));
-        let checked = machine.says(&["check", "weir.toml"]);
-        let served = machine.says(&["serve", "--log", "off", "weir.toml"]);
+        let checked = machine.says("check weir.toml");
+        let served = machine.says("serve --log off weir.toml");
         let (checked, served) = (first_line(&checked), first_line(&served));
         let served = served.replacen("error: ", "", 1);
         // The kernel's own word where there is no room.
@@ -404,15 +393,15 @@ fn what_a_server_has_is_known_or_a_warning() {
     let image = "drive = \"plain\"\nfile = \"DIR/a.img\"\nsize = \"1MiB\"\ncache = \"host\"\n";
     let text = machine.here(&GOOD.replace(GAMMA, image));
     machine.scratch.file("weir.toml", &text);
-    let server = start(&mut weir(&machine.scratch, &["serve", "weir.toml"]));
-    let said = machine.says(&["check", "weir.toml"]);
+    let server = serve(&machine.scratch);
+    let said = machine.says("check weir.toml");
     assert_eq!(
         said,
         "! note: weir (pid PID) uses this file; run `weir check --reload` to see what a reload would change\n= 0\n"
     );
     // Another file with the same image is another matter: a start would be refused.
     machine.scratch.file("other.toml", &text);
-    let said = machine.says(&["check", "other.toml"]);
+    let said = machine.says("check other.toml");
     assert_eq!(
         said,
         "! warning: other.toml:7:8: listen.nbd[0]: cannot listen on unix:DIR/nbd.sock: weir (pid PID) already listens there\n\
@@ -422,7 +411,7 @@ fn what_a_server_has_is_known_or_a_warning() {
          = 0\n"
     );
     server.end();
-    assert_eq!(machine.says(&["check", "weir.toml"]), "= 0\n");
+    assert_eq!(machine.says("check weir.toml"), "= 0\n");
 }
 
 /// What a user may not see is said, and is no fault of the file.
@@ -440,7 +429,7 @@ fn what_cannot_be_seen_without_rights_is_said() {
     let mut open = fs::metadata(&hidden).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut open, 0o700);
     fs::set_permissions(&hidden, open).unwrap();
-    let command = weir(&machine.scratch, &["check", "weir.toml"]);
+    let command = weir(&machine.scratch, "check weir.toml");
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let mut dropped = Command::new("setpriv");
     dropped
@@ -473,8 +462,8 @@ fn a_record_of_the_log_is_one_line() {
     let text = GOOD.replace("[volume.gamma]", "[volume.\"nothing here\"]");
     let text = text.replace("DIR/nbd.sock", "DIR/li\\nne.sock");
     machine.scratch.file("weir.toml", &machine.here(&text));
-    let mut server = weir(&machine.scratch, &["serve", "weir.toml"]);
-    let mut child = server
+    let mut server = weir(&machine.scratch, "serve weir.toml");
+    let child = server
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -484,23 +473,14 @@ fn a_record_of_the_log_is_one_line() {
     common::wait("it listens", || UnixStream::connect(&socket).is_ok());
     let address = weir_model::client::Address::Unix(socket);
     for export in ["no\nsuch", "none"] {
-        let config = HandshakeConfig::new(export);
-        let patience = Duration::from_secs(20);
-        assert!(weir_model::client::Connection::open(&address, config, patience).is_err());
+        assert!(open(&address, export).is_err());
     }
     common::signal(&child, rustix::process::Signal::TERM);
-    let mut log = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut log)
-        .unwrap();
-    assert!(child.wait().unwrap().success());
-    let lines: Vec<&str> = log
-        .lines()
-        .filter(|l| l.contains("unknown export"))
-        .collect();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let log = String::from_utf8(ended.stderr).unwrap();
+    let lines = log.lines().filter(|l| l.contains("unknown export"));
+    let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 2, "{log}");
     assert!(
         lines[0].contains("li\\nne.sock") && lines[0].contains("no\\nsuch"),
@@ -516,7 +496,7 @@ fn the_log_says_what_failed_and_for_whom() {
     machine
         .scratch
         .file("weir.toml", &machine.here(&GOOD.replace(GAMMA, image)));
-    let server = start(&mut weir(&machine.scratch, &["serve", "weir.toml"]));
+    let server = serve(&machine.scratch);
     // The handshake as far as an option: STARTTLS, without data.
     let mut stream = UnixStream::connect(machine.scratch.path("nbd.sock")).unwrap();
     let mut greeting = [0; 18];
@@ -530,11 +510,7 @@ fn the_log_says_what_failed_and_for_whom() {
     stream.write_all(&option.concat()).unwrap();
     common::wait("TLS is said", || server.says("requested TLS"));
     drop(stream);
-    let open = |export: &str| {
-        let config = HandshakeConfig::new(export);
-        weir_model::client::Connection::open(&server.address, config, Duration::from_secs(20))
-    };
-    assert!(open("delta").is_err());
+    assert!(open(&server.address, "delta").is_err());
     // A record is not always read whole.
     common::wait("the export is said", || {
         server.says("a client requested an unknown export; the server refused it")
@@ -545,23 +521,12 @@ fn the_log_says_what_failed_and_for_whom() {
         .write(true)
         .open(machine.scratch.path("a.img"));
     file.unwrap().set_len(0).unwrap();
-    let fleet = weir_model::client::Fleet {
-        address: server.address.clone(),
-        members: vec![weir_model::client::Member {
-            name: "reader".into(),
-            export: "gamma".into(),
-            program: weir_model::load::Program {
-                requests: Some(1),
-                ..weir_model::load::Program::sequential_reads(4096, 1)
-            },
-            region: None,
-            seed: 1,
-        }],
-        warm_up: Duration::ZERO,
-        length: Duration::from_mins(1),
-        patience: Duration::from_mins(1),
+    let one = Program {
+        requests: Some(1),
+        ..Program::sequential_reads(4096, 1)
     };
-    fleet.run(|_| {}).unwrap();
+    let reader = fleet(&server.address, &[("gamma", one)], Duration::from_mins(1));
+    reader.run(|_| {}).unwrap();
     let failed = "the storage failed a request volume=gamma operation=\"read\" offset=0 length=4096 error=\"Input/output error\"";
     common::wait("the request is said", || server.says(failed));
     server.end();

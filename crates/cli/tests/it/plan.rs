@@ -1,7 +1,7 @@
 //! Plans: what they refuse, and that they find the least number of drives.
 
 use crate::common;
-use crate::common::{Scratch, golden, run};
+use crate::common::{Scratch, golden, has, run};
 use serde_json::json;
 use weir_measure::Need;
 
@@ -43,16 +43,16 @@ fn plan_refuses() {
     golden(
         "plan-refuses",
         &scratch,
-        &[
-            &["plan"],
-            &["plan", "servces"],
-            &["plan", "four.toml", "--drive", "floppy"],
-            &["plan", "four.toml", "--case", "readers"],
-            &["plan", "four.toml", "--policy", "bqf"],
-            &["plan", "four.toml", "--keep", "101"],
-            &["plan", "four.toml", "--html", "-"],
-            &["plan", "free.toml"],
-        ],
+        "\
+plan
+plan servces
+plan four.toml --drive floppy
+plan four.toml --case readers
+plan four.toml --policy bqf
+plan four.toml --keep 101
+plan four.toml --html -
+plan free.toml
+",
     );
 }
 
@@ -65,8 +65,8 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
         &DRIVE.replace("flat", "fast").replace("100MB", "200MB"),
     );
     scratch.file("four.toml", CONTRACTS);
-    let drives = ["--drive", "flat.toml", "--drive", "fast.toml"];
-    let said = run(&scratch, &[&["plan", "four.toml"], &drives[..]].concat());
+    let line = "plan four.toml --drive flat.toml --drive fast.toml";
+    let said = run(&scratch, line);
     let drives = |policy: &str| -> Vec<&str> {
         let lines = said.out.lines().filter_map(|l| l.strip_prefix(policy));
         lines.filter_map(|l| l.split_whitespace().next()).collect()
@@ -74,7 +74,7 @@ fn promises_that_fit_twice_on_a_drive_take_half_as_many_drives() {
     // Whole drives, of both kinds.
     assert_eq!(drives("a drive each"), ["4", "4"], "{}", said.out);
     assert_eq!(drives("contract"), ["2", "1"], "{}", said.out);
-    assert!(said.out.contains("2 of 2"), "{}", said.out);
+    has(&said.out, "2 of 2");
     let text = said.out.replace('\n', " ");
     let why = "Why 2 drives under contract: with one drive, 4 clients share one, and the contracts cannot be admitted: the promises add up to 160MB/s and take 160.0 %";
     assert!(text.contains(why), "{}", said.out);
@@ -96,7 +96,7 @@ fn a_client_whose_promise_fails_with_fewer_drives_is_named() {
         .replace("40MB/s", "20MB/s")
         .replace("iodepth = 4", "iodepth = 1");
     scratch.file("scans.toml", &(contracts + scan));
-    let said = run(&scratch, &["plan", "scans.toml", "--policy", "none"]);
+    let said = run(&scratch, "plan scans.toml --policy none");
     let text = said.out.replace('\n', " ");
     assert!(text.contains(" under none: with "), "{}", said.out);
     assert!(
@@ -118,8 +118,7 @@ fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
          [[client]]",
     );
     scratch.file("mixed.toml", &contracts);
-    let plan = ["plan", "mixed.toml", "--policy", "contract", "--json"];
-    let said = run(&scratch, &[&plan[..], &["-"]].concat());
+    let said = run(&scratch, "plan mixed.toml --policy contract --json -");
     let lines = common::records(&said.out);
     assert_eq!(lines.len(), 2, "{} {}", said.out, said.err);
     let documented: Vec<&str> = Need::KEYS.iter().map(|key| key.0).collect();
@@ -141,11 +140,11 @@ fn what_is_promised_is_counted_in_bytes_and_in_requests_and_written_as_json() {
     }
     assert_eq!(lines[1]["policy"], "contract");
     assert_eq!(lines[1]["drives"], lines[1]["searches"][0]);
-    let shown = run(&scratch, &[&plan[..], &["plan.json"]].concat());
+    let shown = run(
+        &scratch,
+        "plan mixed.toml --policy contract --json plan.json",
+    );
     let head = "6 clients with 10.00 MB/s and 400 requests/s promised together.";
     assert!(shown.out.starts_with(head), "{}", shown.out);
-    assert_eq!(
-        std::fs::read_to_string(scratch.path("plan.json")).unwrap(),
-        said.out
-    );
+    assert_eq!(scratch.read("plan.json"), said.out);
 }

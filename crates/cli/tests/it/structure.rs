@@ -1,6 +1,6 @@
 //! The structure of the workspace: which crate may use which, which crate may contain `unsafe`, and the documents that list crates and modules.
 
-use crate::common::files_below;
+use crate::common::{files_below, root};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -85,8 +85,7 @@ fn the_core_uses_nothing() {
 /// `ARCHITECTURE.md` has a row for every crate, and `docs/modules.md` for every module of the elevator `contract`.
 #[test]
 fn the_documents_list_every_crate_and_every_module_of_contract() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let read = |name: &str| fs::read_to_string(root.join(name)).expect("it can be read");
+    let read = |name: &str| fs::read_to_string(root().join(name)).expect("it can be read");
     let map = read("ARCHITECTURE.md");
     assert!(map.lines().count() <= 200, "details belong in docs");
     for package in packages() {
@@ -97,7 +96,7 @@ fn the_documents_list_every_crate_and_every_module_of_contract() {
         assert!(map.contains(&row), "ARCHITECTURE.md has no row {row}");
     }
     let modules = read("docs/modules.md");
-    let contract = root.join("crates/core/src/elevator/contract");
+    let contract = root().join("crates/core/src/elevator/contract");
     for file in files_below(&contract, "rs") {
         let name = file.strip_prefix(&contract).expect("it is below");
         if name.starts_with("tests") || name == Path::new("tests.rs") {

@@ -1,6 +1,7 @@
 //! Twelve planted causes on a live server: its metrics, `weir top`, the dashboard, `weir explain` and the record name the same one.
 
 use crate::browser::{Page, Site, TOKEN, browse};
+use crate::common::running::fleet;
 use crate::common::{Scratch, free_port, get, run, wait, works};
 use crate::raw::{self, Raw};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_core::Span;
 use weir_measure::promise::{Cause, Excuse};
-use weir_model::client::{Address, Fleet, Member};
+use weir_model::client::Address;
 use weir_model::load::{Arrival, Program};
 
 /// Whole seconds of the promise before anybody is asked.
@@ -162,7 +163,7 @@ fn plants() -> Vec<Plant> {
 impl Plant {
     /// The server's file.
     fn file(&self, scratch: &Scratch, port: u16) -> String {
-        let path = |name| scratch.path(name).display().to_string();
+        let path = |name| scratch.at(name);
         let mut text = format!(
             "[listen]\nnbd = [\"unix:{}\"]\nmetrics = \"127.0.0.1:{port}\"\n\
              [manage]\nsocket = \"{}\"\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n\
@@ -250,20 +251,7 @@ fn before(plant: &Plant, scratch: &Scratch) -> Until {
 /// What clients do.
 fn load(plant: &Plant, address: &Address) -> Until {
     let mut until = Until::new();
-    let members = plant.clients.iter().map(|(export, program)| Member {
-        name: (*export).to_owned(),
-        export: (*export).to_owned(),
-        program: *program,
-        region: None,
-        seed: 1,
-    });
-    let fleet = Fleet {
-        address: address.clone(),
-        members: members.collect(),
-        warm_up: Duration::ZERO,
-        length: Duration::from_mins(10),
-        patience: Duration::from_mins(1),
-    };
+    let fleet = fleet(address, &plant.clients, Duration::from_mins(10));
     if !fleet.members.is_empty() {
         until.run(move |stop| {
             let read = fleet.run_while(|_| !stop.load(Ordering::Relaxed));
@@ -384,9 +372,8 @@ fn by_metrics(page: &str) -> Named {
     (most.unwrap_or_default().to_owned(), None)
 }
 
-fn json(scratch: &Scratch, arguments: &[&str]) -> Value {
-    let said = run(scratch, arguments);
-    assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+fn json(scratch: &Scratch, line: &str) -> Value {
+    let said = run(scratch, line).ended(0);
     serde_json::from_str(&said.out).expect("one object")
 }
 
@@ -410,8 +397,7 @@ async fn by_seconds(scratch: &Scratch, page: &Page, url: &str) -> [Named; 2] {
 
 /// What `weir top` says of alpha now.
 fn by_top(scratch: &Scratch) -> Named {
-    let socket = scratch.path("manage.sock").display().to_string();
-    let status = json(scratch, &["top", "--once", "--json", "--socket", &socket]);
+    let status = json(scratch, "top --once --json --socket manage.sock");
     let mut volumes = status["volumes"].as_array().unwrap().iter();
     let alpha = volumes.find(|volume| volume["name"] == "alpha");
     named(&alpha.unwrap()["now"], "limited_by")
@@ -439,7 +425,7 @@ async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
     let port = free_port();
     let other = before(plant, &scratch);
     let text = plant.file(&scratch, port);
-    let site = Site::of(&scratch, &text, &["--record", "record"]);
+    let site = Site::of(&scratch, &text, "--record record");
     let clients = load(plant, &site.address);
     let promised = || {
         let page = get(port, "/metrics").unwrap_or_default();
@@ -451,18 +437,12 @@ async fn play(plant: &Plant, page: &Page) -> Vec<(&'static str, Named)> {
     });
     let [top, dashboard] = by_seconds(&scratch, page, &site.url).await;
     let metrics = by_metrics(&get(port, "/metrics").unwrap());
-    let socket = scratch.path("manage.sock").display().to_string();
-    let live = json(
-        &scratch,
-        &["explain", "alpha", "--json", "--socket", &socket],
-    );
+    let live = json(&scratch, "explain alpha --json --socket manage.sock");
     drop(clients);
     site.end();
     drop(other);
-    let record = scratch.path("record").display().to_string();
-    let recorded = ["explain", "alpha", "--record", &record];
-    let recorded = [&recorded[..], &["--config", "weir.toml", "--json"]].concat();
-    let recorded = json(&scratch, &recorded);
+    let recorded = "explain alpha --record record --config weir.toml --json";
+    let recorded = json(&scratch, recorded);
     vec![
         ("metrics", metrics),
         ("weir top", top),

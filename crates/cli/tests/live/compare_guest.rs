@@ -1,7 +1,7 @@
 //! A comparison under an unmodified kernel in a guest, beside the simulator: one short run, whose drive is the server's model by ublk. It is the one
 //! guest that `./test` boots without `--guest`.
 
-use crate::common::{Scratch, weir};
+use crate::common::{self, Scratch, has, record_of, run};
 use serde_json::Value;
 use weir_linux::guest::Kernel;
 
@@ -41,29 +41,15 @@ fn a_scenario_is_played_by_linux_beside_the_simulator() {
     }
     let scratch = Scratch::new();
     scratch.file("short.toml", SCENARIO);
-    let words = "compare short.toml --json out.json --drive hitachi-hts72755 --on sim --on guest --kernel 6.12 --policy contract --repetitions 1";
-    let mut command = weir(&scratch, &words.split(' ').collect::<Vec<_>>());
-    command.args(["--policy", "bfq + io.max"]);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{complained}");
-    assert!(said.contains("bfq + io.max @6.12"), "{said}");
-    assert!(said.contains("Left out: policy \"contract\""), "{said}");
+    let line = "compare short.toml --json out.json --drive hitachi-hts72755 --on sim --on guest --kernel 6.12 --policy contract --repetitions 1 \
+                --policy 'bfq + io.max'";
+    let said = run(&scratch, line).ended(0).out;
+    has(&said, "bfq + io.max @6.12");
+    has(&said, "Left out: policy \"contract\"");
     assert!(said.lines().all(|line| line.len() <= 100), "{said}");
-    let text = std::fs::read_to_string(scratch.path("out.json")).unwrap();
-    let records = text
-        .lines()
-        .map(|l| serde_json::from_str::<Value>(l).unwrap());
-    let records: Vec<Value> = records.filter(|r| r["policy"] == "bfq + io.max").collect();
-    let of = |place: &str, client: &str| {
-        let found = records
-            .iter()
-            .find(|r| r["place"] == place && r["client"] == client);
-        found
-            .unwrap_or_else(|| panic!("{place}, {client}: {text}"))
-            .clone()
-    };
+    let records = common::records(&scratch.read("out.json"));
+    let policy = ("policy", "bfq + io.max");
+    let of = |place, client| record_of(&records, &[policy, ("place", place), ("client", client)]);
     for client in ["target", "reader", "total"] {
         let (sim, guest) = (of("sim", client), of("guest", client));
         let number = |r: &Value, key: &str| r.pointer(key).and_then(Value::as_f64).unwrap();

@@ -1,15 +1,13 @@
 //! `weir ctl` beside a running server: what it prints, and what it says where something is wrong.
 
-use crate::common::running::{Running, start};
-use crate::common::{Said, Scratch, run, signal, weir};
+use crate::common::running::{Running, open, serve};
+use crate::common::{Said, Scratch, has, run, signal};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 use weir_model::client::Connection;
-use weir_wire::nbd::client::HandshakeConfig;
 
 const CONFIG: &str = r#"
 [drive.fast]
@@ -36,10 +34,10 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let scratch = Scratch::new();
-        let path = |name| scratch.path(name).display().to_string();
+        let path = |name| scratch.at(name);
         let text = CONFIG.replace("SOCKET", &path("nbd.sock"));
         scratch.file("weir.toml", &text.replace("MANAGE", &path("manage.sock")));
-        let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+        let server = serve(&scratch);
         Self {
             scratch,
             server: Some(server),
@@ -47,20 +45,17 @@ impl Site {
     }
 
     fn ctl(&self, arguments: &str) -> Said {
-        let socket = self.scratch.path("manage.sock").display().to_string();
-        let mut all = vec!["ctl"];
-        all.extend(arguments.split(' '));
-        if !all.contains(&"--socket") {
-            all.extend(["--socket", &socket]);
-        }
-        run(&self.scratch, &all)
+        let socket = match arguments.contains("--socket") {
+            true => "",
+            false => "--socket manage.sock",
+        };
+        run(&self.scratch, &format!("ctl {arguments} {socket}"))
     }
 
     /// A client of a volume.
     fn client(&self, volume: &str) -> Connection {
-        let address = &self.server.as_ref().expect("it runs").address;
-        let config = HandshakeConfig::new(volume);
-        Connection::open(address, config, Duration::from_mins(1)).expect("it is served")
+        let server = self.server.as_ref().expect("it runs");
+        open(&server.address, volume).expect("it is served")
     }
 
     /// Kills the server, and starts another one.
@@ -69,26 +64,23 @@ impl Site {
         signal(&server.child, Signal::KILL);
         server.child.wait().expect("it ends");
         server.reader.join().expect("it has read all");
-        self.server = Some(start(&mut weir(&self.scratch, &["serve", "weir.toml"])));
+        self.server = Some(serve(&self.scratch));
     }
 
     /// What it prints on standard error; it must fail.
     fn refused(&self, arguments: &str) -> String {
-        let ended = self.ctl(arguments);
-        assert_eq!(ended.status, Some(1), "{arguments}: {}", ended.out);
-        ended.err
+        self.ctl(arguments).ended(1).err
     }
 
     /// What it prints; it must succeed.
     fn said(&self, arguments: &str) -> String {
-        let ended = self.ctl(arguments);
-        assert_eq!(ended.status, Some(0), "{arguments}: {}", ended.err);
+        let ended = self.ctl(arguments).ended(0);
         assert_eq!(ended.err, "", "{arguments}");
         ended.out
     }
 
     fn text(&self) -> String {
-        fs::read_to_string(self.scratch.path("weir.toml")).expect("it is there")
+        self.scratch.read("weir.toml")
     }
 }
 
@@ -131,7 +123,7 @@ fn a_server_is_asked_and_changed_in_the_words_of_its_file() {
         assert!(list.contains(part), "{part} in\n{list}");
     }
     let shown = site.said("show alpha");
-    assert!(shown.contains("config.min = \"20MB/s\"\n"), "{shown}");
+    has(&shown, "config.min = \"20MB/s\"\n");
     let shown = site.said("show tenant.acme --json");
     assert!(shown.starts_with("{\"name\":\"acme\","), "{shown}");
     site.said("remove beta");
@@ -197,9 +189,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
         ),
         ("frobnicate", 2, "unrecognized subcommand"),
     ] {
-        let ended = site.ctl(arguments);
-        assert_eq!(ended.status, Some(status), "{arguments}: {}", ended.err);
-        assert!(ended.err.contains(said), "{arguments}: {}", ended.err);
+        let ended = site.ctl(arguments).ended(status);
+        has(&ended.err, said);
         assert_eq!(ended.out, "", "{arguments}");
     }
     assert_eq!(site.text(), before);
@@ -232,7 +223,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     // The file of the configuration stays behind, as after a crash between the growth and the writing of the file.
     let grown = site.said("grow beta 2MiB --no-save");
     let told = "volume.beta: 1 client keeps its size until it connects again, because NBD";
-    assert!(grown.contains(told), "{grown}");
+    has(&grown, told);
     let allocated = |size: u64| {
         let found = fs::metadata(&image).expect("it is there");
         assert_eq!(found.len(), size);
@@ -255,8 +246,8 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     }
     for huge in ["grow beta 1PiB --dry-run", "grow beta 1PiB"] {
         let said = site.refused(huge);
-        assert!(said.contains("from 2MiB to 1PiB"), "{said}");
-        assert!(said.contains("the volume is unchanged"), "{said}");
+        has(&said, "from 2MiB to 1PiB");
+        has(&said, "the volume is unchanged");
     }
     allocated(2 << 20);
 
@@ -276,10 +267,7 @@ fn an_image_grows_with_its_volume_and_outlives_a_crash() {
     // What another program has cut off is not made up for in silence.
     file.set_len(1 << 20).expect("nothing keeps it");
     let said = site.refused("grow beta 4MiB");
-    assert!(
-        said.contains("another program has truncated the file"),
-        "{said}"
-    );
+    has(&said, "another program has truncated the file");
     assert_eq!(file.metadata().expect("it is there").len(), 1 << 20);
     file.set_len(2 << 20).expect("nothing keeps it");
     site.said("grow beta 4MiB");

@@ -1,7 +1,8 @@
 //! The dashboard in a browser, beside clients that read.
 
 use crate::browser::{Page, Site, TOKEN, browse};
-use crate::common::Scratch;
+use crate::common::running::fleet;
+use crate::common::{Scratch, has};
 use fantoccini::key::Key;
 use std::fmt::Write;
 use std::path::Path;
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_manage::api::{ChangeRequest, Client, Edit, Outcome, Volume};
-use weir_model::client::{Fleet, Member};
 use weir_model::load::Program;
 
 /// A name that does harm where a page takes it for HTML.
@@ -31,20 +31,9 @@ struct Readers {
 
 impl Readers {
     fn start(site: &Site, exports: &[&str]) -> Self {
-        let members = exports.iter().map(|export| Member {
-            name: (*export).to_owned(),
-            export: (*export).to_owned(),
-            program: Program::random_reads(64 << 10, 4),
-            region: None,
-            seed: 1,
-        });
-        let fleet = Fleet {
-            address: site.address.clone(),
-            members: members.collect(),
-            warm_up: Duration::ZERO,
-            length: Duration::from_mins(10),
-            patience: Duration::from_mins(1),
-        };
+        let program = Program::random_reads(64 << 10, 4);
+        let clients: Vec<_> = exports.iter().map(|export| (*export, program)).collect();
+        let fleet = fleet(&site.address, &clients, Duration::from_mins(10));
         let stop = Arc::<AtomicBool>::default();
         let told = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -109,11 +98,11 @@ fn figures_are_live_and_names_are_text() {
             .ask(&format!("return {}.innerText", row("alpha")))
             .await;
         let shown = shown.as_str().unwrap();
-        assert!(shown.contains("of 10.0 MB/s promised"), "{shown}");
+        has(&shown, "of 10.0 MB/s promised");
         assert!(shown.contains("drive "), "latency by its parts: {shown}");
         let drive = page.text("#drives").await;
-        assert!(drive.contains("% busy"), "{drive}");
-        assert!(drive.contains("Promised: 11.0 MB/s"), "{drive}");
+        has(&drive, "% busy");
+        has(&drive, "Promised: 11.0 MB/s");
         // The name is shown as it is, everywhere, and has done nothing.
         let hostile = row(HOSTILE);
         page.ask(&format!("{hostile}.querySelector('button').click()"))
@@ -206,7 +195,7 @@ fn a_contract_is_tried_changed_and_undone_by_keyboard() {
             .await;
         assert_eq!(promised(&socket), 20_000_000);
         let written = std::fs::read_to_string(&file).unwrap();
-        assert!(written.contains("min = \"20MB/s\""), "{written}");
+        has(&written, "min = \"20MB/s\"");
         // Enter closes it now.
         enter(&page).await;
         page.wait("!document.getElementById('contract').open").await;
@@ -294,7 +283,7 @@ fn the_dashboard_links_to_the_manual_that_the_server_has() {
     std::fs::create_dir(scratch.path("manual")).unwrap();
     scratch.file("manual/index.html", "<title>Weir</title>");
     scratch.file("manual/management.html", "<title>The manual</title>");
-    let path = |name| scratch.path(name).display().to_string();
+    let path = |name| scratch.at(name);
     let text = format!(
         "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nhttp = \"127.0.0.1:0\"\ntoken_file = \"{}\"\nmanual = \"{}\"\n{}",
         path("nbd.sock"),
@@ -302,7 +291,7 @@ fn the_dashboard_links_to_the_manual_that_the_server_has() {
         path("manual"),
         volumes(),
     );
-    let site = Site::of(&scratch, &text, &[]);
+    let site = Site::of(&scratch, &text, "");
     let url = site.url.clone();
     browse(|page| async move {
         open(&page, &url).await;

@@ -1,17 +1,15 @@
 //! The demo: what it finds in virtual time, that it works live, and that it leaves nothing behind.
 
 use crate::common;
-use crate::common::{Scratch, run, signal, wait, weir};
+use crate::common::{Scratch, has, record_of, run, signal, wait, weir};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 /// Plays and returns the records.
-fn records(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
-    let arguments = [&["demo", "--json", "-"][..], arguments].concat();
-    let said = run(scratch, &arguments);
-    assert_eq!(said.status, Some(0), "{}", said.err);
+fn records(scratch: &Scratch, options: &str) -> Vec<Value> {
+    let said = run(scratch, &format!("demo --json - {options}")).ended(0);
     let told = said.err.strip_suffix("wrote weir-demo.html\n");
     let told = told.unwrap_or_else(|| panic!("{}", said.err));
     // What policies make of contracts, and on a slow machine how long it takes.
@@ -21,14 +19,7 @@ fn records(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
 }
 
 fn of<'a>(records: &'a [Value], policy: &str, client: &str) -> &'a Value {
-    let mut found = records
-        .iter()
-        .filter(|r| r["policy"] == policy && r["client"] == client);
-    let record = found
-        .next()
-        .unwrap_or_else(|| panic!("there is {client} under {policy}"));
-    assert!(found.next().is_none(), "and only once");
-    record
+    record_of(records, &[("policy", policy), ("client", client)])
 }
 
 fn number(record: &Value, key: &str) -> f64 {
@@ -43,7 +34,7 @@ const CLIENTS: usize = 17;
 #[test]
 fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
     let scratch = Scratch::new();
-    let records = records(&scratch, &["--on", "sim", "--seconds", "4"]);
+    let records = records(&scratch, "--on sim --seconds 4");
     assert_eq!(records.len(), 4 * CLIENTS);
     let total = |policy| number(of(&records, policy, "total"), "bandwidth_mb_per_s");
     let target = |policy, key| number(of(&records, policy, "target"), key);
@@ -69,40 +60,21 @@ fn in_virtual_time_the_contract_is_kept_and_the_drive_is_used() {
 #[test]
 fn in_virtual_time_the_same_is_said_twice() {
     let scratch = Scratch::new();
-    let arguments = ["demo", "--on", "sim", "--seconds", "1", "--all"];
-    let (first, second) = (run(&scratch, &arguments), run(&scratch, &arguments));
+    let [first, second] = [(); 2].map(|()| run(&scratch, "demo --on sim --seconds 1 --all"));
     assert_eq!(first.out, second.out);
-    assert!(first.out.contains("reader-15"), "{}", first.out);
+    has(&first.out, "reader-15");
 }
 
 /// A promise is held against what its client gets alone: nobody else is blamed for the rest, and the client not for what others had.
 #[test]
 fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
     let scratch = Scratch::new();
-    let ask = [
-        "--on",
-        "sim",
-        "--seconds",
-        "3",
-        "--drive",
-        "hitachi-hts72755",
-    ];
-    let json = [
-        "--json", "records", "--policy", "none", "--policy", "contract",
-    ];
-    let said = run(&scratch, &[&["demo"], &ask[..], &json].concat());
-    assert!(
-        said.out.contains("MB/s promised; alone it gets 0.7"),
-        "{}",
-        said.out
-    );
+    let line = "demo --on sim --seconds 3 --drive hitachi-hts72755 --json records --policy none --policy contract";
+    let said = run(&scratch, line);
+    has(&said.out, "MB/s promised; alone it gets 0.7");
     assert_eq!(said.out.matches("out of reach").count(), 2, "{}", said.out);
     assert!(!said.out.contains("broken"), "{}", said.out);
-    let lines = std::fs::read_to_string(scratch.path("records")).unwrap();
-    let records: Vec<Value> = lines
-        .lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect();
+    let records = common::records(&scratch.read("records"));
     let target = |policy| &of(&records, policy, "target")["promise_seconds"];
     let (none, contract) = (target("none"), target("contract"));
     assert_eq!(
@@ -123,19 +95,8 @@ fn a_promise_beyond_what_the_client_gets_alone_is_out_of_reach() {
 #[test]
 fn policies_are_those_asked_for_each_once() {
     let scratch = Scratch::new();
-    let ask = [
-        "--on",
-        "sim",
-        "--seconds",
-        "1",
-        "--policy",
-        "contract",
-        "--policy",
-        "none",
-        "--policy",
-        "contract",
-    ];
-    let records = records(&scratch, &ask);
+    let policies = "--policy contract --policy none --policy contract";
+    let records = records(&scratch, &format!("--on sim --seconds 1 {policies}"));
     let policies: Vec<&str> = records
         .iter()
         .step_by(CLIENTS)
@@ -150,37 +111,15 @@ fn policies_are_those_asked_for_each_once() {
 #[test]
 fn shares_and_limits_come_out_in_virtual_time() {
     let scratch = Scratch::new();
-    let shares = records(
-        &scratch,
-        &[
-            "--on",
-            "sim",
-            "--seconds",
-            "10",
-            "--scenario",
-            "shares",
-            "--policy",
-            "contract",
-        ],
-    );
+    let shares = "--on sim --seconds 10 --scenario shares --policy contract";
+    let shares = records(&scratch, shares);
     let got = |client: &str| number(of(&shares, "contract", client), "bandwidth_mb_per_s");
     for share in [2, 4, 8] {
         let ratio = got(&format!("share-{share}")) / got("share-1") / f64::from(share);
         assert!((ratio - 1.0).abs() < 0.02, "share {share}: {ratio}");
     }
-    let limits = records(
-        &scratch,
-        &[
-            "--on",
-            "sim",
-            "--seconds",
-            "5",
-            "--scenario",
-            "max",
-            "--policy",
-            "contract",
-        ],
-    );
+    let limits = "--on sim --seconds 5 --scenario max --policy contract";
+    let limits = records(&scratch, limits);
     for limit in [5.0, 10.0, 20.0, 40.0] {
         let got = number(
             of(&limits, "contract", &format!("limit-{limit}")),
@@ -194,8 +133,8 @@ fn shares_and_limits_come_out_in_virtual_time() {
 fn on_a_modelled_drive_promises_follow_what_it_can_do() {
     let scratch = Scratch::new();
     for (drive, kept) in [("plextor-px-256m5s", true), ("hitachi-hts72755", false)] {
-        let place = ["--on", "sim", "--seconds", "2", "--drive", drive];
-        let records = records(&scratch, &[&place[..], &["--policy", "contract"]].concat());
+        let line = format!("--on sim --seconds 2 --drive {drive} --policy contract");
+        let records = records(&scratch, &line);
         assert!(records.iter().all(|r| r["drive"] == drive));
         let target = of(&records, "contract", "target");
         let (got, promised) = (
@@ -214,10 +153,7 @@ fn on_a_modelled_drive_promises_follow_what_it_can_do() {
 #[test]
 fn live_it_runs_a_real_server_and_real_clients() {
     let scratch = Scratch::new();
-    let records = records(
-        &scratch,
-        &["--seconds", "1", "--policy", "none", "--policy", "contract"],
-    );
+    let records = records(&scratch, "--seconds 1 --policy none --policy contract");
     assert_eq!(records.len(), 2 * CLIENTS);
     for record in &records {
         assert_eq!(record["place"], "serve");
@@ -234,7 +170,7 @@ fn live_it_runs_a_real_server_and_real_clients() {
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
     let scratch = Scratch::new();
-    let mut demo = weir(&scratch, &["demo", "--seconds", "600"]);
+    let mut demo = weir(&scratch, "demo --seconds 600");
     let mut child = demo
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -250,8 +186,7 @@ fn an_interrupt_leaves_nothing_behind() {
 fn an_interrupt_shows_the_policies_that_are_over() {
     let scratch = Scratch::new();
     let words = "demo --seconds 2 --policy none --policy bfq --policy contract --json records.json";
-    let words: Vec<&str> = words.split(' ').collect();
-    let mut demo = weir(&scratch, &words);
+    let mut demo = weir(&scratch, words);
     let piped = demo.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = piped.spawn().unwrap();
     // A server has a directory of its own.
@@ -279,11 +214,11 @@ fn an_interrupt_shows_the_policies_that_are_over() {
     assert_eq!(said.status.code(), Some(130), "{err}");
     let missing = "1 of 3 runs; missing: 1 of 1 on demo (bfq @serve, contract @serve)";
     assert!(err.ends_with(&format!("interrupted: {missing}\n")), "{err}");
-    assert!(err.contains("wrote weir-demo.html\n"), "{err}");
+    has(&err, "wrote weir-demo.html\n");
     assert!(out.starts_with("none: "), "{out}");
-    let page = std::fs::read_to_string(scratch.path("weir-demo.html")).unwrap();
+    let page = scratch.read("weir-demo.html");
     assert!(page.contains(&format!("Interrupted: {missing}.")));
-    let records = std::fs::read_to_string(scratch.path("records.json")).unwrap();
+    let records = scratch.read("records.json");
     assert_eq!(records.lines().count(), CLIENTS);
     assert!(
         records
@@ -298,16 +233,13 @@ fn an_image_is_measured_read_and_left_as_it_was() {
     let scratch = Scratch::new();
     let data: Vec<u8> = (0..32 << 20).map(|i: u32| (i ^ i >> 9) as u8).collect();
     std::fs::write(scratch.path("image"), &data).unwrap();
-    let ask = ["--seconds", "1", "--policy", "contract", "--file", "image"];
-    let arguments = [&["demo", "--json", "-"][..], &ask].concat();
-    let said = run(&scratch, &arguments);
+    let line = "demo --json - --seconds 1 --policy contract --file image";
+    let said = run(&scratch, line);
     if said.err.contains("O_DIRECT") {
         eprintln!("skipped: no file system here that can be read past the page cache");
         return;
     }
-    assert_eq!(said.status, Some(0), "{}", said.err);
-    let lines = said.out.lines().map(|l| serde_json::from_str(l).unwrap());
-    let records: Vec<Value> = lines.collect();
+    let records = common::records(&said.ended(0).out);
     assert_eq!(records.len(), CLIENTS);
     for record in &records {
         assert_eq!(record["drive"], "image");

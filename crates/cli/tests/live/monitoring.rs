@@ -4,8 +4,8 @@
 //! with a line, unless `WEIR_NO_SKIP=1` forbids it.
 
 use crate::common::program::skip;
-use crate::common::running::start;
-use crate::common::{Scratch, free_port, get, wait, weir};
+use crate::common::running::{fleet, serve};
+use crate::common::{Scratch, free_port, get, root, wait};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,17 +14,17 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use weir_model::client::{Address, Fleet, Member};
+use weir_model::client::Address;
 use weir_model::load::Program;
 
 fn packaging(path: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let root = root().join("packaging");
     root.join(path).canonicalize().unwrap()
 }
 
 /// A program of Prometheus'; `None`, with a line, if it is not there.
 fn program(name: &str) -> Option<PathBuf> {
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/monitoring");
+    let fetched = root().join("target/monitoring");
     let places = [fetched.join(name), Path::new("/usr/bin").join(name)];
     let found = places.into_iter().find(|path| path.exists());
     if found.is_none() {
@@ -213,20 +213,7 @@ fn load(address: &Address) {
         writes: 50,
         ..Program::random_reads(65536, 8)
     };
-    let member = Member {
-        name: "reader".into(),
-        export: "alpha".into(),
-        program,
-        region: None,
-        seed: 1,
-    };
-    let fleet = Fleet {
-        address: address.clone(),
-        members: vec![member],
-        warm_up: Duration::ZERO,
-        length: Duration::from_secs(4),
-        patience: Duration::from_mins(1),
-    };
+    let fleet = fleet(address, &[("alpha", program)], Duration::from_secs(4));
     assert!(fleet.run(|_| {}).unwrap()[0].error.is_none());
 }
 
@@ -237,10 +224,10 @@ fn prometheus_scrapes_a_server_under_load_and_alerts_of_a_short_promise() {
     };
     let scratch = Scratch::new();
     let port = free_port();
-    let socket = scratch.path("nbd.sock").display().to_string();
+    let socket = scratch.at("nbd.sock");
     let config = SLOW.replace("SOCKET", &socket);
     scratch.file("weir.toml", &config.replace("PORT", &port.to_string()));
-    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let server = serve(&scratch);
     let prometheus = Prometheus::start(&program, &scratch, port);
     wait("Prometheus has asked", || {
         let up = prometheus.ask("/api/v1/query?query=up");

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::common::program::skip;
-use crate::common::running::{Running, start};
-use crate::common::{Scratch, signal, weir};
+use crate::common::running::{self, Running};
+use crate::common::{Scratch, signal, words};
 use rustix::process::Signal;
 use weir_linux::guest::Kernel;
 
@@ -103,21 +103,17 @@ struct Guest {
 
 impl Guest {
     fn boot(kernel: &Kernel, initrd: &Path, socket: &Path, queues: usize) -> Self {
+        let image = kernel.image();
+        let [image, initrd, socket] = [&*image, initrd, socket].map(Path::display);
+        let line = format!(
+            "600 qemu-system-x86_64 -accel tcg -m 256 -smp {queues} -nographic -no-reboot -nodefaults -serial stdio \
+             -object memory-backend-memfd,id=m,size=256M,share=on -machine q35,memory-backend=m \
+             -kernel {image} -initrd {initrd} -append 'console=ttyS0 quiet panic=-1' \
+             -chardev socket,id=c,path={socket},reconnect=1 \
+             -device vhost-user-blk-pci,chardev=c,num-queues={queues}"
+        );
         let mut qemu = Command::new("timeout")
-            .args(["600", "qemu-system-x86_64", "-accel", "tcg", "-m", "256"])
-            .args(["-smp", &queues.to_string(), "-nographic", "-no-reboot"])
-            .args(["-nodefaults", "-serial", "stdio"])
-            .args(["-object", "memory-backend-memfd,id=m,size=256M,share=on"])
-            .args(["-machine", "q35,memory-backend=m"])
-            .arg("-kernel")
-            .arg(kernel.image())
-            .arg("-initrd")
-            .arg(initrd)
-            .args(["-append", "console=ttyS0 quiet panic=-1"])
-            .arg("-chardev")
-            .arg(format!("socket,id=c,path={},reconnect=1", socket.display()))
-            .arg("-device")
-            .arg(format!("vhost-user-blk-pci,chardev=c,num-queues={queues}"))
+            .args(words(&line))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // It says of each of its server's deaths what failed; the guest says what came of that.
@@ -190,7 +186,7 @@ fn wait_for_guest(server: &Running) {
 
 fn serve(scratch: &Scratch, storage: &str) -> Running {
     configure(scratch, storage, 64);
-    start(&mut weir(scratch, &["serve", "weir.toml"]))
+    running::serve(scratch)
 }
 
 #[test]
@@ -240,7 +236,7 @@ fn a_guest_sees_its_disk_grow() {
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     grow(128);
-    server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    server = running::serve(&scratch);
     guest.wait_for("sectors=262144");
     guest.end();
     server.end();

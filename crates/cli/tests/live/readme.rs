@@ -10,16 +10,15 @@
 use crate::common;
 use crate::common::program::skip;
 use crate::common::running::start;
-use crate::common::{Scratch, shell, wait};
+use crate::common::{Scratch, has, root, shell, wait};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 const PROMISES: &str = "docs/promises.md";
 
 fn path(page: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join(page)
+    root().join(page)
 }
 
 fn text(page: &str) -> String {
@@ -195,14 +194,14 @@ fn the_example_works_when_it_is_pasted() {
         .expect("it starts the server");
     let scratch = Scratch::new();
     let said = output(&scratch, before);
-    assert!(said.contains("10MB/s"), "{said}");
+    has(&said, "10MB/s");
     let mut command = set(&scratch, &format!("exec weir serve {serve}"));
     let running = start(&mut command);
     let socket = scratch.path("nbd.sock");
     wait("the socket of the example", || socket.exists());
     if Command::new("nbdinfo").arg("--version").output().is_ok() {
         let said = output(&scratch, client);
-        assert!(said.contains("export-size: 1073741824"), "{said}");
+        has(&said, "export-size: 1073741824");
     } else {
         skip("nbdinfo is not installed");
     }

@@ -5,13 +5,11 @@
 
 use std::fmt::Write;
 
-use crate::common::running::{Running, start};
+use crate::common::running::{Running, fleet, serve, start};
 use crate::common::{Scratch, run, weir};
 use std::time::Duration;
-use weir_model::client::{Address, Fleet, Member};
+use weir_model::client::Address;
 use weir_model::load::Program;
-
-const CLIENTS: usize = 4;
 
 fn config(scratch: &Scratch) {
     let socket = scratch.path("nbd.sock");
@@ -19,7 +17,7 @@ fn config(scratch: &Scratch) {
         "[drive.fast]\n[listen]\nnbd = [\"unix:{}\"]\n",
         socket.display()
     );
-    for n in 0..CLIENTS {
+    for n in 0..4 {
         let _ = write!(
             text,
             "[volume.v{n}]\ndrive = \"fast\"\nmemory = true\nsize = \"16MiB\"\n"
@@ -30,24 +28,12 @@ fn config(scratch: &Scratch) {
 
 /// Small requests from several clients, as fast as they are answered; how many were.
 fn load(address: &Address, length: Duration) -> u64 {
-    let member = |n: usize| Member {
-        name: format!("client {n}"),
-        export: format!("v{n}"),
-        program: Program {
-            writes: 30,
-            ..Program::random_reads(4096, 16)
-        },
-        region: None,
-        seed: n as u64,
+    let program = Program {
+        writes: 30,
+        ..Program::random_reads(4096, 16)
     };
-    let fleet = Fleet {
-        address: address.clone(),
-        members: (0..CLIENTS).map(member).collect(),
-        warm_up: Duration::ZERO,
-        length,
-        patience: Duration::from_mins(1),
-    };
-    let outcomes = fleet.run(|_| {}).unwrap();
+    let clients = ["v0", "v1", "v2", "v3"].map(|export| (export, program));
+    let outcomes = fleet(address, &clients, length).run(|_| {}).unwrap();
     assert!(outcomes.iter().all(|o| o.error.is_none()));
     outcomes.iter().map(|o| o.meter.requests()).sum()
 }
@@ -73,24 +59,18 @@ fn a_record_at_full_load_is_whole_and_replays_whole() {
     let length = Duration::from_secs(seconds);
     let scratch = Scratch::new();
     config(&scratch);
-    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let server = serve(&scratch);
     let without = load(&server.address, length);
     let time_without = used(&server) / without as f64 * 1e6;
     server.end();
-    let options = ["serve", "--record", "record", "weir.toml"];
-    let server = start(&mut weir(&scratch, &options));
+    let server = start(&mut weir(&scratch, "serve --record record weir.toml"));
     let with = load(&server.address, length);
     let time_with = used(&server) / with as f64 * 1e6;
     assert!(!server.says("the recording was cut"));
     server.end();
     let bytes = std::fs::metadata(scratch.path("record")).unwrap().len();
-    let said = run(&scratch, &["replay", "record"]);
-    assert_eq!(
-        (said.status, said.err.as_str()),
-        (Some(0), ""),
-        "{}",
-        said.out
-    );
+    let said = run(&scratch, "replay record").ended(0);
+    assert_eq!(said.err, "", "{}", said.out);
     assert!(said.out.starts_with("record: identical: "), "{}", said.out);
     println!(
         "{seconds} s at {:.0} requests/s ({:.0} without a record): {:.1} MB, {:.0} bytes a request; processor time of the server: \

@@ -1,8 +1,7 @@
 //! A volume on another server, which is killed and started again while fio writes through Weir, and verifies what it wrote.
 
-use crate::common::running::start;
-use crate::common::{Scratch, weir, works};
-use std::path::Path;
+use crate::common::running::serve;
+use crate::common::{Scratch, has, words, works};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -42,26 +41,14 @@ impl Drop for Pool {
 }
 
 /// What fio says of random writes that it reads back as it goes.
-fn fio(socket: &Path) -> std::io::Result<Child> {
+fn fio(socket: &str) -> std::io::Result<Child> {
     Command::new("fio")
-        .args([
-            "--name=v",
-            "--ioengine=nbd",
-            "--rw=randwrite",
-            "--bs=4k-64k",
-        ])
-        .args([
-            "--bsrange=4k-64k",
-            "--size=32m",
-            "--iodepth=16",
-            "--fsync=100",
-        ])
-        .args(["--verify=crc32c", "--verify_backlog=64", "--verify_fatal=1"])
-        .args(["--verify_state_save=0", "--time_based", "--runtime=8"])
-        .arg(format!(
-            "--uri=nbd+unix:///alpha?socket={}",
-            socket.display()
+        .args(words(
+            "--name=v --ioengine=nbd --rw=randwrite --bs=4k-64k --bsrange=4k-64k --size=32m \
+             --iodepth=16 --fsync=100 --verify=crc32c --verify_backlog=64 --verify_fatal=1 \
+             --verify_state_save=0 --time_based --runtime=8",
         ))
+        .arg(format!("--uri=nbd+unix:///alpha?socket={socket}"))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -78,12 +65,12 @@ fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
     let mut pool = Pool::start(&scratch);
     let text = format!(
         "[drive.pool]\n[listen]\nnbd = [\"unix:{}\"]\n[volume.alpha]\ndrive = \"pool\"\nnbd = \"nbd+unix:///?socket={}\"\nremote = {{ unflushed = \"16MiB\" }}\n",
-        scratch.path("nbd.sock").display(),
-        scratch.path("pool.sock").display()
+        scratch.at("nbd.sock"),
+        scratch.at("pool.sock")
     );
     scratch.file("weir.toml", &text);
-    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
-    let fio = fio(&scratch.path("nbd.sock")).unwrap();
+    let server = serve(&scratch);
+    let fio = fio(&scratch.at("nbd.sock")).unwrap();
     for _ in 0..KILLED {
         thread::sleep(Duration::from_millis(800));
         drop(pool);
@@ -97,7 +84,7 @@ fn fio_finds_what_it_wrote_through_a_server_that_is_killed() {
         "{said}\n{}",
         server.log.lock().unwrap()
     );
-    assert!(said.contains("err= 0"), "{said}");
+    has(&said, "err= 0");
     for words in ["the remote server is away", "the remote server is back"] {
         assert!(server.says(words), "{}", server.log.lock().unwrap());
     }

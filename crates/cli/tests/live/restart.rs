@@ -4,14 +4,14 @@
 
 use crate::common;
 use crate::common::program::skip;
-use crate::common::running::{Running, start};
-use crate::common::{Scratch, signal, weir};
+use crate::common::running::{fleet, serve};
+use crate::common::{Scratch, signal, words};
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_model::client::{Address, Fleet, Member};
+use weir_model::client::Address;
 use weir_model::load::Program;
 
 const PLANNED: usize = 10;
@@ -25,10 +25,6 @@ fn config(scratch: &Scratch, image: &Path, rest: &str) {
         image.display()
     );
     scratch.file("weir.toml", &text);
-}
-
-fn serve(scratch: &Scratch) -> Running {
-    start(&mut weir(scratch, &["serve", "weir.toml"]))
 }
 
 #[test]
@@ -47,24 +43,12 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
         "driver=nbd,server.type=unix,server.path={},export=alpha,reconnect-delay=60",
         scratch.path("nbd.sock").display()
     );
-    let bench = [
-        "bench",
-        "-w",
-        "-c",
-        "2000",
-        "-d",
-        "64",
-        "-s",
-        "4096",
-        "--image-opts",
-        &image,
-    ];
     let mut client = Command::new("qemu-img");
     client
-        .args(bench)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut client = client.spawn().unwrap();
+        .args(words("bench -w -c 2000 -d 64 -s 4096 --image-opts"))
+        .arg(&image);
+    let piped = client.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut client = piped.spawn().unwrap();
     let begun = Instant::now();
     for _ in 0..PLANNED {
         common::wait("the client comes", || {
@@ -90,24 +74,12 @@ fn planned_restarts_are_no_errors_for_a_client_that_reconnects() {
 
 /// Writes until its server is gone.
 fn write(address: &Address) {
-    let fleet = Fleet {
-        address: address.clone(),
-        members: vec![Member {
-            name: "writer".into(),
-            export: "alpha".into(),
-            program: Program {
-                writes: 100,
-                ..Program::random_reads(256 << 10, 32)
-            },
-            region: None,
-            seed: 1,
-        }],
-        warm_up: Duration::ZERO,
-        length: Duration::from_mins(1),
-        patience: Duration::from_mins(1),
+    let program = Program {
+        writes: 100,
+        ..Program::random_reads(256 << 10, 32)
     };
     // The server is killed in the middle of it.
-    let _ = fleet.run(|_| {});
+    let _ = fleet(address, &[("alpha", program)], Duration::from_mins(1)).run(|_| {});
 }
 
 #[test]

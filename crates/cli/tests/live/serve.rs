@@ -1,8 +1,8 @@
 //! `weir serve` from outside: ready, reloaded, recorded, ended.
 
 use crate::common;
-use crate::common::running::start;
-use crate::common::{Scratch, free_port, run, signal, weir};
+use crate::common::running::{fleet, open, serve, start};
+use crate::common::{Scratch, free_port, has, run, signal, weir};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use std::io::{BufRead, BufReader, Read, Write, pipe};
@@ -10,10 +10,9 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
-use weir_model::client::{Address, Connection, Fleet, Member};
+use weir_model::client::Address;
 use weir_model::load::Program;
 use weir_wire::nbd::TransmissionFlags;
-use weir_wire::nbd::client::HandshakeConfig;
 
 const CONFIG: &str = r#"
 [drive.fast]
@@ -35,44 +34,26 @@ size = "2MiB"
 "#;
 
 fn config(scratch: &Scratch, more: &str) {
-    let socket = scratch.path("nbd.sock").display().to_string();
+    let socket = scratch.at("nbd.sock");
     scratch.file("weir.toml", &(CONFIG.replace("SOCKET", &socket) + more));
 }
 
 /// Size of an export, if there is one.
 fn size(address: &Address, export: &str) -> Option<u64> {
-    let config = HandshakeConfig::new(export);
-    let connection = Connection::open(address, config, Duration::from_mins(1));
-    connection.ok().map(|c| c.session().size)
+    open(address, export).ok().map(|c| c.session().size)
 }
 
-/// A client of the volume that runs a program for a minute at the most.
-fn fleet(address: &Address, program: Program) -> Fleet {
-    Fleet {
-        address: address.clone(),
-        members: vec![Member {
-            name: "reader".into(),
-            export: "alpha".into(),
-            program,
-            region: None,
-            seed: 1,
-        }],
-        warm_up: Duration::ZERO,
-        length: Duration::from_mins(1),
-        patience: Duration::from_mins(1),
-    }
-}
+/// How long clients run at most.
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn reads(address: &Address) {
-    let fleet = fleet(
-        address,
-        Program {
-            requests: Some(500),
-            writes: 50,
-            ..Program::random_reads(4096, 8)
-        },
-    );
-    let outcomes = fleet.run(|_| {}).unwrap();
+    let program = Program {
+        requests: Some(500),
+        writes: 50,
+        ..Program::random_reads(4096, 8)
+    };
+    let outcomes = fleet(address, &[("alpha", program)], MINUTE).run(|_| {});
+    let outcomes = outcomes.unwrap();
     assert!(outcomes[0].error.is_none());
     assert_eq!(
         (outcomes[0].meter.requests(), outcomes[0].meter.failures()),
@@ -85,10 +66,7 @@ fn it_serves_tells_the_service_manager_and_ends_well() {
     let scratch = Scratch::new();
     config(&scratch, "");
     let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
-    for options in [
-        &["serve", "weir.toml"][..],
-        &["serve", "--poll", "weir.toml"],
-    ] {
+    for options in ["serve weir.toml", "serve --poll weir.toml"] {
         let mut command = weir(&scratch, options);
         let server = start(command.env("NOTIFY_SOCKET", scratch.path("notify")));
         let mut state = [0; 64];
@@ -119,7 +97,7 @@ fn the_service_manager_hears_of_reloads_and_that_all_is_well() {
     };
     // Without a word about the watchdog, which comes in between.
     let next = || std::iter::repeat_with(hear).find(|said| said != "WATCHDOG=1\n");
-    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    let mut command = weir(&scratch, "serve weir.toml");
     command.env("NOTIFY_SOCKET", scratch.path("notify"));
     let server = start(command.env("WATCHDOG_USEC", "200000"));
     assert_eq!(next().unwrap(), "READY=1\nSTATUS=serving 1 volume\n");
@@ -155,11 +133,11 @@ fn a_long_reload_is_no_reason_for_the_watchdog() {
     let manager = UnixDatagram::bind(scratch.path("notify")).unwrap();
     let patience = Some(Duration::from_secs(20));
     manager.set_read_timeout(patience).unwrap();
-    let mut command = weir(&scratch, &["serve", "weir.toml"]);
+    let mut command = weir(&scratch, "serve weir.toml");
     command.env("NOTIFY_SOCKET", scratch.path("notify"));
     let server = start(command.env("WATCHDOG_USEC", "400000"));
-    let mut reader = fleet(&server.address, Program::random_reads(16384, 4));
-    reader.members[0].export = "beta".into();
+    let reader = [("beta", Program::random_reads(16384, 4))];
+    let reader = fleet(&server.address, &reader, MINUTE);
     let reads = std::thread::spawn(move || reader.run(|_| {}));
     common::wait("it reads", || server.says("volume=beta"));
     config(&scratch, "[server]\nremove_in_use = true\n");
@@ -186,22 +164,16 @@ fn a_long_reload_is_no_reason_for_the_watchdog() {
 #[test]
 fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
     let scratch = Scratch::new();
-    let socket = scratch.path("disk.sock").display().to_string();
-    let listen = ["--listen", &format!("unix:{socket}")];
-    let image = [
-        "serve",
+    let socket = scratch.at("disk.sock");
+    for options in [
+        "disk.img --size 1MiB --capacity 160MB/s --min 20MB/s",
+        "--memory 1MiB",
         "disk.img",
-        "--size",
-        "1MiB",
-        "--capacity",
-        "160MB/s",
-        "--min",
-        "20MB/s",
-    ];
-    for options in [&image[..], &["serve", "--memory", "1MiB"], &image[..2]] {
-        let server = start(&mut weir(&scratch, &[options, &listen].concat()));
+    ] {
+        let line = format!("serve {options} --listen unix:{socket}");
+        let server = start(&mut weir(&scratch, &line));
         for export in ["disk", ""] {
-            assert_eq!(size(&server.address, export), Some(1 << 20), "{options:?}");
+            assert_eq!(size(&server.address, export), Some(1 << 20), "{options}");
         }
         signal(&server.child, Signal::HUP);
         common::wait("it has nothing to read", || {
@@ -215,7 +187,7 @@ fn a_volume_without_a_configuration_is_served_and_keeps_what_was_written() {
 fn it_ends_with_its_command_and_the_command_with_it() {
     let scratch = Scratch::new();
     let served = |command: &str| {
-        let said = run(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+        let said = run(&scratch, &format!("serve --memory 1MiB --run '{command}'"));
         (said.status, said.out)
     };
     let (status, said) = served("test -S \"$unixsocket\" && echo $exportname $uri; exit 3");
@@ -228,7 +200,7 @@ fn it_ends_with_its_command_and_the_command_with_it() {
     assert_eq!(served("kill -9 $$").0, Some(128 + 9));
     assert_eq!(served("true").0, Some(0));
     let command = "echo $$; exec sleep 600";
-    let mut server = weir(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+    let mut server = weir(&scratch, &format!("serve --memory 1MiB --run '{command}'"));
     let mut child = server.stdout(Stdio::piped()).spawn().unwrap();
     let mut pid = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -236,8 +208,8 @@ fn it_ends_with_its_command_and_the_command_with_it() {
     signal(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(!Path::new("/proc").join(pid.trim_end()).exists());
-    let command = "trap '' TERM; echo $unixsocket; while test -S $unixsocket; do sleep 0.1; done";
-    let mut server = weir(&scratch, &["serve", "--memory", "1MiB", "--run", command]);
+    let command = "trap \"\" TERM; echo $unixsocket; while test -S $unixsocket; do sleep 0.1; done";
+    let mut server = weir(&scratch, &format!("serve --memory 1MiB --run '{command}'"));
     let piped = server.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     let mut socket = String::new();
@@ -263,13 +235,14 @@ fn it_ends_with_its_command_and_the_command_with_it() {
 fn a_second_signal_ends_it_at_once() {
     let scratch = Scratch::new();
     let slow = CONFIG.replace("min = \"10MB/s\"", "max = { bandwidth = \"4KB/s\" }");
-    let socket = scratch.path("nbd.sock").display().to_string();
+    let socket = scratch.at("nbd.sock");
     scratch.file("weir.toml", &slow.replace("SOCKET", &socket));
-    let mut server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let mut server = serve(&scratch);
     std::thread::scope(|scope| {
         let address = server.address.clone();
         // It ends when its server does.
-        scope.spawn(move || fleet(&address, Program::random_reads(64 << 10, 8)).run(|_| {}));
+        let reader = [("alpha", Program::random_reads(64 << 10, 8))];
+        scope.spawn(move || fleet(&address, &reader, MINUTE).run(|_| {}));
         common::wait("the client comes", || server.says(" connected "));
         std::thread::sleep(Duration::from_millis(100));
         signal(&server.child, Signal::TERM);
@@ -279,20 +252,14 @@ fn a_second_signal_ends_it_at_once() {
         assert_eq!(server.child.wait().unwrap().code(), Some(1));
     });
     server.reader.join().unwrap();
-    assert!(
-        server
-            .log
-            .lock()
-            .unwrap()
-            .contains("received a second signal")
-    );
+    has(&server.log.lock().unwrap(), "received a second signal");
 }
 
 #[test]
 fn a_hangup_puts_a_changed_file_in_force_or_leaves_everything() {
     let scratch = Scratch::new();
     config(&scratch, "");
-    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let server = serve(&scratch);
     let beta = || size(&server.address, "beta");
     assert_eq!(beta(), None);
     config(&scratch, MORE);
@@ -329,25 +296,15 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     let port = free_port();
     let with = |more: &str| {
         config(&scratch, more);
-        let text = std::fs::read_to_string(scratch.path("weir.toml")).unwrap();
+        let text = scratch.read("weir.toml");
         let metrics = format!("[listen]\nmetrics = \"127.0.0.1:{port}\"\n");
         scratch.file("weir.toml", &text.replace("[listen]\n", &metrics));
     };
     with(MORE);
-    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
-    let check = || run(&scratch, &["check", "--reload", "weir.toml"]);
-    let said = check();
-    assert_eq!(
-        (said.status, &said.out[..]),
-        (Some(0), "a reload would change nothing\n"),
-        "{}",
-        said.err
-    );
-    let open = |volume: &str| {
-        let config = HandshakeConfig::new(volume);
-        Connection::open(&server.address, config, Duration::from_mins(1)).unwrap()
-    };
-    let client = open("beta");
+    let server = serve(&scratch);
+    let check = || run(&scratch, "check --reload weir.toml");
+    assert_eq!(check().ended(0).out, "a reload would change nothing\n");
+    let client = open(&server.address, "beta").unwrap();
     with("");
     let refused = "volume.beta: cannot be removed while it has a client";
     // Metrics are taken anew twice a second at the most.
@@ -358,16 +315,15 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     signal(&server.child, Signal::HUP);
     common::wait("it is refused", || server.says("reload refused"));
     assert!(server.says(refused));
-    drop(open("beta"));
+    drop(open(&server.address, "beta").unwrap());
     with("share = 200\n[server]\nremove_in_use = true\n");
     let changes = [
         "volume.beta was removed",
         "server.remove_in_use = true (was false)",
         "volume.alpha.share = 200 (was 100)",
     ];
-    let said = check();
     let expected = format!("after a reload:\n  {}\n", changes.join("\n  "));
-    assert_eq!((said.status, said.out), (Some(0), expected), "{}", said.err);
+    assert_eq!(check().ended(0).out, expected);
     signal(&server.child, Signal::HUP);
     common::wait("it is put in force", || server.says("reloaded weir.toml"));
     for change in changes {
@@ -376,20 +332,17 @@ fn a_volume_in_use_goes_only_if_the_file_insists() {
     assert_eq!(size(&server.address, "beta"), None);
     drop(client);
     server.end();
-    let said = check();
-    assert_eq!(said.status, Some(1));
-    assert!(said.err.contains("start the server first"), "{}", said.err);
+    has(&check().ended(1).err, "start the server first");
 }
 
 #[test]
 fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     let scratch = Scratch::new();
     config(&scratch, "");
-    let serve = ["serve", "--record", "record", "weir.toml"];
-    let server = start(&mut weir(&scratch, &serve));
+    let server = start(&mut weir(&scratch, "serve --record record weir.toml"));
     reads(&server.address);
     server.end();
-    let said = run(&scratch, &["replay", "record"]);
+    let said = run(&scratch, "replay record");
     assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
     let identical = said.out.starts_with("record: identical: ");
     assert!(
@@ -397,7 +350,7 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
         "{}",
         said.out
     );
-    let said = run(&scratch, &["replay", "--audit", "record"]);
+    let said = run(&scratch, "replay --audit record");
     assert_eq!(
         (said.status, said.err.as_str()),
         (Some(0), ""),
@@ -414,18 +367,9 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     // Killed while it wrote the end, between two calls, and in the middle of one.
     for length in [record.len() - 1, calls, calls - 1] {
         std::fs::write(scratch.path("cut"), &record[..length]).unwrap();
-        let said = run(&scratch, &["replay", "--audit", "cut"]);
-        assert_eq!(said.status, Some(1), "{}", said.out);
-        assert!(
-            said.out.contains("identical as far as it goes"),
-            "{}",
-            said.out
-        );
-        assert!(
-            said.out.contains("the auditors found nothing"),
-            "{}",
-            said.out
-        );
+        let said = run(&scratch, "replay --audit cut").ended(1);
+        has(&said.out, "identical as far as it goes");
+        has(&said.out, "the auditors found nothing");
         let cut = "the recording is cut off after byte ";
         let (_, place) = said.err.split_once(cut).expect("it says where");
         let place: usize = place.split(':').next().unwrap().parse().unwrap();
@@ -437,9 +381,9 @@ fn what_is_recorded_is_replayed_alike_and_a_changed_record_is_not() {
     }
     // One that ends before anything happened is none.
     std::fs::write(scratch.path("cut"), &record[..20]).unwrap();
-    let said = run(&scratch, &["replay", "cut"]);
-    assert_eq!((said.status, &said.out[..]), (Some(1), ""), "{}", said.err);
-    assert!(said.err.contains("not a recording"), "{}", said.err);
+    let said = run(&scratch, "replay cut").ended(1);
+    assert_eq!(said.out, "");
+    has(&said.err, "not a recording");
 }
 
 /// A server that starts again after a crash leaves the record of the crash alone.
@@ -448,8 +392,7 @@ fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
     let scratch = Scratch::new();
     config(&scratch, "");
     for _ in 0..3 {
-        let serve = ["serve", "--record", "record", "weir.toml"];
-        let server = start(&mut weir(&scratch, &serve));
+        let server = start(&mut weir(&scratch, "serve --record record weir.toml"));
         reads(&server.address);
         server.end();
     }
@@ -458,13 +401,13 @@ fn a_record_that_is_there_is_kept_and_the_next_has_a_number() {
     let found: Vec<&String> = names.iter().filter(|n| n.starts_with("record")).collect();
     assert_eq!(found, records);
     for record in records {
-        let said = run(&scratch, &["replay", record]);
-        assert_eq!(said.status, Some(0), "{record}: {}", said.err);
+        run(&scratch, &format!("replay {record}")).ended(0);
     }
     // Standard output has the server's addresses.
-    let said = run(&scratch, &["serve", "--record", "-", "weir.toml"]);
-    assert_eq!(said.status, Some(2), "{}", said.err);
-    assert!(said.err.contains("./-"), "{}", said.err);
+    has(
+        &run(&scratch, "serve --record - weir.toml").ended(2).err,
+        "./-",
+    );
 }
 
 #[test]
@@ -472,10 +415,8 @@ fn a_volume_that_cannot_be_opened_is_said_with_its_place_in_the_file() {
     let scratch = Scratch::new();
     let volume = "[volume.beta]\ndrive = \"fast\"\nfile = \"/nowhere/beta.img\"\nsize = \"1MiB\"\n";
     config(&scratch, volume);
-    let said = run(&scratch, &["serve", "weir.toml"]);
     let place = "weir.toml:13:8: volume.beta.file: cannot create /nowhere/beta.img with 1MiB: ";
-    assert!(said.err.contains(place), "{}", said.err);
-    assert_eq!(said.status, Some(1));
+    has(&run(&scratch, "serve weir.toml").ended(1).err, place);
 }
 
 /// Clients are told what the elevator goes by, whatever holds the data.
@@ -485,12 +426,13 @@ fn a_drive_that_turns_is_called_so() {
     let more = "[drive.disk]\nrotational = true\n[volume.beta]\ndrive = \"disk\"\nmemory = true\nsize = \"1MiB\"\n\
         [drive.model]\nmodel = \"wd-wd10jpvx\"\n[volume.gamma]\ndrive = \"model\"\nsize = \"1MiB\"\n";
     config(&scratch, more);
-    let server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let server = serve(&scratch);
     let turns = |volume: &str| {
-        let config = HandshakeConfig::new(volume);
-        let connection = Connection::open(&server.address, config, Duration::from_mins(1));
-        let flags = connection.unwrap().session().flags;
-        flags.contains(TransmissionFlags::ROTATIONAL)
+        let client = open(&server.address, volume).unwrap();
+        client
+            .session()
+            .flags
+            .contains(TransmissionFlags::ROTATIONAL)
     };
     assert_eq!(["alpha", "beta", "gamma"].map(turns), [false, true, true]);
     server.end();
@@ -498,7 +440,7 @@ fn a_drive_that_turns_is_called_so() {
 
 /// Starts the server with another standard error than a test that reads it.
 fn start_logging_to(log: impl Into<Stdio>, scratch: &Scratch) -> (std::process::Child, Address) {
-    let mut command = weir(scratch, &["serve", "weir.toml"]);
+    let mut command = weir(scratch, "serve weir.toml");
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut line = String::new();
     let mut out = BufReader::new(child.stdout.as_mut().unwrap());
@@ -557,7 +499,7 @@ fn a_log_that_cannot_be_written_ends_nothing_and_is_counted() {
 fn a_server_that_has_lost_a_thread_ends_with_a_status() {
     let scratch = Scratch::new();
     config(&scratch, "");
-    let mut server = start(&mut weir(&scratch, &["serve", "weir.toml"]));
+    let mut server = serve(&scratch);
     let none = Rlimit {
         current: Some(1),
         ..getrlimit(Resource::Nofile)
@@ -567,6 +509,6 @@ fn a_server_that_has_lost_a_thread_ends_with_a_status() {
     assert_eq!(server.child.wait().unwrap().code(), Some(1));
     server.reader.join().unwrap();
     let log = server.log.lock().unwrap();
-    assert!(log.contains("the acceptor failed"), "{log}");
+    has(&log, "the acceptor failed");
     assert!(log.ends_with("see the log\n"), "{log}");
 }

@@ -1,7 +1,7 @@
 //! `weir top` beside a running server: printed, and on a terminal of its own.
 
-use crate::common::running::{Running, start};
-use crate::common::{Scratch, records, run, signal, wait, weir};
+use crate::common::running::{self, Running};
+use crate::common::{Scratch, has, records, run, signal, wait, weir};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
 
 fn serve(scratch: &Scratch) -> Running {
-    let path = |name| scratch.path(name).display().to_string();
+    let path = |name| scratch.at(name);
     let text = format!(
         "[drive.fast]\nmodel = \"demo\"\n[listen]\nnbd = [\"unix:{}\"]\n[manage]\nsocket = \"{}\"\n[volume.alpha]\ndrive = \"fast\"\nsize = \"64MiB\"\nmin = \"10MB/s\"\n",
         path("nbd.sock"),
         path("manage.sock")
     );
     scratch.file("weir.toml", &text);
-    let server = start(&mut weir(scratch, &["serve", "weir.toml"]));
+    let server = running::serve(scratch);
     wait("it is managed", || {
         server.says("serving the management interface at ")
     });
@@ -29,14 +29,10 @@ fn serve(scratch: &Scratch) -> Running {
 fn a_second_is_printed_as_a_table_or_as_json() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
-    let said = run(&scratch, &["top", "--once", "--socket", "manage.sock"]);
-    assert_eq!(said.status, Some(0), "{}", said.err);
+    let said = run(&scratch, "top --once --socket manage.sock").ended(0);
     assert!(said.out.starts_with("drive fast: 0% busy"), "{}", said.out);
-    assert!(said.out.contains("alpha  10.0MB/s"), "{}", said.out);
-    let said = run(
-        &scratch,
-        &["top", "--once", "--json", "--socket", "manage.sock"],
-    );
+    has(&said.out, "alpha  10.0MB/s");
+    let said = run(&scratch, "top --once --json --socket manage.sock");
     let [status] = records(&said.out).try_into().expect("one object");
     assert_eq!(
         status["volumes"][0]["contract"]["min_bytes_per_second"],
@@ -49,7 +45,7 @@ fn a_second_is_printed_as_a_table_or_as_json() {
 fn seconds_are_printed_as_json_until_nobody_reads_them() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
-    let mut command = weir(&scratch, &["top", "--json"]);
+    let mut command = weir(&scratch, "top --json");
     command.env("WEIR_SOCKET", scratch.path("manage.sock"));
     let mut top = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut out = top.stdout.take().unwrap();
@@ -72,18 +68,14 @@ fn seconds_are_printed_as_json_until_nobody_reads_them() {
 #[test]
 fn what_cannot_be_shown_is_said() {
     let scratch = Scratch::new();
-    let said = run(&scratch, &["top", "--once", "--socket", "none.sock"]);
-    assert_eq!(said.status, Some(1));
-    assert!(
-        said.err
-            .contains("none.sock: No such file or directory; start the server"),
-        "{}",
-        said.err
+    let said = run(&scratch, "top --once --socket none.sock").ended(1);
+    has(
+        &said.err,
+        "none.sock: No such file or directory; start the server",
     );
     let server = serve(&scratch);
-    let said = run(&scratch, &["top", "--socket", "manage.sock"]);
-    assert_eq!(said.status, Some(2), "standard output is no terminal");
-    assert!(said.err.contains("--once or --json"), "{}", said.err);
+    let said = run(&scratch, "top --socket manage.sock").ended(2);
+    has(&said.err, "--once or --json");
     server.end();
 }
 
@@ -174,7 +166,7 @@ fn the_terminal_is_given_back_after_a_signal() {
     let server = serve(&scratch);
     let terminal = Terminal::start(&scratch);
     wait("a volume is shown", || terminal.shows("alpha"));
-    let pid = std::fs::read_to_string(scratch.path("pid")).unwrap();
+    let pid = scratch.read("pid");
     let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap());
     rustix::process::kill_process(pid.unwrap(), Signal::TERM).unwrap();
     let (status, shown) = terminal.end();

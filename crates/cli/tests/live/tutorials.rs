@@ -6,10 +6,9 @@
 //!
 //! `docs/tutorials/kubernetes.md` is not run, because it needs a cluster.
 
-use crate::common::{Scratch, shell, works};
+use crate::common::{Scratch, root, shell, works};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 
 /// The directory that the pages name.
 const DIRECTORY: &str = "/tmp/weir-tutorial";
@@ -88,12 +87,12 @@ fn script(scratch: &Scratch, steps: &[Step]) -> String {
 
 /// The text with the scratch directory in place of the directory of the pages.
 fn local(scratch: &Scratch, text: &str) -> String {
-    text.replace(DIRECTORY, &scratch.path("work").display().to_string())
+    text.replace(DIRECTORY, &scratch.at("work"))
 }
 
 /// Runs the commands of a page and checks the output.
 fn follow(name: &str) {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorials");
+    let page = root().join("docs/tutorials");
     let page = fs::read_to_string(page.join(name)).expect("the page exists");
     let steps = steps(&page);
     let scratch = Scratch::new();
@@ -117,7 +116,7 @@ fn follow(name: &str) {
         if shown.is_empty() || command.ends_with('&') {
             continue;
         }
-        let printed = fs::read_to_string(scratch.path(&format!("out.{number}"))).expect("text");
+        let printed = scratch.read(&format!("out.{number}"));
         let words: Vec<&str> = shown.split_whitespace().take(WORDS).collect();
         let words = words.join(" ");
         assert!(

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_config::sheet::Sheet;
+use weir_measure::number::short;
 use weir_model::drive::Config;
 use weir_sim::scenario::{COMPARED, Interferers};
 
@@ -242,7 +243,7 @@ fn ratios(text: &mut String, drives: &[Validation]) {
                 ratio(was(io_latency), was(none)),
                 ratio(drive.model(io_latency), drive.model(none)),
             ];
-            let cells = cells.map(|c| c.map_or(String::new(), digits)).join(" | ");
+            let cells = cells.map(|c| c.map_or(String::new(), short)).join(" | ");
             let _ = writeln!(
                 text,
                 "| {} | {} | {cells} |",
@@ -285,16 +286,6 @@ impl Measure {
             Self::Time => &[(1e6, "ms"), (1e3, "us")],
         };
         let (unit, name) = units.iter().find(|u| value >= u.0).unwrap_or(&units[1]);
-        format!("{} {name}", digits(value / unit))
+        format!("{} {name}", short(value / unit))
     }
-}
-
-/// Three digits, or all digits before the point.
-fn digits(value: f64) -> String {
-    let places = match value {
-        v if v >= 99.95 => 0,
-        v if v >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.places$}")
 }

@@ -32,6 +32,29 @@ pub(crate) fn golden(name: &str, actual: &str) {
     );
 }
 
+/// Checks that no line of a table is wider than it may be.
+#[track_caller]
+pub(crate) fn fits(widths: &[usize], table: impl Fn(usize) -> String) {
+    for width in widths {
+        let table = table(*width);
+        let fits = table.lines().all(|l| l.chars().count() <= *width);
+        assert!(fits && !table.contains("NaN"), "{table}");
+    }
+}
+
+/// Checks that a page is well formed, and asks for nothing else.
+#[track_caller]
+pub(crate) fn whole(page: &str) {
+    assert_eq!(well_formed(page), Ok(()));
+    let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for asks in [
+        "http:", "https:", "src=", "href=", "url(", "@import", "fetch(", "XMLHttp", "<link",
+        "<iframe",
+    ] {
+        assert!(!body.contains(asks), "the page has {asks}");
+    }
+}
+
 /// Whether every element of XML or HTML is closed in order, every attribute quoted, and no `<` or `&` stands bare.
 pub(crate) fn well_formed(text: &str) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();

@@ -1,6 +1,6 @@
 //! Comparisons: golden table and page, and what is left out where it is not known.
 
-use crate::common::{golden, well_formed};
+use crate::common::{fits, golden, whole};
 use weir_lab::report::{
     CompareReport, ComparedCell, ComparedClient, ComparedDrive, ComparedFigure, ComparedOverTime,
     ComparedRow, PAGE_BYTES, SuiteReport, compare_page, compare_table, suite_page,
@@ -149,20 +149,13 @@ fn report() -> CompareReport {
 fn the_table_fits_80_columns_and_fewer() {
     let report = report();
     golden("compare.txt", &compare_table(&report, 80));
-    for width in [60, 80, 120] {
-        let table = compare_table(&report, width);
-        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
-    }
+    fits(&[60, 80, 120], |width| compare_table(&report, width));
 }
 
 #[test]
 fn the_page_has_every_plot_and_asks_for_nothing() {
     let page = compare_page(&report());
-    assert_eq!(well_formed(&page), Ok(()));
-    let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-    for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
-        assert!(!body.contains(asks), "the page has {asks}");
-    }
+    whole(&page);
     // One with the bars, and for each case four and one of what bfq was doing; each in two sizes.
     assert_eq!(page.matches("<svg").count(), 2 * (1 + 2 * 5));
     assert!(page.contains("What bfq was doing over time") && !page.contains("What none was doing"));
@@ -180,13 +173,9 @@ fn every_client_has_a_row_under_every_policy_and_a_verdict() {
         ..report()
     };
     golden("clients.txt", &compare_table(&report, 80));
-    for width in [60, 80, 120] {
-        let table = compare_table(&report, width);
-        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
-        assert!(!table.contains("NaN"), "{table}");
-    }
+    fits(&[60, 80, 120], |width| compare_table(&report, width));
     let page = compare_page(&report);
-    assert_eq!(well_formed(&page), Ok(()));
+    whole(&page);
     let cell = |class: &str, text: &str| (format!("<td class=\"{class}\""), format!(">{text}"));
     for (tag, text) in [
         cell("good", "\u{2713} kept (400.0 MB/s, 10.2 us)"),
@@ -276,10 +265,7 @@ fn of_several_clients_that_fall_short_the_first_is_named() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    assert_eq!(
-        well_formed(&compare_page(&CompareReport::default())),
-        Ok(())
-    );
+    whole(&compare_page(&CompareReport::default()));
     let mut report = report();
     for cell in &mut report.drives[0].cells {
         cell.case.clear();
@@ -288,7 +274,7 @@ fn what_is_not_known_is_left_out() {
         cell.parts_us.clear();
     }
     let (page, table) = (compare_page(&report), compare_table(&report, 80));
-    assert_eq!(well_formed(&page), Ok(()));
+    whole(&page);
     assert!(!page.contains("NaN") && !page.contains("Beside"));
     assert!(!table.contains("case") && table.contains("none"), "{table}");
 }
@@ -307,11 +293,7 @@ fn a_suites_page_has_its_pictures_and_asks_for_nothing() {
             about: "invented & short".into(),
             parts: vec![report(), part],
         });
-        assert_eq!(well_formed(&page), Ok(()));
-        let body = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-        for asks in ["http:", "https:", "src=", "href=", "url(", "<link"] {
-            assert!(!body.contains(asks), "the page has {asks}");
-        }
+        whole(&page);
         page
     };
     // For each part columns of two cases, and bars of latency; each in two sizes.

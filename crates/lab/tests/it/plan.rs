@@ -1,6 +1,6 @@
 //! Plans: the table fits, the page is whole, and what is not known is a dash.
 
-use crate::common::{golden, well_formed};
+use crate::common::{fits, golden, whole};
 use weir_lab::report::{PlanReport, PlanRow, plan_page, plan_table};
 use weir_measure::{Interval, Need};
 
@@ -47,10 +47,7 @@ fn report() -> PlanReport {
 #[test]
 fn the_table_fits_and_says_where_nothing_is_known() {
     golden("plan.txt", &plan_table(&report(), 80));
-    for width in [60, 80] {
-        let table = plan_table(&report(), width);
-        assert!(table.lines().all(|l| l.chars().count() <= width), "{table}");
-    }
+    fits(&[60, 80], |width| plan_table(&report(), width));
 }
 
 #[test]
@@ -60,9 +57,9 @@ fn the_page_is_whole() {
         ..report()
     };
     let page = plan_page(&[report(), other]);
-    assert_eq!(well_formed(&page), Ok(()));
+    whole(&page);
     assert_eq!(page.matches("<svg").count(), 2 * 2 * 2);
     assert!(page.contains("a disk that nobody has") && page.contains("another that nobody has"));
     assert!(!page.contains("<read>") && page.contains("8.0x"));
-    assert_eq!(well_formed(&plan_page(&[PlanReport::default()])), Ok(()));
+    whole(&plan_page(&[PlanReport::default()]));
 }

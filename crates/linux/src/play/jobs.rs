@@ -3,7 +3,7 @@
 use crate::play::Refused;
 use crate::play::refused;
 use serde::{Deserialize, Serialize};
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{self, Write as _};
 use weir_config::scenario::{RUN_IN_DEPTH, Scenario};
 use weir_core::{PriorityClass, Span};
 use weir_model::load::{Arrival, Client, Law, Pattern, Program, Size, Skew, SyncMode, seed};
@@ -135,7 +135,7 @@ fn run_in(scenario: &Scenario, base: u64) -> Option<String> {
     Some(format!(
         "rw=read\nbs={RUN_IN_BYTES}\nioengine=libaio\niodepth={RUN_IN_DEPTH}\ndirect=1\noffset={base}\nsize={size}\n\
          time_based=1\nruntime={}\ninvalidate=0\n",
-        Micros(scenario.run_in)
+        micros(scenario.run_in)
     ))
 }
 
@@ -152,21 +152,16 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     let begins = program.start.max(client.arrives).as_nanos();
     let stops = [program.stop, client.leaves].into_iter().flatten();
     let stops = stops.map(Span::as_nanos).fold(ends, u64::min);
-    let mut keys = String::new();
-    let mut put = |line: &dyn Display| {
-        let _ = writeln!(keys, "{}", line.to_string().trim_end());
-    };
     let runtime = Span::from_nanos(stops.saturating_sub(begins));
-    put(&format_args!("offset={}", base + client.region.start));
-    put(&format_args!("size={}", client.region.length));
-    put(&format_args!("runtime={}", Micros(runtime)));
-    put(&format_args!("randseed={}", seed >> 1));
-    put(&format_args!(
-        "direct={}",
-        u8::from(client.buffered.is_none())
-    ));
-    put(&What(program));
-    put(&When(program));
+    let mut keys = format!(
+        "offset={}\nsize={}\nruntime={}\nrandseed={}\ndirect={}\n",
+        base + client.region.start,
+        client.region.length,
+        micros(runtime),
+        seed >> 1,
+        u8::from(client.buffered.is_none()),
+    );
+    let _ = what(&mut keys, program).and_then(|()| when(&mut keys, program));
     if client.priority != weir_core::Priority::default() {
         let class = match client.priority.class {
             PriorityClass::Realtime => 1,
@@ -174,7 +169,7 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
             PriorityClass::Idle => 3,
         };
         let level = client.priority.level;
-        put(&format_args!("prioclass={class}\nprio={level}"));
+        let _ = writeln!(keys, "prioclass={class}\nprio={level}");
     }
     Ok(Job {
         name: client.name.clone(),
@@ -184,190 +179,149 @@ fn job(client: &ClientSpec, base: u64, seed: u64, ends: u64) -> Result<Job, Refu
     })
 }
 
-/// What requests are.
-struct What<'a>(&'a Program);
+/// Writes what requests are.
+fn what(f: &mut String, program: &Program) -> fmt::Result {
+    let random = match program.pattern {
+        Pattern::Sequential => "",
+        _ => "rand",
+    };
+    match program.writes {
+        0 => writeln!(f, "rw={random}read")?,
+        100 => writeln!(f, "rw={random}write")?,
+        writes => {
+            let rw = if random.is_empty() { "rw" } else { "randrw" };
+            writeln!(f, "rw={rw}\nrwmixread={}", 100 - writes)?;
+        }
+    }
+    match program.size {
+        Size::Fixed(bytes) => writeln!(f, "bs={bytes}")?,
+        Size::Range { min, max, .. } => writeln!(f, "bsrange={min}-{max}")?,
+        Size::Split(split) => {
+            let parts = split.parts();
+            let parts = parts.map(|(size, part)| format!("{size}/{part}"));
+            writeln!(f, "bssplit={}", parts.collect::<Vec<_>>().join(":"))?;
+        }
+    }
+    match program.pattern {
+        Pattern::Sequential | Pattern::Shuffled => {}
+        Pattern::Random => writeln!(f, "norandommap=1")?,
+        Pattern::Skewed(skew) => {
+            writeln!(f, "norandommap=1\nrandom_distribution={}", shown(skew))?;
+        }
+        Pattern::Partly { reads, writes } => {
+            writeln!(f, "norandommap=1\npercentage_random={reads},{writes}")?;
+        }
+    }
+    if let Some(zones) = program.zones {
+        let (size, skip) = (zones.size, zones.skip);
+        writeln!(
+            f,
+            "zonemode=strided\nzonesize={size}\nzonerange={size}\nzoneskip={skip}"
+        )?;
+    }
+    match program.sync {
+        SyncMode::Never => {}
+        _ if program.writes == 0 => {}
+        SyncMode::Flush(every) => writeln!(f, "fsync={every}")?,
+        SyncMode::Fdatasync(every) => writeln!(f, "fdatasync={every}")?,
+    }
+    if program.fua && program.writes > 0 {
+        writeln!(f, "sync=dsync")?;
+    }
+    Ok(())
+}
 
-impl Display for What<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let program = self.0;
-        let random = match program.pattern {
-            Pattern::Sequential => "",
-            _ => "rand",
-        };
-        match program.writes {
-            0 => writeln!(f, "rw={random}read")?,
-            100 => writeln!(f, "rw={random}write")?,
-            writes => {
-                let rw = if random.is_empty() { "rw" } else { "randrw" };
-                writeln!(f, "rw={rw}\nrwmixread={}", 100 - writes)?;
-            }
+/// Writes how many there are at a time, and when they come.
+fn when(f: &mut String, program: &Program) -> fmt::Result {
+    let engine = ["psync", "libaio"][usize::from(program.depth > 1)];
+    writeln!(f, "ioengine={engine}\niodepth={}", program.depth)?;
+    match program.arrival {
+        Arrival::Closed { think } if think > Span::ZERO => {
+            let every = program.think_every;
+            writeln!(f, "thinktime={}\nthinktime_blocks={every}", micros(think))?;
         }
-        match program.size {
-            Size::Fixed(bytes) => writeln!(f, "bs={bytes}")?,
-            Size::Range { min, max, .. } => writeln!(f, "bsrange={min}-{max}")?,
-            Size::Split(split) => {
-                let parts = split.parts();
-                let parts = parts.map(|(size, part)| format!("{size}/{part}"));
-                writeln!(f, "bssplit={}", parts.collect::<Vec<_>>().join(":"))?;
-            }
-        }
-        match program.pattern {
-            Pattern::Sequential | Pattern::Shuffled => {}
-            Pattern::Random => writeln!(f, "norandommap=1")?,
-            Pattern::Skewed(skew) => {
-                writeln!(f, "norandommap=1\nrandom_distribution={}", Shown(skew))?;
-            }
-            Pattern::Partly { reads, writes } => {
-                writeln!(f, "norandommap=1\npercentage_random={reads},{writes}")?;
-            }
-        }
-        if let Some(zones) = program.zones {
-            let (size, skip) = (zones.size, zones.skip);
+        Arrival::Closed { .. } => {}
+        Arrival::Batches { low } => writeln!(f, "iodepth_low={low}")?,
+        Arrival::Even { interval } => writeln!(f, "{}", rates(&[Some(interval)], &program.size))?,
+        Arrival::Poisson { interval } => {
             writeln!(
                 f,
-                "zonemode=strided\nzonesize={size}\nzonerange={size}\nzoneskip={skip}"
+                "{}\nrate_process=poisson",
+                rates(&[Some(interval)], &program.size)
             )?;
         }
-        match program.sync {
-            SyncMode::Never => {}
-            _ if program.writes == 0 => {}
-            SyncMode::Flush(every) => writeln!(f, "fsync={every}")?,
-            SyncMode::Fdatasync(every) => writeln!(f, "fdatasync={every}")?,
+        Arrival::Apart {
+            reads,
+            writes,
+            poisson,
+        } => {
+            writeln!(f, "{}", rates(&[reads, writes], &program.size))?;
+            if poisson {
+                writeln!(f, "rate_process=poisson")?;
+            }
         }
-        if program.fua && program.writes > 0 {
-            writeln!(f, "sync=dsync")?;
+    }
+    if let Some(activity) = program.activity {
+        let (on, off) = (micros(activity.on), micros(activity.off));
+        writeln!(f, "thinktime={off}\nthinktime_iotime={on}")?;
+        writeln!(f, "rate_ignore_thinktime=1")?;
+    }
+    match program.requests {
+        Some(requests) => {
+            let count = requests - flushes(program, requests);
+            let most = count.saturating_mul(program.size.most().into());
+            writeln!(f, "io_size={most}\nnumber_ios={count}")
         }
-        Ok(())
+        None => writeln!(f, "time_based=1"),
     }
 }
 
-/// How many there are at a time, and when they come.
-struct When<'a>(&'a Program);
-
-impl Display for When<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let program = self.0;
-        let engine = ["psync", "libaio"][usize::from(program.depth > 1)];
-        writeln!(f, "ioengine={engine}\niodepth={}", program.depth)?;
-        match program.arrival {
-            Arrival::Closed { think } if think > Span::ZERO => {
-                let every = program.think_every;
-                writeln!(f, "thinktime={}\nthinktime_blocks={every}", Micros(think))?;
-            }
-            Arrival::Closed { .. } => {}
-            Arrival::Batches { low } => writeln!(f, "iodepth_low={low}")?,
-            Arrival::Even { interval } => writeln!(f, "{}", Rate(interval, &program.size))?,
-            Arrival::Poisson { interval } => {
-                writeln!(f, "{}\nrate_process=poisson", Rate(interval, &program.size))?;
-            }
-            Arrival::Apart {
-                reads,
-                writes,
-                poisson,
-            } => {
-                writeln!(f, "{}", Rates([reads, writes], &program.size))?;
-                if poisson {
-                    writeln!(f, "rate_process=poisson")?;
-                }
-            }
+/// The flushes among the requests of a program that ends after a number of them; its other requests are reads and writes of fio, said in
+/// bytes, too, since its files are read again from the beginning only for these.
+fn flushes(program: &Program, requests: u64) -> u64 {
+    match program.sync {
+        SyncMode::Flush(every) | SyncMode::Fdatasync(every) if program.writes == 100 => {
+            requests / (u64::from(every) + 1)
         }
-        if let Some(activity) = program.activity {
-            let (on, off) = (Micros(activity.on), Micros(activity.off));
-            writeln!(f, "thinktime={off}\nthinktime_iotime={on}")?;
-            writeln!(f, "rate_ignore_thinktime=1")?;
-        }
-        match program.requests {
-            Some(requests) => f.write_str(&Counted(program, requests).to_string()),
-            None => writeln!(f, "time_based=1"),
-        }
+        _ => 0,
     }
 }
 
-/// A program that ends after a number of requests, flushes among them, as reads and writes of fio: in bytes, since its files are read again
-/// from the beginning only for these.
-struct Counted<'a>(&'a Program, u64);
-
-impl Display for Counted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(program, requests) = *self;
-        let flushes = match program.sync {
-            SyncMode::Flush(every) | SyncMode::Fdatasync(every) if program.writes == 100 => {
-                requests / (u64::from(every) + 1)
-            }
-            _ => 0,
-        };
-        let count = requests - flushes;
-        let most = count.saturating_mul(program.size.most().into());
-        writeln!(f, "io_size={most}\nnumber_ios={count}")
-    }
-}
-
-/// A rate with this interval.
-struct Rate<'a>(Span, &'a Size);
-
-impl Display for Rate<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let interval = self.0.as_nanos().max(1);
-        match self.1 {
-            Size::Fixed(bytes) if !SECOND.is_multiple_of(interval) => {
-                let rate = u128::from(*bytes) * u128::from(SECOND) / u128::from(interval);
-                write!(f, "rate={rate}")
-            }
-            _ => write!(f, "rate_iops={}", (SECOND / interval).max(1)),
-        }
-    }
-}
-
-/// The rates of reads and of writes with these intervals; a kind without an interval has none.
-struct Rates<'a>([Option<Span>; 2], &'a Size);
-
-impl Display for Rates<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = self.0.map(|interval| match interval {
-            None => String::new(),
-            Some(interval) => Rate(interval, self.1).to_string(),
-        });
-        let bytes = all.iter().any(|rate| rate.starts_with("rate="));
-        let shown = self.0.map(|interval| {
-            let Some(interval) = interval.map(|i| i.as_nanos().max(1)) else {
-                return String::new();
-            };
-            let rate = match self.1 {
-                Size::Fixed(size) if bytes => {
-                    u128::from(*size) * u128::from(SECOND) / u128::from(interval)
-                }
-                _ => u128::from((SECOND / interval).max(1)),
-            };
-            rate.to_string()
-        });
-        let key = if bytes { "rate" } else { "rate_iops" };
-        write!(f, "{key}={}", shown.join(","))
-    }
+/// The rate, or the rates of reads and of writes, with these intervals: in bytes where requests are of one size and not a whole number of
+/// them comes each second. A kind without an interval has none.
+fn rates(intervals: &[Option<Span>], size: &Size) -> String {
+    let intervals = intervals.iter();
+    let intervals = intervals.map(|interval| interval.map(|i| i.as_nanos().max(1)));
+    let uneven = intervals
+        .clone()
+        .flatten()
+        .any(|i| !SECOND.is_multiple_of(i));
+    let bytes = match size {
+        Size::Fixed(bytes) if uneven => Some(*bytes),
+        _ => None,
+    };
+    let rate = |interval: u64| match bytes {
+        Some(bytes) => u128::from(bytes) * u128::from(SECOND) / u128::from(interval),
+        None => u128::from((SECOND / interval).max(1)),
+    };
+    let shown = intervals.map(|i| i.map_or_else(String::new, |i| rate(i).to_string()));
+    let key = if bytes.is_some() { "rate" } else { "rate_iops" };
+    format!("{key}={}", shown.collect::<Vec<_>>().join(","))
 }
 
 /// A time in whole microseconds, at least one.
-struct Micros(Span);
-
-impl Display for Micros {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}us", (self.0.as_nanos() / 1_000).max(1))
-    }
+fn micros(time: Span) -> String {
+    format!("{}us", (time.as_nanos() / 1_000).max(1))
 }
 
 /// A distribution in fio's words.
-struct Shown(Skew);
-
-impl Display for Shown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millionths = |n: u32| f64::from(n) / 1e6;
-        match self.0.law {
-            Law::Zipf(theta) => write!(f, "zipf:{}", millionths(theta))?,
-            Law::Pareto(h) => write!(f, "pareto:{}", millionths(h))?,
-            Law::Normal(deviation) => write!(f, "normal:{}", millionths(deviation))?,
-        }
-        match self.0.center {
-            Some(center) => write!(f, ":{}", millionths(center)),
-            None => Ok(()),
-        }
-    }
+fn shown(skew: Skew) -> String {
+    let millionths = |n: u32| f64::from(n) / 1e6;
+    let (law, n) = match skew.law {
+        Law::Zipf(theta) => ("zipf", theta),
+        Law::Pareto(h) => ("pareto", h),
+        Law::Normal(deviation) => ("normal", deviation),
+    };
+    let center = skew.center.map(|center| format!(":{}", millionths(center)));
+    format!("{law}:{}{}", millionths(n), center.unwrap_or_default())
 }

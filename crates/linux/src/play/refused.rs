@@ -26,18 +26,16 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A rule: what is refused if this holds, by key and reason.
-type Rule = (bool, &'static str, &'static str);
+/// A rule: what is refused if this holds, as a key and a reason behind a colon.
+type Rule = (bool, &'static str);
 
 /// The first thing of the scenario that cannot be played.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Refused> {
     let first = |rules: &[Rule], client: Option<&str>| {
-        let found = rules.iter().find(|rule| rule.0);
-        found.map(|&(_, key, why)| Refused {
-            client: client.map(str::to_owned),
-            key,
-            why,
-        })
+        let (_, refused) = rules.iter().find(|rule| rule.0)?;
+        let (key, why) = refused.split_once(": ").unwrap_or_default();
+        let client = client.map(str::to_owned);
+        Some(Refused { client, key, why })
     };
     if let Some(refused) = first(&of_scenario(scenario), None) {
         return Err(refused);
@@ -57,33 +55,27 @@ fn of_scenario(scenario: &Scenario) -> [Rule; 6] {
     [
         (
             scenario.guest.is_some(),
-            "guest",
-            "virtual machines and their rings are supported only in the simulator; use --on sim",
+            "guest: virtual machines and their rings are supported only in the simulator; use --on sim",
         ),
         (
             scenario.path != Path::DIRECT,
-            "path",
-            "a modelled path to the drive is not supported under a kernel; remove it",
+            "path: a modelled path to the drive is not supported under a kernel; remove it",
         ),
         (
             scenario.filesystem.is_some(),
-            "filesystem",
-            "a file system is not supported, because the device is used directly; remove it",
+            "filesystem: a file system is not supported, because the device is used directly; remove it",
         ),
         (
             scenario.freeze.is_some(),
-            "freeze",
-            "freezes of the drive are supported only in the simulator; remove them",
+            "freeze: freezes of the drive are supported only in the simulator; remove them",
         ),
         (
             !scenario.changes.is_empty(),
-            "change",
-            "contracts cannot change while fio is running; remove the changes",
+            "change: contracts cannot change while fio is running; remove the changes",
         ),
         (
             !scenario.actions.is_empty(),
-            "action",
-            "clients that stop reading replies or cancel requests are not supported by fio",
+            "action: clients that stop reading replies or cancel requests are not supported by fio",
         ),
     ]
 }
@@ -96,43 +88,35 @@ fn of_client(client: &ClientSpec) -> [Rule; 8] {
     [
         (
             program.files > 1,
-            "nrfiles",
-            "several files are not supported on a device; use a client for each part of it",
+            "nrfiles: several files are not supported on a device; use a client for each part of it",
         ),
         (
             client.write_back,
-            "writeback",
-            "writeback is not supported, because the kernel writes back its page cache by itself; set direct = true without it, or use fdatasync",
+            "writeback: writeback is not supported, because the kernel writes back its page cache by itself; set direct = true without it, or use fdatasync",
         ),
         (
             client.flags != Flags::NONE,
-            "flags",
-            "flags of requests are not supported, because only a file system can set them",
+            "flags: flags of requests are not supported, because only a file system can set them",
         ),
         (
             client.empty_kicks > 0,
-            "empty_kicks",
-            "virtual machines are supported only in the simulator",
+            "empty_kicks: virtual machines are supported only in the simulator",
         ),
         (
             syncs && deep,
-            "iodepth",
-            "fio's fsync does not wait for requests in flight; set iodepth = 1 together with fdatasync or flush",
+            "iodepth: fio's fsync does not wait for requests in flight; set iodepth = 1 together with fdatasync or flush",
         ),
         (
             client.buffered.is_some() && deep,
-            "iodepth",
-            "a system call through the page cache returns when it is complete; set iodepth = 1 or direct = true",
+            "iodepth: a system call through the page cache returns when it is complete; set iodepth = 1 or direct = true",
         ),
         (
             uneven,
-            "bs",
-            "fio uses sizes in steps of the smallest; use a range whose minimum is its step",
+            "bs: fio uses sizes in steps of the smallest; use a range whose minimum is its step",
         ),
         (
             syncs && program.requests.is_some() && program.writes < 100,
-            "number_ios",
-            "the number of flushes among the requests is unknown beforehand; remove fdatasync or flush",
+            "number_ios: the number of flushes among the requests is unknown beforehand; remove fdatasync or flush",
         ),
     ]
 }
@@ -152,28 +136,23 @@ fn of_times(client: &ClientSpec) -> [Rule; 5] {
     [
         (
             thinks && program.depth > 1,
-            "thinktime",
-            "with iodepth above 1, fio would pause the whole job, but Weir would pause each request on its own; set iodepth = 1",
+            "thinktime: with iodepth above 1, fio would pause the whole job, but Weir would pause each request on its own; set iodepth = 1",
         ),
         (
             thinks && program.activity.is_some(),
-            "thinktime",
-            "fio has only one kind of pause; use either thinktime or on and off",
+            "thinktime: fio has only one kind of pause; use either thinktime or on and off",
         ),
         (
             batches == Some(0),
-            "iodepth_low",
-            "fio treats 0 as iodepth; set 1 or more",
+            "iodepth_low: fio treats 0 as iodepth; set 1 or more",
         ),
         (
             open && varies,
-            "rate",
-            "fio counts a rate in bytes if sizes vary; use one size",
+            "rate: fio counts a rate in bytes if sizes vary; use one size",
         ),
         (
             open && mixed,
-            "rate",
-            "fio has separate rates for reads and writes; use two clients",
+            "rate: fio has separate rates for reads and writes; use two clients",
         ),
     ]
 }

@@ -37,10 +37,7 @@ pub fn restore(
     journal: &mut Journal,
     say: &mut dyn FnMut(&Said),
 ) -> Result<Restored, Failed> {
-    let all: Vec<Entry> = journal.entries().cloned().collect();
-    let restored = undo(files, journal, &all, say)?;
-    journal.close()?;
-    Ok(restored)
+    from(files, journal, 0, say)
 }
 
 /// Undoes what was done from this entry on.

@@ -15,16 +15,11 @@ use weir_serve::{Detail, ExplainError};
 use super::{Answer, Shared, Target, blocking, singular};
 use crate::control::KINDS;
 use crate::error::Refused;
-use crate::view::View;
 
 /// The state of the server, its drives, tenants and volumes.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/status", responses((status = 200, body = crate::api::Status))))]
 pub(crate) async fn status(State(manager): Shared) -> Json<crate::api::Status> {
-    let (published, sample) = (manager.control.published(), manager.watcher.last());
-    let view = View {
-        published: &published,
-        sample: &sample,
-    };
+    let view = manager.view();
     let ready = manager.watcher.is_ready();
     Json(view.status(manager.watcher.uptime_seconds(), ready))
 }
@@ -37,11 +32,7 @@ pub(crate) async fn status(State(manager): Shared) -> Json<crate::api::Status> {
     responses((status = 200, body = List), (status = 404, body = crate::api::Refusal))
 ))]
 pub(crate) async fn list(State(manager): Shared, Path(kind): Path<String>) -> Answer<Json<List>> {
-    let (published, sample) = (manager.control.published(), manager.watcher.last());
-    let view = View {
-        published: &published,
-        sample: &sample,
-    };
+    let view = manager.view();
     Ok(Json(match singular(&kind)? {
         "volume" => List::Volumes(view.volumes()),
         "tenant" => List::Tenants(view.tenants()),
@@ -60,11 +51,7 @@ pub(crate) async fn show(
     State(manager): Shared,
     Path((kind, name)): Target,
 ) -> Answer<([(HeaderName, String); 1], Json<Found>)> {
-    let (published, sample) = (manager.control.published(), manager.watcher.last());
-    let view = View {
-        published: &published,
-        sample: &sample,
-    };
+    let view = manager.view();
     let kind = singular(&kind)?;
     let found = match kind {
         "volume" => view.volume(&name).map(|of| Found::Volume(Box::new(of))),
@@ -78,7 +65,7 @@ pub(crate) async fn show(
         }
     };
     let found = found.ok_or_else(|| Refused::not_found(&format!("{kind} {name:?}")))?;
-    Ok(([(ETAG, published.etag(kind, &name))], Json(found)))
+    Ok(([(ETAG, view.published.etag(kind, &name))], Json(found)))
 }
 
 /// Of which drive, tenant or volume a curve is.

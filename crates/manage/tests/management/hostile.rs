@@ -1,10 +1,9 @@
 //! Clients that are slow, huge, malformed, many, or not what they say: bounded, and none in the way of others.
 
-use crate::site::Site;
+use crate::site::{PATIENCE, Site, asked};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 use weir_manage::api::Status;
 
 fn request(line: &str, headers: &str) -> Vec<u8> {
@@ -101,13 +100,7 @@ fn browsers_need_the_token_and_ask_for_this_machine() {
 fn the_address_of_metrics_has_these_alone() {
     let site = Site::new();
     let address = site.management().addresses().metrics.unwrap();
-    let once = |line: &str| {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(&request(line, "Host: elsewhere")).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let once = |line: &str| asked(address, &request(line, "Host: elsewhere"));
     // On a busy machine a shard may need more than the second that it has to answer.
     let ask = |line: &str| {
         let answers = std::iter::repeat_with(|| once(line)).take(30);
@@ -203,21 +196,18 @@ fn many_that_say_nothing_leave_room_for_one_that_asks() {
 fn those_that_listen_stay_however_many_come() {
     let site = Site::new();
     let mut lines = site.client.events().unwrap();
-    let patience = Duration::from_secs(20);
-    lines.next(patience).unwrap();
+    lines.next(PATIENCE).unwrap();
     let _many: Vec<UnixStream> = (0..300)
         .map(|_| UnixStream::connect(site.path("manage.sock")).unwrap())
         .collect();
     for _ in 0..3 {
-        assert!(lines.next(patience).unwrap().is_some());
+        assert!(lines.next(PATIENCE).unwrap().is_some());
     }
 }
 
 /// Asks over a connection that stays open; false if the server has closed it.
 fn asks_again(stream: &mut TcpStream) -> bool {
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let asked = stream.write_all(b"GET /v1/config HTTP/1.1\r\nHost: x\r\n\r\n");
     asked.is_ok() && stream.read(&mut [0; 8192]).is_ok_and(|n| n > 0)
 }
@@ -234,11 +224,7 @@ fn those_that_ask_again_and_again_leave_room_for_a_scrape() {
     }
     for _ in 0..5 {
         busy.retain_mut(asks_again);
-        let mut stream = TcpStream::connect(address).unwrap();
-        let scrape = request("GET /healthz", "Host: x");
-        stream.write_all(&scrape).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let answer = asked(address, &request("GET /healthz", "Host: x"));
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
     assert!((64..=128).contains(&busy.len()), "{} stay", busy.len());
@@ -250,13 +236,14 @@ fn those_that_listen_leave_room_for_one_that_asks() {
     let address = site.management().addresses().http.unwrap();
     let headers = format!("Host: {address}\r\nAuthorization: Bearer {}", site.token());
     let listen = format!("GET /v1/events HTTP/1.1\r\n{headers}\r\n\r\n");
-    let statuses = (0..128).map(|_| {
+    let listens = || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(listen.as_bytes()).unwrap();
         let mut head = [0; 12];
         stream.read_exact(&mut head).unwrap();
         (head, stream)
-    });
+    };
+    let statuses = (0..128).map(|_| listens());
     let (streams, refused): (Vec<_>, Vec<_>) =
         statuses.partition(|(head, _)| *head == *b"HTTP/1.1 200");
     assert_eq!((streams.len(), refused.len()), (64, 64));
@@ -266,14 +253,7 @@ fn those_that_listen_leave_room_for_one_that_asks() {
     // One that goes leaves its place to another.
     drop(streams);
     let begun = std::time::Instant::now();
-    loop {
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(listen.as_bytes()).unwrap();
-        let mut head = [0; 12];
-        stream.read_exact(&mut head).unwrap();
-        if head == *b"HTTP/1.1 200" {
-            break;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(20));
+    while listens().0 != *b"HTTP/1.1 200" {
+        assert!(begun.elapsed() < PATIENCE);
     }
 }

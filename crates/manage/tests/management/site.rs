@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +13,9 @@ use serde_json::Value;
 use weir_manage::api::{Client, Error, Outcome};
 use weir_manage::{Management, Source};
 use weir_serve::{Options, Server};
+
+/// How long an answer may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const VOLUMES: &str = "
 # Ours.
@@ -95,6 +98,19 @@ impl Site {
         self.client.send(method, path, body, None).unwrap()
     }
 
+    /// Changes a volume.
+    pub(crate) fn set(&self, volume: &str, words: Value) -> Outcome {
+        self.send("PATCH", &format!("/v1/volumes/{volume}"), &words)
+    }
+
+    /// Checks that a request is refused with this status and a reason that has this part.
+    #[track_caller]
+    pub(crate) fn refuses(&self, method: &str, path: &str, body: &Value, refusal: (u16, &str)) {
+        let (status, why) = self.refused(method, path, body);
+        let is_so = status == refusal.0 && why.contains(refusal.1);
+        assert!(is_so, "{method} {path} {body}: {status} {why}");
+    }
+
     /// The status and the reason of a refusal.
     pub(crate) fn refused(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
         let asked: Result<Outcome, Error> = self.client.send(method, path, body, None);
@@ -118,21 +134,21 @@ impl Site {
     /// What is answered to bytes at the Unix socket.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let stream = UnixStream::connect(self.path("manage.sock")).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         talk(stream, bytes)
     }
 
     /// What is answered to bytes at the address for browsers.
     pub(crate) fn http(&self, bytes: &[u8]) -> String {
-        let address = self.management().addresses().http.unwrap();
-        let stream = TcpStream::connect(address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        talk(stream, bytes)
+        asked(self.management().addresses().http.unwrap(), bytes)
     }
+}
+
+/// What is answered to bytes at an address.
+pub(crate) fn asked(address: SocketAddr, bytes: &[u8]) -> String {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    talk(stream, bytes)
 }
 
 impl Drop for Site {

@@ -41,10 +41,10 @@ fn compare(seed: u64) -> Option<Tally> {
     let drawn = draw::draw(seed);
     let scratch = Scratch::new();
     scratch.file("drawn.toml", &drawn.text);
-    let words = "compare drawn.toml --audit --json j --html p --check --jobs 1 --drive";
-    let words: Vec<&str> = words.split(' ').chain([drawn.drive]).collect();
+    let line = "compare drawn.toml --audit --json j --html p --check --jobs 1 --drive";
+    let line = format!("{line} {}", drawn.drive);
     let mut faults = Faults::default();
-    let output = Command::output(weir(&scratch, &words).env("COLUMNS", "1000"));
+    let output = Command::output(weir(&scratch, &line).env("COLUMNS", "1000"));
     let output = output.expect("the command can be started");
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     if err.contains(": the contracts cannot be admitted: ") {

@@ -1,7 +1,8 @@
 //! Every claim of the documents, from `claims.toml`: what was published, what comes out here, and whether that is the same.
 
+use crate::common::root;
+use crate::published::Runs;
 use crate::published::played::{Cell, Run};
-use crate::published::{Runs, root};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;

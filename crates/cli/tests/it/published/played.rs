@@ -1,7 +1,6 @@
 //! Scenarios as `weir compare` plays them, and the figures of what it prints.
 
-use crate::common::{Scratch, records, run};
-use crate::published::root;
+use crate::common::{Scratch, records, root, run};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
@@ -68,32 +67,26 @@ impl Run {
     pub(crate) fn play(&self) -> Played {
         let scratch = Scratch::new();
         let trace = scratch.path("trace.jsonl");
-        let mut arguments = vec!["compare".to_owned(), self.scenario.clone()];
-        let mut add = |option: &str, values: &[String]| {
-            for value in values {
-                arguments.extend([option.to_owned(), value.clone()]);
-            }
-        };
-        let number = |n: Option<u32>| n.map(|n| n.to_string()).into_iter().collect::<Vec<_>>();
-        add("--json", &["-".to_owned()]);
-        add("--trace", &[trace.to_string_lossy().into_owned()]);
-        add("--drive", &self.drives);
+        let mut line = format!(
+            "compare {} --json - --trace {}",
+            self.scenario,
+            trace.display()
+        );
+        let mut add = |option: &str, value: &str| line += &format!(" {option} '{value}'");
+        self.drives.iter().for_each(|drive| add("--drive", drive));
         // A policy of these tests is beside this file.
         let here = root().join("crates/cli/tests/it/published");
-        let policy = |name: &String| match name.strip_prefix("./") {
-            Some(file) => here.join(file).to_string_lossy().into_owned(),
-            None => name.clone(),
-        };
-        add(
-            "--policy",
-            &self.policies.iter().map(policy).collect::<Vec<_>>(),
-        );
-        add("--case", &self.cases);
-        add("--repetitions", &number(self.repetitions));
-        add("--seconds", &number(self.seconds));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let said = run(&scratch, &arguments);
-        assert_eq!(said.status, Some(0), "{arguments:?}: {}", said.err);
+        for policy in &self.policies {
+            let file = policy
+                .strip_prefix("./")
+                .map(|file| here.join(file).display().to_string());
+            add("--policy", file.as_ref().unwrap_or(policy));
+        }
+        self.cases.iter().for_each(|case| add("--case", case));
+        let mut limit = |option, n: Option<u32>| n.iter().for_each(|n| add(option, &n.to_string()));
+        limit("--repetitions", self.repetitions);
+        limit("--seconds", self.seconds);
+        let said = run(&scratch, &line).ended(0);
         Played {
             records: records(&said.out),
             states: records(&fs::read_to_string(&trace).expect("it was written")),

@@ -10,8 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
-use weir_manage::api::{Client, List, Volume};
+use tonic::{Code, Response, Status};
+use weir_csi::rpc::controller_client::ControllerClient;
+use weir_csi::rpc::node_client::NodeClient;
+use weir_csi::rpc::volume_capability::{AccessMode, AccessType, access_mode::Mode};
+use weir_csi::rpc::*;
+use weir_manage::api::{Client, List, Volume as Served};
 
 /// The node's name.
 pub(crate) const NODE: &str = "here";
@@ -238,28 +242,86 @@ impl Bench {
     }
 
     /// Makes a call, once.
-    pub(crate) fn call<T>(
-        &self,
-        call: impl AsyncFnOnce(Channel) -> Result<T, Status>,
-    ) -> Result<T, Status> {
+    pub(crate) fn call<C: Call>(&self, call: C) -> Result<C::Answer, Status> {
         let uri = format!("unix:{}", self.scratch.path("csi").display());
         self.runtime.block_on(async {
             let endpoint = Endpoint::from_shared(uri).expect("a path");
             let channel = endpoint.connect().await;
             let channel =
                 channel.map_err(|error| Status::new(Code::Unavailable, error.to_string()))?;
-            call(channel).await
+            Ok(call.make(channel).await?.into_inner())
         })
     }
 
     /// The volumes of the server, and how many files there are.
-    pub(crate) fn volumes(&self) -> (Vec<Volume>, usize) {
+    pub(crate) fn volumes(&self) -> (Vec<Served>, usize) {
         let client = Client::new(&self.scratch.path("manage")).expect("a client");
         let List::Volumes(volumes) = client.get("/v1/volumes").expect("the server answers") else {
             panic!("something else than volumes");
         };
         let files = fs::read_dir(self.scratch.path("v").join("fast")).expect("it is there");
         (volumes, files.count())
+    }
+}
+
+/// A call of the driver, known by what it sends.
+pub(crate) trait Call {
+    type Answer;
+
+    async fn make(self, driver: Channel) -> Result<Response<Self::Answer>, Status>;
+}
+
+macro_rules! calls {
+    ($($client:ident { $($method:ident: $request:ident -> $answer:ident,)* })*) => {$($(
+        impl Call for $request {
+            type Answer = $answer;
+
+            async fn make(self, driver: Channel) -> Result<Response<$answer>, Status> {
+                $client::new(driver).$method(self).await
+            }
+        }
+    )*)*};
+}
+
+calls! {
+    ControllerClient {
+        create_volume: CreateVolumeRequest -> CreateVolumeResponse,
+        delete_volume: DeleteVolumeRequest -> DeleteVolumeResponse,
+        controller_modify_volume: ControllerModifyVolumeRequest -> ControllerModifyVolumeResponse,
+        controller_expand_volume: ControllerExpandVolumeRequest -> ControllerExpandVolumeResponse,
+        controller_get_volume: ControllerGetVolumeRequest -> ControllerGetVolumeResponse,
+        controller_get_capabilities: ControllerGetCapabilitiesRequest -> ControllerGetCapabilitiesResponse,
+        list_volumes: ListVolumesRequest -> ListVolumesResponse,
+        validate_volume_capabilities: ValidateVolumeCapabilitiesRequest -> ValidateVolumeCapabilitiesResponse,
+        get_capacity: GetCapacityRequest -> GetCapacityResponse,
+    }
+    NodeClient {
+        node_stage_volume: NodeStageVolumeRequest -> NodeStageVolumeResponse,
+        node_unstage_volume: NodeUnstageVolumeRequest -> NodeUnstageVolumeResponse,
+        node_publish_volume: NodePublishVolumeRequest -> NodePublishVolumeResponse,
+        node_unpublish_volume: NodeUnpublishVolumeRequest -> NodeUnpublishVolumeResponse,
+        node_get_volume_stats: NodeGetVolumeStatsRequest -> NodeGetVolumeStatsResponse,
+        node_expand_volume: NodeExpandVolumeRequest -> NodeExpandVolumeResponse,
+    }
+}
+
+/// A volume's number, from its name.
+pub(crate) fn id(name: &str) -> String {
+    format!("{NODE}/{name}")
+}
+
+pub(crate) fn capability(mode: Mode, used: AccessType) -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode { mode: mode.into() }),
+        access_type: Some(used),
+    }
+}
+
+/// A volume that is at least this large, in MiB.
+pub(crate) fn range(mib: i64) -> CapacityRange {
+    CapacityRange {
+        required_bytes: mib << 20,
+        limit_bytes: 0,
     }
 }
 

@@ -1,14 +1,11 @@
 //! The controller's calls, each ended at every request that it makes of the server, and at times between.
 
-use crate::csi::bench::{Bench, NODE};
+use crate::csi::bench::{Bench, capability, id, range};
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
-use weir_csi::rpc::controller_client::ControllerClient;
-use weir_csi::rpc::volume_capability::{AccessMode, AccessType, BlockVolume, access_mode::Mode};
+use weir_csi::rpc::volume_capability::{AccessType, BlockVolume, access_mode::Mode};
 use weir_csi::rpc::*;
-
-const MIB: i64 = 1 << 20;
 
 fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     let pairs = pairs
@@ -17,19 +14,8 @@ fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.collect()
 }
 
-fn range(mib: i64) -> CapacityRange {
-    CapacityRange {
-        required_bytes: mib * MIB,
-        limit_bytes: 0,
-    }
-}
-
-fn id(name: &str) -> String {
-    format!("{NODE}/{name}")
-}
-
 /// A call of the controller service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Call {
     Create(&'static str, &'static str),
     Modify(&'static str, &'static str),
@@ -50,94 +36,69 @@ impl Call {
 
     /// What is answered, as text.
     fn make(&self, bench: &Bench) -> Result<String, Status> {
-        let call = self.clone();
-        bench.call(async move |channel| {
-            let mut client = ControllerClient::new(channel);
-            Ok(match call {
-                Self::Create(name, min) => {
-                    let answer = client.create_volume(create(name, min)).await?.into_inner();
-                    format!("{answer:?}")
-                }
-                Self::Modify(name, min) => {
-                    let request = ControllerModifyVolumeRequest {
-                        volume_id: id(name),
-                        mutable_parameters: map(&[("min", min)]),
-                        ..Default::default()
-                    };
-                    format!(
-                        "{:?}",
-                        client.controller_modify_volume(request).await?.into_inner()
-                    )
-                }
-                Self::Expand(name, mib) => {
-                    let request = ControllerExpandVolumeRequest {
-                        volume_id: id(name),
-                        capacity_range: Some(range(mib)),
-                        ..Default::default()
-                    };
-                    format!(
-                        "{:?}",
-                        client.controller_expand_volume(request).await?.into_inner()
-                    )
-                }
-                Self::Delete(name) => {
-                    let request = DeleteVolumeRequest {
-                        volume_id: id(name),
-                        ..Default::default()
-                    };
-                    format!("{:?}", client.delete_volume(request).await?.into_inner())
-                }
-                Self::Look => look(&mut client).await?,
-            })
+        Ok(match *self {
+            Self::Create(name, min) => format!("{:?}", bench.call(create(name, min))?),
+            Self::Modify(name, min) => {
+                let request = ControllerModifyVolumeRequest {
+                    volume_id: id(name),
+                    mutable_parameters: map(&[("min", min)]),
+                    ..Default::default()
+                };
+                format!("{:?}", bench.call(request)?)
+            }
+            Self::Expand(name, mib) => {
+                let request = ControllerExpandVolumeRequest {
+                    volume_id: id(name),
+                    capacity_range: Some(range(mib)),
+                    ..Default::default()
+                };
+                format!("{:?}", bench.call(request)?)
+            }
+            Self::Delete(name) => {
+                let request = DeleteVolumeRequest {
+                    volume_id: id(name),
+                    ..Default::default()
+                };
+                format!("{:?}", bench.call(request)?)
+            }
+            Self::Look => look(bench)?,
         })
     }
 }
 
-fn capability() -> VolumeCapability {
-    VolumeCapability {
-        access_mode: Some(AccessMode {
-            mode: Mode::SingleNodeWriter.into(),
-        }),
-        access_type: Some(AccessType::Block(BlockVolume {})),
-    }
+fn block() -> VolumeCapability {
+    capability(Mode::SingleNodeWriter, AccessType::Block(BlockVolume {}))
 }
 
 fn create(name: &str, min: &str) -> CreateVolumeRequest {
     CreateVolumeRequest {
         name: name.to_owned(),
         capacity_range: Some(range(4)),
-        volume_capabilities: vec![capability()],
+        volume_capabilities: vec![block()],
         parameters: map(&[("drive", "fast")]),
         mutable_parameters: map(&[("min", min)]),
         ..Default::default()
     }
 }
 
-async fn look(client: &mut ControllerClient<tonic::transport::Channel>) -> Result<String, Status> {
-    let list = client
-        .list_volumes(ListVolumesRequest::default())
-        .await?
-        .into_inner();
+fn look(bench: &Bench) -> Result<String, Status> {
+    let list = bench.call(ListVolumesRequest::default())?;
     let get = ControllerGetVolumeRequest {
         volume_id: id("there"),
     };
-    let get = client.controller_get_volume(get).await?.into_inner().volume;
+    let get = bench.call(get)?.volume;
     let validate = ValidateVolumeCapabilitiesRequest {
         volume_id: id("there"),
-        volume_capabilities: vec![capability()],
+        volume_capabilities: vec![block()],
         ..Default::default()
     };
-    let confirmed = client
-        .validate_volume_capabilities(validate)
-        .await?
-        .into_inner();
+    let confirmed = bench.call(validate)?;
     let capacity = GetCapacityRequest {
         parameters: map(&[("min", "200MB/s")]),
         ..Default::default()
     };
-    let capacity = client.get_capacity(capacity).await?.into_inner();
-    let can = ControllerGetCapabilitiesRequest {};
-    let can = client.controller_get_capabilities(can).await?.into_inner();
+    let capacity = bench.call(capacity)?;
+    let can = bench.call(ControllerGetCapabilitiesRequest {})?;
     Ok(format!(
         "{} {get:?} {confirmed:?} {capacity:?} {can:?}",
         list.entries.len()
@@ -159,10 +120,10 @@ fn state(bench: &Bench) -> Vec<(String, u64, u64)> {
 /// Makes a call with a driver that ends at each moment in turn, and then again as Kubernetes does; returns how often it was ended.
 ///
 /// `before` makes what the call needs, `after` takes away what it leaves; with both the state is what it was.
-fn sweep(bench: &Bench, before: &[Call], call: &Call, after: &[Call]) -> usize {
-    let all = |calls: &[Call]| {
+fn sweep(bench: &Bench, before: Option<Call>, call: &Call, after: Option<Call>) -> usize {
+    let all = |call: Option<Call>| {
         bench.driver(None);
-        for call in calls {
+        if let Some(call) = call {
             call.insist(bench)
                 .unwrap_or_else(|error| panic!("{call:?}: {error}"));
         }
@@ -208,19 +169,11 @@ fn a_driver_that_is_ended_at_any_request_loses_and_leaks_nothing() {
     let (made, gone) = (Call::Create("a", "10MB/s"), Call::Delete("a"));
     let mut moments = 0;
     for (before, call, after) in [
-        (&[][..], made.clone(), &[gone.clone()][..]),
-        (
-            std::slice::from_ref(&made),
-            Call::Modify("a", "20MB/s"),
-            std::slice::from_ref(&gone),
-        ),
-        (
-            std::slice::from_ref(&made),
-            Call::Expand("a", 8),
-            std::slice::from_ref(&gone),
-        ),
-        (std::slice::from_ref(&made), gone.clone(), &[]),
-        (&[], Call::Look, &[]),
+        (None, made, Some(gone)),
+        (Some(made), Call::Modify("a", "20MB/s"), Some(gone)),
+        (Some(made), Call::Expand("a", 8), Some(gone)),
+        (Some(made), gone, None),
+        (None, Call::Look, None),
     ] {
         let ended = sweep(&bench, before, &call, after);
         assert!(ended >= 4, "{call:?} was ended {ended} times");

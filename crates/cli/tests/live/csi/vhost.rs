@@ -2,7 +2,7 @@
 //! of every call.
 
 use crate::common::program::skip;
-use crate::csi::bench::{Bench, NODE};
+use crate::csi::bench::{Bench, capability, id, range};
 use crate::guest::Guest;
 use std::collections::HashMap;
 use std::fs;
@@ -10,11 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tonic::{Code, Status};
-use weir_csi::rpc::controller_client::ControllerClient;
-use weir_csi::rpc::node_client::NodeClient;
-use weir_csi::rpc::volume_capability::{
-    AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode,
-};
+use weir_csi::rpc::volume_capability::{AccessType, BlockVolume, MountVolume, access_mode::Mode};
 use weir_csi::rpc::*;
 
 /// The volume of the tests.
@@ -28,18 +24,9 @@ struct Disk<'a> {
     used: AccessType,
 }
 
-fn id() -> String {
-    format!("{NODE}/{NAME}")
-}
-
 impl Disk<'_> {
     fn capability(&self) -> VolumeCapability {
-        VolumeCapability {
-            access_mode: Some(AccessMode {
-                mode: Mode::SingleNodeMultiWriter.into(),
-            }),
-            access_type: Some(self.used.clone()),
-        }
+        capability(Mode::SingleNodeMultiWriter, self.used.clone())
     }
 
     fn target(&self, pod: &str) -> PathBuf {
@@ -57,103 +44,76 @@ impl Disk<'_> {
     fn create(&self) -> Result<(), Status> {
         let request = CreateVolumeRequest {
             name: NAME.into(),
-            capacity_range: Some(CapacityRange {
-                required_bytes: 8 << 20,
-                limit_bytes: 0,
-            }),
+            capacity_range: Some(range(8)),
             volume_capabilities: vec![self.capability()],
             parameters: HashMap::from([("attach".into(), "vhost".into())]),
             ..Default::default()
         };
-        let made = self
-            .bench
-            .call(async |to| ControllerClient::new(to).create_volume(request).await);
-        made.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     fn delete(&self) -> Result<(), Status> {
         let request = DeleteVolumeRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             ..Default::default()
         };
-        let gone = self
-            .bench
-            .call(async |to| ControllerClient::new(to).delete_volume(request).await);
-        gone.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     fn stage(&self) -> Result<(), Status> {
         let request = NodeStageVolumeRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             staging_target_path: self.staged().display().to_string(),
             volume_capability: Some(self.capability()),
             ..Default::default()
         };
-        let staged = self
-            .bench
-            .call(async |to| NodeClient::new(to).node_stage_volume(request).await);
-        staged.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     fn unstage(&self) -> Result<(), Status> {
         let request = NodeUnstageVolumeRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             staging_target_path: self.staged().display().to_string(),
         };
-        let gone = self
-            .bench
-            .call(async |to| NodeClient::new(to).node_unstage_volume(request).await);
-        gone.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     fn publish(&self, pod: &str, readonly: bool) -> Result<(), Status> {
         let request = NodePublishVolumeRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             staging_target_path: self.staged().display().to_string(),
             target_path: self.target(pod).display().to_string(),
             volume_capability: Some(self.capability()),
             readonly,
             ..Default::default()
         };
-        let shown = self
-            .bench
-            .call(async |to| NodeClient::new(to).node_publish_volume(request).await);
-        shown.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     fn unpublish(&self, pod: &str) -> Result<(), Status> {
         let request = NodeUnpublishVolumeRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             target_path: self.target(pod).display().to_string(),
         };
-        let gone = self
-            .bench
-            .call(async |to| NodeClient::new(to).node_unpublish_volume(request).await);
-        gone.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     fn usage(&self, pod: &str) -> Result<Vec<VolumeUsage>, Status> {
         let request = NodeGetVolumeStatsRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             volume_path: self.target(pod).display().to_string(),
             ..Default::default()
         };
-        let answer = self
-            .bench
-            .call(async |to| NodeClient::new(to).node_get_volume_stats(request).await);
-        answer.map(|answer| answer.into_inner().usage)
+        self.bench.call(request).map(|answer| answer.usage)
     }
 
     fn expand(&self, pod: &str) -> Result<(), Status> {
         let request = NodeExpandVolumeRequest {
-            volume_id: id(),
+            volume_id: id(NAME),
             volume_path: self.target(pod).display().to_string(),
             ..Default::default()
         };
-        let grown = self
-            .bench
-            .call(async |to| NodeClient::new(to).node_expand_volume(request).await);
-        grown.map(drop)
+        self.bench.call(request).map(drop)
     }
 
     /// What Kata Containers finds of the paths that it is told of.

@@ -2,7 +2,7 @@
 
 use super::lab::{Lab, documents, packaging};
 use super::program;
-use crate::common::{in_scratch, program_of, weir};
+use crate::common::{in_scratch, program_of, weir, words};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -20,19 +20,10 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
          [listen]\nnbd = [\"unix:{nbd}\"]\n[manage]\nsocket = \"{manage}\"\n"
     );
     std::fs::write(&serve, text).expect("a file");
-    let mut server = weir(&lab.scratch, &["serve", &serve]);
+    let mut server = weir(&lab.scratch, &format!("serve {serve}"));
     lab.run(&format!("serve-{name}"), &mut server);
-    let words = [
-        "--node",
-        name,
-        "--endpoint",
-        &csi,
-        "--socket",
-        &manage,
-        "--volumes",
-        &volumes,
-    ];
-    let mut driver = in_scratch(&lab.scratch, &program_of("weir-csi"), &words);
+    let line = format!("--node {name} --endpoint {csi} --socket {manage} --volumes {volumes}");
+    let mut driver = in_scratch(&lab.scratch, &program_of("weir-csi"), &words(&line));
     lab.run(&format!("csi-{name}"), &mut driver);
     lab.wait("the driver", |lab| {
         lab.scratch.path(&format!("{name}.csi")).exists()
@@ -42,20 +33,11 @@ fn node(lab: &mut Lab, name: &str) -> Option<()> {
         format!("--kubeconfig={}", lab.file("kubeconfig")),
     );
     let mut command = Command::new(provisioner);
-    command
-        .env("NODE_NAME", name)
-        .env("NAMESPACE", "default")
-        .args([&address, &config]);
-    command.args([
-        "--node-deployment",
-        "--strict-topology",
-        "--enable-capacity",
-    ]);
-    command.args([
-        "--capacity-ownerref-level=-1",
-        "--capacity-poll-interval=1s",
-        "--retry-interval-max=2s",
-    ]);
+    command.env("NODE_NAME", name).env("NAMESPACE", "default");
+    command.args([&address, &config]).args(words(
+        "--node-deployment --strict-topology --enable-capacity \
+         --capacity-ownerref-level=-1 --capacity-poll-interval=1s --retry-interval-max=2s",
+    ));
     lab.run(&format!("provisioner-{name}"), &mut command);
     let mut command = Command::new(resizer);
     command
@@ -212,21 +194,10 @@ fn claims_become_volumes_with_contracts_that_change_and_are_refused_with_the_sum
 /// The contract changes while fio writes and verifies through the server, over one connection.
 fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value) {
     let mut fio = Command::new("fio");
-    fio.args([
-        "--name=verified",
-        "--ioengine=nbd",
-        "--rw=randwrite",
-        "--bs=16k",
-        "--iodepth=8",
-    ]);
-    fio.args([
-        "--size=64m",
-        "--loops=2",
-        "--rate=8m",
-        "--verify=crc32c",
-        "--verify_state_save=0",
-        "--verify_fatal=1",
-    ]);
+    fio.args(words(
+        "--name=verified --ioengine=nbd --rw=randwrite --bs=16k --iodepth=8 \
+         --size=64m --loops=2 --rate=8m --verify=crc32c --verify_state_save=0 --verify_fatal=1",
+    ));
     fio.arg(format!(
         "--uri=nbd+unix:///{volume}?socket={}",
         lab.file("a.nbd")
@@ -248,7 +219,7 @@ fn changes_while_it_is_used(lab: &Lab, volume: &str, min: &dyn Fn(&str) -> Value
     let running = fio.try_wait().expect("it can be asked").is_none();
     assert!(running && clients() == 1, "fio has ended before the change");
     let ended = fio.wait().expect("it ends");
-    let said = std::fs::read_to_string(lab.scratch.path("fio.log")).expect("its log");
+    let said = lab.scratch.read("fio.log");
     assert!(ended.success() && said.contains("err= 0"), "{said}");
     println!(
         "a changed class changed the contract of the running client from 10 to 30 MB/s after {:.1} s; fio verified 128 MiB without an error",

@@ -1,7 +1,7 @@
 //! A control plane of Kubernetes on loopback: etcd, API server, controller manager. It has no kubelet: claims bind, pods do not run.
 
 use super::program;
-use crate::common::Scratch;
+use crate::common::{Scratch, words};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -70,14 +70,12 @@ impl Lab {
         };
         let [store, peers] = [etcd, peers].map(|port| format!("http://127.0.0.1:{port}"));
         let mut command = Command::new("etcd");
-        command.args(["--data-dir", &lab.file("etcd"), "--unsafe-no-fsync"]);
-        command.args([
-            "--listen-client-urls",
-            &store,
-            "--advertise-client-urls",
-            &store,
-        ]);
-        command.args(["--listen-peer-urls", &peers]);
+        let line = format!(
+            "--data-dir {} --unsafe-no-fsync --listen-client-urls {store} --advertise-client-urls {store} \
+             --listen-peer-urls {peers}",
+            lab.file("etcd")
+        );
+        command.args(words(&line));
         lab.run("etcd", &mut command);
         lab.serve(&api, &store);
         lab.wait("the API server", |lab| {
@@ -87,41 +85,34 @@ impl Lab {
         let controllers = "persistentvolume-binder-controller,persistentvolume-expander-controller,\
             persistentvolumeclaim-protection-controller,persistentvolume-protection-controller";
         let mut command = Command::new(manager);
-        command.args(["--leader-elect=false", "--secure-port=0", "--kubeconfig"]);
-        command
-            .arg(lab.file("kubeconfig"))
-            .arg(format!("--controllers={controllers}"));
+        let line = format!(
+            "--leader-elect=false --secure-port=0 --kubeconfig {} --controllers={controllers}",
+            lab.file("kubeconfig")
+        );
+        command.args(words(&line));
         lab.run("manager", &mut command);
         Some(lab)
     }
 
     fn serve(&mut self, api: &Path, store: &str) {
         let key = self.file("sa.key");
-        let made = Command::new("openssl")
-            .args(["genrsa", "-out", &key, "2048"])
-            .output();
+        let mut openssl = Command::new("openssl");
+        let made = openssl.args(["genrsa", "-out", &key, "2048"]).output();
         assert!(made.expect("openssl is there").status.success());
         let tokens = format!("{},admin,1,\"system:masters\"\n", self.token);
         self.scratch.file("tokens.csv", &tokens);
         let mut command = Command::new(api);
-        command.args([
-            "--bind-address=127.0.0.1",
-            "--allow-privileged=true",
-            "--service-account-issuer=https://lab",
-        ]);
-        command.args([
-            "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount",
-        ]);
-        command.args([
-            format!("--etcd-servers={store}"),
-            format!("--secure-port={}", self.port),
-            format!("--cert-dir={}", self.file("certs")),
-            format!("--service-account-key-file={key}"),
-            format!("--service-account-signing-key-file={key}"),
-            format!("--token-auth-file={}", self.file("tokens.csv")),
-            "--service-cluster-ip-range=10.0.0.0/24".into(),
-        ]);
+        let line = format!(
+            "--bind-address=127.0.0.1 --allow-privileged=true --service-account-issuer=https://lab \
+             --authorization-mode=RBAC --disable-admission-plugins=ServiceAccount \
+             --etcd-servers={store} --secure-port={} --cert-dir={} \
+             --service-account-key-file={key} --service-account-signing-key-file={key} \
+             --token-auth-file={} --service-cluster-ip-range=10.0.0.0/24",
+            self.port,
+            self.file("certs"),
+            self.file("tokens.csv"),
+        );
+        command.args(words(&line));
         self.run("api", &mut command);
     }
 
@@ -144,7 +135,7 @@ impl Lab {
 
     /// A path in the lab's directory.
     pub(super) fn file(&self, name: &str) -> String {
-        self.scratch.path(name).display().to_string()
+        self.scratch.at(name)
     }
 
     /// The end of a process's log.
@@ -184,23 +175,12 @@ impl Lab {
     /// Asks the API server, with a body of that kind.
     pub(super) fn call(&self, method: &str, path: &str, kind: &str, body: &str) -> (u16, Value) {
         let mut curl = Command::new("curl");
-        curl.args([
-            "-ks",
-            "--max-time",
-            "30",
-            "-X",
-            method,
-            "-w",
-            "\n%{http_code}",
-        ]);
-        curl.args(["-H", &format!("Authorization: Bearer {}", self.token)]);
-        curl.args([
-            "-H",
-            &format!("Content-Type: {kind}"),
-            "--data-binary",
-            "@-",
-        ]);
-        curl.arg(format!("https://127.0.0.1:{}{path}", self.port));
+        let line = format!(
+            "-ks --max-time 30 -X {method} -w '\n%{{http_code}}' -H 'Authorization: Bearer {}' \
+             -H 'Content-Type: {kind}' --data-binary @- https://127.0.0.1:{}{path}",
+            self.token, self.port
+        );
+        curl.args(words(&line));
         let piped = curl.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut asked = piped.expect("curl is there");
         let mut input = asked.stdin.take().expect("it is piped");

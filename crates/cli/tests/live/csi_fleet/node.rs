@@ -2,15 +2,13 @@
 //! under fio.
 
 use super::sanity::guest;
-use crate::csi::bench::{Bench, NODE};
+use crate::common::{has, words};
+use crate::csi::bench::{Bench, capability, id, range};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tonic::Status;
-use tonic::transport::Channel;
-use weir_csi::rpc::controller_client::ControllerClient;
-use weir_csi::rpc::node_client::NodeClient;
-use weir_csi::rpc::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+use weir_csi::rpc::volume_capability::{AccessType, MountVolume, access_mode::Mode};
 use weir_csi::rpc::*;
 
 /// Runs the test below in a guest, on XFS, as a program of its own.
@@ -37,23 +35,15 @@ fn the_node_keeps_its_volumes_whatever_ends() {
     let ran = guest.run_while(|line| println!("{line}"), || true);
     let ran = ran.unwrap_or_else(|error| panic!("{error}"));
     let console = ran.console.join("\n");
-    assert!(console.contains("said: status 0"), "{console}");
+    has(&console, "said: status 0");
 }
 
 const STAGED: &str = "/run/staged";
 const TARGET: &str = "/run/target";
 
-fn capability() -> VolumeCapability {
-    VolumeCapability {
-        access_mode: Some(AccessMode {
-            mode: Mode::SingleNodeWriter.into(),
-        }),
-        access_type: Some(AccessType::Mount(MountVolume::default())),
-    }
-}
-
-fn id(name: &str) -> String {
-    format!("{NODE}/{name}")
+fn mounted() -> VolumeCapability {
+    let used = AccessType::Mount(MountVolume::default());
+    capability(Mode::SingleNodeWriter, used)
 }
 
 /// A call of the node service, about the volume `a`.
@@ -69,20 +59,14 @@ enum Call {
 
 impl Call {
     fn make(self, bench: &Bench) -> Result<(), Status> {
-        bench.call(async move |channel| {
-            let mut client = NodeClient::new(channel);
-            match self {
-                Self::Stage => client.node_stage_volume(stage("a", STAGED)).await.map(drop),
-                Self::Publish => client.node_publish_volume(publish()).await.map(drop),
-                Self::Expand => client.node_expand_volume(expand()).await.map(drop),
-                Self::Stats => client.node_get_volume_stats(stats()).await.map(drop),
-                Self::Unpublish => client.node_unpublish_volume(unpublish()).await.map(drop),
-                Self::Unstage => client
-                    .node_unstage_volume(unstage("a", STAGED))
-                    .await
-                    .map(drop),
-            }
-        })
+        match self {
+            Self::Stage => bench.call(stage("a", STAGED)).map(drop),
+            Self::Publish => bench.call(publish()).map(drop),
+            Self::Expand => bench.call(expand()).map(drop),
+            Self::Stats => bench.call(stats()).map(drop),
+            Self::Unpublish => bench.call(unpublish()).map(drop),
+            Self::Unstage => bench.call(unstage("a", STAGED)).map(drop),
+        }
     }
 
     /// Makes it until it is answered, as kubelet does.
@@ -103,7 +87,7 @@ fn stage(name: &str, at: &str) -> NodeStageVolumeRequest {
     NodeStageVolumeRequest {
         volume_id: id(name),
         staging_target_path: at.into(),
-        volume_capability: Some(capability()),
+        volume_capability: Some(mounted()),
         ..Default::default()
     }
 }
@@ -120,7 +104,7 @@ fn publish() -> NodePublishVolumeRequest {
         volume_id: id("a"),
         staging_target_path: STAGED.into(),
         target_path: TARGET.into(),
-        volume_capability: Some(capability()),
+        volume_capability: Some(mounted()),
         ..Default::default()
     }
 }
@@ -161,7 +145,7 @@ fn kernel() -> (usize, [bool; 2]) {
     )
 }
 
-async fn create(channel: Channel, name: &str, source: Option<&str>) -> Result<(), Status> {
+fn create(bench: &Bench, name: &str, source: Option<&str>) {
     let source = source.map(|source| VolumeContentSource {
         r#type: Some(volume_content_source::Type::Volume(
             volume_content_source::VolumeSource {
@@ -171,29 +155,20 @@ async fn create(channel: Channel, name: &str, source: Option<&str>) -> Result<()
     });
     let request = CreateVolumeRequest {
         name: name.into(),
-        capacity_range: Some(CapacityRange {
-            required_bytes: 32 << 20,
-            limit_bytes: 0,
-        }),
-        volume_capabilities: vec![capability()],
+        capacity_range: Some(range(32)),
+        volume_capabilities: vec![mounted()],
         volume_content_source: source,
         ..Default::default()
     };
-    ControllerClient::new(channel)
-        .create_volume(request)
-        .await
-        .map(drop)
+    bench.call(request).expect("it is made");
 }
 
-async fn delete(channel: Channel, name: &str) -> Result<(), Status> {
+fn delete(bench: &Bench, name: &str) {
     let request = DeleteVolumeRequest {
         volume_id: id(name),
         ..Default::default()
     };
-    ControllerClient::new(channel)
-        .delete_volume(request)
-        .await
-        .map(drop)
+    bench.call(request).expect("it goes");
 }
 
 #[test]
@@ -222,9 +197,7 @@ const ROUND: [Call; 6] = [
 /// Each call is ended at each moment of its requests.
 fn sweep(bench: &Bench) {
     let mut moments = 0;
-    bench
-        .call(async |channel| create(channel, "a", None).await)
-        .expect("it is made");
+    create(bench, "a", None);
     let all = [
         (1, [true, false]),
         (1, [true, true]),
@@ -248,9 +221,7 @@ fn sweep(bench: &Bench) {
             break;
         }
     }
-    bench
-        .call(async |channel| delete(channel, "a").await)
-        .expect("it goes");
+    delete(bench, "a");
     println!(
         "the driver was ended at {moments} moments of the node's calls: each call made again did its work once"
     );
@@ -264,9 +235,7 @@ fn at_times(bench: &Bench) {
     let mut ended = 0;
     for run in 0..RUNS {
         bench.driver(None);
-        bench
-            .call(async |channel| create(channel, "a", None).await)
-            .expect("it is made");
+        create(bench, "a", None);
         let mut ends = Vec::new();
         for call in ROUND {
             bench.driver(None);
@@ -284,9 +253,7 @@ fn at_times(bench: &Bench) {
             end.join().expect("its time is over");
         }
         bench.driver(None);
-        bench
-            .call(async |channel| delete(channel, "a").await)
-            .expect("it goes");
+        delete(bench, "a");
         assert_eq!(kernel(), (0, [false; 2]));
         assert_eq!((bench.volumes().0.len(), bench.volumes().1), (0, 0));
     }
@@ -296,32 +263,17 @@ fn at_times(bench: &Bench) {
 
 fn fio(file: PathBuf) -> Child {
     let mut fio = Command::new("fio");
-    fio.args([
-        "--name=j",
-        "--ioengine=libaio",
-        "--direct=1",
-        "--rw=randwrite",
-        "--bs=4k",
-        "--iodepth=8",
-    ]);
-    fio.args([
-        "--size=4m",
-        "--rate_iops=150",
-        "--verify=crc32c",
-        "--verify_fatal=1",
-        "--fsync=64",
-    ]);
-    fio.arg("--filename")
-        .arg(file)
-        .spawn()
-        .expect("fio is there")
+    fio.args(words(
+        "--name=j --ioengine=libaio --direct=1 --rw=randwrite --bs=4k --iodepth=8 \
+         --size=4m --rate_iops=150 --verify=crc32c --verify_fatal=1 --fsync=64",
+    ));
+    let fio = fio.arg("--filename").arg(file);
+    fio.spawn().expect("fio is there")
 }
 
 /// The server is killed and comes back under fio, with the driver there and without, and the contract changes under it.
 fn server_killed(bench: &mut Bench) {
-    bench
-        .call(async |channel| create(channel, "a", None).await)
-        .expect("it is made");
+    create(bench, "a", None);
     Call::Stage.insist(bench);
     Call::Publish.insist(bench);
     let mut running = fio(Path::new(TARGET).join("verified"));
@@ -333,12 +285,7 @@ fn server_killed(bench: &mut Bench) {
         mutable_parameters: [("min".into(), "20MB/s".into())].into(),
         ..Default::default()
     };
-    let modified = bench.call(async |channel| {
-        ControllerClient::new(channel)
-            .controller_modify_volume(modify)
-            .await
-    });
-    modified.expect("it changes");
+    bench.call(modify).expect("it changes");
     bench.end_driver();
     bench.serve();
     std::thread::sleep(Duration::from_secs(1));
@@ -359,37 +306,19 @@ fn cloned(bench: &Bench) {
         .status()
         .expect("cp is there");
     assert!(kept.success() && Command::new("sync").status().is_ok_and(|s| s.success()));
-    bench
-        .call(async |channel| create(channel, "b", Some("a")).await)
-        .expect("it is cloned");
+    create(bench, "b", Some("a"));
     let staged = "/run/staged-b";
-    bench
-        .call(async |channel| {
-            NodeClient::new(channel)
-                .node_stage_volume(stage("b", staged))
-                .await
-        })
-        .expect("it is staged");
+    bench.call(stage("b", staged)).expect("it is staged");
     std::fs::write(&written, "other").expect("it is a file system");
     let same = Command::new("cmp")
         .args(["/run/kept", "/run/staged-b/verified"])
         .status();
     assert!(same.expect("cmp is there").success());
-    bench
-        .call(async |channel| {
-            NodeClient::new(channel)
-                .node_unstage_volume(unstage("b", staged))
-                .await
-        })
-        .expect("it is unstaged");
-    bench
-        .call(async |channel| delete(channel, "b").await)
-        .expect("it goes");
+    bench.call(unstage("b", staged)).expect("it is unstaged");
+    delete(bench, "b");
     Call::Unpublish.insist(bench);
     Call::Unstage.insist(bench);
-    bench
-        .call(async |channel| delete(channel, "a").await)
-        .expect("it goes");
+    delete(bench, "a");
     assert_eq!((bench.volumes().0.len(), bench.volumes().1), (0, 0));
     println!(
         "a clone of a volume in use had what was written before, and nothing of what was written after"

@@ -1,7 +1,7 @@
 //! An etcd of one or three members and servers that meet there, on ports and in directories of their own.
 
 use crate::common::program::skip;
-use crate::common::running::{Running, start};
+use crate::common::running::{Running, fleet, start};
 use crate::common::{Scratch, free_port, signal, wait, weir};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use weir_model::client::{Fleet, Member};
 use weir_model::load::Program;
 
 /// Metrics that are younger are given again: a value was true at a time no longer ago.
@@ -64,7 +63,7 @@ impl Etcd {
                 format!("http://127.0.0.1:{client}"),
                 format!("http://127.0.0.1:{peer}"),
             );
-            let directory = scratch.path(&format!("n{n}")).display().to_string();
+            let directory = scratch.at(&format!("n{n}"));
             let command: Vec<String> = [
                 ("--name", format!("n{n}")),
                 ("--data-dir", directory),
@@ -173,8 +172,8 @@ impl Server {
             manage.display(),
             etcd.urls()
         );
-        let file = scratch.file(&format!("{name}.toml"), &text);
-        let running = start(&mut weir(scratch, &["serve", &file.display().to_string()]));
+        scratch.file(&format!("{name}.toml"), &text);
+        let running = start(&mut weir(scratch, &format!("serve {name}.toml")));
         let metrics = || {
             let log = running.log.lock().unwrap();
             let (_, rest) = log.split_once("metrics at http://127.0.0.1:")?;
@@ -190,19 +189,8 @@ impl Server {
 
     /// Has clients read a volume for some seconds, or until the server is gone.
     pub(crate) fn load(&self, export: &str, program: Program, seconds: u64) -> JoinHandle<()> {
-        let fleet = Fleet {
-            address: self.running.address.clone(),
-            members: vec![Member {
-                name: export.to_owned(),
-                export: export.to_owned(),
-                program,
-                region: None,
-                seed: 1,
-            }],
-            warm_up: Duration::ZERO,
-            length: Duration::from_secs(seconds),
-            patience: Duration::from_secs(20),
-        };
+        let length = Duration::from_secs(seconds);
+        let fleet = fleet(&self.running.address, &[(export, program)], length);
         thread::spawn(move || {
             // The server may be killed in the middle of it.
             let _ = fleet.run(|_| {});

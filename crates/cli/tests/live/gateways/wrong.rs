@@ -49,20 +49,8 @@ fn strange_row(etcd: &Etcd, a: &Server) {
 
 fn other_minimum(scratch: &Scratch, a: &Server, b: &Server) {
     let set = |server: &Server, min: &str| {
-        let socket = scratch.path(&format!("{}.manage", server.name));
-        let min = format!("min={min}");
-        let said = run(
-            scratch,
-            &[
-                "ctl",
-                "--socket",
-                &socket.display().to_string(),
-                "set",
-                "v",
-                &min,
-            ],
-        );
-        assert_eq!(said.status, Some(0), "{}", said.err);
+        let line = format!("ctl --socket {}.manage set v min={min}", server.name);
+        run(scratch, &line).ended(0);
     };
     let promised = |server: &Server| server.metric("weir_min_bytes_per_second{volume=\"v\"}");
     set(b, "6MB/s");

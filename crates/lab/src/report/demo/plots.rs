@@ -187,11 +187,9 @@ fn promise(report: &DemoReport) -> Option<Mark> {
     })
 }
 
-/// A record's series as points at the middle of each window.
+/// A record's series, if it has one.
 fn points(record: &Record) -> Option<Vec<(f64, f64)>> {
-    let step = record.series_step_s?;
-    let values = record.series_mb_per_s.as_ref()?.iter().enumerate();
-    Some(values.map(|(i, v)| ((i as f64 + 0.5) * step, *v)).collect())
+    record.series_mb_per_s.is_some().then(|| record.series())
 }
 
 /// The minimum and maximum of several series, up to the end of the shortest.

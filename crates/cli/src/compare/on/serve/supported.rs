@@ -2,56 +2,43 @@
 
 use weir_config::scenario::{Path, Scenario};
 use weir_core::{Flags, Priority, ROOT, Span};
-use weir_sim::{Adapter, Merging};
+use weir_sim::{Adapter, ClientSpec, Merging};
 
 /// The first thing of a scenario that a server and clients of this program do not support.
 pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static str> {
     let clients = &scenario.clients;
-    let each = |group| clients.iter().filter(|c| c.group == group).count() == 1;
-    let shared = clients.iter().enumerate();
-    let shared = shared.into_iter().any(|(n, c)| c.space.0 as usize != n);
+    let any = |is: &dyn Fn(&ClientSpec) -> bool| clients.iter().any(is);
+    let several = |group| clients.iter().filter(|c| c.group == group).count() != 1;
+    let share_file = clients
+        .iter()
+        .enumerate()
+        .any(|(n, c)| c.space.0 as usize != n);
+    let share_group = any(&|c| c.group != ROOT && several(c.group));
+    let root = any(&|c| c.group == ROOT);
+    let priorities = any(&|c| c.priority != Priority::default());
+    let come_or_go = any(&|c| c.leaves.is_some() || c.arrives > Span::ZERO);
+    let adapter = scenario.adapter != Adapter::default();
+    let merges = scenario.merging != Merging::default();
+    let nested = scenario.groups.len() != clients.len();
     let rules = [
         (
-            clients.iter().any(|c| c.buffered.is_some()),
+            any(&|c| c.buffered.is_some()),
             "its clients use the page cache",
         ),
-        (shared, "its clients share a file"),
+        (share_file, "its clients share a file"),
+        (share_group, "its clients share a group"),
+        (root, "its clients are in the root group"),
+        (priorities, "its clients have I/O priorities"),
+        (any(&|c| c.flags != Flags::NONE), "its requests have flags"),
         (
-            !clients.iter().all(|c| c.group == ROOT || each(c.group)),
-            "its clients share a group",
-        ),
-        (
-            clients.iter().any(|c| c.group == ROOT),
-            "its clients are in the root group",
-        ),
-        (
-            clients.iter().any(|c| c.priority != Priority::default()),
-            "its clients have I/O priorities",
-        ),
-        (
-            clients.iter().any(|c| c.flags != Flags::NONE),
-            "its requests have flags",
-        ),
-        (
-            clients
-                .iter()
-                .any(|c| c.leaves.is_some() || c.arrives > Span::ZERO),
+            come_or_go,
             "its clients connect or disconnect during the run",
         ),
         (scenario.awaits.is_some(), "it has await"),
         (scenario.exits.is_some(), "it has exitall"),
-        (
-            clients.iter().any(|c| c.deadline.is_some()),
-            "its clients have deadlines",
-        ),
-        (
-            scenario.adapter != Adapter::default(),
-            "its host has an adapter or nr_requests",
-        ),
-        (
-            scenario.merging != Merging::default(),
-            "its host merges requests",
-        ),
+        (any(&|c| c.deadline.is_some()), "its clients have deadlines"),
+        (adapter, "its host has an adapter or nr_requests"),
+        (merges, "its host merges requests"),
         (scenario.path != Path::DIRECT, "it has a modelled path"),
         (scenario.freeze.is_some(), "its drive freezes"),
         (!scenario.changes.is_empty(), "its contracts change"),
@@ -59,10 +46,7 @@ pub(in crate::compare) fn unsupported(scenario: &Scenario) -> Option<&'static st
             scenario.guest.is_some(),
             "its clients are in virtual machines",
         ),
-        (
-            scenario.groups.len() != clients.len(),
-            "it has nested groups",
-        ),
+        (nested, "it has nested groups"),
     ];
     rules.into_iter().find(|r| r.0).map(|r| r.1)
 }
