@@ -417,7 +417,7 @@ fn a_job_that_ends_in_the_ramp_is_said_not_to_be_measured() {
     let said = compare(&scratch, "jobs.fio --policy none");
     let row = said.out.lines().find(|line| line.starts_with("a  "));
     let row = row.unwrap_or_else(|| panic!("{}", said.out));
-    has(&row, "ended in the warm-up");
+    has(row, "ended in the warm-up");
     assert!(!row.contains("0.00"), "{row}");
     let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     has(

@@ -312,16 +312,16 @@ fn a_file_with_data_stays_as_it_is() {
     data[50 << 20] = 1;
     fs::write(&image, &data).unwrap();
     let ask = "calibrate disk.img --write --time 5s";
-    let said = run(&scratch, &ask).ended(1);
+    let said = run(&scratch, ask).ended(1);
     has(&said.err, "has data, the first at offset 52428800");
     assert!(fs::read(&image).unwrap() == data, "nothing was written");
     // Nothing but zeroes.
     data[50 << 20] = 0;
     fs::write(&image, &data).unwrap();
-    run(&scratch, &ask).ended(0);
+    run(&scratch, ask).ended(0);
     // Its own, without results of before.
     fs::remove_file(scratch.path("weir-calibration-disk.img.json")).unwrap();
-    run(&scratch, &ask).ended(0);
+    run(&scratch, ask).ended(0);
     // One byte of somebody else in what it wrote.
     let mut data = fs::read(&image).unwrap();
     data[1000] ^= 1;
@@ -342,7 +342,7 @@ fn one_byte_in_a_file_of_holes_is_found() {
     let at = (30 << 20) + 4096 + 100;
     file.write_at(&[1], at).unwrap();
     let ask = "calibrate disk.img --write --time 5s";
-    let said = run(&scratch, &ask).ended(1);
+    let said = run(&scratch, ask).ended(1);
     has(&said.err, "has data, the first at offset");
     let mut byte = [0];
     file.read_at(&mut byte, at).unwrap();
@@ -404,7 +404,7 @@ fn what_was_measured_decides_whether_a_drive_rotates() {
     known.target.rotational = true;
     state(&scratch, "weir-calibration-disk.img.json", &known);
     let ask = "calibrate disk.img --write";
-    let said = run(&scratch, &ask);
+    let said = run(&scratch, ask);
     has(&said.out, ", not a rotating disk;");
     has(&said.out, "rotational = false");
     has(&said.out, "rpct=95.00");
@@ -414,7 +414,7 @@ fn what_was_measured_decides_whether_a_drive_rotates() {
         found.latency_us = found.latency_us.map(|us| Latency { mean: 9e3, ..us });
     }
     state(&scratch, "weir-calibration-disk.img.json", &known);
-    let said = run(&scratch, &ask);
+    let said = run(&scratch, ask);
     has(&said.out, ", a rotating disk;");
     has(&said.out, "rotational = true");
 }

@@ -53,11 +53,11 @@ fn a_scenario_is_played_by_linux_beside_the_simulator() {
     for client in ["target", "reader", "total"] {
         let (sim, guest) = (of("sim", client), of("guest", client));
         let number = |r: &Value, key: &str| r.pointer(key).and_then(Value::as_f64).unwrap();
-        let ratio = number(&sim, "/bandwidth_mb_per_s") / number(&guest, "/bandwidth_mb_per_s");
+        let ratio = number(sim, "/bandwidth_mb_per_s") / number(guest, "/bandwidth_mb_per_s");
         assert!((0.8..1.25).contains(&ratio), "{client}: {sim} {guest}");
-        let ratio = number(&sim, "/latency_us/mean") / number(&guest, "/latency_us/mean");
+        let ratio = number(sim, "/latency_us/mean") / number(guest, "/latency_us/mean");
         assert!((0.7..1.4).contains(&ratio), "{client}: {sim} {guest}");
         assert!(guest["kernel"].as_str().unwrap().starts_with("6.12"));
-        assert!(number(&guest, "/path_us") > 0.0 && sim.get("path_us").is_none());
+        assert!(number(guest, "/path_us") > 0.0 && sim.get("path_us").is_none());
     }
 }

@@ -45,9 +45,10 @@ impl Site {
     }
 
     fn ctl(&self, arguments: &str) -> Said {
-        let socket = match arguments.contains("--socket") {
-            true => "",
-            false => "--socket manage.sock",
+        let socket = if arguments.contains("--socket") {
+            ""
+        } else {
+            "--socket manage.sock"
         };
         run(&self.scratch, &format!("ctl {arguments} {socket}"))
     }

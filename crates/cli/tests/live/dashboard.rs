@@ -98,7 +98,7 @@ fn figures_are_live_and_names_are_text() {
             .ask(&format!("return {}.innerText", row("alpha")))
             .await;
         let shown = shown.as_str().unwrap();
-        has(&shown, "of 10.0 MB/s promised");
+        has(shown, "of 10.0 MB/s promised");
         assert!(shown.contains("drive "), "latency by its parts: {shown}");
         let drive = page.text("#drives").await;
         has(&drive, "% busy");

@@ -53,7 +53,7 @@ fn the_last_hour_of_each_object_is_there_from_the_start() {
 fn a_change_is_in_force_at_once_and_in_the_file_with_its_comments() {
     let mut site = Site::new();
     let before = site.text();
-    let outcome = site.set("alpha", json!({ "min": "20MB/s" }));
+    let outcome = site.set("alpha", &json!({ "min": "20MB/s" }));
     assert_eq!(
         outcome.change.lines,
         ["volume.alpha.min = \"20MB/s\" (was \"10MB/s\")"]
@@ -95,13 +95,13 @@ fn volumes_tenants_and_capacities_come_change_grow_and_go() {
     site.refuses("PUT", "/v1/volumes/gamma", &gamma, exists);
     site.set(
         "gamma",
-        json!({ "size": "2MiB", "max": { "bandwidth": "5MB/s" } }),
+        &json!({ "size": "2MiB", "max": { "bandwidth": "5MB/s" } }),
     );
     let volume: Volume = site.get("/v1/volumes/gamma");
     assert_eq!(volume.size_bytes, 2 << 20);
     assert_eq!(volume.contract.max_requests_per_second, 100);
     assert_eq!(volume.contract.max_bytes_per_second, 5_000_000);
-    site.set("gamma", json!({ "max": null }));
+    site.set("gamma", &json!({ "max": null }));
     site.send(
         "PATCH",
         "/v1/drives/fast",
@@ -220,7 +220,7 @@ fn several_edits_are_made_together_or_not_at_all() {
 fn a_try_changes_nothing_and_says_what_would() {
     let site = Site::new();
     let before = site.text();
-    let outcome = site.set("alpha?dry_run=true", json!({ "min": "20MB/s" }));
+    let outcome = site.set("alpha?dry_run=true", &json!({ "min": "20MB/s" }));
     assert!(outcome.dry_run);
     assert_eq!(
         outcome.change.lines,
@@ -270,7 +270,7 @@ fn of_ten_that_change_the_same_state_one_wins() {
         assert!(won == 1 || round == 0 && won == 2, "{won}");
     }
     let beta: Volume = site.get("/v1/volumes/beta");
-    site.set("alpha", json!({ "share": 7 }));
+    site.set("alpha", &json!({ "share": 7 }));
     let path = "/v1/volumes/beta";
     let others: Result<Outcome, Error> =
         site.client
@@ -311,9 +311,9 @@ fn of_ten_that_add_or_remove_the_same_volume_one_does() {
 fn a_change_is_taken_back() {
     let site = Site::new();
     let before = site.text();
-    site.set("alpha", json!({ "min": "20MB/s" }));
+    site.set("alpha", &json!({ "min": "20MB/s" }));
     site.send("DELETE", "/v1/volumes/beta", &Value::Null);
-    site.set("alpha", json!({ "share": 300 }));
+    site.set("alpha", &json!({ "share": 300 }));
     let outcome = site.send("POST", "/v1/undo", &json!({ "change": 2 }));
     assert_eq!(
         (outcome.change.undoes, outcome.change.lines),
@@ -324,8 +324,8 @@ fn a_change_is_taken_back() {
     assert_eq!(site.text(), before);
     let undone = (409, "change 2 has already been undone by change 4");
     site.refuses("POST", "/v1/undo", &json!({ "change": 2 }), undone);
-    site.set("alpha", json!({ "min": "11MB/s" }));
-    site.set("alpha", json!({ "min": "12MB/s" }));
+    site.set("alpha", &json!({ "min": "11MB/s" }));
+    site.set("alpha", &json!({ "min": "12MB/s" }));
     let later = (
         409,
         "cannot undo change 7: later changes affect the same keys",
@@ -337,12 +337,12 @@ fn a_change_is_taken_back() {
 fn what_is_kept_in_memory_does_not_reach_the_file() {
     let mut site = Site::new();
     let before = site.text();
-    site.set("alpha?save=false", json!({ "min": "40MB/s" }));
+    site.set("alpha?save=false", &json!({ "min": "40MB/s" }));
     assert_eq!(site.text(), before);
     let status: Status = site.get("/v1/status");
     assert!(status.unsaved);
     // Saved beside it: the file has that alone.
-    site.set("beta", json!({ "share": 50 }));
+    site.set("beta", &json!({ "share": 50 }));
     assert!(site.text().contains("share = 50") && site.text().contains("10MB/s"));
     let alpha: Volume = site.get("/v1/volumes/alpha");
     assert_eq!(alpha.contract.min_bytes_per_second, 40_000_000);
@@ -366,7 +366,7 @@ fn a_file_that_somebody_edits_is_not_overwritten() {
     site.refuses("PATCH", "/v1/volumes/alpha", &five, changed);
     assert_eq!(site.text(), edited);
     site.send("POST", "/v1/reload", &Value::Null);
-    site.set("alpha", json!({ "share": 5 }));
+    site.set("alpha", &json!({ "share": 5 }));
     assert!(site.text().ends_with("# Mine.\n") && site.text().contains("share = 5"));
     let broken = site.text().replace("[volume.beta]", "[volume.beta");
     fs::write(site.path("weir.toml"), broken).unwrap();
@@ -383,7 +383,7 @@ fn a_file_that_cannot_be_written_refuses_the_change() {
     site.refuses("PATCH", "/v1/volumes/alpha", &five, (507, "save=false"));
     let alpha: Volume = site.get("/v1/volumes/alpha");
     assert_eq!(alpha.contract.share, 100);
-    site.set("alpha?save=false", json!({ "share": 5 }));
+    site.set("alpha?save=false", &json!({ "share": 5 }));
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn the_document_says_what_there_is() {
         &status,
         "status",
     );
-    let outcome = site.set("alpha", json!({ "share": 5 }));
+    let outcome = site.set("alpha", &json!({ "share": 5 }));
     let outcome = serde_json::to_value(outcome).unwrap();
     matches_schema(
         schemas,

@@ -99,8 +99,8 @@ impl Site {
     }
 
     /// Changes a volume.
-    pub(crate) fn set(&self, volume: &str, words: Value) -> Outcome {
-        self.send("PATCH", &format!("/v1/volumes/{volume}"), &words)
+    pub(crate) fn set(&self, volume: &str, words: &Value) -> Outcome {
+        self.send("PATCH", &format!("/v1/volumes/{volume}"), words)
     }
 
     /// Checks that a request is refused with this status and a reason that has this part.

@@ -72,7 +72,7 @@ impl Run {
             self.scenario,
             trace.display()
         );
-        let mut add = |option: &str, value: &str| line += &format!(" {option} '{value}'");
+        let mut add = |option: &str, value: &str| line.extend([" ", option, " '", value, "'"]);
         self.drives.iter().for_each(|drive| add("--drive", drive));
         // A policy of these tests is beside this file.
         let here = root().join("crates/cli/tests/it/published");
