@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, major, minor};
-
-use super::usage::device_number;
 
 /// Where the kernel's file system of devices is mounted.
 pub(super) const SYS: &str = "/sys";
@@ -60,6 +59,13 @@ pub(super) fn number(directory: &Path) -> Option<Dev> {
         major.parse().ok()?,
         minor.parse().ok()?,
     ))
+}
+
+/// Returns the number of the block device at a path, or `None` for another file.
+pub(super) fn device_number(path: &Path) -> Option<Dev> {
+    let metadata = fs::metadata(path).ok()?;
+    let is_device = metadata.file_type().is_block_device();
+    is_device.then(|| metadata.rdev())
 }
 
 /// The names in a directory, in order; none if it cannot be read.

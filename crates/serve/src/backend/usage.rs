@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, makedev};
 
-use super::sysfs::{self, SYS};
+use super::sysfs::{self, SYS, device_number};
 
 /// What is looked at. Replaced by tests.
 #[derive(Clone, Debug)]
@@ -167,13 +167,6 @@ fn family(sys: &Path, dev: Dev) -> (BTreeSet<Dev>, Vec<String>) {
         }
     }
     (family, uses)
-}
-
-/// The number of the block device that a path names.
-pub(super) fn device_number(path: &Path) -> Option<Dev> {
-    let metadata = fs::metadata(path).ok()?;
-    let is_device = metadata.file_type().is_block_device();
-    is_device.then(|| metadata.rdev())
 }
 
 /// A line of /proc/self/mountinfo, see proc(5).
