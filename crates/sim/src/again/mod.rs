@@ -51,8 +51,11 @@ mod tests {
     use super::*;
     use crate::{Policy, Run, Scenario};
     use std::collections::BTreeMap;
-    use weir_core::record::Call;
-    use weir_core::{Contract, GroupId, Output, Span};
+    use weir_core::record::{Call, Observed};
+    use weir_core::{
+        Completion, Contract, Flags, GroupId, Op, Output, Priority, Request, SpaceId, Span,
+        StreamSpec,
+    };
     use weir_model::drive::null;
     use weir_model::load::{Arrival, Program};
 
@@ -182,6 +185,69 @@ mod tests {
         let (_, _, run) = recorded(200_000_000, &Policy::contract());
         for (group, bytes) in &run.bytes {
             assert!(about(again[group], *bytes, 1.0), "{again:?} {run:?}");
+        }
+    }
+
+    /// A client sends a request, gets its answer and leaves. Its group is removed, and the same again under the next number.
+    fn record_of_visits(count: u32, config: &Config) -> Load {
+        let space = SpaceId(0);
+        let layer = Layer::new(config.clone()).unwrap();
+        let mut layer = Observed::new(layer, Load::new());
+        let (mut at, mut outputs) = (Instant::ZERO, Vec::new());
+        let size = Some(1 << 20);
+        let edits = [Edit::SetSpace { id: space, size }];
+        layer.change(at, &edits).unwrap();
+        for _ in 0..count {
+            let add = Edit::add_group(GroupId(1), weir_core::ROOT, Contract::DEFAULT);
+            layer.change(at, &[add]).unwrap();
+            let spec = StreamSpec {
+                group: GroupId(1),
+                priority: Priority::default(),
+            };
+            let stream = layer.open(at, spec).unwrap();
+            let read = Request {
+                stream,
+                cookie: 0,
+                space,
+                op: Op::Read,
+                flags: Flags::NONE,
+                offset: 0,
+                length: 4096,
+                within: 0,
+            };
+            layer.submit(at, &[read]).unwrap();
+            layer.poll(at, &mut outputs);
+            let Some(Output::Dispatch(piece)) = outputs.pop() else {
+                panic!("{outputs:?}")
+            };
+            at += Span::from_micros(1);
+            layer.complete(at, &[Completion::ok(piece.tag)]);
+            layer.poll(at, &mut outputs);
+            outputs.clear();
+            layer.close(at, stream);
+            layer.change(at, &[Edit::RemoveGroup(GroupId(1))]).unwrap();
+        }
+        layer.into_observer()
+    }
+
+    /// On a drive that takes longer than the recorded one, a client leaves while its request is in the drive. The removal of its group
+    /// and the next client wait for that request.
+    #[test]
+    fn clients_leave_when_they_did() {
+        let mut config = Config::of(weir_core::elevator::Config::None);
+        config.sizes.streams = 1;
+        let load = record_of_visits(3, &config);
+        for at_recorded_times in [false, true] {
+            let again = Again {
+                config: config.clone(),
+                edits: load.edits().to_vec(),
+                drive: weir_model::drive::Config::Null(null::Config::demo()),
+                at_recorded_times,
+                until: load.end() + Span::from_secs(1),
+            };
+            let mut answered = Answered::default();
+            again.play(&load, &mut answered).unwrap();
+            assert_eq!(answered.bytes[&GroupId(1)], 3 * 4096);
         }
     }
 

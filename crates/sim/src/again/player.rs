@@ -5,9 +5,11 @@ use super::load::{self, Load};
 use crate::Error;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::mem;
 use weir_core::record::{Observed, Observer};
 use weir_core::{
-    Completion, Cookie, Dispatch, Edit, Instant, Layer, Op, Output, Reject, Request, Span, StreamId,
+    Completion, Cookie, Dispatch, Edit, Instant, Layer, Op, OpenError, Output, Refusal, Reject,
+    Request, Span, StreamId,
 };
 use weir_model::drive::Drive;
 
@@ -17,9 +19,14 @@ const STILL_MAX: u32 = 1_000_000;
 /// Something that is due.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Due {
+    /// Before changes of the same instant, which may remove the client's group.
+    Close(u32),
     Change(u32),
     Open(u32),
-    Send { stream: u32, place: u32 },
+    Send {
+        stream: u32,
+        place: u32,
+    },
 }
 
 /// A client.
@@ -33,6 +40,7 @@ struct Client {
     /// Requests of this round that are not answered.
     left: u32,
     paused: bool,
+    has_left: bool,
     /// What the layer has had no room for.
     waiting: VecDeque<u32>,
 }
@@ -45,6 +53,9 @@ pub(super) struct Player<'a> {
     drive: Box<dyn Drive>,
     bases: Vec<u64>,
     due: BinaryHeap<Reverse<(Instant, Due)>>,
+    /// Changes and arrivals that wait until requests of clients that have left are out of the drive, in order. In the record these
+    /// requests were completed by then.
+    postponed: Vec<Due>,
     clients: Vec<Client>,
     /// By slot of the layer's stream.
     by_slot: Vec<u32>,
@@ -72,6 +83,7 @@ impl<'a> Player<'a> {
             layer: Observed::new(layer, observer),
             drive,
             due: BinaryHeap::new(),
+            postponed: Vec::new(),
             clients: load.streams.iter().map(client).collect(),
             by_slot: vec![0; again.config.sizes.streams as usize],
             live: vec![(0, 0); again.config.sizes.requests as usize],
@@ -105,49 +117,109 @@ impl<'a> Player<'a> {
             return Err(Error::Stuck { at: now });
         }
         self.now = now;
-        let mut ended = std::mem::take(&mut self.busy);
+        let mut ended = mem::take(&mut self.busy);
         while let Some(end) = self.drive.pop(now) {
             ended.push(end.completion);
         }
         if !ended.is_empty() {
             self.layer.complete(now, &ended);
         }
+        for due in mem::take(&mut self.postponed) {
+            self.run(due)?;
+        }
         while let Some(Reverse((_, due))) = self.due.peek().filter(|due| due.0.0 <= now) {
             let due = *due;
             self.due.pop();
-            match due {
-                Due::Change(number) => self.change(number)?,
-                Due::Open(stream) => self.open(stream)?,
-                Due::Send { stream, place } => {
-                    let closed = self.load.streams[stream as usize].closed;
-                    if closed.is_none_or(|closed| now <= closed) {
-                        self.clients[stream as usize].waiting.push_back(place);
-                    }
-                }
-            }
+            self.run(due)?;
         }
         self.submit();
         self.poll();
         Ok(())
     }
 
-    fn change(&mut self, number: u32) -> Result<(), Error> {
-        let edits = &self.again.edits[number as usize].1;
-        self.layer.change(self.now, edits).map_err(Error::Refused)?;
+    fn run(&mut self, due: Due) -> Result<(), Error> {
+        match due {
+            Due::Change(number) => self.change(number)?,
+            Due::Open(number) => self.open(number)?,
+            Due::Send { stream, place } => {
+                let client = &mut self.clients[stream as usize];
+                if client.id.is_some() {
+                    client.waiting.push_back(place);
+                }
+            }
+            Due::Close(number) => self.close(number),
+        }
         Ok(())
+    }
+
+    fn change(&mut self, number: u32) -> Result<(), Error> {
+        let due = Due::Change(number);
+        // Changes keep their order, because a later one may add what an earlier one removes.
+        if self.changes_wait() {
+            self.postponed.push(due);
+            return Ok(());
+        }
+        let edits = &self.again.edits[number as usize].1;
+        match self.layer.change(self.now, edits) {
+            Ok(_) => Ok(()),
+            Err(Refusal::GroupInUse(_)) if self.a_client_has_left() => {
+                self.postponed.push(due);
+                Ok(())
+            }
+            Err(refusal) => Err(Error::Refused(refusal)),
+        }
+    }
+
+    /// Returns true if a change waits, whose group a later change or client may need.
+    fn changes_wait(&self) -> bool {
+        let is_change = |due: &Due| matches!(due, Due::Change(_));
+        self.postponed.iter().any(is_change)
+    }
+
+    /// Returns true if the requests of a client that has left can still be in the drive.
+    fn a_client_has_left(&self) -> bool {
+        self.clients.iter().any(|client| client.has_left)
     }
 
     fn open(&mut self, number: u32) -> Result<(), Error> {
         let spec = self.load.streams[number as usize].spec;
-        let id = self.layer.open(self.now, spec);
-        let id = id.map_err(|error| Error::Open {
-            client: format!("{number} of the record"),
-            error,
-        })?;
+        let id = match self.layer.open(self.now, spec) {
+            Ok(id) => id,
+            Err(OpenError::Full) if self.a_client_has_left() => {
+                self.postponed.push(Due::Open(number));
+                return Ok(());
+            }
+            Err(OpenError::NoSuchGroup(_) | OpenError::NotALeaf(_)) if self.changes_wait() => {
+                self.postponed.push(Due::Open(number));
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(Error::Open {
+                    client: format!("{number} of the record"),
+                    error,
+                });
+            }
+        };
         self.by_slot[id.slot() as usize] = number;
         self.clients[number as usize].id = Some(id);
+        let stream = &self.load.streams[number as usize];
+        if let Some(closed) = stream.closed {
+            // A client stays as long as it did, also if it had to wait before it could connect.
+            let at = self.now + closed.since(stream.opened);
+            self.due.push(Reverse((at, Due::Close(number))));
+        }
         self.begin(number, Span::ZERO);
         Ok(())
+    }
+
+    /// Disconnects a client. Its requests that are not in the drive end as cancelled.
+    fn close(&mut self, number: u32) {
+        let client = &mut self.clients[number as usize];
+        client.waiting.clear();
+        client.has_left = true;
+        if let Some(id) = client.id.take() {
+            self.layer.close(self.now, id);
+        }
     }
 
     /// A client does all that it did, from `after` on.
@@ -223,7 +295,7 @@ impl<'a> Player<'a> {
         }
         // What had no room may have some now.
         let waits = |client: &Client| !client.paused && !client.waiting.is_empty();
-        if room && self.clients.iter().any(waits) {
+        if room && (!self.postponed.is_empty() || self.clients.iter().any(waits)) {
             self.wake = Some(self.wake.map_or(self.now, |at| at.min(self.now)));
         }
     }
