@@ -9,9 +9,10 @@
 //! place is refused. Accesses by the kernel raise no signal: the operation fails with `EFAULT`.
 
 use std::io;
+use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 /// Mappings that can be guarded at a time, in the whole process.
 pub(crate) const GUARDS: usize = 16_384;
@@ -62,6 +63,8 @@ impl Guard {
                 .is_ok();
             if free {
                 USED.fetch_max(at + 1, Ordering::AcqRel);
+                // Pairs with the fence in `find`: who reads the new end sees that the slot was being filled.
+                fence(Ordering::Release);
                 slot.broken.store(false, Ordering::Relaxed);
                 slot.end.store(start + bytes, Ordering::Relaxed);
                 slot.start.store(start, Ordering::Release);
@@ -133,30 +136,64 @@ extern "C" fn handle(_signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Puts fresh memory in the place of the guarded mapping that has the address; false if there is none, or no memory.
-fn replace(address: usize) -> bool {
+/// Returns the guarded mapping that has the address, and its slot.
+fn find(address: usize) -> Option<(&'static Slot, Range<usize>)> {
     let used = USED.load(Ordering::Acquire).min(GUARDS);
-    for slot in &SLOTS[..used] {
+    SLOTS[..used].iter().find_map(|slot| {
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end.load(Ordering::Relaxed);
-        if start <= FILLING || !(start..end).contains(&address) {
-            continue;
-        }
-        slot.broken.store(true, Ordering::Release);
-        // SAFETY: these addresses are a mapping that is the guard's as long as it is in the table, which it is, since the access
-        // that faulted is by its owner. What is in its place has the same size and may be read and written; code that accesses it
-        // knows that its contents change at any time.
-        let fresh = unsafe {
-            libc::mmap(
-                ptr::without_provenance_mut(start),
-                end - start,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        return fresh != libc::MAP_FAILED;
+        // Another thread may have given the slot to another mapping between the two loads. A start of the one and an end of the other
+        // would be a range that belongs to nobody here, and everything in it would be replaced.
+        fence(Ordering::Acquire);
+        let is_torn = slot.start.load(Ordering::Relaxed) != start;
+        let found = start > FILLING && !is_torn && (start..end).contains(&address);
+        found.then_some((slot, start..end))
+    })
+}
+
+/// Replaces the guarded mapping that has the address by fresh memory. Returns false if there is none, or no memory.
+fn replace(address: usize) -> bool {
+    let Some((slot, range)) = find(address) else {
+        return false;
+    };
+    slot.broken.store(true, Ordering::Release);
+    // SAFETY: these addresses are a mapping that is the guard's as long as it is in the table, which it is, since the access
+    // that faulted is by its owner. What is in its place has the same size and may be read and written; code that accesses it
+    // knows that its contents change at any time.
+    let fresh = unsafe {
+        libc::mmap(
+            ptr::without_provenance_mut(range.start),
+            range.len(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    fresh != libc::MAP_FAILED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Below everything that the system maps, so that no mapping of another test has these addresses.
+    const LOW: usize = 0x1_0000;
+    const HIGH: usize = 0x3_0000;
+
+    #[test]
+    fn a_slot_that_is_given_on_is_never_read_as_one_large_mapping() {
+        let between = 0x2_0000;
+        std::thread::scope(|scope| {
+            let giver = scope.spawn(|| {
+                for _ in 0..10_000_000 {
+                    drop(Guard::new(LOW, 4096).unwrap());
+                    drop(Guard::new(HIGH, 4096).unwrap());
+                }
+            });
+            while !giver.is_finished() {
+                assert!(find(between).is_none());
+            }
+        });
     }
-    false
 }
