@@ -1,6 +1,7 @@
 //! Addresses of exports, as the NBD project's `uri.md` writes them.
 
 use super::address::Address;
+use super::constants::MAX_STRING;
 use std::fmt;
 use std::str::FromStr;
 
@@ -56,7 +57,8 @@ fn parse(text: &str) -> Option<Uri> {
         None => (rest, None),
     };
     let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
-    let export = decoded(export)?;
+    // The protocol allows no longer string, and a handshake for such a name would panic.
+    let export = decoded(export).filter(|name| name.len() <= MAX_STRING)?;
     let address = match (scheme, query, host) {
         ("nbd+unix", Some(query), "") => {
             let mut parts = query.split('&').filter_map(|part| part.split_once('='));
@@ -102,7 +104,10 @@ fn decoded(text: &str) -> Option<String> {
         bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?);
         rest = &behind[2..];
     }
-    String::from_utf8(bytes).ok()
+    // Neither a name nor a path can contain NUL.
+    String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0'))
 }
 
 impl fmt::Display for Uri {
@@ -166,9 +171,17 @@ mod tests {
             "nbd://host/%",
             "nbd://host/%+1",
             "nbd://host/%ff",
+            "nbd://host/a%00b",
+            "nbd+unix:///disk?socket=/a%00b",
+            &format!("nbd://host/{}", "a".repeat(MAX_STRING + 1)),
         ] {
             assert!(text.parse::<Uri>().is_err(), "{text}");
         }
+        assert!(
+            format!("nbd://host/{}", "a".repeat(MAX_STRING))
+                .parse::<Uri>()
+                .is_ok()
+        );
         let tls = "nbds://host/disk".parse::<Uri>().unwrap_err();
         assert!(matches!(tls, UriError::Tls(_)));
         assert!(Uri::is_meant("nbds://host/disk") && !Uri::is_meant("/a/nbd://b"));
