@@ -346,9 +346,16 @@ fn systemd_is_told_of_what_is_its_own() {
     assert!(texts(&fake)[delegated].contains("259:0 200"), "{said:#?}");
     let (second, _) = applied(&mut fake, &host, &scratch);
     assert_eq!((second.done, fake.reloads()), (0, 1));
-    restored(&mut fake, &scratch);
+    let host = parse("", &text.replace("share = 300", "share = 400")).unwrap();
+    applied(&mut fake, &host, &scratch);
+    let (_, said) = restored(&mut fake, &scratch);
     assert_eq!(texts(&fake), before);
-    assert_eq!(fake.reloads(), 2);
+    assert_eq!(fake.reloads(), 3);
+    // The second change first, whose file had another text before; then the first, which made the file.
+    let file = "/run/systemd/system/db.service.d/50-weir.conf".to_owned();
+    let of_unit = said.iter().filter(|line| line.to_string().contains(&file));
+    let of_unit: Vec<&Said> = of_unit.collect();
+    assert_eq!(of_unit, [&Said::Unit(file.clone()), &Said::Removed(file)]);
 }
 
 #[test]

@@ -370,7 +370,11 @@ impl Undo<'_> {
         match done {
             Ok(()) => {
                 self.units = true;
-                (self.say)(&Said::Removed(file.to_owned()));
+                let file = file.to_owned();
+                (self.say)(&match old {
+                    Some(_) => Said::Unit(file),
+                    None => Said::Removed(file),
+                });
                 Outcome::Undone
             }
             Err(error) => kept(&Failed::step(file, "restore it", error)),
