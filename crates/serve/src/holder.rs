@@ -12,7 +12,7 @@ use std::path::Path;
 /// A process that holds a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The process id.
+    /// The id of the process.
     pub pid: u32,
     /// The name of the process, from `/proc/PID/comm`.
     pub name: String,
