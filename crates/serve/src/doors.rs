@@ -60,7 +60,7 @@ impl Doors {
         self.http.as_ref()?.local_addr().ok()
     }
 
-    /// Returns the address at which metrics are served.
+    /// Returns the address where metrics are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref()?.local_addr().ok()
     }

@@ -12,7 +12,7 @@ use weir_config::units::Size;
 const BESIDE: u64 = 24 << 20;
 /// The size of an arena is a multiple of this number of bytes.
 const PAGE: u64 = 4096;
-/// The directory in which cgroup file systems are mounted.
+/// The directory where cgroup file systems are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// The number of bytes that the process may use, and a phrase for messages that tells the source of

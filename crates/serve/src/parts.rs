@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::shard::{Address, Held, Mail, Used};
 
-/// The longest time for which [`Parts::hold`] waits for all shards. A shard needs the time of one
+/// The longest time that [`Parts::hold`] waits for all shards. A shard needs the time of one
 /// message and of one turn.
 const PATIENCE: Duration = Duration::from_millis(500);
 

@@ -31,7 +31,7 @@ const PERIOD: Span = Span::from_millis(100);
 /// The number of recorded bytes that can wait in addition to the queued chunks before the file
 /// counts as too slow.
 const WAITING: usize = 4 << 20;
-/// The longest time for which the end of a recording waits for space in the queue.
+/// The longest time that the end of a recording waits for space in the queue.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shard's end of a recording.
@@ -182,7 +182,7 @@ impl Tape {
         }
     }
 
-    /// Returns the time at which the recorded bytes must be handed over, or `None` if there are
+    /// Returns the time when the recorded bytes must be handed over, or `None` if there are
     /// none.
     pub(crate) fn due(&self, recorder: &Recorder) -> Option<Instant> {
         (!recorder.bytes().is_empty()).then_some(self.tried + PERIOD)

@@ -156,7 +156,7 @@ impl Server {
         &self.addresses
     }
 
-    /// Returns the addresses at which the server speaks NBD.
+    /// Returns the addresses where the server speaks NBD.
     pub fn nbd_addresses(&self) -> &[Address] {
         // `listen` opens the NBD addresses before the others.
         &self.addresses[..self.config.listen.nbd.len()]

@@ -12,7 +12,7 @@ use crate::metrics::figures::DriveFigures;
 use crate::metrics::{Detail, text};
 use crate::shard::{Address, Mail};
 
-/// The longest time for which a query waits for the shards.
+/// The longest time that a query waits for the shards.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A handle for querying a running server. A query costs each shard one message, and waits for the

@@ -17,7 +17,7 @@ use crate::shard::Attach;
 /// The exchange of a client and its front end before the client has chosen its volume. It runs on
 /// the acceptor's thread.
 pub(crate) trait Handshake: Send + fmt::Debug {
-    /// Returns the descriptor and the events for which the handshake waits.
+    /// Returns the descriptor and the awaited events.
     fn interest(&self) -> PollFd<'_>;
 
     /// Sends and receives as much as is possible without waiting.

@@ -37,7 +37,7 @@ pub(crate) use table::{Export, Offer, Place, Table};
 /// The maximum number of concurrent handshakes. They do not count as connections. If the maximum is
 /// reached, a new handshake replaces another one (see [`Acceptor::first_to_go`]).
 const OPENINGS: usize = 256;
-/// The time for which a handshake cannot be replaced. 256 handshakes per 20 ms let a flood pass at
+/// The time that a handshake cannot be replaced. 256 handshakes per 20 ms let a flood pass at
 /// 12,800 per second, so that a client behind a few thousand silent ones is served soon.
 const GRACE: Duration = Duration::from_millis(20);
 /// The maximum number of clients that are accepted on one listener before the handshakes in
@@ -61,7 +61,7 @@ impl fmt::Debug for Door {
     }
 }
 
-/// A handle with which other threads control the acceptor.
+/// A handle for other threads, to control the acceptor.
 #[derive(Debug)]
 pub(crate) struct Handle {
     stop: Arc<Stop>,
@@ -224,7 +224,7 @@ struct Acceptor {
     /// The number of the next connection.
     next: Arc<AtomicU64>,
     openings: Vec<Opening>,
-    /// The time at which accepting continues after it failed for lack of descriptors.
+    /// The time when accepting continues after it failed for lack of descriptors.
     retry_at: Option<Instant>,
 }
 

@@ -34,14 +34,14 @@ pub(crate) struct Export {
     pub(crate) tags: u16,
     pub(crate) max_transfer: u32,
     pub(crate) place: Place,
-    /// The way in which virtual machines and the volume notify each other.
+    /// The way that virtual machines and the volume notify each other.
     pub(crate) notify: Notify,
     /// The key of the contract that promises something to the volume. It is the volume's own or its
     /// tenant's.
     pub(crate) promise: Option<String>,
 }
 
-/// All exports, in the order in which they are listed, with the reservations of places. It is cheap
+/// All exports, in the order of the list, with the reservations of places. It is cheap
 /// to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(Arc<(Vec<Export>, Reservations)>);

@@ -136,7 +136,7 @@ pub struct Growth {
 pub struct RemoteState {
     /// True while the server is unreachable.
     pub away: bool,
-    /// The time at which the server was last unreachable, if it is reachable now.
+    /// The time when the server was last unreachable, if it is reachable now.
     pub last_away: Instant,
     /// The number of times that the server became unreachable.
     pub losses: u64,

@@ -29,7 +29,7 @@ const CONSISTENT_READ: u64 = 0;
 const WRITE: u64 = 1;
 const RESIZE: u64 = 3;
 
-/// The longest time for which a starting server waits for another program's lock. After a killed
+/// The longest time that a starting server waits for another program's lock. After a killed
 /// process has been waited for, the kernel can take up to half a second to release the files of its
 /// ring.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

@@ -160,7 +160,7 @@ impl Member {
         }
     }
 
-    /// Returns the time at which the server's lease ends. [`Self::part`] drops to zero then, if it
+    /// Returns the time when the server's lease ends. [`Self::part`] drops to zero then, if it
     /// does not change earlier.
     pub fn until(&self) -> Instant {
         self.held.map_or(Instant::ZERO, |held| held.until)
@@ -171,7 +171,7 @@ impl Member {
         self.lapses
     }
 
-    /// Returns the next time at which [`Self::poll`] or [`Self::part`] can return something else
+    /// Returns the next time when [`Self::poll`] or [`Self::part`] can return something else
     /// without a reply.
     pub fn wake(&self, now: Instant) -> Instant {
         let until = self.held.map_or(Instant::MAX, |held| held.until);

@@ -16,7 +16,7 @@
 //!   ([`Ask::Write`]).
 //! - A server stops to promise before its row can be removed. It counts a lease from the time at
 //!   which it sent the request, with an allowance of [`Config::drift`] for a wrong clock. The store
-//!   counts from the time at which it received the request.
+//!   counts from the time when it received the request.
 
 mod etcd;
 mod fair;

@@ -1,5 +1,5 @@
 //! Metrics of the server's process: those that Prometheus' client libraries export for every
-//! process, and the time for which its threads waited for a CPU.
+//! process, and the time that its threads waited for a CPU.
 
 use std::fs;
 
@@ -101,7 +101,7 @@ fn resident() -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Returns the time for which the shards waited for a CPU, in nanoseconds. This is the second
+/// Returns the time that the shards waited for a CPU, in nanoseconds. This is the second
 /// number in `schedstat` of each thread, if the kernel provides it.
 fn waited() -> Option<u128> {
     let threads = fs::read_dir("/proc/self/task").ok()?.flatten();

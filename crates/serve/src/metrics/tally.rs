@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// Counts a completed request. `untaken` is the time for which it waited before the shard took
+    /// Counts a completed request. `untaken` is the time that it waited before the shard took
     /// it.
     pub(crate) fn done(&mut self, done: &Done, untaken: Span) {
         // Saturating, so that a miscount cannot stop the shard.

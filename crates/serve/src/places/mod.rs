@@ -42,7 +42,7 @@ pub use peer::Peer;
 pub(crate) use peer::counts_by_peer;
 pub use reservations::Reservations;
 
-/// The time for which a connection is safe from a newcomer that is not more entitled to a place. It
+/// The time that a connection is safe from a newcomer that is not more entitled to a place. It
 /// is enough to send a request, even on a busy machine.
 const GRACE: Span = Span::from_millis(50);
 
@@ -77,7 +77,7 @@ struct Seat {
     age: u64,
     /// The shard that serves the connection, or [`NOWHERE`] during its handshake.
     shard: AtomicUsize,
-    /// The time at which the client last sent or received something, in nanoseconds of the server's
+    /// The time when the client last sent or received something, in nanoseconds of the server's
     /// clock.
     last_activity: AtomicU64,
     /// True while the server works on a request of the connection. Only connections with one
@@ -149,7 +149,7 @@ impl Places {
     /// with the most places, unless all of these were active less than 50 ms ago.
     ///
     /// # Errors
-    /// Returns the time at which the caller should try again.
+    /// Returns the time when the caller should try again.
     pub fn replace(
         &mut self,
         connection: u64,

@@ -10,7 +10,7 @@ use weir_measure::explain::Explanation;
 use super::Server;
 use crate::shard::{Address, Mail};
 
-/// The longest time for which a call waits for the shards to pass on the content of their journals.
+/// The longest time that a call waits for the shards to pass on the content of their journals.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The reason why an explanation is not available.

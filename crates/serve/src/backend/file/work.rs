@@ -25,7 +25,7 @@ pub(super) struct Work {
     pub(super) rest: [Range<u64>; 2],
 }
 
-/// The event for which a job waits.
+/// The event that a job waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     /// A lock on its range, or its first step.

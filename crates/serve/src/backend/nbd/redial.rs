@@ -73,7 +73,7 @@ mod tests {
     const MINUTES: Span = Span::from_secs(600);
 
     /// Simulates ten minutes with a server whose sessions have the durations that `session`
-    /// returns. Returns the times at which it was dialled.
+    /// returns. Returns the times when it was dialled.
     fn dials(mut session: impl FnMut() -> Span) -> Vec<Instant> {
         let mut redial = Redial::default();
         let (mut now, mut dials) = (Instant::ZERO, Vec::new());

@@ -56,7 +56,7 @@ pub(super) struct Remote {
 #[derive(Debug)]
 struct Away {
     since: Instant,
-    /// The start of the time for which requests have been waiting.
+    /// The start of the time that requests have been waiting.
     outage: Instant,
     /// The time of the next attempt to reach the server.
     next: Instant,
@@ -327,7 +327,7 @@ impl Remote {
         };
         let pause = until(cx.now, away.next);
         let nap = left.map_or(pause, |left| pause.min(left));
-        // The handshake is limited to the time for which requests still wait, but to no less than a
+        // The handshake is limited to the time that requests still wait, but to no less than a
         // second.
         let patience = left.map_or(PATIENCE, |left| {
             PATIENCE.min(left.max(Duration::from_secs(1)))
@@ -343,7 +343,7 @@ impl Remote {
         }
     }
 
-    /// Returns the time for which requests still wait for the server, or `None` if they have
+    /// Returns the time that requests still wait for the server, or `None` if they have
     /// expired or the server is reachable.
     fn left(&self, now: Instant) -> Option<Duration> {
         let away = self.away.as_ref().filter(|away| !away.expired)?;
