@@ -74,6 +74,7 @@ impl Entry {
         // The identity is checked after the rename, because the entry can be replaced between a
         // check and the rename.
         let (is_it, aside) = (self.has(&name, expected), Aside { name, is: expected });
+        // Another process replaced the file after the caller had checked it.
         if !is_it {
             self.put_back(&aside);
             return Err(Errno::STALE);

@@ -62,6 +62,7 @@ impl Holder {
     /// that was not found.
     pub(crate) fn unseen() -> Option<Self> {
         let hidden = |pid: &u32| fs::read_dir(format!("/proc/{pid}/fd")).is_err();
+        // The descriptors of a process of another user are not readable, but its name is (proc(5)).
         let servers = others().filter(hidden).filter_map(Self::of_pid);
         servers.into_iter().find(Self::is_server)
     }

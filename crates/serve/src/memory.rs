@@ -91,6 +91,7 @@ pub(crate) fn arena(
         bytes: permitted,
         by,
     } = permitted;
+    // Saturating, because the configured size can be any 64-bit number.
     let taken = limits.arena.saturating_mul(shards).saturating_add(BESIDE);
     if taken <= permitted {
         return Ok(limits.arena);

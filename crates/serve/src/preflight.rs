@@ -114,6 +114,8 @@ impl Preflight {
         let inner = error.get_ref().and_then(|e| e.downcast_ref::<OpenError>());
         let certain = match inner {
             Some(OpenError::Locked { holder, .. }) => {
+                // The server that runs with this file holds its own storage, which is not a
+                // problem.
                 if self.is_running(config, holder.as_ref()) {
                     return;
                 }

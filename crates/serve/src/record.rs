@@ -204,6 +204,7 @@ impl Tape {
             chunk.extend_from_slice(recorder.bytes());
             let failed = match chunks.try_send(chunk) {
                 Ok(()) => None,
+                // A short delay is absorbed by the recorder's own buffer.
                 Err(TrySendError::Full(_)) if recorder.bytes().len() < WAITING => return false,
                 Err(TrySendError::Full(_)) => Some("the file is too slow"),
                 Err(TrySendError::Disconnected(_)) => Some("the file cannot be written"),

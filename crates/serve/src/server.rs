@@ -108,6 +108,8 @@ impl Server {
         // their values are dropped.
         let mut opened = setup::open(config, options.storage, shards)?;
         let doors = listen(config)?;
+        // Another crate serves these sockets. They are opened here, because an address that is in
+        // use must refuse the start (docs/decisions/management-server.md).
         let mut management = Doors::open(config)
             .map_err(|(key, refusal)| StartError::Config(listen_problem(config, key, refusal)))?;
         let mut records = start_records(config, options, &mut opened.shards)?;
@@ -206,6 +208,7 @@ impl Server {
     }
 
     fn end(&mut self) -> bool {
+        // The acceptor ends first, so that no further connection reaches a shard that drains.
         self.acceptor.stop();
         self.doors = None;
         // The devices end before the shards, because removing a device waits for its requests,
@@ -315,6 +318,7 @@ pub(crate) fn fitted(
 pub(crate) fn shard_count(config: &weir_config::Server, options: &Options) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let wanted = options.shards.unwrap_or(processors);
+    // A drive belongs to one shard, so a shard without a drive would have nothing to do.
     wanted.clamp(1, config.drives.len().max(1))
 }
 

@@ -41,10 +41,12 @@ pub(crate) fn open(
         ..Opened::default()
     };
     for (number, drive) in config.drives.iter().enumerate() {
+        // Round-robin, so that the shards have about the same number of drives.
         let shard = number % shards;
         let place = Place {
             shard,
             drive: opened.shards[shard].len(),
+            // `export` sets the space of each volume.
             space: 0,
         };
         let plan = plan(config, &drive.name).ok_or_else(|| ShardError::NoPlan {
@@ -124,6 +126,8 @@ pub(crate) fn changes(
                 let mut setup = open_volume(config, volume, storage).map_err(|error| {
                     ReloadError::Volume(storage_problem(config, volume, &error))
                 })?;
+                // If a later volume cannot be opened, these are dropped, and the images are removed
+                // again.
                 all.created.extend(setup.storage.created());
                 let storage = setup.storage.as_ref();
                 let plan = &change.reload.plan;

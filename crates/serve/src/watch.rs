@@ -31,6 +31,7 @@ impl Watch {
     /// logged the reason. Its drives are not served any more, or no client can connect, so the
     /// process should end and be restarted.
     pub fn is_running(&self) -> bool {
+        // A thread drops its token when it ends, whether normally or by a panic.
         self.threads.iter().all(|alive| alive.strong_count() > 0)
     }
 

@@ -109,6 +109,7 @@ impl Listener {
                 let access = Access::WRITE_OK | Access::EXEC_OK;
                 rustix::fs::accessat(CWD, parent, access, AtFlags::EACCESS).map_err(refused)?;
                 let (own, root) = (rustix::process::geteuid(), Uid::ROOT);
+                // Only root may give a file to another user (chown(2)).
                 if owner.0.is_some_and(|user| user != own.as_raw()) && own != root {
                     return Err(not_owned(sockets.owner, path, Errno::PERM));
                 }
@@ -158,7 +159,8 @@ impl Listener {
             }
             Self::Tcp(..) => {
                 // Replies are written in one piece, so that Nagle's algorithm could only delay
-                // them. Both options are optimisations, and a connection without them still works.
+                // them. Keep-alive ends connections to hosts that have disappeared. A connection
+                // works without either option, so errors are ignored.
                 let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
                 let name = rustix::net::getpeername(&socket).ok().flatten();

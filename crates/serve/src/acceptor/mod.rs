@@ -434,6 +434,7 @@ impl Acceptor {
         let (Some(front), Some(ticket)) = (opening.handshake.attach(), opening.ticket) else {
             return;
         };
+        // From here on, an eviction is a message to this shard.
         ticket.serve(place.shard);
         let arrival = Arrival {
             id: opening.id,

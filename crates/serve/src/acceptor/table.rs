@@ -108,6 +108,8 @@ impl<'a> Offer<'a> {
         let (now, reservations) = (self.clock.now(), self.table.reservations());
         let taken = places.take(self.connection, claim, now, reservations);
         let refused = taken.is_none();
+        // The acceptor takes this value after the step of the handshake, and notifies the shard of
+        // an evicted connection.
         self.taken.set(taken);
         if refused { Err(FULL) } else { Ok(()) }
     }

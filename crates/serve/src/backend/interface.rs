@@ -303,6 +303,7 @@ impl Context<'_> {
 
     /// Subtracts `bytes` from the budget, because the backend has touched that many bytes.
     pub fn touched(&mut self, bytes: u64) {
+        // A read or a write is carried out as a whole, and can exceed the rest of the budget.
         self.budget = self.budget.saturating_sub(bytes);
     }
 

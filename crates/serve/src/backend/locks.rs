@@ -68,6 +68,7 @@ pub(super) fn patiently<T>(
 
 fn try_to_lock(file: BorrowedFd<'_>, writable: bool) -> Result<(), Errno> {
     if writable {
+        // All bytes include those that QEMU locks, so that one lock excludes every other program.
         return try_lock(file, Lock::Exclusive, ALL);
     }
     for bytes in SHARED {

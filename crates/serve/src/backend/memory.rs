@@ -159,6 +159,8 @@ impl Memory {
     fn zero(&mut self, offset: u64, length: u32, keep: bool, most: u64) -> Progress {
         let mut progress = Progress::default();
         for (chunk, range) in parts(offset, u64::from(length)) {
+            // The rest follows in a later turn, so that a zeroing of 64 MiB lets other clients in
+            // between (docs/decisions/bounded-turns.md).
             if progress.touched >= most {
                 break;
             }

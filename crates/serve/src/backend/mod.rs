@@ -61,6 +61,8 @@ pub fn open(volume: &Volume) -> io::Result<Box<dyn Prepare>> {
                     "a volume in memory requires size",
                 )
             })?;
+            // Allocating the table of an impossible size would end the process instead of returning
+            // an error.
             memory::look(size)?;
             Box::new(Memory::new(size, read_only))
         }
@@ -136,6 +138,8 @@ fn image_options(volume: &Volume, path: &Path) -> ImageOptions {
         read_only: volume.read_only,
         direct: volume.cache == Cache::Direct,
         preallocate: volume.is_promised(),
+        // The locks of a killed server last until its writes have ended (docs/durability.md), so a
+        // start waits for them.
         patience: locks::PATIENCE,
     }
 }

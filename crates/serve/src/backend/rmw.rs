@@ -84,12 +84,14 @@ impl Ranges {
         };
         self.exclusive -= u32::from(gone.mode == Mode::Exclusive);
         debug_assert_eq!(gone.blockers, 0, "given back before it was held");
+        // The scan below takes time in proportion to all entries, and is usually unnecessary.
         if self.waiting == 0 {
             return;
         }
         let mut freed = Vec::new();
         for (entry, number) in self.entries.iter_mut().zip(0u32..) {
             let Some(entry) = entry else { continue };
+            // Exactly these entries counted `gone` among their blockers.
             if entry.arrival > gone.arrival && entry.conflicts(&gone) {
                 entry.blockers -= 1;
                 if entry.blockers == 0 {

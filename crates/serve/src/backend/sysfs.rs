@@ -28,6 +28,7 @@ pub(super) fn is_partition(directory: &Path) -> bool {
 pub(super) fn queue(sys: &Path, dev: Dev, name: &str) -> Option<u64> {
     let mut directory = directory(sys, dev)?;
     if is_partition(&directory) {
+        // The directory of a partition is within that of its disk.
         directory.pop();
     }
     let text = fs::read_to_string(directory.join("queue").join(name)).ok()?;
@@ -49,6 +50,7 @@ pub(super) fn read_only(dev: Dev) -> bool {
 /// Returns the file of the loop device with this directory, or `None` for another device.
 pub(super) fn backing(directory: &Path) -> Option<PathBuf> {
     let mut file = fs::read(directory.join("loop/backing_file")).ok()?;
+    // Only the final line end belongs to sysfs. The path itself can contain line ends.
     file.pop_if(|last| *last == b'\n');
     Some(OsString::from_vec(file).into())
 }

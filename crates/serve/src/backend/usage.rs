@@ -217,6 +217,7 @@ fn unescape(text: &str) -> String {
         ("\\040", " "),
         ("\\011", "\t"),
         ("\\012", "\n"),
+        // The backslash comes last, so that a decoded one does not begin another escape.
         ("\\134", "\\"),
     ] {
         plain = plain.replace(code, character);

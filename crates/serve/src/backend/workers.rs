@@ -79,6 +79,7 @@ impl<T: Send + 'static> Workers<T> {
             let thread = std::thread::Builder::new().name("weir-storage".into());
             match thread.spawn(move || shared.serve()) {
                 Ok(_) => state.threads += 1,
+                // No thread would ever run the task.
                 Err(_) if state.threads == 0 => {
                     state.waiting.pop_back();
                     return false;
@@ -148,6 +149,8 @@ impl<T> Drop for Workers<T> {
         let mut state = self.shared.lock();
         state.closed = true;
         state.waiting.clear();
+        // The threads end by themselves. Joining one that is blocked in a task would block the
+        // shard.
         self.shared.work.notify_all();
     }
 }

@@ -39,6 +39,7 @@ impl Stated {
     /// Returns a part of the minimum, rounded down.
     #[must_use]
     pub fn part(self, part: Part) -> Self {
+        // The product of a rate and a part can exceed 64 bits.
         let of = |all: u64| (u128::from(all) * u128::from(part) / u128::from(ONE)) as u64;
         Self {
             bytes: of(self.bytes),

@@ -148,6 +148,7 @@ impl VolumeFigures {
     /// same server. Returns `None` if no request completed in between.
     pub fn mean_since(&self, earlier: Option<&Self>) -> Option<SplitUs> {
         let (answered, before) = earlier.map(|v| (v.answered, v.waits)).unwrap_or_default();
+        // A smaller count than before would be that of another run of the server.
         let requests = self.answered.checked_sub(answered).filter(|n| *n > 0)?;
         let waits = self.waits - before;
         let mean = |sum: Span| sum.as_nanos() as f64 / 1e3 / requests as f64;
@@ -169,6 +170,7 @@ pub fn shares(volumes: &[VolumeFigures]) -> Vec<[f64; 3]> {
     let zipped = volumes.iter().zip(all).zip(active);
     zipped
         .map(|((volume, promised), effective)| {
+            // `max(1)` avoids a division by zero while nothing is served.
             let used = volume.last_bytes as f64 / (bytes.max(1)) as f64;
             [promised, effective, used]
         })

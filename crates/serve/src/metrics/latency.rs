@@ -23,6 +23,7 @@ pub(crate) struct Latency {
 impl Latency {
     #[inline]
     pub(crate) fn record(&mut self, ns: u64) {
+        // Prometheus' upper bounds (`le`) are inclusive.
         let bucket = BOUNDS.partition_point(|(bound, _)| *bound < ns);
         self.counts[bucket] += 1;
         self.sum_ns += u128::from(ns);

@@ -113,6 +113,8 @@ fn waited() -> Option<u128> {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         text.split_whitespace().nth(1)?.parse::<u128>().ok()
     });
+    // The sum of options is `None` if one of them is, so that a missing value does not look like a
+    // shorter wait.
     waits.sum()
 }
 

@@ -99,6 +99,7 @@ impl Tally {
     /// every thousandth.
     pub(crate) fn errors_logged(&mut self) -> bool {
         self.logged += 1;
+        // A failing drive can cause thousands of errors per second, which must not fill the log.
         self.logged <= 10 || self.logged.is_multiple_of(1000)
     }
 

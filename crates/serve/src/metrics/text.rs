@@ -320,6 +320,8 @@ mod tests {
             }
             tally.requests[op as usize] += 8_765_432_100;
         }
+        // Long numbers, as after weeks of service, make the page as large as it becomes in
+        // practice.
         tally.latency.multiply(400_000_000);
         for stage in [
             &mut tally.waits.limit,

@@ -283,6 +283,7 @@ impl Ticket {
             peer: Peer::unknown(),
             volume: "".into(),
         };
+        // The set of places exists only for this ticket, so no newcomer can take its place.
         Places::new(1).seat(connection, claim, Instant::ZERO)
     }
 

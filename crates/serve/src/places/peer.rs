@@ -37,6 +37,8 @@ impl Peer {
         let peer = rustix::net::sockopt::socket_peercred(socket).ok();
         Self {
             owner: peer.map_or(Owner::Unknown, |peer| Owner::User(peer.uid.as_raw())),
+            // The kernel never reports process id 0 for a peer, so it stands for an unknown
+            // process.
             process: peer.map_or(0, |peer| peer.pid.as_raw_nonzero().get()),
         }
     }

@@ -39,6 +39,7 @@ impl Reservations {
     /// Returns the number of the `most` places that are reserved for each promise: an equal part of
     /// half of the places, at least 1 and at most 16.
     pub(super) fn each(&self, most: usize) -> usize {
+        // Half of the places remain for clients without a promise.
         (most / 2 / self.count.max(1)).clamp(1, RESERVED)
     }
 }

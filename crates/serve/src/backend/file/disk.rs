@@ -225,6 +225,7 @@ impl Disk {
     fn sync_of_write(&mut self, slot: u32) -> Sync {
         let direct = self.geometry.direct;
         let work = self.work(slot);
+        // `Sync::Data` becomes `RWF_DSYNC` (pwritev2(2)).
         if direct && work.op == Op::Write && work.syncs() {
             Sync::Data
         } else {
@@ -387,6 +388,8 @@ impl Disk {
         self.syncing = std::mem::take(&mut self.unsynced);
         let refused = if self.sync_failed {
             Some(Err(EIO))
+        // fdatasync suffices, because it also writes the metadata that are needed to read the data
+        // (fdatasync(2)).
         } else if cx.ring.fsync(cx.token(SYNC), &self.file, true).is_err() {
             Some(Ok(()))
         } else {
@@ -505,6 +508,8 @@ impl Backend for Disk {
         if self.geometry.read_only && work.changes() {
             return cx.finish(work.tag, Err(EPERM), work.data);
         }
+        // After a failed fdatasync, Linux may have dropped the data, and the next fdatasync would
+        // succeed. The failure is therefore remembered (docs/durability.md, "A failed flush").
         if self.sync_failed && work.syncs() {
             return cx.finish(work.tag, Err(EIO), work.data);
         }

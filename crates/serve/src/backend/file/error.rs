@@ -232,6 +232,7 @@ impl OpenError {
         let path = path.to_path_buf();
         let (dev, inode) = (stat.st_dev, stat.st_ino);
         move |errno| match errno {
+            // fcntl(2) returns `EAGAIN` for a lock that conflicts with another one.
             Errno::AGAIN => Self::Locked {
                 path,
                 holder: Holder::of_file(|m| (m.dev(), m.ino()) == (dev, inode)),

@@ -9,13 +9,17 @@ const MAGIC: [(&str, usize, &[u8]); 6] = [
     ("qed", 0, b"QED\0"),
     ("vmdk", 0, b"KDMV"),
     ("vhdx", 0, b"vhdxfile"),
+    // A dynamic VHD has a copy of its footer at the start. A fixed one has the footer only at its
+    // end, and is not detected.
     ("vhd", 0, b"conectix"),
+    // The number 0xbeda107f in little-endian order, after a text of 64 bytes.
     ("vdi", 64, &[0x7f, 0x10, 0xda, 0xbe]),
 ];
 
 /// Returns the format of a file, determined from its first bytes, or `None` if the format is
 /// unknown or the file cannot be read.
 pub(super) fn of(file: impl AsFd) -> Option<&'static str> {
+    // The longest signature ends at byte 68 (VDI).
     let mut head = [0; 68];
     let read = rustix::io::pread(file, &mut head, 0).ok()?;
     name(&head[..read])

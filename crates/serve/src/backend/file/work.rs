@@ -99,6 +99,8 @@ impl Work {
     pub(super) fn patch(&self, align: u64, most: u64) -> Option<Patch> {
         let part = self.rest.iter().find(|part| !part.is_empty())?;
         let first = part.start / align * align;
+        // Each patch except the last ends at a block limit, so that the next one does not read the
+        // same block again.
         let end = part.end.min(first + most.max(align) / align * align);
         Some(Patch {
             first,
@@ -139,6 +141,7 @@ impl Work {
 impl Patch {
     /// Returns the first step: reading a block that changes in part, or else writing.
     pub(super) fn begin(&self, align: u64) -> Step {
+        // Within a single block, one read covers the bytes before and after the range.
         let one = self.last - self.first == align;
         if self.start > self.first || (one && self.end < self.last) {
             Step::Head

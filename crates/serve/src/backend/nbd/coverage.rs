@@ -24,6 +24,7 @@ impl Coverage {
             return true;
         }
         self.prefix = range.end;
+        // The range may have closed the gap to ranges that arrived earlier.
         while let Some(at) = self.beyond.iter().position(|r| r.start == self.prefix) {
             self.prefix = self.beyond.swap_remove(at).end;
         }

@@ -120,6 +120,8 @@ pub(super) fn dial(
         let Ok((socket, session)) = connect(remote, PATIENCE_FURTHER.min(patience)) else {
             break;
         };
+        // The export has changed between two handshakes. The session uses only the earlier
+        // connections, which agree.
         if Shape::of(remote, &session, read_only)? != shape {
             break;
         }

@@ -59,6 +59,7 @@ impl Redial {
             0 => Span::ZERO,
             n => SHORTEST.saturating_mul(1 << (n - 1)).min(LONGEST),
         };
+        // More doublings would not lengthen the pause, but would take longer to undo.
         self.attempts = (self.attempts + 1).min(MOST);
         pause
     }

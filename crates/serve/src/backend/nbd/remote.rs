@@ -113,6 +113,7 @@ impl Remote {
             while let Some(slot) = self.hungry.pop_front() {
                 self.works[slot].hungry = false;
                 self.advance(slot, cx);
+                // `starve` has put the work at the end of the queue again.
                 if self.hungry.back() == Some(&slot) {
                     // There is no memory. This work returns to the front, and the others keep their
                     // order behind it.

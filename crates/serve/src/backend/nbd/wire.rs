@@ -625,6 +625,7 @@ fn number(error: nbd::Errno) -> Result<u16, Broken> {
         nbd::Errno::NoSpc => ENOSPC,
         nbd::Errno::NotSup => ENOTSUP,
         nbd::Errno::NoMem => ENOMEM,
+        // The client's request was valid, so a server that calls it invalid has failed.
         nbd::Errno::Io | nbd::Errno::Inval | nbd::Errno::Overflow => EIO,
         // The server will not answer further requests (`NBD_ESHUTDOWN`), so they go to its next
         // session.

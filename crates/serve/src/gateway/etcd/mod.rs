@@ -130,6 +130,8 @@ impl Etcd {
                 "key": key,
                 "target": "MOD",
                 "result": "EQUAL",
+                // The generation is the revision of the last write to this key, so the comparison
+                // fails if any server has written since.
                 "mod_revision": generation.to_string(),
             }],
             "success": [

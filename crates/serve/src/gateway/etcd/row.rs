@@ -36,6 +36,7 @@ impl Keys {
     pub(super) fn lease(&self, key: &str) -> Option<Lease> {
         let name = key.strip_prefix(&self.all)?.strip_prefix("member/")?;
         let lease = Lease(u64::from_str_radix(name, 16).ok()?);
+        // Without this comparison, several spellings of a number would name the same lease.
         (self.row(lease) == key).then_some(lease)
     }
 
