@@ -132,7 +132,7 @@ impl Identity {
 }
 
 /// A file or a socket that was just created. Dropping this value removes the file, unless
-/// [`Created::keep`] was called before. Only the created file is removed. A file that has replaced
+/// `keep` was called before. Only the created file is removed. A file that has replaced
 /// it since stays.
 #[derive(Debug)]
 #[must_use = "what was made goes when this is dropped"]
@@ -209,10 +209,10 @@ impl Drop for Created {
         let entry = &self.entry;
         let ours = self
             .made
-            // The file that was set aside is restored if its name is free: either the created file
-            // was removed just now, or another process had removed it before. It is not restored
-            // over a file that has replaced the created one.
             .is_some_and(|made| entry.remove(&entry.name, made));
+        // The file that was set aside is restored if its name is free: either the created file
+        // was removed just now, or another process had removed it before. It is not restored
+        // over a file that has replaced the created one.
         if let Some(aside) = self.aside.take()
             && (ours || entry.open().is_err())
         {

@@ -285,8 +285,8 @@ mod tests {
             let made = open(&path).unwrap();
             assert_eq!(made.0, base.join(name));
             made
-        // Recordings that have not begun are removed.
         });
+        // Recordings that have not begun are removed.
         drop(made);
         assert_eq!(std::fs::read_dir(&base).unwrap().count(), 0);
         // A link to a device is accepted in a directory of the own user, and refused in one that

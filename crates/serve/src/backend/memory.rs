@@ -285,9 +285,9 @@ impl Served {
         loop {
             if cx.budget() == 0 {
                 return Some((job, done));
+            }
             // Space for the whole write is allocated first, so that a write that fails has changed
             // nothing.
-            }
             if job.op == Op::Write && !self.memory.make_room(job.offset, job.length.into()) {
                 cx.finish(job.tag, Err(ENOSPC), Data::None);
                 return None;

@@ -83,8 +83,8 @@ impl<T: Send + 'static> Workers<T> {
                 Err(_) if state.threads == 0 => {
                     state.waiting.pop_back();
                     return false;
-                // The existing thread will run the task.
                 }
+                // The existing thread will run the task.
                 Err(_) => {}
             }
         }

@@ -237,8 +237,8 @@ impl Member {
         };
         if self.leaves {
             return Some(Ask::Revoke(held.lease));
-        // Renewal has precedence, because everything else depends on the lease.
         }
+        // Renewal has precedence, because everything else depends on the lease.
         if self.renew_at(&held) <= now {
             return Some(Ask::Renew(held.lease));
         }
@@ -266,9 +266,9 @@ impl Member {
             row.part.abs_diff(part) < STEP
                 && row.demand.abs_diff(self.demand) < STEP
                 && row.stated == self.stated
+        };
         // Small differences are ignored, unless the promised part is below the stored one, as after
         // a lost write.
-        };
         if own.is_some_and(is_same) && self.part == stored {
             return None;
         }

@@ -232,9 +232,9 @@ mod tests {
             volume("a", None, 100, 1),
             volume("b", Some("t"), 100, 1),
             volume("c", Some("t"), 200, 0),
+        ]);
         // All: the tenant has 300 of 400, which b and c divide 1:2. Effective: c has no request, so
         // that b gets the tenant's three quarters. Used: 1:1:2.
-        ]);
         let expected = [[0.25, 0.25, 0.25], [0.25, 0.75, 0.25], [0.5, 0.0, 0.5]];
         for (got, wanted) in shares.iter().zip(expected) {
             for (got, wanted) in got.iter().zip(wanted) {

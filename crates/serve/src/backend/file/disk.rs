@@ -386,10 +386,10 @@ impl Disk {
             return;
         }
         self.syncing = std::mem::take(&mut self.unsynced);
-        let refused = if self.sync_failed {
-            Some(Err(EIO))
         // fdatasync suffices, because it also writes the metadata that are needed to read the data
         // (fdatasync(2)).
+        let refused = if self.sync_failed {
+            Some(Err(EIO))
         } else if cx.ring.fsync(cx.token(SYNC), &self.file, true).is_err() {
             Some(Ok(()))
         } else {
@@ -470,8 +470,8 @@ impl Disk {
                 return self.lookups.push_back(slot);
             }
             // The system provides no thread, so that no completion will start this look-up again.
-        // Data is the safe answer, because only holes promise zeroes.
         }
+        // Data is the safe answer, because only holes promise zeroes.
         extents.push(range.end - range.start, Allocation::Data);
         self.extents_found(slot, extents, cx);
     }

@@ -541,8 +541,8 @@ impl Wire {
             Op::Read => flight.coverage.is_whole(flight.length.into()),
             Op::Extents => flight.found,
             Op::Write | Op::Flush | Op::Discard | Op::WriteZeroes => true,
-        // A server must send all data of a read, or an error.
         };
+        // A server must send all data of a read, or an error.
         if flight.error.is_none() && !whole {
             return Err(Broken::Violation("a reply without all requested data"));
         }

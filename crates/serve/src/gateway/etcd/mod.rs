@@ -119,8 +119,8 @@ impl Etcd {
     }
 
     fn range(&self) -> Value {
+        // etcd treats a range as half-open: `range_end` is the first key that is not part of it.
         json!({ "key": encoded(&self.keys.all), "range_end": encoded(&self.keys.end()) })
-    // etcd treats a range as half-open: `range_end` is the first key that is not part of it.
     }
 
     fn write(&self, generation: u64, row: &Row) -> Value {
