@@ -98,7 +98,7 @@ pub(crate) fn start(path: &Path, drive: &str) -> io::Result<(Tape, Record)> {
     let thread = std::thread::Builder::new()
         .name("weir-record".to_owned())
         .spawn(move || {
-            // An error means that the start was refused and the [`Record`] dropped.
+            // An error means that the start was refused and the `Record` dropped.
             if begun.recv().is_err() {
                 return;
             }
@@ -172,9 +172,9 @@ fn write(mut file: File, full: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) ->
 
 impl Tape {
     /// Hands over the recorded bytes, if they fill a chunk or have waited for [`PERIOD`].
-    // After a failed attempt, the next one waits for [`PERIOD`] instead of being repeated on every
-    // call.
     pub(crate) fn take(&mut self, recorder: &mut Recorder, now: Instant) {
+        // After a failed attempt, the next one waits for `PERIOD` instead of being repeated on
+        // every call.
         let full = recorder.bytes().len() >= CHUNK && !self.blocked;
         if full || self.due(recorder).is_some_and(|due| due <= now) {
             self.tried = now;

@@ -185,8 +185,8 @@ impl AsFd for Listener {
 pub(crate) fn tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Refusal> {
     let refused = |error: io::Error| system(&Address::Tcp(address), &error);
     let listener = TcpListener::bind(address).map_err(refused)?;
-    // The standard library listens with a shorter queue. A second listen(2) changes its length.
     listener.set_nonblocking(true).map_err(refused)?;
+    // The standard library listens with a shorter queue. A second listen(2) changes its length.
     rustix::net::listen(&listener, BACKLOG).map_err(|errno| refused(errno.into()))?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
@@ -262,8 +262,8 @@ fn occupied(entry: &Entry, address: &Address) -> Result<Option<Identity>, Refusa
     let client = unbound().map_err(refused)?;
     let name = SocketAddrUnix::new(by_descriptor(&there)).map_err(refused)?;
     match rustix::net::connect(&client, &name) {
-        // A full queue (`EAGAIN`) also means that a process listens.
         Err(Errno::CONNREFUSED) => Ok(Some(Identity::of(&stat))),
+        // A full queue (`EAGAIN`) also means that a process listens.
         Ok(()) | Err(Errno::AGAIN) => {
             let peer = rustix::net::sockopt::socket_peercred(&client).ok();
             let pid = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());

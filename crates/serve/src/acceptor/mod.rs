@@ -357,9 +357,9 @@ impl Acceptor {
                 // The process or the system is out of descriptors. Ending a handshake frees one.
                 Err(Errno::MFILE | Errno::NFILE) if !self.openings.is_empty() => self.make_room(),
                 Err(errno) => {
+                    tracing::warn!(%errno, "the server cannot accept a connection; it tries again in one second");
                     // The socket stays readable, so that polling it again at once would keep the
                     // CPU busy.
-                    tracing::warn!(%errno, "the server cannot accept a connection; it tries again in one second");
                     self.retry_at = Some(Instant::now() + Duration::from_secs(1));
                     return;
                 }

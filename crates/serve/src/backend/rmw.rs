@@ -59,8 +59,8 @@ impl Ranges {
             arrival: self.arrivals,
             blockers: 0,
         };
-        // Without an exclusive entry there is no conflict, which is the usual case.
         self.arrivals += 1;
+        // Without an exclusive entry there is no conflict, which is the usual case.
         if mode == Mode::Exclusive || self.exclusive > 0 {
             let earlier = self.entries.iter().flatten();
             entry.blockers = earlier.filter(|e| e.conflicts(&entry)).count() as u32;

@@ -217,10 +217,10 @@ impl Member {
             (Ask::Renew(lease) | Ask::Revoke(lease), Answer::Gone) if self.holds(lease) => {
                 self.drop_lease();
             }
-            // The own row is in the table now, as the store would return it.
             (Ask::Write { row, .. }, Answer::Gone) if self.holds(row.lease) => self.drop_lease(),
             (Ask::Read | Ask::Write { .. }, Answer::Table(table)) => self.take(now, table),
             (Ask::Write { row, .. }, Answer::Written(generation)) => {
+                // The own row is in the table now, as the store would return it.
                 let mut table = self.table.take().unwrap_or_default();
                 table.generation = generation;
                 table.rows.retain(|other| other.lease != row.lease);
@@ -285,8 +285,8 @@ impl Member {
 
     /// Adopts a table. The part in the server's own row applies, unless a lost write can still
     /// reduce it.
-    // Once the generation has changed, the store rejects the lost write.
     fn take(&mut self, now: Instant, table: Table) {
+        // Once the generation has changed, the store rejects the lost write.
         if self.doubt.is_some_and(|d| d.generation != table.generation) {
             self.doubt = None;
         }
@@ -310,8 +310,8 @@ impl Member {
                 Some(doubt) if doubt.generation == generation => doubt.part.min(row.part),
                 _ => row.part,
             };
-            // The table may be outdated now, so it is read again.
             self.doubt = Some(Doubt { generation, part });
+            // The table may be outdated now, so it is read again.
             self.table = None;
         }
         self.again = now + self.config.look / 4;

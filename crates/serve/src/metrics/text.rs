@@ -187,9 +187,9 @@ fn stages(page: &mut Page, volumes: &[&VolumeFigures]) {
         let stages = [&split.limit, &split.elevator, &split.drive];
         for ((stage, _), histogram) in staged(volume).into_iter().zip(stages) {
             let bounds = STAGE_BUCKETS.map(|power| {
+                let bound = format!("{:e}", (1u64 << power) as f64 / 1e9);
                 // The counts are exact at the upper bounds of the histogram's own buckets, which
                 // end at 2^n - 1.
-                let bound = format!("{:e}", (1u64 << power) as f64 / 1e9);
                 (bound, histogram.count_at_most((1 << power) - 1))
             });
             let buckets = bounds.chain([("+Inf".to_owned(), histogram.count())]);

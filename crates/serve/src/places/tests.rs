@@ -64,11 +64,11 @@ impl Site {
     }
 }
 
-// Half of 256 places are for promises. One promise gets at most 16 of them.
 #[test]
 fn a_promised_volume_has_places_of_its_own_however_busy_the_others_are() {
     let (evil, honest) = (claim(1, "evil"), claim(1, "honest"));
     let promised = promised(&["honest"]);
+    // Half of 256 places are for promises. One promise gets at most 16 of them.
     let mut site = Site::new(256);
     for _ in 0..256 {
         site.connect(&evil, at(0), &promised).unwrap();
@@ -139,8 +139,8 @@ fn the_connection_of_the_largest_group_that_rests_for_longest_makes_room() {
     let (_, gone) = site.connect(&claim(2, "v"), at(60), &none).unwrap();
     assert_eq!(gone, Some(claim(1, "v")));
     assert!(!site.tickets.contains_key(&taken[1]));
-    // Both owners have three places now. Owner 1 gets none from owner 2, and divides its own among
-    // its volumes.
+    // Owner 1 has four places now, and owner 2 has two. Owner 1 gets none back, and divides its own
+    // among its volumes.
     assert!(site.connect(&claim(1, "v"), at(60), &none).is_none());
     let (_, gone) = site.connect(&claim(1, "w"), at(60), &none).unwrap();
     assert_eq!(gone, Some(claim(1, "v")));

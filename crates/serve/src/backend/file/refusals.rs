@@ -39,9 +39,9 @@ fn links_that_another_user_could_have_made_are_not_followed() {
     fs::hard_link(&image.path, shared.join("name")).unwrap();
     drop(open_soon(&named("link")));
     drop(open_soon(&named("name")));
+    // `link` and `name` were followed while only the own user could write to the directory.
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
     for (name, why) in [
-        // `link` and `name` were followed while only the own user could write to the directory.
         ("link", "is a symbolic link"),
         ("name", "has a second name"),
     ] {

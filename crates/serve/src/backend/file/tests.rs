@@ -476,9 +476,9 @@ fn memory_in_very_many_pieces_will_do() {
     };
     let mut bench = Bench::new(Box::new(open_soon(&options)), &config);
     let bytes: Vec<u8> = (0..5_000_000u32).map(|n| (n / 7) as u8).collect();
+    // 5,000,000 / 4096 are 1,221 buffers.
     let data = bench.source(&bytes, |_| 4096).unwrap();
     let write = bench.submit(Op::Write, Flags::NONE, 4096, bytes.len() as u32, data);
-    // 5,000,000 / 4096 are 1,221 buffers.
     assert_eq!(bench.wait(write).0, Ok(()));
     for (offset, length) in [(4096, 5_000_000u32), (5000, 4_900_001)] {
         let data = bench.target(offset, length, true).unwrap();

@@ -203,7 +203,7 @@ pub(super) fn is_direct(data: &Data, align: usize, memory: usize) -> bool {
         Data::WriteMany(segments) => {
             segments.len() <= weir_uring::MAX_PIECES && segments.iter().all(|s| fits(s))
         }
-        // The shard submits only aligned slices ([`Data::Guest`]).
+        // The shard submits only aligned slices (`Data::Guest`).
         Data::Guest(_) => true,
         Data::None | Data::Read(_) | Data::ReadMany(_) | Data::Extents(_) => false,
     }
@@ -244,8 +244,8 @@ mod tests {
     }
 
     #[test]
-    // Blocks of 512 bytes. `Head` and `Tail` read a block of which a part stays.
     fn a_patch_reads_only_the_blocks_it_changes_in_part() {
+        // Blocks of 512 bytes. `Head` and `Tail` read a block of which a part stays.
         assert_eq!(steps(0, 512), [Write]);
         assert_eq!(steps(0, 1536), [Write]);
         assert_eq!(steps(1, 512), [Head, Write]);

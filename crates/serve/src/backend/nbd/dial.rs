@@ -209,14 +209,14 @@ impl Shape {
         let has = |shape: &Self, flag| u64::from(shape.flags.contains(flag));
         let zeroes = |shape| has(shape, TransmissionFlags::SEND_WRITE_ZEROES);
         let trim = |shape| has(shape, TransmissionFlags::SEND_TRIM);
+        // Kept requests and buffers are aligned to the old block size and cut to the old
+        // maximum, so a larger block or a smaller maximum is refused.
         let changes = [
             ("its size", before.size, self.size, before.size != self.size),
             (
                 "its minimum block size",
                 before.block.into(),
                 self.block.into(),
-                // Kept requests and buffers are aligned to the old block size and cut to the old
-                // maximum, so a larger block or a smaller maximum is refused.
                 self.block > before.block,
             ),
             (

@@ -63,7 +63,7 @@ pub(super) fn read(lease: Lease, text: &str) -> Option<Row> {
         let mut words = text.split_ascii_whitespace();
         words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     };
-    // A part is a fraction of [`ONE`]. Another denominator belongs to a version that counts
+    // A part is a fraction of `ONE`. Another denominator belongs to a version that counts
     // differently.
     let part = |name: &str| {
         let (part, of) = word(name)?.split_once('/')?;
