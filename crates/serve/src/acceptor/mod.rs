@@ -37,8 +37,8 @@ pub(crate) use table::{Export, Offer, Place, Table};
 /// The maximum number of concurrent handshakes. They do not count as connections. If the maximum is
 /// reached, a new handshake replaces another one (see [`Acceptor::first_to_go`]).
 const OPENINGS: usize = 256;
-/// The time that a handshake cannot be replaced. 256 handshakes per 20 ms let a flood pass at
-/// 12,800 per second, so that a client behind a few thousand silent ones is served soon.
+/// The time during which a new handshake cannot be replaced. 256 handshakes per 20 ms let a flood
+/// pass at 12,800 per second, so that a client behind a few thousand silent ones is served soon.
 const GRACE: Duration = Duration::from_millis(20);
 /// The maximum number of clients that are accepted on one listener before the handshakes in
 /// progress continue.

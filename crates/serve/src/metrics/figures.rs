@@ -18,9 +18,9 @@ pub struct DriveFigures {
     /// The number of pieces in flight.
     pub in_flight: u32,
     pub(crate) counters: Counters,
-    /// The time that the drive has been served, in nanoseconds.
+    /// The time during which the drive was served, in nanoseconds.
     pub served_ns: u64,
-    /// The time that at least one piece was in flight, in nanoseconds.
+    /// The time during which at least one piece was in flight, in nanoseconds.
     pub busy_ns: u64,
     /// The promised and the remaining capacity, if the caller knows the configuration.
     pub(crate) room: Room,

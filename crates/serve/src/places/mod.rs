@@ -42,8 +42,8 @@ pub use peer::Peer;
 pub(crate) use peer::counts_by_peer;
 pub use reservations::Reservations;
 
-/// The time that a connection is safe from a newcomer that is not more entitled to a place. It
-/// is enough to send a request, even on a busy machine.
+/// The time during which a connection is safe from a newcomer that is not more entitled to a place.
+/// It is long enough to send a request, even on a busy machine.
 const GRACE: Span = Span::from_millis(50);
 
 /// All places of a server, and the connections that occupy them.

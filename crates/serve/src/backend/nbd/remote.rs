@@ -56,7 +56,7 @@ pub(super) struct Remote {
 #[derive(Debug)]
 struct Away {
     since: Instant,
-    /// The start of the time that requests have been waiting.
+    /// The time when requests began to wait.
     outage: Instant,
     /// The time of the next attempt to reach the server.
     next: Instant,

@@ -545,7 +545,7 @@ fn a_server_that_breaks_every_session_is_dialled_at_growing_pauses() {
     thread.join().unwrap();
 }
 
-/// A server that completes handshakes only does not extend the time that requests wait.
+/// A server that completes handshakes only does not extend the waiting time of requests.
 #[test]
 fn requests_fail_in_time_at_a_server_that_breaks_every_session() {
     let lies: Vec<Lie> = (0..20).map(|_| Box::new(|_| Vec::new()) as Lie).collect();
