@@ -61,7 +61,7 @@ pub enum ReloadError {
     #[error("{0}")]
     Volume(Problem),
     /// A shard refuses the change, or has failed before. The server is unchanged, except that
-    /// connections to volumes that were to be removed can be closed.
+    /// connections to volumes that were to be removed may have been closed.
     #[error(transparent)]
     Shard(#[from] ShardError),
 }

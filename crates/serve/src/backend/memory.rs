@@ -24,8 +24,8 @@ const LOOK: u64 = 64;
 /// limit for 10 µs.
 const LOOKS: usize = 4096;
 
-/// The content of a volume in memory, which exists as long as the server. No memory is stable
-/// storage, which clients are told, so that a flush has nothing to do.
+/// The content of a volume in memory, which exists as long as the server. Memory is not stable
+/// storage, and clients know this, so that a flush has nothing to do.
 #[derive(Debug)]
 pub struct Memory {
     size: u64,

@@ -94,7 +94,7 @@ pub struct Member {
     config: Config,
     demand: Part,
     stated: Stated,
-    /// The minimum on which all other servers of the last table agree.
+    /// The smallest minimum that the other servers of the last table state.
     others: Stated,
     leaves: bool,
     held: Option<Held>,

@@ -14,7 +14,7 @@
 //!   uses it, and stops using the excess before it writes a smaller part. A write is applied only
 //!   if nothing else was written since the server read the table from which it computed the part
 //!   ([`Ask::Write`]).
-//! - A server stops to promise before its row can be removed. It counts a lease from the time at
+//! - A server stops promising before its row can be removed. It counts a lease from the time at
 //!   which it sent the request, with an allowance of [`Config::drift`] for a wrong clock. The store
 //!   counts from the time when it received the request.
 

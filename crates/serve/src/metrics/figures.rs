@@ -51,7 +51,7 @@ pub struct VolumeFigures {
     pub limited: u32,
     /// The age of the oldest request that is not completed, in nanoseconds.
     pub oldest_ns: u64,
-    /// True if a flush has failed since the server started.
+    /// True if a flush has failed since the storage was opened.
     pub sync_failed: bool,
     /// The counts by operation: completed requests, their bytes, and errors of the storage.
     pub counts: OpCounts,

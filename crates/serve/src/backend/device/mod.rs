@@ -41,7 +41,6 @@ impl Opened {
     ///
     /// # Errors
     /// Returns an [`OpenError`].
-    /// See [`OpenError`].
     pub fn device(options: &DeviceOptions) -> Result<Self, OpenError> {
         let path = &options.path;
         let place = place(options)?;

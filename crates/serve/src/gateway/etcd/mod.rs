@@ -5,7 +5,6 @@
 //! generation, and a key `PREFIX/NAME/member/LEASE` for each server, which etcd removes with its
 //! lease. A write is one transaction, which compares the generation and puts both keys. It is
 //! therefore applied completely or not at all, and sending it twice applies it once.
-//! both; so it holds wholly or not at all, and asking for it twice does it once.
 
 mod http;
 mod row;
